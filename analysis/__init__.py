@@ -1,0 +1,1 @@
+"""Small frames and figures from findings and histories, one file per kind."""

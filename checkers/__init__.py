@@ -1,0 +1,1 @@
+"""Checkers, one file per family: pure Spark functions from histories to findings."""

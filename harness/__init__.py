@@ -1,0 +1,6 @@
+"""ackloss: how many acknowledged writes does a cluster lose, with these settings, under these faults?
+
+`harness.protocols` is the first file to read: it holds the nouns. `harness.runner` plays one plan.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Kinds of cluster: where nodes are."""

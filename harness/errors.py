@@ -1,0 +1,94 @@
+"""Every error that ackloss shows to a person, in one tree.
+
+    AcklossError
+    ├── PlanError           exit 4   a plan, a setting or a plug-in name that cannot be used
+    ├── HistoryError        exit 4   a history or run folder that cannot be read
+    ├── EnvironmentFailure  exit 5   no Docker, no Java, no disk, no memory, no image
+    ├── HarnessFailure      exit 6   something that ackloss did did not work; never a loss
+    └── Interrupted         exit 130 a person stopped it; everything was undone
+
+An error is one sentence (`what`), the place (`file`, `key`) and what would be right (`hint`).
+The exit codes are a contract: scripts rely on them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class AcklossError(Exception):
+    """An expected failure, told to a person without a traceback.
+
+    `what` is one sentence without a final full stop, `file` and `key` say where, `hint` says what
+    would be right.
+    """
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 6
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        file: str | None = None,
+        key: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.file = file
+        self.key = key
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = ": ".join(part for part in (self.file, self.key) if part)
+        sentence = f"{place}: {self.what}" if place else self.what
+        return f"{sentence}; {self.hint}" if self.hint else sentence
+
+    def document(self) -> dict[str, object]:
+        """The JSON document that `--json` prints for this failure."""
+        return {
+            "schema": 1,
+            "error": {
+                "code": self.code,
+                "what": self.what,
+                "file": self.file,
+                "key": self.key,
+                "hint": self.hint,
+            },
+        }
+
+
+class PlanError(AcklossError):
+    """The plan asks for something that cannot be: nothing was started."""
+
+    code = "bad-plan"
+    exit_code = 4
+
+
+class HistoryError(AcklossError):
+    """A history, or a run folder, that cannot be read."""
+
+    code = "bad-history"
+    exit_code = 4
+
+
+class EnvironmentFailure(AcklossError):
+    """This machine lacks something that a run needs."""
+
+    code = "environment"
+    exit_code = 5
+
+
+class HarnessFailure(AcklossError):
+    """The harness itself could not do its work; says nothing about the system under test."""
+
+    code = "harness"
+    exit_code = 6
+
+
+class Interrupted(AcklossError):
+    """Stopped by a signal; what was begun has been undone and what was recorded is kept."""
+
+    code = "interrupted"
+    exit_code = 130

@@ -1,0 +1,88 @@
+"""What a run's Parquet files hold: one schema each, spelled here and nowhere else.
+
+Times are nanoseconds since the run's start on the monotonic clock. Values are int64 and unique
+within a run. `type` uses Jepsen's words: invoke, then ok (surely happened), fail (surely did not)
+or info (unknown).
+
+Rows of the nemesis stand in the same history: process -1, `f` the nemesis' name, `key` the id of
+the fault, `node` the nodes it met, joined by commas, type invoke when the fault is being applied
+or undone and info when that is done, `error` one of `inject`, `heal` (which of the two it is).
+Only rows with f = "append" are writes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+SCHEMA_VERSION: Final = 1
+
+NEMESIS_PROCESS: Final = -1
+WRITE: Final = "append"
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+
+HISTORY: Final = pa.schema(
+    [
+        pa.field("run_id", _TEXT, nullable=False),
+        pa.field("index", pa.int64(), nullable=False),
+        pa.field("process", pa.int32(), nullable=False),
+        pa.field("type", _TEXT, nullable=False),
+        pa.field("f", _TEXT, nullable=False),
+        pa.field("key", _TEXT),
+        pa.field("value", pa.int64()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("node", _TEXT),
+        pa.field("error", _TEXT),
+        pa.field("intended_ns", pa.int64(), nullable=False),
+        pa.field("time_ns", pa.int64(), nullable=False),
+    ],
+    metadata={"ackloss.schema": str(SCHEMA_VERSION)},
+)
+
+READS: Final = pa.schema(
+    [
+        pa.field("run_id", _TEXT, nullable=False),
+        pa.field("reader", _TEXT, nullable=False),
+        pa.field("key", _TEXT),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("value", pa.int64(), nullable=False),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("time_ns", pa.int64(), nullable=False),
+    ],
+    metadata={"ackloss.schema": str(SCHEMA_VERSION)},
+)
+
+ENDS: Final = pa.schema(
+    [
+        pa.field("run_id", pa.string(), nullable=False),
+        pa.field("reader", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("log_start_offset", pa.int64()),
+        pa.field("end_offset", pa.int64()),
+        pa.field("position", pa.int64()),
+        pa.field("leader", pa.string()),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("isr", pa.list_(pa.string())),
+        pa.field("complete", pa.bool_(), nullable=False),
+    ],
+    metadata={"ackloss.schema": str(SCHEMA_VERSION)},
+)
+
+OBSERVATIONS: Final = pa.schema(
+    [
+        pa.field("run_id", _TEXT, nullable=False),
+        pa.field("time_ns", pa.int64(), nullable=False),
+        pa.field("answered_by", _TEXT, nullable=False),
+        pa.field("partition", pa.int32()),
+        pa.field("leader", _TEXT),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("isr", pa.list_(pa.string())),
+        pa.field("controller", _TEXT),
+        pa.field("controller_epoch", pa.int32()),
+    ],
+    metadata={"ackloss.schema": str(SCHEMA_VERSION)},
+)

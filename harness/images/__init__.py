@@ -1,0 +1,1 @@
+"""Images of nodes, made locally from the distribution's packages and Maven artefacts."""

@@ -1,0 +1,327 @@
+"""The nouns of ackloss and their contracts: the first file to read.
+
+    plan     one TOML file: target, settings, workload, fault schedule, checks, seed
+    node     a host; in Docker a pod of two containers (a holder and the target's own)
+    cluster  nodes and the levers that work on them
+    lever    changes one thing on a node, can undo it, and can prove it
+    nemesis  decides which levers to pull, on which nodes; knows no iptables
+    target   the system under test: its files, how it starts, who leads, its clients
+    workload what the clients do: generators of operations, without network or clock
+    op       an invoke, completed by ok (surely happened), fail (surely did not) or info (unknown)
+    checker  a pure function from histories to findings
+
+Protocols are small, and an ability that only some have is a protocol of its own. A plug-in is a
+frozen dataclass in `nemeses/`, `workloads/`, `targets/` or `checkers/` that has a class variable
+`plugin`, its name in plans. Its fields are its options (unit last in their names), its docstring is
+its help text. There is no list to edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from harness.plan import Plan
+
+# --- operations -------------------------------------------------------------------------------
+
+
+class Invoke(NamedTuple):
+    """What a process wants to do next: workloads yield these."""
+
+    f: str
+    value: int
+    partition: int
+    key: str | None = None
+
+
+OK, FAIL, INFO = "ok", "fail", "info"
+
+
+class Completion(NamedTuple):
+    """How an operation ended: `type` is ok, fail or info; `error` the name of what was answered."""
+
+    type: str
+    offset: int | None = None
+    error: str | None = None
+    node: str | None = None
+
+
+Script = Generator[Invoke, Completion, None]
+
+
+@runtime_checkable
+class Workload(Protocol):
+    """Pure scripts: one generator per process, `completion = yield Invoke(...)`.
+
+    Scripts never sleep, never read a clock and never draw from anything but what they are given:
+    rate, time limit, crash and replacement of a process belong to the interpreter.
+    """
+
+    plugin: ClassVar[str]
+
+    def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """The script of one process. Values it writes are unique over all processes of a run."""
+        ...
+
+
+Done = Callable[[int, Completion], None]
+
+
+class Client(Protocol):
+    """A client of the system under test that many processes share.
+
+    One thread calls all three methods. `done(process, completion)` is called from inside `submit`
+    or `poll`, exactly once for each submitted operation, at the latest from inside `close`.
+    """
+
+    def submit(self, process: int, invoke: Invoke, done: Done) -> bool:
+        """Begin an operation. False: the client's queue is full, nothing was attempted, poll."""
+        ...
+
+    def poll(self, timeout_s: float) -> None:
+        """Complete what has been answered; waits at most `timeout_s` for the first answer."""
+        ...
+
+    def close(self, timeout_s: float) -> None:
+        """Wait for what is in flight, then complete the rest as info, and disconnect."""
+        ...
+
+
+# --- nodes and clusters -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Completed:
+    """What a command on a node did."""
+
+    exit_code: int
+    output: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessState:
+    """The target's process on a node. `exit_code` is null while it runs."""
+
+    running: bool
+    exit_code: int | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+@runtime_checkable
+class Node(Protocol):
+    """A host of the system under test: everything that levers and targets do goes through here."""
+
+    name: str
+    role: str
+    address: str
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        """Run a command with network-admin and signal rights over the node (never in the target's
+        own container, which need not have any tools)."""
+        ...
+
+    def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
+        """Run a command where the target's process runs, with its image's files."""
+        ...
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        """Write files below the node's data folder; names are relative to it."""
+        ...
+
+    def get(self, name: str) -> dict[str, bytes]:
+        """A file, or all files of a folder, below the node's data folder."""
+        ...
+
+    def start(self) -> None:
+        """Start the target's process again after it has died; nothing when it runs."""
+        ...
+
+    def process(self) -> ProcessState:
+        """The state of the target's process."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSpec:
+    """What a node is to be: the target's process and the files it starts with.
+
+    `argv` and `env` may hold `{address}`-like names of other nodes only through the addresses that
+    `Target.nodes` is given. `files` are written below the node's data folder, `mounts` are
+    read-only host paths of ackloss' own cache.
+    """
+
+    name: str
+    role: str
+    image: str
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    mounts: Mapping[Path, str] = field(default_factory=dict)
+    memory_mb: int = 512
+
+
+@runtime_checkable
+class Cluster(Protocol):
+    """Nodes of one run, by name in the plan's order."""
+
+    nodes: Mapping[str, Node]
+
+    def role(self, role: str) -> list[Node]:
+        """The nodes that have this role (a combined node has the roles broker and controller)."""
+        ...
+
+
+# --- faults -----------------------------------------------------------------------------------
+
+Token = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A probe's answer: does the fault hold (or no longer), and in sentences, how that was seen."""
+
+    proven: bool
+    evidence: list[str]
+
+
+@runtime_checkable
+class Lever(Protocol):
+    """The mechanism that changes one thing on a node.
+
+    A token is JSON data, enough to undo and probe the act without any memory of this process.
+    """
+
+    name: ClassVar[str]
+
+    def apply(self, token: Token) -> None:
+        """Do it. The token was written to the journal before this call."""
+        ...
+
+    def undo(self, token: Token) -> None:
+        """Undo it; harmless when it is not in force."""
+        ...
+
+    def probe(self, token: Token, *, applied: bool) -> Proof:
+        """Show that it is in force (`applied`), or that it no longer is."""
+        ...
+
+
+class Act(NamedTuple):
+    """One pull of a lever: its name and the token that says what."""
+
+    lever: str
+    token: Token
+
+
+@runtime_checkable
+class Nemesis(Protocol):
+    """The policy of a fault family: turns chosen nodes into pulls of levers.
+
+    Applying, journalling, proving and undoing the acts is done in one place for all families
+    (`harness.faults`); so a nemesis holds no state, and healing needs no memory.
+    """
+
+    plugin: ClassVar[str]
+
+    def available(self, cluster: Cluster) -> str | None:
+        """Null, or why this fault cannot be made on this cluster."""
+        ...
+
+    def acts(self, nodes: Sequence[Node], cluster: Cluster) -> list[Act]:
+        """The acts that this fault consists of, on these nodes, in order."""
+        ...
+
+
+# --- systems under test -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionView:
+    """What one node says of one partition. Nodes are named; null leader: none."""
+
+    partition: int
+    leader: str | None
+    leader_epoch: int
+    isr: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeView:
+    """One node's answer: the partitions it knows, and the controller, if it can tell."""
+
+    answered_by: str
+    partitions: tuple[PartitionView, ...] = ()
+    controller: str | None = None
+    controller_epoch: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """How far one partition was read, and what stood at its end before and after."""
+
+    partition: int
+    log_start_offset: int | None
+    end_offset: int | None
+    position: int | None
+    leader: str | None
+    leader_epoch: int | None
+    isr: tuple[str, ...]
+    complete: bool
+
+
+class Target(Protocol):
+    """The system under test: its nodes, how it comes up, and its clients."""
+
+    plugin: ClassVar[str]
+
+    def nodes(self, plan: Plan, addresses: Callable[[str], str]) -> list[NodeSpec]:
+        """The nodes of a cluster for this plan; `addresses(name)` gives a node's address."""
+        ...
+
+    def bring_up(self, cluster: Cluster, plan: Plan, *, timeout_s: float) -> None:
+        """Wait until every node has joined, make the topic, wait until its ISR is whole."""
+        ...
+
+    def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
+        """Settings and features as the cluster itself tells them; raises PlanError on a
+        difference from what the plan asks."""
+        ...
+
+    def client(self, cluster: Cluster, plan: Plan) -> Client:
+        """A client for the workload."""
+        ...
+
+    def read_all(
+        self, cluster: Cluster, plan: Plan, *, reader: str, timeout_s: float
+    ) -> tuple[pa.Table, list[End]]:
+        """Read every partition from its start to its end with the named client library.
+
+        The table has the columns of `harness.history.READS` but `run_id`; `time_ns` is on the
+        monotonic clock, not yet counted from the run's start.
+        """
+        ...
+
+
+@runtime_checkable
+class HasLeaders(Protocol):
+    """A target whose nodes can be asked who leads."""
+
+    def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+        """This node's own view; null when it does not answer."""
+        ...
+
+
+@runtime_checkable
+class HasLogs(Protocol):
+    """A target whose nodes keep logs worth keeping."""
+
+    def logs(self, node: Node) -> dict[str, bytes]:
+        """The node's log files by name."""
+        ...

@@ -1,0 +1,159 @@
+"""The folder of a run: the one place where its file names are spelled.
+
+    plan.json  run.json  faults.jsonl  result.json  report.html
+    history/part-*.parquet  reads/part-*.parquet  reads/ends.parquet
+    observations/part-*.parquet  findings/*.parquet  nodes/<node>/*.log
+
+Files are written under a dot name, fsynced and renamed, so a reader never meets half a file and a
+crash keeps what was done.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from harness.errors import EnvironmentFailure, HistoryError
+
+SCHEMA_VERSION = 1
+
+
+def new_run_id(now: datetime | None = None) -> str:
+    """A fresh slug such as `20260102-030405-k3f9`: sorts by time, never holds a plan's name."""
+    moment = now or datetime.now(UTC)
+    return f"{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write `content` under a dot name beside `path`, fsync it, and rename it into place."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"cannot write the run folder: {error.strerror}", file=str(path)
+        ) from error
+
+
+@dataclass(frozen=True)
+class RunDir:
+    """One run's folder; every property is a path inside it."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, parent: Path, run_id: str) -> RunDir:
+        """Make the folder of a new run. Raises EnvironmentFailure when it exists or cannot be."""
+        folder = parent / run_id
+        try:
+            folder.mkdir(parents=True)
+            for name in ("history", "reads", "observations", "findings", "nodes"):
+                (folder / name).mkdir()
+        except FileExistsError as error:
+            raise EnvironmentFailure(
+                "this run folder exists already", file=str(folder), hint="choose another --out"
+            ) from error
+        except OSError as error:
+            raise EnvironmentFailure(
+                f"cannot make the run folder: {error.strerror}",
+                file=str(folder),
+                hint="choose a writable folder with --out",
+            ) from error
+        return cls(folder)
+
+    @classmethod
+    def open(cls, path: Path) -> RunDir:
+        """The folder of an existing run. Raises HistoryError when it is none."""
+        if not (path / "run.json").is_file():
+            raise HistoryError(
+                "this is no run folder: it holds no run.json",
+                file=str(path),
+                hint="name a folder that `ackloss run` has made",
+            )
+        return cls(path)
+
+    @property
+    def run_id(self) -> str:
+        return self.path.name
+
+    @property
+    def plan(self) -> Path:
+        return self.path / "plan.json"
+
+    @property
+    def run(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def faults(self) -> Path:
+        return self.path / "faults.jsonl"
+
+    @property
+    def result(self) -> Path:
+        return self.path / "result.json"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def history(self) -> Path:
+        return self.path / "history"
+
+    @property
+    def reads(self) -> Path:
+        return self.path / "reads"
+
+    @property
+    def ends(self) -> Path:
+        return self.path / "reads" / "ends.parquet"
+
+    @property
+    def observations(self) -> Path:
+        return self.path / "observations"
+
+    @property
+    def findings(self) -> Path:
+        return self.path / "findings"
+
+    def node(self, name: str) -> Path:
+        return self.path / "nodes" / name
+
+    def parts(self, folder: Path) -> list[Path]:
+        """The finished Parquet parts of `history`, `reads` or `observations`, in order."""
+        return sorted(folder.glob("part-*.parquet"))
+
+    def read_json(self, path: Path) -> dict[str, Any]:
+        """One of this run's JSON documents. Raises HistoryError: absent, broken, or too new."""
+        try:
+            document = orjson.loads(path.read_bytes())
+        except FileNotFoundError as error:
+            raise HistoryError("this run has no such document", file=str(path)) from error
+        except (OSError, orjson.JSONDecodeError) as error:
+            raise HistoryError(f"cannot be read: {error}", file=str(path)) from error
+        if not isinstance(document, dict):
+            raise HistoryError("is not a JSON object", file=str(path))
+        schema = document.get("schema")
+        if schema != SCHEMA_VERSION:
+            raise HistoryError(
+                f"has schema {schema!r}, this ackloss reads {SCHEMA_VERSION}",
+                file=str(path),
+                key="schema",
+                hint="use the ackloss that wrote it, or a newer one",
+            )
+        return document
+
+    def write_json(self, path: Path, document: dict[str, Any]) -> None:
+        """Write one of this run's JSON documents, whole or not at all."""
+        body = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+        write_atomically(path, body + b"\n")

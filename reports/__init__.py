@@ -1,0 +1,1 @@
+"""Pages: frames and findings to self-contained HTML."""

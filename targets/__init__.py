@@ -1,0 +1,1 @@
+"""Systems under test, one file or folder each."""

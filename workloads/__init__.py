@@ -1,0 +1,1 @@
+"""What clients do, one file each: pure scripts."""
