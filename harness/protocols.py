@@ -118,9 +118,16 @@ class ProcessState:
 class Node(Protocol):
     """A host of the system under test: everything that levers and targets do goes through here."""
 
-    name: str
-    role: str
-    address: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """What it is: a combined node has the roles `broker` and `controller`."""
+        ...
+
+    @property
+    def address(self) -> str: ...
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
         """Run a command with network-admin and signal rights over the node (never in the target's
@@ -129,6 +136,10 @@ class Node(Protocol):
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
         """Run a command where the target's process runs, with its image's files."""
+        ...
+
+    def pid(self) -> int | None:
+        """The target's process, as `admin` commands see it; null when it does not run."""
         ...
 
     def put(self, files: Mapping[str, bytes]) -> None:
@@ -149,17 +160,25 @@ class Node(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ImageRef:
+    """An image that holds the target: what was asked for, its id, its digest where it has one."""
+
+    reference: str
+    id: str
+    digest: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeSpec:
     """What a node is to be: the target's process and the files it starts with.
 
-    `argv` and `env` may hold `{address}`-like names of other nodes only through the addresses that
-    `Target.nodes` is given. `files` are written below the node's data folder, `mounts` are
-    read-only host paths of ackloss' own cache.
+    `files` are written below the node's data folder (`NODE_DATA` where the process runs), `mounts`
+    are read-only host paths of ackloss' own cache.
     """
 
     name: str
-    role: str
-    image: str
+    roles: frozenset[str]
     argv: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -167,15 +186,20 @@ class NodeSpec:
     memory_mb: int = 512
 
 
+NODE_DATA = "/var/lib/ackloss"
+
+
 @runtime_checkable
 class Cluster(Protocol):
-    """Nodes of one run, by name in the plan's order."""
+    """Nodes of one run, by name in the order in which the target named them."""
 
-    nodes: Mapping[str, Node]
+    @property
+    def nodes(self) -> Mapping[str, Node]: ...
 
-    def role(self, role: str) -> list[Node]:
-        """The nodes that have this role (a combined node has the roles broker and controller)."""
-        ...
+
+def with_role(cluster: Cluster, role: str) -> list[Node]:
+    """The nodes of a cluster that have this role."""
+    return [node for node in cluster.nodes.values() if role in node.roles]
 
 
 # --- faults -----------------------------------------------------------------------------------
@@ -220,6 +244,9 @@ class Act(NamedTuple):
     token: Token
 
 
+Select = Callable[[str], Sequence[Node]]
+
+
 @runtime_checkable
 class Nemesis(Protocol):
     """The policy of a fault family: turns chosen nodes into pulls of levers.
@@ -234,8 +261,11 @@ class Nemesis(Protocol):
         """Null, or why this fault cannot be made on this cluster."""
         ...
 
-    def acts(self, nodes: Sequence[Node], cluster: Cluster) -> list[Act]:
-        """The acts that this fault consists of, on these nodes, in order."""
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
+        """The acts that this fault consists of, on these nodes; they are done all at once.
+
+        `select` resolves a further selector (`role:controller`) in the same situation.
+        """
         ...
 
 
@@ -263,6 +293,18 @@ class NodeView:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Situation:
+    """What the cluster as a whole says of itself: per partition the answer with the highest leader
+    epoch, whoever gave it; the controller by the highest controller epoch. `asked` nodes that did
+    not answer are missing from `answered`."""
+
+    time_ns: int
+    partitions: Mapping[int, PartitionView] = field(default_factory=dict)
+    controller: str | None = None
+    answered: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
 class End:
     """How far one partition was read, and what stood at its end before and after."""
 
@@ -281,21 +323,34 @@ class Target(Protocol):
 
     plugin: ClassVar[str]
 
-    def nodes(self, plan: Plan, addresses: Callable[[str], str]) -> list[NodeSpec]:
-        """The nodes of a cluster for this plan; `addresses(name)` gives a node's address."""
+    def names(self, plan: Plan) -> list[str]:
+        """The names of the nodes of a cluster for this plan."""
+        ...
+
+    def nodes(self, plan: Plan, image: ImageRef, addresses: Mapping[str, str]) -> list[NodeSpec]:
+        """The nodes of a cluster for this plan, `addresses` by node name."""
         ...
 
     def bring_up(self, cluster: Cluster, plan: Plan, *, timeout_s: float) -> None:
-        """Wait until every node has joined, make the topic, wait until its ISR is whole."""
+        """Wait until every node has joined, make the topic, wait until its ISR is whole.
+
+        Raises TimeoutError that says what is missing.
+        """
         ...
 
     def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
-        """Settings and features as the cluster itself tells them; raises PlanError on a
-        difference from what the plan asks."""
+        """Settings and features as the cluster itself tells them (`{"broker": {...}, ...}`).
+
+        Raises PlanError when one that the plan asks for is unknown to it or differs.
+        """
         ...
 
     def client(self, cluster: Cluster, plan: Plan) -> Client:
         """A client for the workload."""
+        ...
+
+    def readers(self) -> tuple[str, str]:
+        """The client libraries that can read everything: the first, and the second opinion."""
         ...
 
     def read_all(
