@@ -1,0 +1,18 @@
+"""The folders of ackloss on this machine, outside any run: a cache and a state folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from platformdirs import user_cache_dir, user_state_dir
+
+
+def cache_dir() -> Path:
+    """Jars, class-data archives: may be deleted at any time, is made again when needed."""
+    return Path(os.environ.get("ACKLOSS_CACHE") or user_cache_dir("ackloss"))
+
+
+def state_dir() -> Path:
+    """What this machine knows of its runs: the ground that `ackloss clean` stands on."""
+    return Path(os.environ.get("ACKLOSS_STATE") or user_state_dir("ackloss"))
