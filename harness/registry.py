@@ -1,0 +1,83 @@
+"""Finds plug-ins by name, without a list to edit.
+
+A plug-in is a frozen dataclass with a class variable `plugin`, in a module of its kind's folder or
+behind an entry point of the group `ackloss.plugins`. Its fields are its options.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+
+from harness.errors import PlanError
+from harness.plan_errors import nearest
+
+KINDS = ("nemeses", "workloads", "targets", "checkers")
+
+
+@cache
+def plugins(kind: str) -> dict[str, type[Any]]:
+    """The plug-ins of one kind by name, sorted."""
+    found: dict[str, type[Any]] = {}
+    package = importlib.import_module(kind)
+    for module in pkgutil.iter_modules(package.__path__):
+        loaded = importlib.import_module(f"{kind}.{module.name}")
+        for _, thing in inspect.getmembers(loaded, inspect.isclass):
+            if isinstance(thing.__dict__.get("plugin"), str) and thing.__module__.startswith(kind):
+                found[thing.plugin] = thing
+    for entry in entry_points(group="ackloss.plugins"):
+        if entry.name.partition(".")[0] == kind:
+            thing = entry.load()
+            found[thing.plugin] = thing
+    return dict(sorted(found.items()))
+
+
+def make(kind: str, name: str, options: Mapping[str, Any], *, key: str, file: str = "") -> Any:
+    """The named plug-in with its options validated.
+
+    Raises PlanError for an unknown name (the nearest is suggested), an unknown option or a wrong
+    value; `key` is where the name stands in the plan.
+    """
+    known = plugins(kind)
+    if name not in known:
+        near = nearest(name, list(known))
+        raise PlanError(
+            f"there is no {name!r} in {kind}",
+            file=file or None,
+            key=key,
+            hint=f"did you mean {near!r}?" if near else f"there are: {', '.join(known)}",
+        )
+    plugin = known[name]
+    place = key.rpartition(".")[0]
+    fields = [field.name for field in dataclasses.fields(plugin)]
+    for option in options:
+        if option not in fields:
+            near = nearest(option, fields)
+            raise PlanError(
+                f"{name} has no option {option!r}",
+                file=file or None,
+                key=f"{place}.{option}".lstrip("."),
+                hint=f"did you mean {near!r}?"
+                if near
+                else f"it has: {', '.join(fields) or 'none'}",
+            )
+    try:
+        return adapter(plugin).validate_python(dict(options))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        at = ".".join(str(part) for part in (place, *first["loc"]) if part != "")
+        message = str(first["msg"]).removeprefix("Value error, ")
+        raise PlanError(message[0].lower() + message[1:], file=file or None, key=at) from error
+
+
+def adapter(plugin: type[Any]) -> TypeAdapter[Any]:
+    """pydantic's view of a plug-in: validates its options and knows their JSON schema."""
+    return TypeAdapter(with_config(ConfigDict(extra="forbid"))(plugin))
