@@ -1,4 +1,4 @@
-"""ackloss: how many acknowledged writes does a cluster lose, with these settings, under these faults?
+"""ackloss: how many acknowledged writes does a cluster lose, with which settings, which faults?
 
 `harness.protocols` is the first file to read: it holds the nouns. `harness.runner` plays one plan.
 """

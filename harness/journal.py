@@ -13,7 +13,10 @@ may still be in force. A lever's act is written as its name and a typed token, n
     {"type": "on",      "fault", "time_ns"}   every act of the fault is done
     {"type": "healed",  "fault", "time_ns"}   every act of the fault is undone
 
-`phase` is `applied` or `undone`; `evidence` is a list of sentences.
+    {"type": "heal",    "faults", "step", "met", "why", "time_ns"}             a step heals these
+
+`phase` is `applied` (right after the acts), `held` (right before they are undone) or `undone`;
+`evidence` is a list of sentences.
 """
 
 from __future__ import annotations
@@ -109,6 +112,9 @@ def windows(path: Path) -> list[FaultWindow]:
             begun[fault]["evidence"] += entry["evidence"]
         elif fault in begun and kind in ("on", "healed"):
             begun[fault][kind] = entry["time_ns"] / 1e9
+        elif kind == "heal":
+            for healed in set(entry["faults"]) & set(begun):
+                begun[healed]["evidence"].append(f"healed by step {entry['step']!r}{entry['why']}")
     return [
         FaultWindow(
             id=fault,

@@ -120,9 +120,7 @@ class WorkloadPlan(_Part):
     processes: int = Field(
         6, ge=1, le=20_000, description="Logical clients, each with one operation in flight."
     )
-    clients: int = Field(
-        3, ge=1, le=64, description="Real clients that the processes share."
-    )
+    clients: int = Field(3, ge=1, le=64, description="Real clients that the processes share.")
     rate_per_s: float = Field(
         100, ge=0, le=1_000_000, description="Operations a second, all together; 0: flat out."
     )

@@ -323,6 +323,10 @@ class Target(Protocol):
 
     plugin: ClassVar[str]
 
+    def check(self, plan: Plan) -> None:
+        """Refuse, by PlanError, what this system cannot do or a plan may not ask."""
+        ...
+
     def names(self, plan: Plan) -> list[str]:
         """The names of the nodes of a cluster for this plan."""
         ...

@@ -31,8 +31,9 @@ def plugins(kind: str) -> dict[str, type[Any]]:
     for module in pkgutil.iter_modules(package.__path__):
         loaded = importlib.import_module(f"{kind}.{module.name}")
         for _, thing in inspect.getmembers(loaded, inspect.isclass):
-            if isinstance(thing.__dict__.get("plugin"), str) and thing.__module__.startswith(kind):
-                found[thing.plugin] = thing
+            name = thing.__dict__.get("plugin")
+            if isinstance(name, str) and thing.__module__.startswith(kind):
+                found[name] = thing
     for entry in entry_points(group="ackloss.plugins"):
         if entry.name.partition(".")[0] == kind:
             thing = entry.load()

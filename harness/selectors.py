@@ -122,3 +122,8 @@ def _leading_most(choice: Choice) -> set[str]:
     if not leaders:
         return set()
     return {min(leaders, key=lambda name: (-leaders[name], name))}
+
+
+def earlier_steps(text: str) -> list[str]:
+    """The steps that a selector refers to."""
+    return re.findall(r"same:([a-z0-9._-]+)", text)

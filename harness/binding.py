@@ -1,0 +1,64 @@
+"""A plan with its plug-ins found and their options validated: all that can be refused, refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness import conditions, registry, selectors
+from harness.errors import PlanError
+from harness.plan import FaultStep, Plan
+from harness.protocols import Nemesis, Target, Workload
+from harness.schedule import BoundStep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """A plan and what its names stand for."""
+
+    plan: Plan
+    target: Target
+    workload: Workload
+    steps: tuple[BoundStep, ...]
+
+
+def bind(plan: Plan, *, file: str = "plan") -> Bound:
+    """Find every plug-in that the plan names. Raises PlanError."""
+    target: Target = registry.make(
+        "targets", plan.target.system, {}, key="target.system", file=file
+    )
+    workload: Workload = registry.make(
+        "workloads", plan.workload.name, plan.workload.options, key="workload.name", file=file
+    )
+    for place, name in enumerate(plan.checks):
+        registry.make("checkers", name, {}, key=f"checks.{place}", file=file)
+    try:
+        target.check(plan)
+        steps = tuple(_bind_step(place, step) for place, step in enumerate(plan.faults))
+        _check_same(plan)
+    except PlanError as error:
+        error.file = error.file or file
+        raise
+    return Bound(plan=plan, target=target, workload=workload, steps=steps)
+
+
+def _bind_step(place: int, step: FaultStep) -> BoundStep:
+    where = f"faults.{place}"
+    condition = None
+    if step.when is not None:
+        condition = conditions.parse(step.when, key=f"{where}.when")
+    if step.nemesis is None:
+        return BoundStep(step=step, condition=condition, nemesis=None)
+    selectors.check(step.nodes, key=f"{where}.nodes")
+    nemesis: Nemesis = registry.make("nemeses", step.nemesis, step.options, key=f"{where}.nemesis")
+    return BoundStep(step=step, condition=condition, nemesis=nemesis)
+
+
+def _check_same(plan: Plan) -> None:
+    """`same:STEP` names an earlier step that applies a nemesis."""
+    earlier: set[str] = set()
+    for place, step in enumerate(plan.faults):
+        for name in selectors.earlier_steps(step.nodes):
+            if name not in earlier:
+                raise PlanError(f"no earlier fault is named {name!r}", key=f"faults.{place}.nodes")
+        if step.nemesis is not None:
+            earlier.add(step.id)

@@ -1,0 +1,124 @@
+"""Applying, proving and undoing faults: the one place, for every family.
+
+Each act is journalled on disk before it happens, probed once it did, probed again just before it is
+undone (so that it held for its whole window) and once more when it is undone. Acts of one fault are
+done all at once: nodes that die a second apart are another experiment.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from harness.errors import AcklossError
+from harness.journal import Journal
+from harness.protocols import Act, Lever, Token
+
+T = TypeVar("T")
+
+Note = Callable[[str, str, str, str], None]
+"""Records a row of the nemesis: type, name of the nemesis, id of the fault, what (inject|heal)."""
+
+
+@dataclass
+class _Active:
+    nemesis: str
+    acts: list[tuple[int, Lever, Token]] = field(default_factory=list)
+
+
+@dataclass
+class Faults:
+    """The faults of one run. `note` puts them into the history; all methods are thread-safe."""
+
+    levers: Mapping[str, Lever]
+    journal: Journal
+    note: Note = lambda *_: None
+    active: dict[str, _Active] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def inject(self, fault: str, nemesis: str, acts: Sequence[Act]) -> None:
+        """Apply a fault's acts and prove them. A lever's failure is journalled, not raised: the
+        fault is then unproven, and what was begun is undone with the rest."""
+        with self._lock:
+            self.note("invoke", nemesis, fault, "inject")
+            begun = [self._announce(fault, act) for act in acts]
+            self.active[fault] = _Active(nemesis, begun)
+            _at_once([partial(self._apply, *act) for act in begun])
+            self.journal.write("on", fault=fault)
+            self.note("info", nemesis, fault, "inject")
+        self._prove(fault, begun, phase="applied", applied=True)
+
+    def heal(self, fault: str) -> None:
+        """Undo a fault; nothing when it is not in force. Raises the first failure after having
+        tried every act; what could not be undone stays active."""
+        with self._lock:
+            active = self.active.get(fault)
+            if active is None:
+                return
+            self._prove(fault, active.acts, phase="held", applied=True)
+            self.note("invoke", active.nemesis, fault, "heal")
+            failures = _at_once([partial(self._undo, *act) for act in active.acts])
+            self.note("info", active.nemesis, fault, "heal")
+            if any(failures):
+                raise next(failure for failure in failures if failure)
+            del self.active[fault]
+            self.journal.write("healed", fault=fault)
+        self._prove(fault, active.acts, phase="undone", applied=False)
+
+    def heal_all(self) -> None:
+        """Undo every fault, the latest first; one that fails does not stop the others."""
+        failures = []
+        for fault in reversed(list(self.active)):
+            try:
+                self.heal(fault)
+            except AcklossError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _announce(self, fault: str, act: Act) -> tuple[int, Lever, Token]:
+        token = {**act.token, "fault": fault}
+        n = self.journal.intent(fault=fault, lever=act.lever, token=token)
+        return n, self.levers[act.lever], token
+
+    def _apply(self, n: int, lever: Lever, token: Token) -> AcklossError | None:
+        try:
+            lever.apply(token)
+        except AcklossError as error:
+            self.journal.write("failed", n=n, what="apply", error=str(error))
+            return error
+        self.journal.write("done", n=n)
+        return None
+
+    def _undo(self, n: int, lever: Lever, token: Token) -> AcklossError | None:
+        try:
+            lever.undo(token)
+        except AcklossError as error:
+            self.journal.write("failed", n=n, what="undo", error=str(error))
+            return error
+        self.journal.write("undone", n=n)
+        return None
+
+    def _prove(
+        self, fault: str, acts: Sequence[tuple[int, Lever, Token]], *, phase: str, applied: bool
+    ) -> None:
+        proofs = _at_once(
+            [partial(lever.probe, token, applied=applied) for _, lever, token in acts]
+        )
+        self.journal.write(
+            "proof",
+            fault=fault,
+            phase=phase,
+            proven=bool(proofs) and all(proof.proven for proof in proofs),
+            evidence=[sentence for proof in proofs for sentence in proof.evidence],
+        )
+
+
+def _at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
+    with ThreadPoolExecutor(max_workers=max(1, len(calls))) as pool:
+        futures = [pool.submit(call) for call in calls]
+    return [future.result() for future in futures]

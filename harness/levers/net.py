@@ -1,0 +1,150 @@
+"""The net lever: drops packets at a node with rules of its own, counts them, and takes them away.
+
+All rules stand in two chains of ours, ACKLOSS-IN and ACKLOSS-OUT, in the node's own network
+namespace; each carries a comment that names its fault, so that one fault's rules are found, counted
+and removed without touching another's. Rules that are not ours are never read nor changed.
+
+Token: {"node", "fault", "peers": [{"name", "address"}], "ports": [9092], "direction": "in"}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+from harness.errors import HarnessFailure
+from harness.protocols import Node, Proof, Token
+
+_CHAINS = {"in": ("INPUT", "ACKLOSS-IN"), "out": ("OUTPUT", "ACKLOSS-OUT")}
+_PROBE_S = 1
+
+
+@dataclass(frozen=True)
+class NetLever:
+    """Drops traffic between a node and named peers."""
+
+    nodes: Mapping[str, Node]
+    name: ClassVar[str] = "net"
+
+    def apply(self, token: Token) -> None:
+        """Add the token's rules; those that stand already are not added twice."""
+        node = self.nodes[token["node"]]
+        for direction in _directions(token):
+            hook, chain = _CHAINS[direction]
+            node.admin(["iptables", "-w", "-N", chain])  # fails when it is there: as wanted
+            if node.admin(["iptables", "-w", "-C", hook, "-j", chain]).exit_code:
+                _must(node, ["iptables", "-w", "-I", hook, "-j", chain])
+        for chain, rule in _rules(token):
+            if node.admin(["iptables", "-w", "-C", chain, *rule]).exit_code:
+                _must(node, ["iptables", "-w", "-A", chain, *rule])
+
+    def undo(self, token: Token) -> None:
+        """Remove the token's rules, and our chains once they are empty."""
+        node = self.nodes[token["node"]]
+        for chain, rule in _rules(token):
+            while node.admin(["iptables", "-w", "-D", chain, *rule]).exit_code == 0:
+                pass
+        for direction in _directions(token):
+            hook, chain = _CHAINS[direction]
+            standing = node.admin(["iptables", "-w", "-S", chain])
+            if standing.exit_code == 0 and len(standing.output.splitlines()) == 1:
+                node.admin(["iptables", "-w", "-D", hook, "-j", chain])
+                node.admin(["iptables", "-w", "-X", chain])
+
+    def probe(self, token: Token, *, applied: bool) -> Proof:
+        """In force: every peer's packets are dropped and counted by our rules. Undone: no rule of
+        ours stands and packets pass again."""
+        node = self.nodes[token["node"]]
+        return self._in_force(node, token) if applied else self._undone(node, token)
+
+    def _in_force(self, node: Node, token: Token) -> Proof:
+        tries = self._try_all(node, token)
+        counted = _counted(node, token)
+        names = [peer["name"] for peer in token["peers"]]
+        proven = bool(names) and not any(passes for _, passes in tries)
+        return Proof(
+            proven and all(counted.get(name, 0) > 0 for name in names),
+            [
+                f"{node.name}: {counted.get(name, 0):,} packets {_way(token, name)} dropped by our "
+                f"rules; {how} {_told(passes)}"
+                for name, (how, passes) in zip(names, tries, strict=True)
+            ],
+        )
+
+    def _undone(self, node: Node, token: Token) -> Proof:
+        left = len(_counted(node, token))
+        tries = self._try_all(node, token)
+        evidence = [f"{how} {_told(passes)}" for how, passes in tries]
+        return Proof(
+            left == 0 and all(passes for _, passes in tries),
+            [f"{node.name}: {left} rules of this fault left; {'; '.join(evidence)}"],
+        )
+
+    def _try_all(self, node: Node, token: Token) -> list[tuple[str, bool]]:
+        """Every peer's probe, all at once: a dropped packet costs a whole time-out."""
+        with ThreadPoolExecutor(max_workers=max(1, len(token["peers"]))) as pool:
+            return list(
+                pool.map(lambda peer: _probe(node, self.nodes[peer["name"]], token), token["peers"])
+            )
+
+
+def _directions(token: Token) -> list[str]:
+    return ["in", "out"] if token["direction"] == "both" else [token["direction"]]
+
+
+def _rules(token: Token) -> Iterator[tuple[str, list[str]]]:
+    """Chain and rule, without the verb, for every peer, port and direction."""
+    ports = token["ports"] or [None]
+    for direction, peer, port in product(_directions(token), token["peers"], ports):
+        match = ["-s" if direction == "in" else "-d", f"{peer['address']}/32"]
+        if port is not None:
+            match += ["-p", "tcp", "-m", "tcp", "--dport", str(port)]
+        comment = f"ackloss/{token['fault']}/{peer['name']}"
+        yield _CHAINS[direction][1], [*match, "-m", "comment", "--comment", comment, "-j", "DROP"]
+
+
+def _counted(node: Node, token: Token) -> dict[str, int]:
+    """Packets that this fault's standing rules have dropped, by peer."""
+    comment = re.compile(rf"\[(\d+):\d+\].*ackloss/{re.escape(token['fault'])}/([^\s\"]+)")
+    counted: dict[str, int] = {}
+    for line in node.admin(["iptables-save", "-c", "-t", "filter"]).output.splitlines():
+        if match := comment.search(line):
+            counted[match[2]] = counted.get(match[2], 0) + int(match[1])
+    return counted
+
+
+def _way(token: Token, peer: str) -> str:
+    return {"in": f"from {peer}", "out": f"to {peer}", "both": f"from and to {peer}"}[
+        token["direction"]
+    ]
+
+
+def _probe(node: Node, peer: Node, token: Token) -> tuple[str, bool]:
+    """Try one packet exchange that the rules must stop: how it was tried, whether it passed.
+
+    With ports a TCP connection to the first of them from the side whose request the rules stop
+    (a refusal is an answer: the path is open); without ports an echo request.
+    """
+    source, goal = (peer, node) if token["direction"] == "in" else (node, peer)
+    if not token["ports"]:
+        answer = source.admin(["ping", "-n", "-c", "1", "-W", str(_PROBE_S), goal.address])
+        return f"an echo request {source.name} to {goal.name}", answer.exit_code == 0
+    port = str(token["ports"][0])
+    argv = ["nc", "-nvz", "-w", str(_PROBE_S), goal.address, port]
+    answer = source.admin(argv, timeout_s=_PROBE_S + 2)
+    passes = answer.exit_code == 0 or "refused" in answer.output
+    return f"a connection {source.name} to {goal.name}:{port}", passes
+
+
+def _told(passes: bool) -> str:
+    return "passed" if passes else "got no answer"
+
+
+def _must(node: Node, argv: list[str]) -> None:
+    done = node.admin(argv)
+    if done.exit_code:
+        raise HarnessFailure(f"{node.name}: {' '.join(argv)} failed: {done.output.strip()[:300]}")
