@@ -1,1 +1,35 @@
-"""The command line."""
+"""The command line: one module per verb, found by its name; each holds one click command.
+
+Heavy libraries (Spark, matplotlib, Docker, Kafka's clients) are imported only inside the commands
+that need them, so that `ackloss --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import rich_click as click
+
+from harness import __version__
+
+EPILOG = """Exit codes: 0 valid, 1 invalid, 2 usage, 3 unknown, 4 bad plan or history,
+5 environment (no Docker, no Java, no disk), 6 harness failure, 130 interrupted."""
+
+_NOT_VERBS = {"output"}
+
+
+@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ackloss")
+def main() -> None:
+    """With these settings, under these faults, how many acknowledged writes does this cluster lose?
+
+    ackloss plays a plan on a real cluster in containers, cuts and kills on schedule, records every
+    operation, and counts what was acknowledged and is gone.
+    """
+
+
+for _module in pkgutil.iter_modules(__path__):
+    if _module.name not in _NOT_VERBS:
+        _verb = importlib.import_module(f"harness.cli.{_module.name}")
+        main.add_command(getattr(_verb, _module.name.rstrip("_")))

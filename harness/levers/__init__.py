@@ -1,1 +1,18 @@
-"""Levers: the mechanism that changes one thing on a node, can undo it, and can prove it."""
+"""Levers: the mechanism that changes one thing on a node, can undo it, and can prove it.
+
+Add one by adding its module here and its line to `all_levers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.levers.net import NetLever
+from harness.levers.process import ProcessLever
+from harness.protocols import Lever, Node
+
+
+def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever]:
+    """Every lever over these nodes, by name."""
+    levers: list[Lever] = [NetLever(nodes), ProcessLever(nodes)]
+    return {lever.name: lever for lever in levers}

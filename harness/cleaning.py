@@ -1,0 +1,50 @@
+"""Removes what dead runs left: the containers, networks and volumes of registered runs.
+
+Rules and processes of a fault live inside a node's own namespaces, so they go with its containers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness import state
+from harness.clusters.docker import connect
+from harness.clusters.removal import remove_run, unknown_runs
+from harness.errors import AcklossError
+
+
+@dataclass
+class Cleaned:
+    """What was removed, what was left and why (sentences)."""
+
+    removed: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        return {"removed": self.removed, "left": self.left}
+
+
+def clean_all(*, dry_run: bool, kept: bool) -> Cleaned:
+    """Clean every dead run. Tries all of them, then raises the first failure."""
+    told, failures = Cleaned(), []
+    runs = state.registrations()
+    docker = connect()
+    for run in runs:
+        with state.claimed(run.run_id) as dead:
+            if not dead:
+                told.left.append(f"run {run.run_id} is alive (process {run.pid}): left alone")
+            elif run.keep and not kept:
+                told.left.append(f"run {run.run_id} was kept on purpose: `ackloss clean --kept`")
+            else:
+                try:
+                    told.removed += remove_run(docker, run.run_id, dry_run=dry_run)
+                    if not dry_run:
+                        state.forget(run.run_id)
+                except AcklossError as error:
+                    failures.append(error)
+    for run_id in sorted(unknown_runs(docker, {run.run_id for run in runs})):
+        told.left.append(f"run {run_id} is not known to this machine's state folder: left alone")
+    if failures:
+        raise failures[0]
+    return told

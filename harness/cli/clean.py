@@ -1,0 +1,32 @@
+"""`ackloss clean`."""
+
+from __future__ import annotations
+
+import rich_click as click
+
+from harness.cli.output import Output, with_output
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, remove nothing.")
+@click.option("--kept", is_flag=True, help="Also clusters that --keep-cluster has kept.")
+@with_output
+def clean(out: Output, dry_run: bool, kept: bool) -> None:
+    """Remove what dead runs left behind, by label, and nothing else.
+
+    A run that is alive is left alone, and so is anything that this machine's state folder does not
+    know. Run folders are never touched.
+    """
+    from harness.cleaning import clean_all
+
+    told = clean_all(dry_run=dry_run, kept=kept)
+    out.document({"schema": 1, "dry_run": dry_run, **told.document()})
+    if out.json:
+        return
+    verb = "would remove" if dry_run else "removed"
+    for name in told.removed:
+        out.say(f"{verb} {name}")
+    for sentence in told.left:
+        out.say(sentence, style="yellow")
+    if not told.removed:
+        out.say("nothing to remove")

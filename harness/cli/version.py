@@ -1,0 +1,26 @@
+"""`ackloss version`."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version as installed
+
+import rich_click as click
+
+from harness import __version__
+from harness.cli.output import Output, with_output
+
+
+@click.command()
+@with_output
+def version(out: Output) -> None:
+    """The versions of ackloss and of what it stands on."""
+    versions = {
+        "ackloss": __version__,
+        "python": platform.python_version(),
+        **{name: installed(name) for name in ("confluent-kafka", "kafka-python", "pyspark")},
+    }
+    for name, value in versions.items():
+        if not out.json:
+            out.say(f"{name:16} {value}")
+    out.document({"schema": 1, "versions": versions})

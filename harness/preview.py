@@ -1,0 +1,195 @@
+"""What a plan would do, without doing it: its commands, its schema, its likely mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness import registry, selectors
+from harness.binding import Bound
+from harness.levers import all_levers
+from harness.plan import Plan
+from harness.protocols import (
+    Completed,
+    ImageRef,
+    Lever,
+    Node,
+    PartitionView,
+    ProcessState,
+    Situation,
+)
+from harness.schedule import BoundStep
+
+_EXAMPLE_SUBNET = "198.18.0"
+
+
+@dataclass
+class RecordingNode:
+    """A node that does nothing and writes down every command it is given."""
+
+    name: str
+    roles: frozenset[str]
+    address: str
+    commands: list[str] = field(default_factory=list)
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:  # noqa: ARG002
+        """Record; a rule that is asked for (`iptables -C`) is not there."""
+        if "-C" in argv:
+            return Completed(1, "")
+        self.commands.append(f"{self.name}# {' '.join(argv)}")
+        return Completed(0, "")
+
+    run = admin
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        self.commands += [f"{self.name}: write {name}" for name in files]
+
+    def get(self, name: str) -> dict[str, bytes]:  # noqa: ARG002
+        return {}
+
+    def start(self) -> None:
+        self.commands.append(f"{self.name}: start the target's process")
+
+    def pid(self) -> int | None:
+        return 7
+
+    def process(self) -> ProcessState:
+        return ProcessState(running=False, exit_code=137)
+
+
+def dry_run(bound: Bound) -> dict[str, Any]:
+    """The nodes that would start and, for every step, when it begins and what it would run.
+
+    Selectors are looked up when a fault begins; here they are shown as if the first broker led.
+    """
+    plan = bound.plan
+    names = bound.target.names(plan)
+    addresses = {name: f"{_EXAMPLE_SUBNET}.{11 + n}" for n, name in enumerate(names)}
+    image = ImageRef(
+        reference=plan.target.image or f"{plan.target.system} {plan.target.version}", id=""
+    )
+    specs = bound.target.nodes(plan, image, addresses)
+    nodes = {s.name: RecordingNode(s.name, s.roles, addresses[s.name]) for s in specs}
+    levers = all_levers(nodes)
+    met: dict[str, tuple[str, ...]] = {}
+    return {
+        "plan": plan.document(),
+        "image": image.reference,
+        "nodes": [
+            {
+                "name": spec.name,
+                "roles": sorted(spec.roles),
+                "address": addresses[spec.name],
+                "command": " ".join(spec.argv),
+                "files": sorted(spec.files),
+            }
+            for spec in specs
+        ],
+        "faults": [_dry_step(bound, step, nodes, levers, met) for step in bound.steps],
+    }
+
+
+def _dry_step(
+    bound: Bound,
+    bound_step: BoundStep,
+    nodes: Mapping[str, RecordingNode],
+    levers: Mapping[str, Lever],
+    met: dict[str, tuple[str, ...]],
+) -> dict[str, Any]:
+    step, plan = bound_step.step, bound.plan
+    told: dict[str, Any] = {"id": step.id, "begins": _begins(bound_step)}
+    if bound_step.nemesis is None:
+        return {**told, "heals": step.heal}
+    choice = selectors.Choice(
+        roles={name: node.roles for name, node in nodes.items()},
+        situation=_as_if_first_led(plan, list(nodes)),
+        earlier=met,
+    )
+    chosen = selectors.select(step.nodes, choice)
+    met[step.id] = tuple(chosen)
+
+    def select(text: str) -> list[Node]:
+        return [nodes[name] for name in selectors.select(text, choice)]
+
+    for act in bound_step.nemesis.acts([nodes[name] for name in chosen], select):
+        levers[act.lever].apply({**act.token, "fault": step.id})
+    commands = [command for node in nodes.values() for command in node.commands]
+    for node in nodes.values():
+        node.commands.clear()
+    return {
+        **told,
+        "nemesis": step.nemesis,
+        "nodes": f"{step.nodes} (here as if {', '.join(chosen) or 'none'})",
+        "commands": commands,
+        "healed": f"after {step.for_s:g} s" if step.for_s else "by a later step, or at the end",
+    }
+
+
+def _begins(bound_step: BoundStep) -> str:
+    step = bound_step.step
+    words = []
+    if step.at_s is not None:
+        words.append(f"{step.at_s:g} s after the first operation")
+    if bound_step.condition is not None:
+        words.append(f"when {bound_step.condition.text!r} holds, at most {step.within_s:g} s")
+    if not words:
+        words.append("after the step before")
+    if step.after_s:
+        words.append(f"and {step.after_s:g} s later")
+    return ", ".join(words)
+
+
+def _as_if_first_led(plan: Plan, names: list[str]) -> Situation:
+    isr = tuple(names[: plan.topic.replication_factor])
+    view = [
+        PartitionView(partition=p, leader=names[0], leader_epoch=0, isr=isr)
+        for p in range(plan.topic.partitions)
+    ]
+    return Situation(time_ns=0, partitions={v.partition: v for v in view}, controller=names[-1])
+
+
+def warnings(bound: Bound) -> list[str]:
+    """What is allowed but probably not meant."""
+    plan, notes = bound.plan, []
+    load = plan.workload
+    timeout_ms = load.producer.get("message.timeout.ms", 8000)
+    needed = load.rate_per_s * float(timeout_ms) / 1000
+    if load.rate_per_s and load.processes < needed:
+        notes.append(
+            f"workload.processes: {load.processes} processes cannot keep {load.rate_per_s:g} "
+            f"operations a second through a stall of message.timeout.ms ({timeout_ms} ms): "
+            f"{needed:.0f} would"
+        )
+    longest_s = _longest_s(plan)
+    if longest_s > load.duration_s:
+        notes.append(
+            f"workload.duration_s: the schedule may take {longest_s:g} s if every wait runs out, "
+            f"the workload lasts {load.duration_s:g} s: later steps would be left out"
+        )
+    return notes
+
+
+def _longest_s(plan: Plan) -> float:
+    longest_s = 0.0
+    for step in plan.faults:
+        longest_s = max(longest_s, step.at_s or 0.0)
+        longest_s += (step.within_s if step.when else 0.0) + step.after_s
+    return longest_s
+
+
+def plan_schema() -> dict[str, Any]:
+    """The JSON Schema of plans; a step's options depend on its nemesis."""
+    schema = Plan.model_json_schema(by_alias=True)
+    step = schema["$defs"]["FaultStep"]
+    step["allOf"] = [
+        {
+            "if": {"properties": {"nemesis": {"const": name}}, "required": ["nemesis"]},
+            "then": {
+                "description": (plugin.__doc__ or "").strip(),
+                "properties": registry.adapter(plugin).json_schema().get("properties", {}),
+            },
+        }
+        for name, plugin in registry.plugins("nemeses").items()
+    ]
+    return schema

@@ -1,0 +1,217 @@
+"""The final read: every partition from its log start to its end, with either client library.
+
+The end of each partition, its leader and epoch are noted before and after; when they changed in
+between, everything is read again. Reading is read_uncommitted and fails on an offset reset: what is
+missing was not there. Progress is the consumer's position, since control records leave gaps.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from kafka import KafkaConsumer
+from kafka import TopicPartition as PyTopicPartition
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from harness.errors import HarnessFailure
+from harness.history import READS
+from harness.plan import Plan
+from harness.protocols import Cluster, End, Node, PartitionView, with_role
+from targets.kafka.admin import observe
+from targets.kafka.asking import NoAnswer, ask
+from targets.kafka.configuration import BROKER_PORT
+
+CONFLUENT, KAFKA_PYTHON = "confluent-kafka", "kafka-python"
+_EARLIEST, _LATEST = -2, -1
+_READ_UNCOMMITTED = 0
+_TRIES = 3
+
+
+@dataclass
+class _Columns:
+    """Records as columns; `leader_epoch` is -1 where the library tells none."""
+
+    partition: array[int] = field(default_factory=lambda: array("i"))
+    offset: array[int] = field(default_factory=lambda: array("q"))
+    value: array[int] = field(default_factory=lambda: array("q"))
+    leader_epoch: array[int] = field(default_factory=lambda: array("i"))
+    time_ns: array[int] = field(default_factory=lambda: array("q"))
+
+    def add(self, partition: int, offset: int, raw: bytes | None, epoch: int | None) -> None:
+        self.partition.append(partition)
+        self.offset.append(offset)
+        self.value.append(_value(raw, offset))
+        self.leader_epoch.append(-1 if epoch is None else epoch)
+        self.time_ns.append(time.monotonic_ns())
+
+    def table(self, reader: str) -> pa.Table:
+        rows = len(self.offset)
+        epochs = np.frombuffer(self.leader_epoch, dtype=np.int32)
+        columns = {
+            "reader": pa.array([reader] * rows, pa.string()).cast(READS.field("reader").type),
+            "key": pa.nulls(rows, READS.field("key").type),
+            "partition": pa.array(np.frombuffer(self.partition, dtype=np.int32)),
+            "offset": pa.array(np.frombuffer(self.offset, dtype=np.int64)),
+            "value": pa.array(np.frombuffer(self.value, dtype=np.int64)),
+            "leader_epoch": pa.array(epochs, mask=epochs < 0),
+            "time_ns": pa.array(np.frombuffer(self.time_ns, dtype=np.int64)),
+        }
+        return pa.table(columns)
+
+
+def _value(raw: bytes | None, offset: int) -> int:
+    """The integer that was written. What is no integer of ours can be no attempted value either:
+    it becomes a negative number, which is never attempted, and so counts as unexpected."""
+    try:
+        return int(raw or b"")
+    except ValueError:
+        return -1 - offset
+
+
+def read_all(
+    cluster: Cluster, plan: Plan, *, reader: str, timeout_s: float
+) -> tuple[pa.Table, list[End]]:
+    """See `harness.protocols.Target.read_all`."""
+    deadline = time.monotonic() + timeout_s
+    library = {CONFLUENT: _confluent, KAFKA_PYTHON: _kafka_python}[reader]
+    for _ in range(_TRIES):
+        before = _ends(cluster, plan)
+        columns = _Columns()
+        position = {p: end.log_start_offset or 0 for p, end in before.items()}
+        goals = {p: end.end_offset for p, end in before.items() if end.end_offset is not None}
+        for reached in library(cluster, plan, before, columns, deadline):
+            position = {p: max(was, reached.get(p, 0)) for p, was in position.items()}
+            if all(position[p] >= goal for p, goal in goals.items()):
+                break
+        after = _ends(cluster, plan)
+        unchanged = {
+            p: end.end_offset is not None
+            and (end.leader_epoch, end.end_offset) == (after[p].leader_epoch, after[p].end_offset)
+            for p, end in before.items()
+        }
+        if all(unchanged.values()):
+            break
+    ends = [_with_position(end, position[p], unchanged[p]) for p, end in sorted(before.items())]
+    return columns.table(reader), ends
+
+
+def _with_position(end: End, position: int, unchanged: bool) -> End:
+    reached = end.end_offset is not None and position >= end.end_offset
+    return End(**{**vars(end), "position": position, "complete": reached and unchanged})
+
+
+def _ends(cluster: Cluster, plan: Plan) -> dict[int, End]:
+    """Log start and end of every partition as its leader tells them; the leader is whom the answer
+    with the highest leader epoch names."""
+    views: dict[int, PartitionView] = {}
+    for node in with_role(cluster, "broker"):
+        view = observe(node, plan, timeout_s=2)
+        for p in view.partitions if view else ():
+            if p.partition not in views or p.leader_epoch > views[p.partition].leader_epoch:
+                views[p.partition] = p
+    ends = {}
+    for partition in range(plan.topic.partitions):
+        view_ = views.get(partition)
+        leader = cluster.nodes[view_.leader] if view_ and view_.leader else None
+        ends[partition] = End(
+            partition=partition,
+            log_start_offset=_offset(leader, plan, partition, _EARLIEST),
+            end_offset=_offset(leader, plan, partition, _LATEST),
+            position=None,
+            leader=view_.leader if view_ else None,
+            leader_epoch=view_.leader_epoch if view_ else None,
+            isr=view_.isr if view_ else (),
+            complete=False,
+        )
+    return ends
+
+
+def _offset(leader: Node | None, plan: Plan, partition: int, which: int) -> int | None:
+    if leader is None:
+        return None
+    of_partition = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+        partition_index=partition, current_leader_epoch=-1, timestamp=which
+    )
+    topic = ListOffsetsRequest.ListOffsetsTopic(name=plan.topic.name, partitions=[of_partition])
+    request = ListOffsetsRequest[7](
+        replica_id=-1, isolation_level=_READ_UNCOMMITTED, topics=[topic]
+    )
+    try:
+        answer = ask(leader.address, BROKER_PORT, request, timeout_s=5)
+    except NoAnswer:
+        return None
+    told = answer.topics[0].partitions[0]
+    return int(told.offset) if told.error_code == 0 else None
+
+
+def bootstrap(cluster: Cluster) -> str:
+    """Every broker's address, comma separated."""
+    return ",".join(f"{node.address}:{BROKER_PORT}" for node in with_role(cluster, "broker"))
+
+
+def _confluent(
+    cluster: Cluster, plan: Plan, ends: Mapping[int, End], columns: _Columns, deadline: float
+) -> Iterator[Mapping[int, int]]:
+    """Read with librdkafka; yields the next offset by partition as it goes on."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap(cluster),
+            "group.id": "ackloss-final-read",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_uncommitted",
+            "auto.offset.reset": "error",
+            "check.crcs": True,
+        }
+    )
+    try:
+        consumer.assign(
+            [TopicPartition(plan.topic.name, p, e.log_start_offset or 0) for p, e in ends.items()]
+        )
+        while time.monotonic() < deadline:
+            reached: dict[int, int] = {}
+            for message in consumer.consume(10_000, timeout=0.2):
+                error, partition, offset = message.error(), message.partition(), message.offset()
+                if error is None:
+                    columns.add(partition, offset, message.value(), message.leader_epoch())
+                    reached[partition] = offset + 1
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    reached[partition] = offset
+                elif error.code() == KafkaError._AUTO_OFFSET_RESET or error.fatal():
+                    raise HarnessFailure(f"the final read lost its place: {error.str()}")
+            yield reached
+    finally:
+        consumer.close()
+
+
+def _kafka_python(
+    cluster: Cluster, plan: Plan, ends: Mapping[int, End], columns: _Columns, deadline: float
+) -> Iterator[Mapping[int, int]]:
+    """Read with kafka-python; yields the next offset by partition as it goes on."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap(cluster).split(","),
+        group_id=None,
+        enable_auto_commit=False,
+        isolation_level="read_uncommitted",
+        auto_offset_reset="none",
+        max_poll_records=10_000,
+    )
+    try:
+        places = {PyTopicPartition(plan.topic.name, p): end for p, end in ends.items()}
+        consumer.assign(list(places))
+        for place, end in places.items():
+            consumer.seek(place, end.log_start_offset or 0)
+        while time.monotonic() < deadline:
+            for place, records in consumer.poll(timeout_ms=200).items():
+                for record in records:
+                    epoch = getattr(record, "leader_epoch", None)
+                    columns.add(place.partition, record.offset, record.value, epoch)
+            yield {place.partition: consumer.position(place) for place in places}
+    finally:
+        consumer.close()
