@@ -1,6 +1,6 @@
 """The folder of a run: the one place where its file names are spelled.
 
-    plan.json  run.json  faults.jsonl  result.json  report.html
+    plan.json  run.json  faults.jsonl  result.json  report.html  lost.csv  timeline.png
     history/part-*.parquet  reads/part-*.parquet  reads/ends.parquet
     observations/part-*.parquet  findings/*.parquet  nodes/<node>/*.log
 
@@ -126,8 +126,20 @@ class RunDir:
     def findings(self) -> Path:
         return self.path / "findings"
 
+    @property
+    def lost_csv(self) -> Path:
+        return self.path / "lost.csv"
+
+    @property
+    def figure(self) -> Path:
+        return self.path / "timeline.png"
+
     def node(self, name: str) -> Path:
         return self.path / "nodes" / name
+
+    def logs(self) -> list[Path]:
+        """The log files of all nodes, by node and name."""
+        return sorted(self.path.glob("nodes/*/*.log"))
 
     def parts(self, folder: Path) -> list[Path]:
         """The finished Parquet parts of `history`, `reads` or `observations`, in order."""
