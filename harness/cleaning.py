@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness import state
-from harness.clusters.docker import connect
 from harness.clusters.removal import remove_run, unknown_runs
+from harness.daemon import connect
 from harness.errors import AcklossError
 
 

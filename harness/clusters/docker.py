@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import docker
-from docker.errors import APIError, DockerException
+from docker.errors import APIError
 from docker.types import IPAMConfig, IPAMPool, LogConfig
 
 from harness.clusters.pod import PID_FILE, DockerNode, packed
@@ -31,23 +31,6 @@ SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
 _HOLDER_CAPABILITIES = ["NET_ADMIN", "NET_RAW", "KILL", "SYS_PTRACE", "DAC_OVERRIDE"]
 # Writes the process' own id, as the pod sees it, then becomes the target's process.
 _START = 'echo $$ > "$0" && exec "$@"'
-
-
-def connect() -> docker.DockerClient:
-    """A client of the local Docker daemon. Raises EnvironmentFailure with the cure."""
-    try:
-        client = docker.from_env(version="auto", timeout=120, max_pool_size=32)
-    except DockerException as error:
-        text = str(error)
-        if "Permission denied" in text or "PermissionError" in text:
-            raise EnvironmentFailure(
-                "this user has no rights to Docker", hint="run as root, or join the group docker"
-            ) from error
-        raise EnvironmentFailure(
-            "Docker does not answer",
-            hint="start it with `make setup`, or `ackloss doctor` says why",
-        ) from error
-    return client
 
 
 @dataclass

@@ -1,0 +1,70 @@
+"""`ackloss check`: judge stored runs, or histories from elsewhere, again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import rich_click as click
+
+from harness.cli.output import Output, with_output
+from harness.errors import AcklossError
+
+_PATH = click.Path(exists=True, path_type=Path)
+
+
+@click.command()
+@click.argument("runs", nargs=-1, type=_PATH)
+@click.option("--history", "histories", multiple=True, type=_PATH, help="JSON lines (repeatable).")
+@click.option("--checker", default="loss", show_default=True, help="For --history: which checker.")
+@click.option("--option", "options", multiple=True, metavar="K=V", help="The checker's options.")
+@click.option("--master", help="Spark's master, default local[*].")
+@with_output
+def check(
+    out: Output,
+    runs: tuple[Path, ...],
+    histories: tuple[Path, ...],
+    checker: str,
+    options: tuple[str, ...],
+    master: str | None,
+) -> None:
+    """Judge RUNS (folders) or --history files, many at once in one Spark session.
+
+    Never needs a cluster. The exit code is 4 if any input was bad (the others are still checked),
+    else 1 if any is invalid, else 3 if any is unknown, else 0.
+    """
+    from checkers.result import check_histories, check_runs
+    from harness.cli.run import merged_exit_code
+    from harness.rundir import RunDir
+
+    if bool(runs) == bool(histories):
+        raise click.UsageError("name run folders, or histories with --history, one of the two")
+    errors: list[AcklossError] = []
+    if runs:
+        results = check_runs([RunDir(path) for path in runs], master=master, errors=errors)
+    else:
+        given = dict(_option(text) for text in options)
+        results = check_histories(
+            list(histories), checker=checker, options=given, master=master, errors=errors
+        )
+    for error in errors:
+        click.echo(f"ackloss: {error}", err=True)
+    if not results and len(errors) == 1:
+        out.fail(errors[0])
+    for result in results:
+        counts = result["counts"]
+        if not out.json:
+            out.say(
+                f"{result['run_id']}  {result['verdict'].upper()}  lost {counts['lost']:,} of "
+                f"{counts['acknowledged']:,} acknowledged: {result['reason']}"
+            )
+    single = len(results) == 1 and len(runs) + len(histories) == 1
+    out.document(results[0] if single else {"schema": 1, "results": results})
+    sys.exit(merged_exit_code([result["verdict"] for result in results], errors=errors))
+
+
+def _option(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"--option {text!r} is not K=V")
+    return key, value

@@ -1,0 +1,105 @@
+"""The live view of a run: one status line at a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from harness.cli.output import Output, plain
+from harness.plan import Plan
+from harness.protocols import Situation
+from harness.runner import Status
+
+_LINE_EVERY_S = 5.0
+
+
+@contextmanager
+def watching(out: Output, plan: Plan, status: Status) -> Iterator[None]:
+    """Show a run's status while it lasts."""
+    view = _View(out, plan, status)
+    if out.quiet:
+        yield
+    elif out.console.is_terminal:
+        with Live(get_renderable=view.table, console=out.console, refresh_per_second=4):
+            yield
+    else:
+        status.on_phase = lambda phase: out.say(f"[{view.elapsed_s():5.1f} s] {phase}")
+        with view.lines():
+            yield
+
+
+@dataclass
+class _View:
+    out: Output
+    plan: Plan
+    status: Status
+    begun: float = field(default_factory=time.monotonic)
+
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self.begun
+
+    def table(self) -> Table:
+        """The live table: phase, load, faults, leaders."""
+        grid = Table.grid(padding=(0, 2))
+        grid.add_row(Text("phase", style="dim"), f"{self.status.phase}  {self.elapsed_s():.0f} s")
+        if (load := self._load()) is not None:
+            grid.add_row(Text("writes", style="dim"), load)
+            grid.add_row(Text("fault", style="dim"), Text(plain(self._faults()), style="bold red"))
+            grid.add_row(Text("leader", style="dim"), Text(plain(self._leaders())))
+        return grid
+
+    @contextmanager
+    def lines(self) -> Iterator[None]:
+        """A line every few seconds while operations are played."""
+        stop = threading.Event()
+
+        def speak() -> None:
+            while not stop.wait(_LINE_EVERY_S):
+                if self.status.phase == "running" and (load := self._load()) is not None:
+                    self.out.say(
+                        f"[{self.elapsed_s():5.1f} s] {load}; fault: {self._faults()}; "
+                        f"{self._leaders()}"
+                    )
+
+        thread = threading.Thread(target=speak, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _load(self) -> str | None:
+        recorder, clock = self.status.recorder, self.status.clock
+        if recorder is None or clock is None:
+            return None
+        counts = recorder.counts()
+        seconds = max(0.001, min(clock.now_ns() / 1e9, self.plan.workload.duration_s))
+        return (
+            f"{counts.attempted:,} attempted ({counts.attempted / seconds:,.0f}/s), "
+            f"{counts.ok:,} acknowledged, {counts.fail:,} failed, {counts.info:,} unknown"
+        )
+
+    def _faults(self) -> str:
+        faults = self.status.faults
+        return ", ".join(list(faults.active)) if faults and faults.active else "none"
+
+    def _leaders(self) -> str:
+        observer = self.status.observer
+        return _told(observer.situation()) if observer else ""
+
+
+def _told(situation: Situation) -> str:
+    """Leader and ISR of the first partitions, and the controller."""
+    views = list(situation.partitions.values())
+    parts = [f"p{v.partition}: {v.leader or 'none'} ISR {{{','.join(v.isr)}}}" for v in views[:4]]
+    if len(views) > 4:
+        parts.append(f"and {len(views) - 4} more")
+    return "; ".join([*parts, f"controller {situation.controller or 'unknown'}"])

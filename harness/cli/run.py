@@ -1,0 +1,221 @@
+"""`ackloss run`: play plans, check them, write their pages."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from harness.cli.output import EXIT_BY_VERDICT, Output, with_output, with_plan_options
+from harness.errors import AcklossError, PlanError
+
+if TYPE_CHECKING:
+    from harness.binding import Bound
+    from harness.rundir import RunDir
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("plans", nargs=-1, required=True, type=_FILE)
+@with_plan_options
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--dry-run", is_flag=True, help="Say what would be done, start nothing.")
+@click.option("--keep-cluster", is_flag=True, help="Leave the cluster up; `clean --kept` ends it.")
+@click.option("--compare", is_flag=True, help="Write one page that compares two plans' runs.")
+@click.option("--as-expected", is_flag=True, help="Exit 0 if each verdict is its plan's `expect`.")
+@click.option("--broker-settings", type=_FILE, help="Your server.properties, for every broker.")
+@click.option("--producer-settings", type=_FILE, help="Your producer.properties.")
+@click.option("--master", help="Spark's master, default local[*].")
+@with_output
+def run(
+    out: Output,
+    plans: tuple[Path, ...],
+    changes: tuple[str, ...],
+    seed: int | None,
+    dry_run: bool,
+    compare: bool,
+    as_expected: bool,
+    master: str | None,
+    **how: Any,
+) -> None:
+    """Play PLANS on real clusters, count what was lost, and write a page for each.
+
+    The exit code is the verdict's: 0 valid, 1 invalid, 3 unknown.
+    """
+    if compare and len(plans) != 2:
+        raise click.UsageError("--compare takes two plans")
+    if len(plans) > 1 and out.json and not dry_run:
+        raise click.UsageError("--json takes one plan: run prints one result document")
+    own = own_settings(how.pop("broker_settings"), how.pop("producer_settings"), out)
+    bound = [bound_plan(path, changes, seed, own) for path in plans]
+    if dry_run:
+        _say_dry_run(out, bound)
+        return
+    played = [
+        _play_one(out, plan, path, master=master, **how)
+        for plan, path in zip(bound, plans, strict=True)
+    ]
+    if compare:
+        _compare(out, [rundir for rundir, _ in played])
+    sys.exit(_exit_code([result for _, result in played], bound, as_expected, out))
+
+
+def bound_plan(
+    path: Path,
+    changes: tuple[str, ...],
+    seed: int | None,
+    own: dict[str, dict[str, str]] | None = None,
+) -> Bound:
+    """A plan from its file, changed, validated, its plug-ins found. Raises PlanError."""
+    from harness.binding import bind
+    from harness.plan import parse_plan, read_plan
+
+    document = read_plan(path, changes)
+    if seed is not None:
+        document["seed"] = seed
+    for (part, key), settings in zip(
+        (("target", "settings"), ("workload", "producer")), (own or {}).values(), strict=False
+    ):
+        place = document.setdefault(part, {})
+        place[key] = {**settings, **place.get(key, {})}
+    plan = parse_plan(document, file=str(path))
+    return bind(plan, file=str(path))
+
+
+def own_settings(
+    broker: Path | None, producer: Path | None, out: Output
+) -> dict[str, dict[str, str]]:
+    """The settings of a user's own properties files; what is set aside is said and named."""
+    from harness.properties import read_properties
+    from targets.kafka.configuration import sort_settings
+    from targets.kafka.producing import sort_producer_settings
+
+    sorters: tuple[tuple[str, Path | None, Callable[..., Any]], ...] = (
+        ("broker", broker, sort_settings),
+        ("producer", producer, sort_producer_settings),
+    )
+    taken: dict[str, dict[str, str]] = {}
+    for name, path, sort in sorters:
+        taken[name], aside = sort(read_properties(path)) if path else ({}, {})
+        for key, reason in aside.items():
+            out.say(f"{path}: {key} is set aside: {reason}", style="yellow")
+    return taken
+
+
+def _say_dry_run(out: Output, bound: list[Bound]) -> None:
+    import orjson
+
+    from harness.preview import dry_run, warnings
+
+    told = [{**dry_run(plan), "warnings": warnings(plan)} for plan in bound]
+    if out.json:
+        out.document({"schema": 1, "plans": told})
+        return
+    for document in told:
+        out.say(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+
+
+def _play_one(
+    out: Output, bound: Bound, path: Path, *, master: str | None, **how: Any
+) -> tuple[RunDir, dict[str, Any]]:
+    """Play, check and report one plan: its folder and its result."""
+    from checkers.result import begin_warm_up, check_runs
+    from harness.cli.live import watching
+    from harness.interrupts import Interrupts
+    from harness.rundir import new_run_id
+    from harness.runner import Playing, Status, play
+    from reports.page import write_report
+
+    plan, run_id, status = bound.plan, new_run_id(), Status()
+    out.say(f"{plan.name}  seed {plan.seed}  run {run_id}", style="bold")
+    with Interrupts(say=lambda text: out.say(text, style="yellow")) as interrupts:
+        with watching(out, plan, status):
+            rundir = play(
+                bound,
+                Playing(
+                    run_id=run_id,
+                    interrupts=interrupts,
+                    status=status,
+                    command=_command_of(path),
+                    plan_file=str(path),
+                    after_last_op=lambda: begin_warm_up(master),
+                    **how,
+                ),
+            )
+            status.enter("checking")
+            result = check_runs([rundir], master=master)[0]
+            status.enter("writing the page")
+            begun = time.monotonic()
+            write_report(rundir)
+            result["timings"]["report_s"] = round(time.monotonic() - begun, 3)
+            rundir.write_json(rundir.result, result)
+    say_result(out, result, rundir)
+    out.document(result)
+    return rundir, result
+
+
+def _command_of(path: Path) -> list[str]:
+    return ["ackloss", *sys.argv[1:]] if len(sys.argv) > 1 else ["ackloss", "run", str(path)]
+
+
+def say_result(out: Output, result: dict[str, Any], rundir: RunDir) -> None:
+    """The verdict, the rates, and where the page is."""
+    style = {"valid": "bold green", "invalid": "bold red"}.get(result["verdict"], "bold yellow")
+    out.say(f"{result['verdict'].upper()}: {result['reason']}", style=style)
+    counts, rates = result["counts"], result["rates"]
+    out.say(
+        f"  attempted {counts['attempted']:,}  acknowledged {counts['acknowledged']:,}"
+        f"  survivors {counts['survivors']:,}  lost {counts['lost']:,}"
+        f"  unacknowledged found {counts['unacknowledged_found']:,}"
+    )
+    out.say("  " + "  ".join(f"{name} rate {_rate(value)}" for name, value in rates.items()))
+    for fault in result["faults"]:
+        proven = "proven" if fault["proven"] else "NOT PROVEN"
+        out.say(
+            f"  fault {fault['id']} ({fault['nemesis']}) on {', '.join(fault['nodes'])}: {proven}"
+        )
+    out.say(f"  page {rundir.report}  seed {result['seed']}")
+
+
+def _rate(value: float | None) -> str:
+    return "not defined" if value is None else f"{value:.6g}"
+
+
+def _compare(out: Output, rundirs: list[RunDir]) -> None:
+    from reports.compare import write_comparison
+
+    first, second = rundirs
+    page = second.path.parent / f"compare-{first.run_id}-{second.run_id}.html"
+    write_comparison(first, second, page)
+    out.say(f"comparison: {page}", style="bold")
+
+
+def _exit_code(
+    results: list[dict[str, Any]], bound: list[Bound], as_expected: bool, out: Output
+) -> int:
+    verdicts = [result["verdict"] for result in results]
+    if as_expected:
+        for plan in bound:
+            if plan.plan.expect is None:
+                raise PlanError("--as-expected needs the key `expect`", key="expect")
+        wrong = [
+            f"{p.plan.name}: {v}, expected {p.plan.expect}"
+            for p, v in zip(bound, verdicts, strict=True)
+            if v != p.plan.expect
+        ]
+        for sentence in wrong:
+            out.say(sentence, style="red")
+        out.say("verdicts are as the plans expect" if not wrong else "NOT as expected")
+        return 1 if wrong else 0
+    return merged_exit_code(verdicts)
+
+
+def merged_exit_code(verdicts: list[str], *, errors: list[AcklossError] = []) -> int:  # noqa: B006
+    """The exit code for several inputs: bad input, else invalid, else unknown, else 0."""
+    codes = [EXIT_BY_VERDICT[verdict] for verdict in verdicts] + [e.exit_code for e in errors]
+    return next((code for code in (4, 5, 6, 1, 3) if code in codes), 0)

@@ -1,0 +1,100 @@
+"""run.json: what this run is, in what state, on what; rewritten whole whenever it changes."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import Any
+
+from harness import __version__
+from harness.errors import AcklossError, Interrupted
+from harness.plan import Plan
+from harness.rundir import SCHEMA_VERSION, RunDir
+
+
+@dataclass
+class RunRecord:
+    """The document of one run; `state` goes preparing, running, reading, done, or else
+    interrupted or failed."""
+
+    rundir: RunDir
+    document: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, rundir: RunDir, plan: Plan, *, command: list[str], file: str) -> RunRecord:
+        """Write plan.json and the first run.json."""
+        rundir.write_json(rundir.plan, plan.document())
+        record = cls(rundir)
+        record.update(
+            schema=SCHEMA_VERSION,
+            run_id=rundir.run_id,
+            state="preparing",
+            wall_time=None,
+            seed=plan.seed,
+            plan_file=file,
+            plan_digest=plan.digest(),
+            command=command,
+            versions={"ackloss": __version__, "commit": _commit()},
+            timings={},
+            warnings=[],
+            error=None,
+        )
+        return record
+
+    def update(self, **fields: Any) -> None:
+        """Set fields and write the document."""
+        self.document |= fields
+        self.rundir.write_json(self.rundir.run, self.document)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Note how long a phase took, under `timings`."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            took_s = round(time.monotonic() - begun, 3)
+            self.document["timings"] = {**self.document["timings"], name: took_s}
+
+    @contextmanager
+    def outcome(self) -> Iterator[None]:
+        """Note how the run ended, whatever happens inside."""
+        try:
+            yield
+        except (Interrupted, KeyboardInterrupt):
+            self.update(state="interrupted")
+            raise
+        except AcklossError as error:
+            self.update(state="failed", error=str(error))
+            raise
+        except Exception as error:
+            self.update(state="failed", error=f"{type(error).__name__}: {error}")
+            raise
+
+
+def client_versions(first: str, second: str) -> dict[str, str]:
+    """The client libraries' names and installed versions."""
+    return {
+        "client": f"{first} {installed(first)}",
+        "second_client": f"{second} {installed(second)}",
+    }
+
+
+def _commit() -> str | None:
+    """The commit of this checkout; null where ackloss is no checkout."""
+    try:
+        told = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return told.stdout.strip() or None

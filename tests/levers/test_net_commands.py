@@ -1,0 +1,56 @@
+"""The exact commands of the net lever, seen on a node that only writes them down."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.levers.net import NetLever
+from harness.preview import RecordingNode
+
+
+@pytest.fixture
+def nodes() -> dict[str, RecordingNode]:
+    roles = frozenset({"broker"})
+    return {f"b{n}": RecordingNode(f"b{n}", roles, f"198.18.0.{10 + n}") for n in (1, 2)}
+
+
+TOKEN = {
+    "node": "b1",
+    "fault": "cut",
+    "peers": [{"name": "b2", "address": "198.18.0.12"}],
+    "ports": [9092],
+    "direction": "in",
+}
+
+
+def test_it_adds_rules_to_its_own_chain_only(nodes: dict[str, RecordingNode]) -> None:
+    NetLever(nodes).apply(TOKEN)
+    assert nodes["b1"].commands == [
+        "b1# iptables -w -N ACKLOSS-IN",
+        "b1# iptables -w -I INPUT -j ACKLOSS-IN",
+        "b1# iptables -w -A ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092 "
+        "-m comment --comment ackloss/cut/b2 -j DROP",
+    ]
+    assert nodes["b2"].commands == []
+
+
+def test_both_ways_without_ports_is_one_rule_a_way(nodes: dict[str, RecordingNode]) -> None:
+    NetLever(nodes).apply({**TOKEN, "ports": [], "direction": "both"})
+    rules = [command for command in nodes["b1"].commands if " -A " in command]
+    assert rules == [
+        "b1# iptables -w -A ACKLOSS-IN -s 198.18.0.12/32 "
+        "-m comment --comment ackloss/cut/b2 -j DROP",
+        "b1# iptables -w -A ACKLOSS-OUT -d 198.18.0.12/32 "
+        "-m comment --comment ackloss/cut/b2 -j DROP",
+    ]
+
+
+def test_no_command_names_a_built_in_chain_but_to_hook_ours(
+    nodes: dict[str, RecordingNode],
+) -> None:
+    lever = NetLever(nodes)
+    lever.apply({**TOKEN, "direction": "both"})
+    for command in nodes["b1"].commands:
+        words = command.split()
+        if "INPUT" in words or "OUTPUT" in words:
+            assert words[-1].startswith("ACKLOSS-")
