@@ -1,0 +1,196 @@
+"""Building node images: once, on this machine, by whoever comes first.
+
+The base is a Debian made from the distribution's packages, so no image registry is needed, or an
+image that the user names (`harness.user_config`). Every step that takes long is told to `say`.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from filelock import FileLock
+
+from harness.daemon import connect
+from harness.errors import EnvironmentFailure
+from harness.images import maven
+from harness.images.recipe import DEBIAN, HOLDER, MMDEBSTRAP, Recipe, made_base
+from harness.images.steps import Say, quietly, step
+from harness.paths import cache_dir
+from harness.protocols import ImageRef
+from harness.user_config import user_config
+
+_BUILD_LIMIT_S = 1800
+
+
+def base_reference() -> str:
+    """The base that images are built from: the user's own, or the one that is made here."""
+    return user_config().base_image or made_base()
+
+
+def find(reference: str, *, version: str | None = None) -> ImageRef | None:
+    """The local image of this name; null when there is none. Pulls nothing."""
+    try:
+        image = connect().images.get(reference)
+    except (ImageNotFound, NotFound):
+        return None
+    digests = image.attrs.get("RepoDigests") or [None]
+    return ImageRef(reference=reference, id=str(image.id), digest=digests[0], version=version)
+
+
+def holder(say: Say = quietly) -> ImageRef:
+    """The image that owns a pod's namespaces."""
+    return ensure(HOLDER, say)
+
+
+def ensure(recipe: Recipe, say: Say = quietly) -> ImageRef:
+    """The image of a recipe, built now unless it is there.
+
+    Raises PlanError when its version does not exist, EnvironmentFailure when it cannot be built.
+    """
+    base = base_reference()
+    reference = recipe.reference(base)
+    if found := find(reference, version=recipe.version):
+        return found
+    with alone(reference), tempfile.TemporaryDirectory(prefix="ackloss-") as scratch:
+        if found := find(reference, version=recipe.version):
+            return found
+        context = Path(scratch)
+        if recipe.jars:
+            with step(say, f"jars of {recipe.name} {recipe.version} by Maven"):
+                maven.fetch(recipe, context)
+        _ensure_base(base, say)
+        with step(say, f"image {reference}"):
+            _build(context, recipe.dockerfile(base), reference)
+    built = find(reference, version=recipe.version)
+    if built is None:
+        raise EnvironmentFailure(f"the image {reference} was built and is not there")
+    return built
+
+
+def pulled(reference: str, say: Say = quietly) -> ImageRef:
+    """An image that the user names, pulled when it is not there, and used unchanged."""
+    if found := find(reference):
+        return found
+    try:
+        with step(say, f"pull of {reference}"):
+            connect().images.pull(reference)
+    except DockerException as error:
+        raise EnvironmentFailure(
+            f"the image {reference} is not on this machine and cannot be pulled",
+            key="target.image",
+            hint=_told(error),
+        ) from error
+    found = find(reference)
+    if found is None:
+        raise EnvironmentFailure(f"the image {reference} was pulled and is not there")
+    return found
+
+
+@contextmanager
+def alone(what: str) -> Iterator[None]:
+    """Hold the lock under which this machine makes one thing: others wait, then find it made."""
+    folder = cache_dir() / "locks"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / f"{what.replace('/', '_').replace(':', '_')}.lock")
+        lock.acquire()
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"cannot write the cache folder: {error.strerror}",
+            file=str(cache_dir()),
+            hint="set ACKLOSS_CACHE to a writable folder",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _ensure_base(base: str, say: Say) -> None:
+    if base != made_base():
+        pulled(base, say)
+        return
+    with alone(base):
+        if find(base) is None:
+            with step(say, f"base image, Debian {DEBIAN} from its packages (mmdebstrap)"):
+                _make_base(base)
+
+
+def _make_base(reference: str) -> None:
+    if shutil.which("mmdebstrap") is None:
+        raise EnvironmentFailure(
+            "mmdebstrap is missing, and the base image is made by it",
+            hint="apt-get install mmdebstrap, or set ACKLOSS_BASE_IMAGE",
+        )
+    repository, _, tag = reference.partition(":")
+    with tempfile.TemporaryDirectory(prefix="ackloss-") as scratch:
+        # mmdebstrap drops its rights inside: the folder must be open to others.
+        Path(scratch).chmod(0o755)
+        tar = Path(scratch) / "base.tar"
+        try:
+            done = subprocess.run(
+                ["mmdebstrap", *MMDEBSTRAP, DEBIAN, str(tar)],
+                capture_output=True,
+                text=True,
+                timeout=_BUILD_LIMIT_S,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise EnvironmentFailure(
+                f"mmdebstrap was not done within {_BUILD_LIMIT_S} s"
+            ) from error
+        if done.returncode != 0:
+            raise _unbuilt(reference, done.stderr.splitlines())
+        connect().api.import_image_from_file(str(tar), repository=repository, tag=tag)
+
+
+def _build(context: Path, dockerfile: str, reference: str) -> None:
+    """Build with the host's network: where containers have none, packages still come in."""
+    (context / "Dockerfile").write_text(dockerfile, encoding="utf-8")
+    log: list[str] = []
+    try:
+        for event in connect().api.build(
+            fileobj=_packed(context),
+            custom_context=True,
+            tag=reference,
+            network_mode="host",
+            rm=True,
+            forcerm=True,
+            decode=True,
+            timeout=_BUILD_LIMIT_S,
+        ):
+            log.extend(str(event.get("stream") or event.get("error") or "").splitlines())
+            if "error" in event:
+                raise _unbuilt(reference, log)
+    except APIError as error:
+        raise _unbuilt(reference, [*log, _told(error)]) from error
+
+
+def _packed(context: Path) -> io.BytesIO:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.add(context / "Dockerfile", "Dockerfile")
+        if (context / "libs").exists():
+            archive.add(context / "libs", "libs")
+    buffer.seek(0)
+    return buffer
+
+
+def _unbuilt(reference: str, log: list[str]) -> EnvironmentFailure:
+    last = " | ".join(line.strip() for line in log if line.strip()).strip()[-400:]
+    return EnvironmentFailure(
+        f"the image {reference} cannot be built", hint=f"the last of its log: {last}"
+    )
+
+
+def _told(error: DockerException) -> str:
+    return str(getattr(error, "explanation", None) or error)

@@ -1,0 +1,88 @@
+"""A version's jars, by the ordinary Maven client."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from harness.errors import EnvironmentFailure, PlanError
+from harness.images.recipe import Recipe
+
+_LIMIT_S = 900
+_ABSENT = re.compile(r"(?:Could not find artifact|Failure to find) (\S+)|(\S+) was not found in ")
+
+_POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>ackloss</groupId>
+  <artifactId>jars</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+
+
+def pom(recipe: Recipe) -> str:
+    """A project without code whose dependencies are the recipe's jars."""
+    exclusions = "".join(
+        f"<exclusion>{_named(coordinates)}</exclusion>" for coordinates in recipe.exclude
+    )
+    dependencies = "\n".join(
+        f"    <dependency>{_named(coordinates)}<exclusions>{exclusions}</exclusions></dependency>"
+        for coordinates in recipe.jars
+    )
+    return _POM.format(dependencies=dependencies)
+
+
+def _named(coordinates: str) -> str:
+    parts = zip(("groupId", "artifactId", "version"), coordinates.split(":"), strict=False)
+    return "".join(f"<{tag}>{escape(value)}</{tag}>" for tag, value in parts)
+
+
+def fetch(recipe: Recipe, folder: Path) -> None:
+    """Copy the recipe's jars and all that they need into `folder`/libs.
+
+    Raises PlanError when the repository has no such version, EnvironmentFailure when Maven is
+    missing or fails.
+    """
+    if shutil.which("mvn") is None:
+        raise EnvironmentFailure(
+            "Maven is missing, and the jars come by it", hint="apt-get install maven"
+        )
+    (folder / "pom.xml").write_text(pom(recipe), encoding="utf-8")
+    command = ["mvn", "-B", "-ntp", "-q", "dependency:copy-dependencies"]
+    try:
+        done = subprocess.run(
+            [*command, f"-DoutputDirectory={folder / 'libs'}"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EnvironmentFailure(f"Maven gave no answer within {_LIMIT_S} s") from error
+    if done.returncode != 0:
+        raise _failure(recipe, done.stdout + done.stderr)
+
+
+def _failure(recipe: Recipe, output: str) -> PlanError | EnvironmentFailure:
+    absent = _ABSENT.search(output)
+    if absent and recipe.version and recipe.version in (absent.group(1) or absent.group(2)):
+        return PlanError(
+            f"{recipe.name} {recipe.version} does not exist in the Maven repository",
+            key="target.version",
+            hint="name a released version, such as 4.3.1",
+        )
+    errors = [line for line in output.splitlines() if line.startswith("[ERROR]") and len(line) > 9]
+    told = errors[0].removeprefix("[ERROR] ") if errors else output.strip()[-300:]
+    return EnvironmentFailure(
+        f"the jars of {recipe.name} {recipe.version or ''} could not be fetched", hint=told
+    )

@@ -1,0 +1,130 @@
+"""One command in a throw-away container of an image: no network, no rights, its files back."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import docker
+import requests
+from docker.errors import APIError, NotFound
+
+from harness.daemon import connect
+from harness.errors import EnvironmentFailure
+from harness.images.recipe import IMAGE_LABEL
+
+FILES = "/tmp"  # noqa: S108  inside the container
+_STOP_S = 60
+
+
+@dataclass(frozen=True)
+class OneOff:
+    """A container of one command. Files lie in `FILES`; it is removed when its `with` ends."""
+
+    container: str
+    client: docker.DockerClient = field(repr=False)
+
+    def wait(self, *, limit_s: int) -> int:
+        """The command's exit code. Raises TimeoutError."""
+        try:
+            return int(self.client.api.wait(self.container, timeout=limit_s)["StatusCode"])
+        except (requests.ReadTimeout, requests.ConnectionError) as error:
+            raise TimeoutError(f"not done within {limit_s} s") from error
+
+    def running(self) -> bool:
+        """Whether the command has not ended yet."""
+        return bool(self.client.api.inspect_container(self.container)["State"]["Running"])
+
+    def output(self) -> str:
+        """All that it printed so far."""
+        return bytes(self.client.api.logs(self.container)).decode(errors="replace")
+
+    def run(self, argv: Sequence[str]) -> tuple[int, str]:
+        """A further command beside the first, while that runs: its exit code and output."""
+        api = self.client.api
+        created = api.exec_create(self.container, list(argv), user="0:0")["Id"]
+        output = api.exec_start(created).decode(errors="replace")
+        return int(api.exec_inspect(created)["ExitCode"] or 0), output
+
+    def stop(self) -> int:
+        """Ask the command to end (SIGTERM) and wait for it; its exit code."""
+        self.client.api.stop(self.container, timeout=_STOP_S)
+        return self.wait(limit_s=_STOP_S)
+
+    def read(self, path: str) -> bytes | None:
+        """A file of the container, whether it runs or not; null when there is none."""
+        try:
+            stream, _ = self.client.api.get_archive(self.container, path)
+        except NotFound:
+            return None
+        with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as archive:
+            content = archive.extractfile(archive.getmembers()[0])
+            return content.read() if content else None
+
+
+@contextmanager
+def one_off(
+    image: str,
+    argv: Sequence[str],
+    *,
+    files: Mapping[str, bytes] | None = None,
+    mounts: Mapping[Path, str] | None = None,
+) -> Iterator[OneOff]:
+    """Start `argv` in a container of `image` and remove it afterwards.
+
+    `files` are written to `FILES`; `mounts` are read-only. It has loopback and no other network.
+    Raises EnvironmentFailure when Docker refuses.
+    """
+    client = connect()
+    api = client.api
+    try:
+        container = api.create_container(
+            image,
+            entrypoint=[argv[0]],
+            command=list(argv[1:]),
+            user="0:0",
+            labels={IMAGE_LABEL: "1"},
+            working_dir="/",
+            host_config=api.create_host_config(
+                network_mode="none",
+                binds=[f"{host}:{inside}:ro" for host, inside in (mounts or {}).items()],
+                cap_drop=["ALL"],
+                security_opt=["no-new-privileges"],
+                mem_limit="1g",
+                pids_limit=1024,
+            ),
+        )["Id"]
+    except APIError as error:
+        raise _refused(error) from error
+    try:
+        api.put_archive(container, FILES, _packed(files or {}))
+        api.start(container)
+        yield OneOff(container, client)
+    except APIError as error:
+        raise _refused(error) from error
+    finally:
+        api.remove_container(container, force=True, v=True)
+
+
+def _refused(error: APIError) -> EnvironmentFailure:
+    return EnvironmentFailure(
+        f"a container could not be used: Docker says: {error.explanation or error}"
+    )
+
+
+def _packed(files: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for folder in sorted({str(Path(name).parent) for name in files} - {"."}):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(entry)
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()

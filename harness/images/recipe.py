@@ -1,0 +1,71 @@
+"""What an image is made of, as data. A changed recipe has another tag, so it is built anew."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+IMAGE_LABEL = "ackloss.image"
+DEBIAN = "bookworm"
+MMDEBSTRAP = ("--variant=minbase",)
+
+_DOCKERFILE = """\
+FROM {base}
+LABEL {label}=1
+RUN apt-get update -qq && \
+DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+-o Dpkg::Options::=--force-unsafe-io {packages} && \
+rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin
+{copy}"""
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def made_base() -> str:
+    """The reference of the base that mmdebstrap makes here."""
+    return f"ackloss/base:{DEBIAN}-{_digest(*MMDEBSTRAP)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """An image: a base, the distribution's packages in it, and a version's jars.
+
+    `jars` and `exclude` are Maven coordinates (`group:artifact:version`, `group:artifact`); the
+    jars and all that they depend on land flat in `jar_folder`, as in Kafka's official image.
+    """
+
+    name: str
+    packages: tuple[str, ...]
+    version: str | None = None
+    jars: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    jar_folder: str = "/opt/kafka/libs"
+
+    def dockerfile(self, base: str) -> str:
+        """How Docker builds it from a base."""
+        copy = f"COPY libs {self.jar_folder}\n" if self.jars else ""
+        return _DOCKERFILE.format(
+            base=base, label=IMAGE_LABEL, packages=" ".join(self.packages), copy=copy
+        )
+
+    def reference(self, base: str) -> str:
+        """Its name and tag: `ackloss/kafka:4.3.1-<hash of all that goes into it>`."""
+        digest = _digest(self.dockerfile(base), *self.jars, "without", *self.exclude)
+        return f"ackloss/{self.name}:{f'{self.version}-' if self.version else ''}{digest}"
+
+
+HOLDER = Recipe(
+    name="holder",
+    packages=(
+        "iptables",
+        "iproute2",
+        "procps",
+        "util-linux",
+        "libfaketime",
+        "netcat-openbsd",
+        "iputils-ping",
+    ),
+)
+"""The image that owns a pod's namespaces: network and signal tools, no Java."""
