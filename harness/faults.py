@@ -20,14 +20,18 @@ from harness.protocols import Act, Lever, Token
 
 T = TypeVar("T")
 
-Note = Callable[[str, str, str, str], None]
-"""Records a row of the nemesis: type, name of the nemesis, id of the fault, what (inject|heal)."""
+Note = Callable[[str, str, str, str, str], None]
+"""Records a row of the nemesis: type, nemesis, id of the fault, nodes, what (inject|heal)."""
 
 
 @dataclass
 class _Active:
     nemesis: str
-    acts: list[tuple[int, Lever, Token]] = field(default_factory=list)
+    acts: list[tuple[int, Lever, Token]]
+
+    @property
+    def nodes(self) -> str:
+        return ",".join(token["node"] for _, _, token in self.acts)
 
 
 @dataclass
@@ -44,12 +48,12 @@ class Faults:
         """Apply a fault's acts and prove them. A lever's failure is journalled, not raised: the
         fault is then unproven, and what was begun is undone with the rest."""
         with self._lock:
-            self.note("invoke", nemesis, fault, "inject")
             begun = [self._announce(fault, act) for act in acts]
-            self.active[fault] = _Active(nemesis, begun)
+            active = self.active[fault] = _Active(nemesis, begun)
+            self.note("invoke", nemesis, fault, active.nodes, "inject")
             _at_once([partial(self._apply, *act) for act in begun])
             self.journal.write("on", fault=fault)
-            self.note("info", nemesis, fault, "inject")
+            self.note("info", nemesis, fault, active.nodes, "inject")
         self._prove(fault, begun, phase="applied", applied=True)
 
     def heal(self, fault: str) -> None:
@@ -60,9 +64,9 @@ class Faults:
             if active is None:
                 return
             self._prove(fault, active.acts, phase="held", applied=True)
-            self.note("invoke", active.nemesis, fault, "heal")
+            self.note("invoke", active.nemesis, fault, active.nodes, "heal")
             failures = _at_once([partial(self._undo, *act) for act in active.acts])
-            self.note("info", active.nemesis, fault, "heal")
+            self.note("info", active.nemesis, fault, active.nodes, "heal")
             if any(failures):
                 raise next(failure for failure in failures if failure)
             del self.active[fault]

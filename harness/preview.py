@@ -13,6 +13,7 @@ from harness.plan import Plan
 from harness.protocols import (
     Completed,
     ImageRef,
+    Ingredients,
     Lever,
     Node,
     PartitionView,
@@ -66,10 +67,11 @@ def dry_run(bound: Bound) -> dict[str, Any]:
     plan = bound.plan
     names = bound.target.names(plan)
     addresses = {name: f"{_EXAMPLE_SUBNET}.{11 + n}" for n, name in enumerate(names)}
+    version = plan.target.version
     image = ImageRef(
-        reference=plan.target.image or f"{plan.target.system} {plan.target.version}", id=""
+        reference=plan.target.image or f"{plan.target.system} {version}", id="", version=version
     )
-    specs = bound.target.nodes(plan, image, addresses)
+    specs = bound.target.nodes(plan, Ingredients(image=image), addresses)
     nodes = {s.name: RecordingNode(s.name, s.roles, addresses[s.name]) for s in specs}
     levers = all_levers(nodes)
     met: dict[str, tuple[str, ...]] = {}

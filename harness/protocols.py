@@ -186,6 +186,18 @@ class NodeSpec:
     memory_mb: int = 512
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ingredients:
+    """What all nodes of a target need and what took long to make: made once, kept by the cache.
+
+    `files` by name and `mounts` (host path to path inside) mean what the target makes of them.
+    """
+
+    image: ImageRef
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    mounts: Mapping[Path, str] = field(default_factory=dict)
+
+
 NODE_DATA = "/var/lib/ackloss"
 
 
@@ -234,6 +246,10 @@ class Lever(Protocol):
 
     def probe(self, token: Token, *, applied: bool) -> Proof:
         """Show that it is in force (`applied`), or that it no longer is."""
+        ...
+
+    def residue(self, node: Node) -> list[str]:
+        """What of this lever is in force on a node, in sentences: none on an unfaulted one."""
         ...
 
 
@@ -331,7 +347,16 @@ class Target(Protocol):
         """The names of the nodes of a cluster for this plan."""
         ...
 
-    def nodes(self, plan: Plan, image: ImageRef, addresses: Mapping[str, str]) -> list[NodeSpec]:
+    def prepare(self, plan: Plan, say: Callable[[str], None]) -> Ingredients:
+        """Build or find the image and all else that nodes need; what takes long is told to `say`.
+
+        Raises PlanError (no such version), EnvironmentFailure (cannot be built or pulled).
+        """
+        ...
+
+    def nodes(
+        self, plan: Plan, ingredients: Ingredients, addresses: Mapping[str, str]
+    ) -> list[NodeSpec]:
         """The nodes of a cluster for this plan, `addresses` by node name."""
         ...
 

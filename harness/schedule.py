@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from harness import selectors
 from harness.clock import RunClock
 from harness.conditions import Condition, Since
-from harness.errors import AcklossError
 from harness.faults import Faults
 from harness.plan import FaultStep, Plan
 from harness.protocols import Nemesis, Node, Situation
@@ -49,22 +49,38 @@ class Schedule:
     faults: Faults
     observer: Observes
     clock: RunClock
-    stop: threading.Event
-    failure: AcklossError | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+    failure: Exception | None = None
     _met: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _since: Since | None = None
     _heal_at_ns: dict[str, int] = field(default_factory=dict)
 
-    def play(self) -> None:
-        """Play all steps, or until `stop` is set; what is in force then is left to the caller to
-        heal. An error ends the schedule and is kept in `failure`."""
+    @contextmanager
+    def playing(self) -> Iterator[None]:
+        """Play in a thread while the context lasts. Once `stop` is set the thread heals all and
+        ends; it is awaited at the context's end, where what went wrong is raised."""
+        thread = threading.Thread(target=self._play, name="schedule")
+        thread.start()
+        try:
+            yield
+        finally:
+            self.stop.set()
+            thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+    def _play(self) -> None:
         try:
             for bound in self.steps:
                 self._play_step(bound)
-            while self._heal_at_ns and not self._pause():
+            while not self._pause():
                 pass
-        except AcklossError as error:
+        except Exception as error:
             self.failure = error
+        try:
+            self.faults.heal_all()
+        except Exception as error:
+            self.failure = self.failure or error
 
     def _play_step(self, bound: BoundStep) -> None:
         step = bound.step

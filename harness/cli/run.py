@@ -133,27 +133,25 @@ def _play_one(
 
     plan, run_id, status = bound.plan, new_run_id(), Status()
     out.say(f"{plan.name}  seed {plan.seed}  run {run_id}", style="bold")
-    with Interrupts(say=lambda text: out.say(text, style="yellow")) as interrupts:
-        with watching(out, plan, status):
-            rundir = play(
-                bound,
-                Playing(
-                    run_id=run_id,
-                    interrupts=interrupts,
-                    status=status,
-                    command=_command_of(path),
-                    plan_file=str(path),
-                    after_last_op=lambda: begin_warm_up(master),
-                    **how,
-                ),
-            )
-            status.enter("checking")
-            result = check_runs([rundir], master=master)[0]
-            status.enter("writing the page")
-            begun = time.monotonic()
-            write_report(rundir)
-            result["timings"]["report_s"] = round(time.monotonic() - begun, 3)
-            rundir.write_json(rundir.result, result)
+    with (
+        Interrupts(say=lambda text: out.say(text, style="yellow")) as interrupts,
+        watching(out, plan, status),
+    ):
+        how |= {"run_id": run_id, "interrupts": interrupts, "status": status}
+        playing = Playing(
+            command=_command_of(path),
+            plan_file=str(path),
+            after_last_op=lambda: begin_warm_up(master),
+            **how,
+        )
+        rundir = play(bound, playing)
+        status.enter("checking")
+        result = check_runs([rundir], master=master)[0]
+        status.enter("writing the page")
+        begun = time.monotonic()
+        write_report(rundir)
+        result["timings"]["report_s"] = round(time.monotonic() - begun, 3)
+        rundir.write_json(rundir.result, result)
     say_result(out, result, rundir)
     out.document(result)
     return rundir, result

@@ -131,9 +131,9 @@ class DockerCluster:
             spec.name, spec.roles, address, holder, container, holder_pid, self.client
         )
 
-    def output(self, node: DockerNode, *, lines: int) -> bytes:
+    def output(self, node: DockerNode) -> bytes:
         """What the target's process printed."""
-        return bytes(self.client.api.logs(node.container, tail=lines))
+        return bytes(self.client.api.logs(node.container))
 
     def down(self) -> list[str]:
         """Remove everything of this run; returns the names of what was removed."""

@@ -61,6 +61,11 @@ class NetLever:
         node = self.nodes[token["node"]]
         return self._in_force(node, token) if applied else self._undone(node, token)
 
+    def residue(self, node: Node) -> list[str]:
+        """Any rule or chain in the node's filter table: a fresh node has none."""
+        rules = node.admin(["iptables", "-w", "-S"]).output.splitlines()
+        return [f"{node.name}: {rule}" for rule in rules if not rule.startswith("-P ")]
+
     def _in_force(self, node: Node, token: Token) -> Proof:
         tries = self._try_all(node, token)
         counted = _counted(node, token)

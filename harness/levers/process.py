@@ -60,3 +60,7 @@ class ProcessLever:
             pid is not None,
             [f"{node.name}: process {pid} runs since {node.process().started_at}"],
         )
+
+    def residue(self, node: Node) -> list[str]:
+        """A process that does not run."""
+        return [] if node.process().running else [f"{node.name}: its process does not run"]

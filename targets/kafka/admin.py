@@ -24,6 +24,7 @@ _TOPIC, _BROKER = 2, 4
 _UNKNOWN_TYPE = 0
 _INVALID_CONFIG, _TOPIC_EXISTS = 40, 36
 _POLL_S = 0.1
+_LOOK_S = 2.0
 _ASK_S = 2.0
 _METADATA_TOPIC = "__cluster_metadata"
 
@@ -79,7 +80,8 @@ def _active_controller(
     if answer.error_code or not answer.topics:
         return None, None
     told = answer.topics[0].partitions[0]
-    return names.get(told.leader_id), told.leader_epoch if told.leader_epoch >= 0 else None
+    active = names.get(told.leader_id)  # a controller that is not active names none
+    return active, told.leader_epoch if active else None
 
 
 def await_brokers(cluster: Cluster, plan: Plan, deadline: float) -> None:
@@ -96,7 +98,7 @@ def await_brokers(cluster: Cluster, plan: Plan, deadline: float) -> None:
                 return f"broker {node.name} sees {seen} of {len(brokers)} brokers"
         return None
 
-    _await(missing, deadline)
+    _await(cluster, missing, deadline)
 
 
 def create_topic(cluster: Cluster, plan: Plan, deadline: float) -> None:
@@ -129,7 +131,7 @@ def create_topic(cluster: Cluster, plan: Plan, deadline: float) -> None:
             )
         return f"the topic could not be made: {for_code(answer.error_code).__name__}"
 
-    _await(missing, deadline)
+    _await(cluster, missing, deadline)
 
 
 def await_whole(cluster: Cluster, plan: Plan, deadline: float) -> None:
@@ -147,37 +149,64 @@ def await_whole(cluster: Cluster, plan: Plan, deadline: float) -> None:
                     return f"partition {p.partition}: leader {p.leader}, ISR {list(p.isr)}"
         return None
 
-    _await(missing, deadline)
+    _await(cluster, missing, deadline)
 
 
-def _await(missing: Callable[[], str | None], deadline: float) -> None:
+def _await(cluster: Cluster, missing: Callable[[], str | None], deadline: float) -> None:
+    """Poll until nothing is missing. Raises TimeoutError, at once when a process has ended."""
+    look_again = time.monotonic() + _LOOK_S
     while (what := missing()) is not None:
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > look_again:
+            look_again = now + _LOOK_S
+            for node in cluster.nodes.values():
+                if not (process := node.process()).running:
+                    ended = f"the process of {node.name} ended with {process.exit_code}"
+                    raise TimeoutError(ended)
+        if now > deadline:
             raise TimeoutError(what)
         time.sleep(_POLL_S)
 
 
 def effective(cluster: Cluster, plan: Plan) -> dict[str, Any]:
-    """Every setting of brokers, controllers and the topic as they themselves tell it, and the
-    finalized features. Raises PlanError when one the plan asks for is unknown or differs."""
-    nodes, ids = cluster.nodes, node_ids(plan)
-    told: dict[str, Any] = {"brokers": {}, "topic": {}, "features": {}}
-    for node in nodes.values():
+    """Every setting of the nodes and the topic as they themselves tell it, and the finalized
+    features: `{"settings": {"broker", "differs", "topic"}, "features"}`, where `broker` holds what
+    all brokers agree on and `differs`, by setting and node, what they do not.
+
+    Raises PlanError when one that the plan asks for is unknown to a node or differs.
+    """
+    ids, brokers = node_ids(plan), with_role(cluster, "broker")
+    by_node = {}
+    for node in cluster.nodes.values():
         configs = _describe(node, _BROKER, str(ids[node.name]))
         _compare(plan.target.settings, configs, where="target.settings", node=node.name)
-        told["brokers"][node.name] = _values(configs)
-    broker = with_role(cluster, "broker")[0]
-    configs = _describe(broker, _TOPIC, plan.topic.name)
-    _compare(plan.topic.settings, configs, where="topic.settings", node="the topic")
-    told["topic"] = _values(configs)
-    told["features"] = _features(broker)
+        by_node[node.name] = _values(configs)
+    topic = _describe(brokers[0], _TOPIC, plan.topic.name)
+    _compare(plan.topic.settings, topic, where="topic.settings", node="the topic")
+    features = _features(brokers[0])
     for feature, level in plan.target.features.items():
-        if told["features"].get(feature, 0) != level:
+        if features.get(feature, 0) != level:
             raise PlanError(
-                f"the cluster took level {told['features'].get(feature, 0)}, asked was {level}",
+                f"the cluster took level {features.get(feature, 0)}, asked was {level}",
                 key=f'target.features."{feature}"',
             )
-    return told
+    common, differs = _agreed({node.name: by_node[node.name] for node in brokers})
+    settings = {"broker": common, "differs": differs, "topic": _values(topic)}
+    return {"settings": settings, "features": features}
+
+
+def _agreed(
+    by_node: Mapping[str, Mapping[str, str | None]],
+) -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]]:
+    """What all nodes agree on, and by key and node what they do not."""
+    common, differs = {}, {}
+    for key in sorted({key for values in by_node.values() for key in values}):
+        told = {name: values.get(key) for name, values in by_node.items()}
+        if len(set(told.values())) == 1:
+            common[key] = next(iter(told.values()))
+        else:
+            differs[key] = told
+    return common, differs
 
 
 def _describe(node: Node, kind: int, name: str) -> dict[str, Any]:

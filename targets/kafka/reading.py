@@ -178,6 +178,8 @@ def _confluent(
             reached: dict[int, int] = {}
             for message in consumer.consume(10_000, timeout=0.2):
                 error, partition, offset = message.error(), message.partition(), message.offset()
+                if partition is None or offset is None:
+                    continue  # an event of no partition, such as a broker that went away
                 if error is None:
                     columns.add(partition, offset, message.value(), message.leader_epoch())
                     reached[partition] = offset + 1

@@ -1,0 +1,322 @@
+"""Plays one plan: the whole life of a run, from an empty folder to final reads.
+
+    cluster up -> target up -> settings read back -> proven whole and unfaulted
+    -> workload | fault schedule | observer -> heal all -> every op completed, clients closed
+    -> wait until whole -> final reads -> node logs -> down
+
+Clean-up is registered before the step that it undoes. Checking is another stage: what is left here
+are files.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness import state
+from harness.binding import Bound
+from harness.clock import RunClock
+from harness.clusters.docker import DockerCluster
+from harness.clusters.pod import DockerNode
+from harness.daemon import connect
+from harness.errors import HarnessFailure
+from harness.faults import Faults
+from harness.history import ENDS, OBSERVATIONS, READS
+from harness.images.building import holder
+from harness.interpreter import play_workload
+from harness.interrupts import Interrupts
+from harness.journal import Journal
+from harness.levers import all_levers
+from harness.observer import Observer
+from harness.plan import Plan
+from harness.protocols import End, HasLeaders, HasLogs, Lever, Situation
+from harness.recorder import PartWriter, Recorder
+from harness.rundir import RunDir, write_atomically
+from harness.runrecord import RunRecord, client_versions
+from harness.schedule import Schedule
+
+_UP_S = 90.0
+_WHOLE_FOR_S = 1.0
+
+
+@dataclass
+class Status:
+    """What someone watching wants to know; read from another thread at any time."""
+
+    phase: str = "preparing"
+    clock: RunClock | None = None
+    recorder: Recorder | None = None
+    faults: Faults | None = None
+    observer: Observer | None = None
+    on_phase: Callable[[str], None] = field(default=lambda _: None)
+
+    def enter(self, phase: str) -> None:
+        self.phase = phase
+        self.on_phase(phase)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Playing:
+    """How a plan is to be played, beside what the plan says."""
+
+    run_id: str
+    out: Path
+    interrupts: Interrupts
+    status: Status = field(default_factory=Status)
+    keep_cluster: bool = False
+    command: list[str] = field(default_factory=list)
+    plan_file: str = "plan"
+    after_last_op: Callable[[], None] = lambda: None
+
+
+def play(bound: Bound, how: Playing) -> RunDir:
+    """Play one plan; returns its folder. Whatever is raised, what was begun has been undone and
+    what was recorded is in the folder."""
+    rundir = RunDir.create(how.out, how.run_id)
+    record = RunRecord.begin(rundir, bound.plan, command=how.command, file=how.plan_file)
+    with record.outcome(), state.registered(how.run_id, rundir.path), _cluster(how) as cluster:
+        with how.interrupts.raising(), record.timed("cluster_s"):
+            _bring_up(bound, cluster, record, how)
+        levers = all_levers(cluster.nodes)
+        prove_unfaulted(levers, cluster)
+        try:
+            _play(bound, cluster, levers, record, how)
+        finally:
+            how.status.enter("collecting logs")
+            _keep_logs(bound, cluster, rundir)
+    how.interrupts.check()
+    record.update(state="done")
+    return rundir
+
+
+@contextmanager
+def _cluster(how: Playing) -> Iterator[DockerCluster]:
+    """The run's cluster, taken down whatever happens (unless a person wants to keep it)."""
+    cluster = DockerCluster(how.run_id, connect(), holder(how.status.enter).id)
+    try:
+        yield cluster
+    finally:
+        if how.keep_cluster and cluster.nodes:
+            state.write_entry(how.run_id, how.out / how.run_id, keep=True)
+        else:
+            how.status.enter("taking the cluster down")
+            cluster.down()
+            state.forget(how.run_id)
+
+
+def _bring_up(bound: Bound, cluster: DockerCluster, record: RunRecord, how: Playing) -> None:
+    plan, target = bound.plan, bound.target
+    how.status.enter("starting the cluster")
+    ingredients = target.prepare(plan, how.status.enter)
+    image = ingredients.image
+    first, second = target.readers()
+    record.update(
+        versions={
+            **record.document["versions"],
+            **client_versions(first, second),
+            "target": image.version,
+        },
+        image={"reference": image.reference, "id": image.id, "digest": image.digest},
+    )
+    addresses = cluster.create_network(target.names(plan))
+    cluster.start(target.nodes(plan, ingredients, addresses), image.id, addresses)
+    try:
+        target.bring_up(cluster, plan, timeout_s=_UP_S)
+    except TimeoutError as error:
+        _keep_logs(bound, cluster, record.rundir)
+        raise HarnessFailure(
+            f"the cluster did not come up: {error}",
+            file=str(record.rundir.path / "nodes"),
+            hint=f"the last of its log: {_last_words(record.rundir)}",
+        ) from error
+    effective = target.effective(cluster, plan)
+    record.update(
+        nodes=[
+            {"name": node.name, "roles": sorted(node.roles), "address": node.address}
+            for node in cluster.nodes.values()
+        ],
+        settings={
+            "asked": {
+                "broker": plan.target.settings,
+                "topic": plan.topic.settings,
+                "producer": plan.workload.producer,
+            },
+            "effective": effective["settings"],
+        },
+        features={"asked": plan.target.features, "effective": effective["features"]},
+    )
+
+
+def _last_words(rundir: RunDir) -> str:
+    """The last lines of the node logs that tell of trouble."""
+    told = []
+    for path in sorted((rundir.path / "nodes").glob("*/*.log")):
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        trouble = [line for line in lines if re.search("ERROR|FATAL|Exception|rror:", line)]
+        told += [f"{path.parent.name}: {line.strip()[:300]}" for line in trouble[-2:]]
+    return " | ".join(told[:4]) or "no error in it"
+
+
+def prove_unfaulted(levers: dict[str, Lever], cluster: DockerCluster) -> None:
+    """Raise HarnessFailure if anything of any lever is in force on any node."""
+    with ThreadPoolExecutor(max_workers=12) as pool:
+        found = pool.map(
+            lambda pair: pair[0].residue(pair[1]),
+            [(lever, node) for lever in levers.values() for node in cluster.nodes.values()],
+        )
+        residue = [sentence for sentences in found for sentence in sentences]
+    if residue:
+        raise HarnessFailure(f"the cluster is not unfaulted: {'; '.join(residue)}")
+
+
+def _play(
+    bound: Bound,
+    cluster: DockerCluster,
+    levers: dict[str, Lever],
+    record: RunRecord,
+    how: Playing,
+) -> None:
+    """Workload, schedule and observer, then the final reads, all on the run's own clock."""
+    rundir, plan, stop = record.rundir, bound.plan, how.interrupts.stop
+    if not isinstance(bound.target, HasLeaders):
+        raise HarnessFailure(f"{plan.target.system} cannot be asked who leads")
+    client = bound.target.client(cluster, plan)
+    clock = RunClock()
+    record.update(state="running", wall_time=clock.wall_time)
+    with (
+        closing(Journal(rundir.faults, clock.now_ns)) as journal,
+        PartWriter(rundir.observations, OBSERVATIONS, run_id=how.run_id) as observations,
+        Recorder(rundir.history, run_id=how.run_id) as recorder,
+        Observer(bound.target, cluster.nodes, plan, clock, observations.rows) as observer,
+    ):
+        faults = Faults(levers, journal, partial(_note, recorder, clock))
+        _show(how.status, clock, recorder, faults, observer)
+        schedule = Schedule(plan, bound.steps, cluster.nodes, faults, observer, clock)
+        with record.timed("run_s"), schedule.playing():
+            report = play_workload(
+                bound.workload,
+                client,
+                plan=plan,
+                recorder=recorder,
+                clock=clock,
+                stop=stop,
+                at_end=schedule.stop.set,
+            )
+        how.after_last_op()
+        record.update(load=report.document())
+        if not stop.is_set():
+            record.update(state="reading")
+            with record.timed("read_s"):
+                _settle(plan, observer, record, how)
+                _read(bound, cluster, clock, recorder, record, how)
+
+
+def _show(
+    status: Status, clock: RunClock, recorder: Recorder, faults: Faults, observer: Observer
+) -> None:
+    status.clock, status.recorder = clock, recorder
+    status.faults, status.observer = faults, observer
+    status.enter("running")
+
+
+def _note(
+    recorder: Recorder, clock: RunClock, kind: str, nemesis: str, fault: str, nodes: str, what: str
+) -> None:
+    """A row of the nemesis in the history."""
+    recorder.nemesis(kind, f=nemesis, key=fault, node=nodes, error=what, time_ns=clock.now_ns())
+
+
+def _settle(plan: Plan, observer: Observer, record: RunRecord, how: Playing) -> None:
+    """Wait until every partition's ISR is whole and stays so; a cluster that does not get there is
+    read as it is, and the run says so."""
+    how.status.enter("waiting until whole")
+    deadline = time.monotonic() + plan.final.settle_s
+    whole_since: float | None = None
+    while not how.interrupts.stop.is_set():
+        now = time.monotonic()
+        if not is_whole(observer.situation(), plan):
+            whole_since = None
+        elif whole_since is None:
+            whole_since = now
+        elif now - whole_since >= _WHOLE_FOR_S:
+            return
+        if now > deadline:
+            what = f"the ISR was not whole {plan.final.settle_s:g} s after the last fault healed"
+            record.update(warnings=[*record.document["warnings"], what])
+            return
+        time.sleep(0.1)
+
+
+def is_whole(situation: Situation, plan: Plan) -> bool:
+    """Whether every partition has a leader and all its replicas in sync."""
+    views = situation.partitions.values()
+    return len(views) == plan.topic.partitions and all(
+        view.leader is not None and len(view.isr) == plan.topic.replication_factor for view in views
+    )
+
+
+def _read(
+    bound: Bound,
+    cluster: DockerCluster,
+    clock: RunClock,
+    recorder: Recorder,
+    record: RunRecord,
+    how: Playing,
+) -> None:
+    """The final reads: once, and where acknowledged values are missing once more with the other
+    client library: lost by the broker, or missed by the consumer?"""
+    rundir, plan = record.rundir, bound.plan
+    ends: list[pa.Table] = []
+    missing = recorder.acknowledged()
+    with PartWriter(rundir.reads, READS, run_id=how.run_id) as reads:
+        for reader in bound.target.readers():
+            if how.interrupts.stop.is_set() or (ends and not missing.size):
+                break
+            how.status.enter(f"final read with {reader}")
+            table, of_reader = bound.target.read_all(
+                cluster, plan, reader=reader, timeout_s=plan.final.read_s
+            )
+            reads.table(_since_start(table, clock))
+            ends.append(_ends_table(how.run_id, reader, of_reader))
+            missing = np.setdiff1d(missing, table["value"].to_numpy())
+    if ends:
+        buffer = io.BytesIO()
+        pq.write_table(pa.concat_tables(ends), buffer)
+        write_atomically(rundir.ends, buffer.getvalue())
+
+
+def _since_start(table: pa.Table, clock: RunClock) -> pa.Table:
+    place = table.schema.get_field_index("time_ns")
+    times = pc.subtract(table["time_ns"], clock.zero_ns)
+    return table.set_column(place, "time_ns", times)
+
+
+def _ends_table(run_id: str, reader: str, ends: list[End]) -> pa.Table:
+    rows = [{"run_id": run_id, "reader": reader, **vars(end), "isr": list(end.isr)} for end in ends]
+    return pa.Table.from_pylist(rows, schema=ENDS)
+
+
+def _keep_logs(bound: Bound, cluster: DockerCluster, rundir: RunDir) -> None:
+    """Copy every node's logs, and what its process printed, into the run folder."""
+
+    def keep(node: DockerNode) -> None:
+        folder = rundir.node(node.name)
+        folder.mkdir(parents=True, exist_ok=True)
+        logs = bound.target.logs(node) if isinstance(bound.target, HasLogs) else {}
+        for name, content in {**logs, "console.log": cluster.output(node)}.items():
+            write_atomically(folder / Path(name).name, content)
+
+    with ThreadPoolExecutor(max_workers=6) as pool:
+        list(pool.map(keep, cluster.nodes.values()))

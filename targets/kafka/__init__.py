@@ -1,0 +1,1 @@
+"""Apache Kafka: its eras, its files, its administration, its clients and its final read."""

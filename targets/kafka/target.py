@@ -1,0 +1,137 @@
+"""The plug-in: Kafka as a system under test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from harness.errors import PlanError
+from harness.plan import Plan
+from harness.protocols import (
+    NODE_DATA,
+    Client,
+    Cluster,
+    End,
+    Ingredients,
+    Node,
+    NodeSpec,
+    NodeView,
+)
+from targets.kafka import admin, images, reading
+from targets.kafka.configuration import (
+    check_settings,
+    formatted,
+    new_cluster_id,
+    node_ids,
+    node_roles,
+    server_properties,
+)
+from targets.kafka.eras import DEFAULT_VERSION, Era, era_of
+from targets.kafka.producing import KafkaClient, check_producer_settings, effective_settings
+
+_CHECKPOINT = "bootstrap.checkpoint"
+_LOGS = "log"
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """Apache Kafka in KRaft mode, 3.9 and 4.x: brokers b1 ..., controllers c1 ...."""
+
+    plugin: ClassVar[str] = "kafka"
+
+    def check(self, plan: Plan) -> None:
+        """Refuse settings that a plan may not touch, and versions of no known era."""
+        check_settings(plan.target.settings, where="target.settings")
+        check_producer_settings(plan.workload.producer)
+        if plan.target.version is not None:
+            era_of(plan.target.version)
+        elif plan.target.image is None:
+            raise PlanError("is missing", key="target.version", hint='such as version = "4.3.1"')
+
+    def names(self, plan: Plan) -> list[str]:
+        """b1 ... for brokers, then c1 ... for controllers of their own."""
+        return list(node_ids(plan))
+
+    def prepare(self, plan: Plan, say: Callable[[str], None]) -> Ingredients:
+        """The image, a class-data archive for it, and a formatted bootstrap checkpoint."""
+        image = images.resolve(plan.target, say)
+        archive = images.archive(image, say)
+        return Ingredients(
+            image=image,
+            files={_CHECKPOINT: images.bootstrap_checkpoint(image, plan.target.features)},
+            mounts={archive: images.ARCHIVE_INSIDE} if archive else {},
+        )
+
+    def nodes(
+        self, plan: Plan, ingredients: Ingredients, addresses: Mapping[str, str]
+    ) -> list[NodeSpec]:
+        """Every node with its files: configured, and formatted without starting a JVM."""
+        era, cluster_id = _era(plan, ingredients), new_cluster_id()
+        archive = next(iter(ingredients.mounts.values()), None)
+        argv = era.broker(
+            properties=f"{NODE_DATA}/server.properties",
+            log_config=f"{NODE_DATA}/{era.log_file}",
+            log_folder=f"{NODE_DATA}/{_LOGS}",
+            heap_mb=plan.target.memory_mb // 2,
+            archive=archive,
+        )
+        checkpoint = ingredients.files.get(_CHECKPOINT, b"")
+        return [
+            NodeSpec(
+                name=name,
+                roles=node_roles(name, plan),
+                argv=argv,
+                files={
+                    "server.properties": server_properties(name, plan, addresses),
+                    era.log_file: era.log_config.encode(),
+                    f"{_LOGS}/server.log": b"",
+                    **formatted(name, plan, cluster_id, checkpoint),
+                },
+                mounts=ingredients.mounts,
+                memory_mb=plan.target.memory_mb,
+            )
+            for name in self.names(plan)
+        ]
+
+    def bring_up(self, cluster: Cluster, plan: Plan, *, timeout_s: float) -> None:
+        """Every broker knows every broker, the topic is there, its ISR is whole."""
+        deadline = time.monotonic() + timeout_s
+        admin.await_brokers(cluster, plan, deadline)
+        admin.create_topic(cluster, plan, deadline)
+        admin.await_whole(cluster, plan, deadline)
+
+    def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
+        """Settings of brokers, topic and producer, and finalized features, as they are."""
+        told = admin.effective(cluster, plan)
+        told["settings"]["producer"] = effective_settings(plan.workload.producer)
+        return told
+
+    def client(self, cluster: Cluster, plan: Plan) -> Client:
+        """librdkafka producers, shared by the processes of the workload."""
+        return KafkaClient(reading.bootstrap(cluster), plan)
+
+    def readers(self) -> tuple[str, str]:
+        """librdkafka reads, kafka-python gives the second opinion."""
+        return reading.CONFLUENT, reading.KAFKA_PYTHON
+
+    def read_all(
+        self, cluster: Cluster, plan: Plan, *, reader: str, timeout_s: float
+    ) -> tuple[pa.Table, list[End]]:
+        """See `harness.protocols.Target.read_all`."""
+        return reading.read_all(cluster, plan, reader=reader, timeout_s=timeout_s)
+
+    def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+        """A node's own view of leaders and in-sync replicas, or of the active controller."""
+        return admin.observe(node, plan, timeout_s=timeout_s)
+
+    def logs(self, node: Node) -> dict[str, bytes]:
+        """server.log, which tells elections and changes of the ISR."""
+        return node.get(_LOGS)
+
+
+def _era(plan: Plan, ingredients: Ingredients) -> Era:
+    return era_of(ingredients.image.version or plan.target.version or DEFAULT_VERSION)
