@@ -118,7 +118,7 @@ class WorkloadPlan(_Part):
 
     name: Slug = Field("append", description="A plug-in in workloads/.")
     processes: int = Field(
-        6, ge=1, le=20_000, description="Logical clients, each with one operation in flight."
+        1000, ge=1, le=20_000, description="Logical clients, each with one operation in flight."
     )
     clients: int = Field(3, ge=1, le=64, description="Real clients that the processes share.")
     rate_per_s: float = Field(
@@ -194,7 +194,9 @@ class Plan(_Part):
     workload: WorkloadPlan = Field(default_factory=lambda: WorkloadPlan())
     faults: list[FaultStep] = Field(default_factory=list)
     final: FinalPlan = Field(default_factory=lambda: FinalPlan())
-    checks: list[Slug] = Field(default_factory=lambda: ["loss"], min_length=1)
+    checks: list[Slug] = Field(
+        default_factory=lambda: ["loss"], min_length=1, description="Plug-ins in checkers/."
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Plan:

@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,14 +36,15 @@ from harness.errors import HarnessFailure
 from harness.faults import Faults
 from harness.history import ENDS, OBSERVATIONS, READS
 from harness.images.building import holder
-from harness.interpreter import play_workload
+from harness.interpreter import LoadReport, play_workload
 from harness.interrupts import Interrupts
 from harness.journal import Journal
 from harness.levers import all_levers
 from harness.observer import Observer
+from harness.parts import PartWriter
 from harness.plan import Plan
 from harness.protocols import End, HasLeaders, HasLogs, Lever, Situation
-from harness.recorder import PartWriter, Recorder
+from harness.recorder import Recorder
 from harness.rundir import RunDir, write_atomically
 from harness.runrecord import RunRecord, client_versions
 from harness.schedule import Schedule
@@ -199,7 +201,7 @@ def _play(
         closing(Journal(rundir.faults, clock.now_ns)) as journal,
         PartWriter(rundir.observations, OBSERVATIONS, run_id=how.run_id) as observations,
         Recorder(rundir.history, run_id=how.run_id) as recorder,
-        Observer(bound.target, cluster.nodes, plan, clock, observations.rows) as observer,
+        Observer(bound.target, cluster.nodes, plan, clock, observations.append) as observer,
     ):
         faults = Faults(levers, journal, partial(_note, recorder, clock))
         _show(how.status, clock, recorder, faults, observer)
@@ -212,10 +214,10 @@ def _play(
                 recorder=recorder,
                 clock=clock,
                 stop=stop,
-                at_end=schedule.stop.set,
+                before_drain=schedule.finish,
             )
         how.after_last_op()
-        record.update(load=report.document())
+        record.update(load=_load(report))
         if not stop.is_set():
             record.update(state="reading")
             with record.timed("read_s"):
@@ -235,7 +237,12 @@ def _note(
     recorder: Recorder, clock: RunClock, kind: str, nemesis: str, fault: str, nodes: str, what: str
 ) -> None:
     """A row of the nemesis in the history."""
-    recorder.nemesis(kind, f=nemesis, key=fault, node=nodes, error=what, time_ns=clock.now_ns())
+    recorder.note(kind, f=nemesis, key=fault, node=nodes, error=what, time_ns=clock.now_ns())
+
+
+def _load(report: LoadReport) -> dict[str, Any]:
+    """How the load went, and whether the generator itself was starved (and why)."""
+    return {**asdict(report), "starved": report.starved is not None, "why": report.starved}
 
 
 def _settle(plan: Plan, observer: Observer, record: RunRecord, how: Playing) -> None:
@@ -288,7 +295,7 @@ def _read(
             table, of_reader = bound.target.read_all(
                 cluster, plan, reader=reader, timeout_s=plan.final.read_s
             )
-            reads.table(_since_start(table, clock))
+            reads.write(_since_start(table, clock))
             ends.append(_ends_table(how.run_id, reader, of_reader))
             missing = np.setdiff1d(missing, table["value"].to_numpy())
     if ends:

@@ -50,24 +50,30 @@ class Schedule:
     observer: Observes
     clock: RunClock
     stop: threading.Event = field(default_factory=threading.Event)
-    failure: Exception | None = None
+    _failure: Exception | None = None
     _met: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _since: Since | None = None
     _heal_at_ns: dict[str, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._thread = threading.Thread(target=self._play, name="schedule")
+
     @contextmanager
     def playing(self) -> Iterator[None]:
-        """Play in a thread while the context lasts. Once `stop` is set the thread heals all and
-        ends; it is awaited at the context's end, where what went wrong is raised."""
-        thread = threading.Thread(target=self._play, name="schedule")
-        thread.start()
+        """Play in a thread while the context lasts; `finish` at its end."""
+        self._thread.start()
         try:
             yield
         finally:
-            self.stop.set()
-            thread.join()
-        if self.failure is not None:
-            raise self.failure
+            self.finish()
+
+    def finish(self) -> None:
+        """End the schedule where it is, heal all, and raise what went wrong in it, once."""
+        self.stop.set()
+        self._thread.join()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     def _play(self) -> None:
         try:
@@ -76,11 +82,11 @@ class Schedule:
             while not self._pause():
                 pass
         except Exception as error:
-            self.failure = error
+            self._failure = error
         try:
             self.faults.heal_all()
         except Exception as error:
-            self.failure = self.failure or error
+            self._failure = self._failure or error
 
     def _play_step(self, bound: BoundStep) -> None:
         step = bound.step

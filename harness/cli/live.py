@@ -77,14 +77,13 @@ class _View:
             thread.join()
 
     def _load(self) -> str | None:
-        recorder, clock = self.status.recorder, self.status.clock
-        if recorder is None or clock is None:
+        recorder = self.status.recorder
+        if recorder is None:
             return None
-        counts = recorder.counts()
-        seconds = max(0.001, min(clock.now_ns() / 1e9, self.plan.workload.duration_s))
+        live = recorder.live()
         return (
-            f"{counts.attempted:,} attempted ({counts.attempted / seconds:,.0f}/s), "
-            f"{counts.ok:,} acknowledged, {counts.fail:,} failed, {counts.info:,} unknown"
+            f"{live.attempted:,} attempted ({live.per_s:,.0f}/s), {live.ok:,} acknowledged, "
+            f"{live.fail:,} failed, {live.info:,} unknown"
         )
 
     def _faults(self) -> str:
