@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from harness.errors import EnvironmentFailure, PlanError
-from harness.images.building import alone, ensure, pulled
+from harness.images.building import alone, base_reference, ensure, find, pulled
 from harness.images.oneoff import FILES, OneOff, one_off
 from harness.images.steps import Say, quietly, step
 from harness.paths import cache_dir
@@ -56,14 +56,14 @@ def archive(image: ImageRef, say: Say = quietly) -> Path | None:
     `ARCHIVE_INSIDE`. Null, with a word to `say`, when this image's JVM cannot make or use one:
     nodes then only start more slowly."""
     era = _era(image)
-    made = _kept(image, "kafka.jsa", " ".join(era.jvm))
+    made = _archive_path(image, era)
     refused = made.with_suffix(".refused")
     with alone(f"archive-{made.parent.name}"):
         if not made.exists() and not refused.exists():
             with step(say, f"class-data archive of {image.reference}"):
                 why = _make_archive(image, era, made, bootstrap_checkpoint(image, {}))
             if why is not None:
-                refused.write_text(why, encoding="utf-8")
+                _keep(refused, why.encode())
     if refused.exists():
         say(f"no class-data archive for {image.reference}: {refused.read_text(encoding='utf-8')}")
         return None
@@ -90,6 +90,20 @@ def prepare(version: str = DEFAULT_VERSION, say: Say = quietly) -> ImageRef:
     return image
 
 
+def prepared(version: str) -> tuple[ImageRef | None, Path | None]:
+    """What of `prepare` is there: the image, its class-data archive. Makes nothing."""
+    era = era_of(version)
+    image = find(era.recipe(version).reference(base_reference()), version=version)
+    if image is None:
+        return None, None
+    made = _archive_path(image, era)
+    return image, made if made.exists() else None
+
+
+def _archive_path(image: ImageRef, era: Era) -> Path:
+    return _kept(image, "kafka.jsa", " ".join(era.jvm))
+
+
 def _era(image: ImageRef) -> Era:
     return era_of(image.version or _version_inside(image.id))
 
@@ -98,13 +112,13 @@ def _kept(image: ImageRef, name: str, depends_on: str) -> Path:
     """Where something made of an image, and of what it depends on, is kept."""
     digest = hashlib.sha256(depends_on.encode()).hexdigest()[:12]
     folder = cache_dir() / "images" / image.id.removeprefix("sha256:")[:16]
-    folder.mkdir(parents=True, exist_ok=True)
     stem, _, suffix = name.partition(".")
     return folder / f"{stem}-{digest}.{suffix}"
 
 
 def _keep(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f".{path.name}.{os.getpid()}")
     half.write_bytes(content)
     half.replace(path)

@@ -1,0 +1,42 @@
+# ackloss: `make run` plays the two plans, `make test` proves the whole, `make check` the fast half.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+BIN := .venv/bin
+FAST := not spark and not docker and not e2e and not browser
+
+.PHONY: help setup run test check lint bench clean
+
+help:  ## Say what can be made
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+
+setup:  ## Set this machine up: packages, Docker, .venv, images, archives
+	@scripts/setup
+
+run: setup  ## Set up, play the unclean and the safe plan, compare them on one page
+	@$(BIN)/ackloss run plans/kafka-unclean.toml plans/kafka-safe.toml --as-expected --compare
+
+test:  ## Set up, then everything: lint, types, contracts, all tests, real Kafka too
+	@scripts/setup dev
+	@$(MAKE) lint
+	@$(BIN)/pytest
+
+check:  ## Format, lint, types, import contracts, fast tests (what needs no cluster)
+	@scripts/venv dev
+	@$(MAKE) lint
+	@$(BIN)/pytest -q -m "$(FAST)"
+
+lint:
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench:  ## Measure, as ratios: start-up, recording, checking
+	@scripts/setup dev
+	@$(BIN)/python -m bench
+
+clean:  ## Remove what dead runs left, and the tools' caches; runs/ and .venv stay
+	@if [ -x $(BIN)/ackloss ]; then $(BIN)/ackloss clean; fi
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

@@ -1,0 +1,42 @@
+"""`ackloss prepare`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import rich_click as click
+
+from harness.cli.output import Output, with_output
+
+
+@click.command()
+@click.option("--version", "versions", multiple=True, help="Kafka's (repeatable), default 4.3.1.")
+@with_output
+def prepare(out: Output, versions: tuple[str, ...]) -> None:
+    """Make what runs need and this machine has not yet: node images and class-data archives.
+
+    What is there is left as it is. A run makes by itself what it misses; this makes it beforehand.
+    """
+    from checkers.archive import prepare_archive
+    from harness.images.building import holder
+    from targets.kafka import images as kafka
+    from targets.kafka.eras import DEFAULT_VERSION, era_of
+
+    begun_s = time.monotonic()
+    wanted = versions or (DEFAULT_VERSION,)
+    for version in wanted:
+        era_of(version, key="--version")
+    tasks: list[Callable[[], object]] = [
+        lambda: holder(out.say),
+        *(lambda v=version: kafka.prepare(v, out.say) for version in wanted),
+        lambda: prepare_archive(out.say),
+    ]
+    with ThreadPoolExecutor(max_workers=3) as pool:
+        for done in [pool.submit(task) for task in tasks]:
+            done.result()
+    took_s = time.monotonic() - begun_s
+    out.document({"schema": 1, "versions": list(wanted), "took_s": round(took_s, 3)})
+    if not out.json:
+        out.say(f"node images (Kafka {', '.join(wanted)}) and archives are there ({took_s:.1f} s)")
