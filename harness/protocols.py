@@ -60,13 +60,16 @@ class Workload(Protocol):
     """Pure scripts: one generator per process, `completion = yield Invoke(...)`.
 
     Scripts never sleep, never read a clock and never draw from anything but what they are given:
-    rate, time limit, crash and replacement of a process belong to the interpreter.
+    rate, time limit, crash and replacement of a process belong to the interpreter. When an
+    operation ends in info, its process is retired, and the same script is played on by a new
+    process, old + `processes`: so whatever a script counts goes on counting.
     """
 
     plugin: ClassVar[str]
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
-        """The script of one process. Values it writes are unique over all processes of a run."""
+        """The script of one of the first processes, 0 <= `process` < `processes`. Values that it
+        writes are unique over all scripts of a run."""
         ...
 
 
@@ -76,8 +79,8 @@ Done = Callable[[int, Completion], None]
 class Client(Protocol):
     """A client of the system under test that many processes share.
 
-    One thread calls all three methods. `done(process, completion)` is called from inside `submit`
-    or `poll`, exactly once for each submitted operation, at the latest from inside `close`.
+    One thread calls all three methods. `done(process, completion)` is called from inside `poll` or
+    `close`, never from inside `submit`, and exactly once for each operation that was taken.
     """
 
     def submit(self, process: int, invoke: Invoke, done: Done) -> bool:

@@ -1,0 +1,25 @@
+"""Appends of unique integers: what is acknowledged must be read back once the cluster is whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.history import WRITE
+from harness.protocols import Invoke, Script
+
+
+@dataclass(frozen=True)
+class Append:
+    """Each process appends increasing integers, unique in the run, to every partition in turn."""
+
+    plugin: ClassVar[str] = "append"
+
+    def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """Process p of P writes p, p + P, p + 2 P ...: dense when all are equally fast."""
+        del seed  # nothing is drawn
+        value, partition = process, process % partitions
+        while True:
+            yield Invoke(WRITE, value, partition)
+            value += processes
+            partition = (partition + 1) % partitions
