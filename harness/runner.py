@@ -74,7 +74,7 @@ class Playing:
     """How a plan is to be played, beside what the plan says."""
 
     run_id: str
-    out: Path
+    folder: Path
     interrupts: Interrupts
     status: Status = field(default_factory=Status)
     keep_cluster: bool = False
@@ -86,7 +86,7 @@ class Playing:
 def play(bound: Bound, how: Playing) -> RunDir:
     """Play one plan; returns its folder. Whatever is raised, what was begun has been undone and
     what was recorded is in the folder."""
-    rundir = RunDir.create(how.out, how.run_id)
+    rundir = RunDir.create(how.folder, how.run_id)
     record = RunRecord.begin(rundir, bound.plan, command=how.command, file=how.plan_file)
     with record.outcome(), state.registered(how.run_id, rundir.path), _cluster(how) as cluster:
         with how.interrupts.raising(), record.timed("cluster_s"):
@@ -111,7 +111,7 @@ def _cluster(how: Playing) -> Iterator[DockerCluster]:
         yield cluster
     finally:
         if how.keep_cluster and cluster.nodes:
-            state.write_entry(how.run_id, how.out / how.run_id, keep=True)
+            state.write_entry(how.run_id, how.folder / how.run_id, keep=True)
         else:
             how.status.enter("taking the cluster down")
             cluster.down()

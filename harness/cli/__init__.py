@@ -16,7 +16,7 @@ from harness import __version__
 EPILOG = """Exit codes: 0 valid, 1 invalid, 2 usage, 3 unknown, 4 bad plan or history,
 5 environment (no Docker, no Java, no disk), 6 harness failure, 130 interrupted."""
 
-_NOT_VERBS = {"output"}
+_NOT_VERBS = {"live", "output"}
 
 
 @click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -32,4 +32,4 @@ def main() -> None:
 for _module in pkgutil.iter_modules(__path__):
     if _module.name not in _NOT_VERBS:
         _verb = importlib.import_module(f"harness.cli.{_module.name}")
-        main.add_command(getattr(_verb, _module.name.rstrip("_")))
+        main.add_command(getattr(_verb, _module.name))

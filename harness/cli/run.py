@@ -23,7 +23,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("plans", nargs=-1, required=True, type=_FILE)
 @with_plan_options
-@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option(
+    "--out", "folder", type=click.Path(path_type=Path), default=Path("runs"), show_default=True
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be done, start nothing.")
 @click.option("--keep-cluster", is_flag=True, help="Leave the cluster up; `clean --kept` ends it.")
 @click.option("--compare", is_flag=True, help="Write one page that compares two plans' runs.")
@@ -108,16 +110,28 @@ def own_settings(
 
 
 def _say_dry_run(out: Output, bound: list[Bound]) -> None:
-    import orjson
-
     from harness.preview import dry_run, warnings
 
     told = [{**dry_run(plan), "warnings": warnings(plan)} for plan in bound]
-    if out.json:
-        out.document({"schema": 1, "plans": told})
-        return
-    for document in told:
-        out.say(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+    out.document({"schema": 1, "plans": told})
+    for document in told if not out.json else []:
+        out.say(f"{document['plan']['name']}  (nothing is started)", style="bold")
+        _say_tree(out, {key: value for key, value in document.items() if key != "plan"}, 1)
+        out.say("  plan, defaults filled in")
+        _say_tree(out, document["plan"], 2)
+
+
+def _say_tree(out: Output, told: Any, depth: int) -> None:
+    """Nested data as indented lines."""
+    pairs = told.items() if isinstance(told, dict) else ((None, item) for item in told)
+    for key, value in pairs:
+        label = "  " * depth + (f"{key}: " if key is not None else "- ")
+        if isinstance(value, dict | list) and value:
+            out.say(label.rstrip())
+            _say_tree(out, value, depth + 1)
+        else:
+            text = " ".join(str(value).split()) if value not in ({}, []) else "none"
+            out.say(label + text)
 
 
 def _play_one(
@@ -137,8 +151,10 @@ def _play_one(
         Interrupts(say=lambda text: out.say(text, style="yellow")) as interrupts,
         watching(out, plan, status),
     ):
-        how |= {"run_id": run_id, "interrupts": interrupts, "status": status}
         playing = Playing(
+            run_id=run_id,
+            interrupts=interrupts,
+            status=status,
             command=_command_of(path),
             plan_file=str(path),
             after_last_op=lambda: begin_warm_up(master),
