@@ -31,7 +31,8 @@ from targets.kafka.configuration import (
     server_properties,
 )
 from targets.kafka.eras import DEFAULT_VERSION, Era, era_of
-from targets.kafka.producing import KafkaClient, check_producer_settings, effective_settings
+from targets.kafka.producer_settings import check_producer_settings, effective_settings
+from targets.kafka.producing import KafkaClient
 
 _CHECKPOINT = "bootstrap.checkpoint"
 _LOGS = "log"

@@ -1,0 +1,65 @@
+"""How an operation ended: the one table from librdkafka's error codes to ok, fail and info.
+
+`fail` means surely not written, and that needs proof. A broker gives it only when it refused the
+*only* attempt with a code that it answers before it appends. librdkafka reports the code of the
+last attempt alone: after a retry, an earlier attempt may have been written (seen: 1,451 answers
+NOT_ENOUGH_REPLICAS, three of those values in the log). So with retries or idempotence no code is
+proof. Everything else is `info`, unknown codes included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from harness.protocols import FAIL, INFO, OK
+
+
+class Outcome(NamedTuple):
+    """ok, fail or info, and why."""
+
+    type: str
+    why: str
+
+
+REFUSED: Final[Mapping[int, str]] = {
+    10: "MSG_SIZE_TOO_LARGE: the leader checks sizes before it appends",
+    18: "RECORD_LIST_TOO_LARGE: the leader checks the batch against the segment before it appends",
+    19: "NOT_ENOUGH_REPLICAS: the ISR was below min.insync.replicas, checked before the append",
+    29: "TOPIC_AUTHORIZATION_FAILED: rights are checked before anything else",
+    87: "INVALID_RECORD: records are validated before they are appended",
+}
+"""Codes that a broker answers before it appends: fail, if this was the only attempt."""
+
+UNPROVEN: Final[Mapping[int, str]] = {
+    6: "NOT_LEADER_FOR_PARTITION: answered perhaps by one that appended and then lost its place",
+    7: "REQUEST_TIMED_OUT: appended by the leader, the followers did not confirm in time",
+    13: "NETWORK_EXCEPTION: the connection broke, the request may have arrived",
+    20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND: appended, and the ISR is below min.insync.replicas",
+    45: "OUT_OF_ORDER_SEQUENCE_NUMBER: an earlier attempt may have been written",
+    46: "DUPLICATE_SEQUENCE_NUMBER: an earlier attempt was written, or was once",
+    47: "INVALID_PRODUCER_EPOCH: an earlier attempt may have been written",
+    56: "KAFKA_STORAGE_ERROR: the disk failed, perhaps after the append",
+    -150: "_FATAL: the producer gave up, attempts may have been written",
+    -151: "_PURGE_INFLIGHT: given up while a request was under way",
+    -152: "_PURGE_QUEUE: given up while queued, perhaps for another attempt",
+    -185: "_TIMED_OUT: nothing was answered in time",
+    -192: "_MSG_TIMED_OUT: message.timeout.ms passed, attempts may have been written",
+    -195: "_TRANSPORT: the connection broke, the request may have arrived",
+}
+"""Codes that are met often and prove nothing, with the reason."""
+
+
+def outcome(code: int, *, only_attempt: bool) -> Outcome:
+    """What a delivery report with this code means.
+
+    `only_attempt`: the producer neither retries nor is idempotent, so that the code is of the one
+    attempt there was.
+    """
+    if code == 0:
+        return Outcome(OK, "acknowledged")
+    if code in REFUSED and only_attempt:
+        return Outcome(FAIL, REFUSED[code])
+    if code in REFUSED:
+        return Outcome(INFO, "the last attempt was refused, an earlier one may have been written")
+    return Outcome(INFO, UNPROVEN.get(code, "nothing proves that it was not written"))
