@@ -95,7 +95,7 @@ def own_settings(
     """The settings of a user's own properties files; what is set aside is said and named."""
     from harness.properties import read_properties
     from targets.kafka.configuration import sort_settings
-    from targets.kafka.producing import sort_producer_settings
+    from targets.kafka.producer_settings import sort_producer_settings
 
     sorters: tuple[tuple[str, Path | None, Callable[..., Any]], ...] = (
         ("broker", broker, sort_settings),
