@@ -1,0 +1,338 @@
+"""The timeline as a still picture (matplotlib), for print, mail and pages without JavaScript.
+
+Points are rasterised, everything else stays vector; text becomes outlines, so the picture looks the
+same everywhere and no font or network is needed. Nothing that a run says is taken for markup: TeX
+parsing is off.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any, Final
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from analysis.latency import ABSENT, LOST, OPEN, OUTCOMES, outcome_is
+from analysis.palette import FAULT_TINTS, LIGHT
+from analysis.timeline import Timeline, ms
+from analysis.visible import visible
+from harness.protocols import FAIL, INFO, OK
+
+PARTITIONS_AT_MOST: Final = 3
+"""How many partitions get lanes of their own in a still picture."""
+
+_MARKS: Final[dict[str, dict[str, Any]]] = {
+    OK: {"marker": "o", "s": 3.5, "linewidths": 0},
+    FAIL: {"marker": "s", "s": 9, "linewidths": 0.7},
+    INFO: {"marker": "D", "s": 9, "linewidths": 0.8},
+    OPEN: {"marker": "^", "s": 12, "linewidths": 0.8},
+    ABSENT: {"marker": "P", "s": 12, "linewidths": 0},
+    LOST: {"marker": "x", "s": 9, "linewidths": 0.8},
+}
+_HOLLOW: Final = (FAIL, INFO, OPEN)
+_COLOUR: Final = {OK: "survived", OPEN: "info"}
+_STYLE: Final[Any] = {
+    "text.parse_math": False,
+    "svg.hashsalt": "ackloss",
+    "font.size": 9,
+    "hatch.linewidth": 1.1,
+}
+
+
+def names(acknowledged: str = "acknowledged", *, judged: bool = True) -> dict[str, str]:
+    """What a legend calls each outcome; with acks=0 nothing is `acknowledged` but `sent`, and that
+    a write survived is said only where the run was judged and read to its end."""
+    return {
+        OK: f"{acknowledged}, survived" if judged else acknowledged,
+        FAIL: "refused",
+        INFO: "unknown",
+        OPEN: "no answer",
+        ABSENT: f"{acknowledged}, not readable",
+        LOST: f"{acknowledged}, LOST",
+    }
+
+
+def draw(
+    line: Timeline,
+    *,
+    colours: Mapping[str, str] = LIGHT,
+    headline: str = "",
+    sentence: str = "",
+    called: Mapping[str, str] | None = None,
+) -> Figure:
+    """The whole timeline; `headline` and `sentence` stand above it where it stands alone, `called`
+    is what its legend calls each outcome (`names`)."""
+    with mpl.rc_context(_STYLE):
+        lanes = _lane_rows(line)
+        heights = [0.26 * max(len(line.drawn_faults), 0.2), 2.7, 1.15, 0.21 * max(len(lanes), 1)]
+        top = 0.75 if headline else 0.05
+        height = sum(heights) + top + 1.2
+        figure = Figure(figsize=(10.4, height), facecolor=colours["paper"])
+        axes = figure.subplots(4, 1, sharex=True, gridspec_kw={"height_ratios": heights})
+        figure.subplots_adjust(
+            left=0.085, right=0.985, top=1 - top / height, bottom=0.5 / height, hspace=0.14
+        )
+        axes[3].set_xlim(line.scale.start_s, line.scale.end_s)
+        for panel in axes:
+            _plain(panel, colours)
+        for panel in axes[1:]:
+            _shade(panel, line, colours)
+        _draw_faults(axes[0], line, colours)
+        _draw_latency(axes[1], line, colours, called or names())
+        _draw_rates(axes[2], line, colours)
+        _draw_lanes(axes[3], lanes, colours)
+        axes[3].set_xlabel("seconds since the start of the run", color=colours["muted"], loc="left")
+        if headline:
+            _draw_words(figure, headline, sentence, height, colours)
+    return figure
+
+
+def svg(figure: Figure) -> bytes:
+    """The figure as SVG, the same bytes for the same run."""
+    with mpl.rc_context(_STYLE):
+        return _saved(figure, "svg", metadata={"Date": None, "Creator": None})
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as PNG, for mail."""
+    with mpl.rc_context(_STYLE):
+        return _saved(figure, "png", metadata={"Software": None})
+
+
+def _saved(figure: Figure, kind: str, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    figure.savefig(stream, format=kind, dpi=144, facecolor=figure.get_facecolor(), **options)
+    return stream.getvalue()
+
+
+def _plain(panel: Axes, colours: Mapping[str, str]) -> None:
+    panel.set_facecolor(colours["paper"])
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        panel.spines[side].set_color(colours["rule"])
+    panel.tick_params(colors=colours["muted"], labelcolor=colours["muted"], length=3)
+
+
+def _shade(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> None:
+    for place, fault in enumerate(line.drawn_faults):
+        to_s = line.scale.end_s if fault.to_s is None else fault.to_s
+        tint = colours[f"fault-{place % FAULT_TINTS + 1}"]
+        panel.axvspan(fault.from_s or 0.0, to_s, color=tint, alpha=0.16, lw=0, zorder=0)
+
+
+def _draw_faults(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> None:
+    panel.set_axis_off()
+    panel.set_ylim(max(len(line.drawn_faults), 1), 0)
+    for place, fault in enumerate(line.drawn_faults):
+        to_s = line.scale.end_s if fault.to_s is None else fault.to_s
+        from_s = fault.from_s or 0.0
+        tint = colours[f"fault-{place % FAULT_TINTS + 1}"]
+        panel.broken_barh(
+            [(from_s, to_s - from_s)],
+            (place + 0.1, 0.8),
+            facecolor=(tint, 0.4),
+            edgecolor=tint,
+            linestyle="-" if fault.proven else "--",
+            linewidth=0.8,
+        )
+        proof = "proven" if fault.proven else "NOT PROVEN"
+        words = visible(f" {fault.id}: {fault.nemesis} {', '.join(fault.nodes)}   {proof} ")
+        # A label reads to the right of its bar's start, but to the left where room is short.
+        late = (from_s - line.scale.start_s) / (line.scale.end_s - line.scale.start_s) > 0.7
+        panel.text(
+            to_s if late else from_s,
+            place + 0.52,
+            words,
+            ha="right" if late else "left",
+            va="center",
+            fontsize=8,
+            color=colours["ink"],
+            clip_on=True,
+        )
+
+
+def _draw_latency(
+    panel: Axes, line: Timeline, colours: Mapping[str, str], called: Mapping[str, str]
+) -> None:
+    low, high = line.scale.latency_ms
+    top = high * (1.9 if line.total[OPEN] else 1.0)
+    for outcome in OUTCOMES:
+        marks = line.marks[outcome_is(line.marks, outcome)]
+        colour = colours[_COLOUR.get(outcome, outcome)]
+        face: dict[str, Any] = {"c": colour}
+        if outcome in _HOLLOW:
+            face = {"facecolors": "none", "edgecolors": colour}
+        panel.scatter(
+            marks["begin_s"],
+            marks["latency_ms"].fillna(high * 1.4).clip(lower=low),
+            rasterized=True,
+            zorder=3,
+            label=f"{called[outcome]} {line.total[outcome]:,}",
+            **_MARKS[outcome],
+            **face,
+        )
+    panel.set_yscale("log")
+    panel.set_ylim(low, top)
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: ms(value)))
+    panel.yaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
+    panel.grid(axis="y", color=colours["rule"], lw=0.6, zorder=0)
+    panel.set_axisbelow(True)
+    panel.set_ylabel("write latency", color=colours["muted"])
+    _legend(panel, line, colours)
+
+
+def _legend(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> None:
+    handles, labels = panel.get_legend_handles_labels()
+    wanted = [
+        place
+        for place, outcome in enumerate(OUTCOMES)
+        if line.total[outcome] or outcome in (OK, LOST, INFO)
+    ]
+    panel.legend(
+        [handles[place] for place in wanted],
+        [labels[place] for place in wanted],
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        ncols=len(wanted),
+        frameon=False,
+        fontsize=8,
+        labelcolor=colours["ink"],
+        handletextpad=0.1,
+        columnspacing=1.2,
+        borderaxespad=0.1,
+        markerscale=1.6,
+    )
+
+
+def _draw_rates(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> None:
+    bars, width = line.bars, line.bar_s
+    edges = np.append(bars["from_s"], bars["from_s"].iloc[-1] + width)
+    base = np.zeros(len(bars))
+    for name, colour, hatch in (
+        ("survived", "survived", ""),
+        ("absent", "absent", ""),
+        ("lost", "lost", "////"),
+    ):
+        height = bars[name].to_numpy() / width
+        if height.any():
+            panel.stairs(
+                base + height,
+                edges,
+                baseline=base,
+                fill=True,
+                facecolor=(colours[colour], 0.8 if name == "survived" else 1.0),
+                edgecolor=colours["paper"],
+                hatch=hatch,
+                lw=0,
+                zorder=2,
+            )
+        base = base + height
+    attempted = bars["attempted"].to_numpy() / width
+    panel.stairs(attempted, edges, color=colours["ink"], lw=0.7, zorder=3, baseline=None)
+    panel.set_ylim(0, line.scale.rate_per_s * 1.06)
+    panel.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10], integer=True))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    panel.set_ylabel("writes / s", color=colours["muted"])
+
+
+def _lane_rows(line: Timeline) -> list[tuple[str, pd.DataFrame, str]]:
+    """One lane for the size of the ISR and one a node, for each partition that is shown."""
+    who, rows = line.leadership, []
+    for partition in line.by_loss[:PARTITIONS_AT_MOST]:
+        views = who.views[who.views["partition"] == partition]
+        beliefs = who.beliefs[who.beliefs["partition"] == partition]
+        rows.append((f"p{partition}: ISR of", views, ""))
+        for node in line.nodes:
+            leads = views[views["leader"] == node].assign(what="leads")
+            follows = views[
+                [node in isr and leader != node for isr, leader in views[["isr", "leader"]].values]
+            ].assign(what="insync")
+            believes = beliefs[beliefs["node"] == node].assign(what="believes")
+            parts = [part for part in (leads, follows, believes) if len(part)]
+            spans = pd.concat(parts) if parts else leads
+            rows.append((node, spans, node))
+    return rows
+
+
+def _draw_lanes(
+    panel: Axes, lanes: list[tuple[str, pd.DataFrame, str]], colours: Mapping[str, str]
+) -> None:
+    looks: dict[str, dict[str, Any]] = {
+        "leads": {"facecolor": colours["leads"]},
+        "insync": {"facecolor": colours["insync"]},
+        "believes": {
+            "facecolor": colours["paper"],
+            "edgecolor": colours["leads"],
+            "hatch": "////",
+            "linewidth": 0.8,
+        },
+    }
+    for place, (_, spans, node) in enumerate(lanes):
+        if not node:
+            _draw_sizes(panel, spans, place, colours)
+            continue
+        for what, look in looks.items():
+            some = spans[spans["what"] == what]
+            widths = some["to_s"] - some["from_s"]
+            panel.broken_barh(
+                list(zip(some["from_s"], widths, strict=True)), (place + 0.12, 0.76), **look
+            )
+    panel.set_ylim(max(len(lanes), 1), 0)
+    panel.set_yticks(
+        [place + 0.5 for place in range(len(lanes))], [visible(name) for name, *_ in lanes]
+    )
+    panel.tick_params(axis="y", length=0, labelsize=8)
+    words = {"leads": "leads", "insync": "in sync", "believes": "only believes that it leads"}
+    panel.legend(
+        [Patch(**looks[what]) for what in words],
+        list(words.values()),
+        loc="upper right",
+        bbox_to_anchor=(1.005, 0.0),
+        borderaxespad=2.1,
+        ncols=3,
+        frameon=False,
+        fontsize=8,
+        labelcolor=colours["muted"],
+    )
+
+
+def _draw_sizes(panel: Axes, views: pd.DataFrame, place: int, colours: Mapping[str, str]) -> None:
+    panel.axhline(place, color=colours["rule"], lw=0.6)
+    sizes = [len(isr) for isr in views["isr"]]
+    for number, from_s in enumerate(views["from_s"]):
+        if number and sizes[number] == sizes[number - 1]:
+            continue
+        panel.text(
+            max(from_s, panel.get_xlim()[0]),
+            place + 0.54,
+            f" {sizes[number]}",
+            fontsize=8,
+            va="center",
+            color=colours["ink"],
+            clip_on=True,
+        )
+
+
+def _draw_words(
+    figure: Figure, headline: str, sentence: str, height: float, colours: Mapping[str, str]
+) -> None:
+    figure.text(
+        0.085,
+        1 - 0.16 / height,
+        visible(headline),
+        fontsize=14,
+        weight="bold",
+        va="top",
+        color=colours["ink"],
+    )
+    figure.text(
+        0.085, 1 - 0.45 / height, visible(sentence), fontsize=9, va="top", color=colours["muted"]
+    )

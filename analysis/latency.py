@@ -1,0 +1,178 @@
+"""Every write with its latency and what became of it, and the same thinned for a picture.
+
+Latency is counted from the instant at which a write was *due* to its answer, so a stall of the
+cluster cannot hide behind clients that wait for it (coordinated omission). A write stands at the
+time at which it was due.
+
+Thinning keeps, for each outcome by itself, one write of every cell of a grid as fine as the
+picture's pixels, and how many stand behind it. So a crowd of survivors never hides a lost write,
+and however many writes a run holds, each lost one lies within a cell of a mark that is shown.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from analysis.columns import MISSING, Codes, codes, equals, integers, tables
+from harness.history import WRITE
+from harness.protocols import FAIL, INFO, OK
+from harness.rundir import RunDir
+
+OPEN: Final = "open"
+ABSENT: Final = "absent"
+LOST: Final = "lost"
+
+OUTCOMES: Final = (OK, FAIL, INFO, OPEN, ABSENT, LOST)
+"""What became of a write: ok (acknowledged, and not known to be missing), fail, info, open (never
+completed), absent (acknowledged and unreadable for a reason that is not loss: not yet visible, or
+deleted by retention), lost. Later ones are drawn above earlier ones."""
+
+MARKS_AT_MOST: Final = 16_000
+"""How many marks a picture shows at most."""
+
+GRID: Final = (1024, 256)
+"""The finest grid in which marks are thinned: cells along time, cells along the log of latency."""
+
+LATENCY_MS: Final = (0.01, 1_000_000.0)
+"""Latencies are thinned on a log scale between these."""
+
+_COLUMNS = ("process", "type", "f", "value", "partition", "offset", "intended_ns", "time_ns")
+_ABSENT_KINDS = ("not_yet_visible", "deleted")
+
+
+def writes(run: RunDir) -> pd.DataFrame:
+    """One row a write, in the order of completion, those that never completed last.
+
+    Columns: `value`, `process`, `partition`, `offset` (MISSING when unknown), `begin_s` (when it
+    was due), `latency_ms` (NaN when open), `outcome` (its place in OUTCOMES).
+    """
+    pieces: list[pd.DataFrame] = []
+    unanswered = _open(pa.table({}))
+    for table in tables(run.parts(run.history), _COLUMNS):
+        table = table.filter(pa.array(equals(table, "f", WRITE)))
+        begins = equals(table, "type", "invoke")
+        completed = _completed(table.filter(pa.array(~begins)))
+        begun = pd.concat([unanswered, _open(table.filter(pa.array(begins)))], ignore_index=True)
+        unanswered = begun[~np.isin(begun["value"].to_numpy(), completed["value"].to_numpy())]
+        pieces.append(completed)
+    return _with_findings(pd.concat([*pieces, unanswered], ignore_index=True), run)
+
+
+def _completed(table: pa.Table) -> pd.DataFrame:
+    kinds, names = codes(table, "type")
+    # A word that is none of ours says nothing for sure, and neither does no word: info.
+    known = [OUTCOMES.index(name if name in (OK, FAIL, INFO) else INFO) for name in [*names, INFO]]
+    place = np.array(known, dtype=np.int8)
+    begin_ns, end_ns = integers(table, "intended_ns"), integers(table, "time_ns")
+    latency_ms = ((end_ns - begin_ns) / 1e6).astype(np.float32)
+    return _frame(table, begin_ns, latency_ms, place[kinds])
+
+
+def _open(table: pa.Table) -> pd.DataFrame:
+    latency_ms = np.full(table.num_rows, np.nan, dtype=np.float32)
+    place = np.full(table.num_rows, OUTCOMES.index(OPEN), dtype=np.int8)
+    return _frame(table, integers(table, "intended_ns"), latency_ms, place)
+
+
+def _frame(
+    table: pa.Table,
+    begin_ns: npt.NDArray[np.int64],
+    latency_ms: npt.NDArray[np.float32],
+    place: npt.NDArray[np.int8],
+) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "value": integers(table, "value"),
+            "process": integers(table, "process").astype(np.int32),
+            "partition": integers(table, "partition").astype(np.int32),
+            "offset": integers(table, "offset"),
+            "begin_s": begin_ns / 1e9,
+            "latency_ms": latency_ms,
+            "outcome": place,
+        }
+    )
+
+
+def _with_findings(frame: pd.DataFrame, run: RunDir) -> pd.DataFrame:
+    """The frame with the acknowledged writes that the checkers missed marked lost or absent."""
+    place = frame["outcome"].to_numpy().copy()
+    values = frame["value"].to_numpy()
+    acknowledged = place == OUTCOMES.index(OK)
+    for outcome, kinds in ((ABSENT, _ABSENT_KINDS), (LOST, (LOST,))):
+        missing = _values(run, kinds)
+        if len(missing):
+            place[acknowledged & np.isin(values, missing)] = OUTCOMES.index(outcome)
+    frame["outcome"] = place
+    return frame
+
+
+def _values(run: RunDir, kinds: tuple[str, ...]) -> npt.NDArray[np.int64]:
+    found = [np.empty(0, dtype=np.int64)]
+    for table in tables(sorted(run.findings.glob("*.parquet")), ("kind", "value")):
+        for kind in kinds:
+            found.append(integers(table, "value")[equals(table, "kind", kind)])
+    return np.concatenate(found)
+
+
+def outcome_is(frame: pd.DataFrame, outcome: str) -> npt.NDArray[np.bool_]:
+    """Which writes had this outcome."""
+    is_it: npt.NDArray[np.bool_] = frame["outcome"].to_numpy() == OUTCOMES.index(outcome)
+    return is_it
+
+
+def counts(frame: pd.DataFrame) -> dict[str, int]:
+    """How many writes of each outcome."""
+    tally = np.bincount(frame["outcome"].to_numpy(), minlength=len(OUTCOMES))
+    return dict(zip(OUTCOMES, tally.tolist(), strict=True))
+
+
+def thin(frame: pd.DataFrame, *, at_most: int = MARKS_AT_MOST) -> pd.DataFrame:
+    """One write for each occupied cell and outcome, with `count`, the writes that it stands for.
+
+    The grid is made coarser by halves until `at_most` marks are left, or one a cell and outcome in
+    the coarsest; a frame that is small enough is kept whole. Rows come in the order of drawing: by
+    outcome, then by time.
+    """
+    kept = frame.assign(count=np.int64(1))
+    grid = GRID
+    while len(kept) > at_most and max(grid) > 1:
+        kept = _one_per_cell(kept, grid)
+        grid = (grid[0], grid[1] // 2) if grid[0] == 4 * grid[1] else (grid[0] // 2, grid[1])
+    return kept.sort_values(["outcome", "begin_s"], kind="stable", ignore_index=True)
+
+
+def _one_per_cell(frame: pd.DataFrame, grid: tuple[int, int]) -> pd.DataFrame:
+    outcome = frame["outcome"].to_numpy().astype(np.int64)
+    cell = (outcome * grid[0] + _columns(frame, grid[0])) * (grid[1] + 1) + _rows(frame, grid[1])
+    size = len(OUTCOMES) * grid[0] * (grid[1] + 1)
+    # The last assignment to a place wins. In random order, as rows come in the order of answers:
+    # the first of a cell would be its fastest, and marks would stand in lines along cells' edges.
+    order = np.random.default_rng(0).permutation(len(frame)).astype(np.int32)
+    kept: Codes = np.full(size, MISSING, dtype=np.int32)
+    kept[cell[order]] = order
+    behind = np.bincount(cell, weights=frame["count"].to_numpy(), minlength=size)
+    taken = np.flatnonzero(kept != MISSING)
+    return frame.iloc[kept[taken]].assign(count=behind[taken].astype(np.int64))
+
+
+def _columns(frame: pd.DataFrame, size: int) -> npt.NDArray[np.int64]:
+    begin_s = frame["begin_s"].to_numpy()
+    low, high = begin_s.min(), begin_s.max()
+    share = (begin_s - low) / ((high - low) or 1.0)
+    column: npt.NDArray[np.int64] = np.minimum((share * size).astype(np.int64), size - 1)
+    return column
+
+
+def _rows(frame: pd.DataFrame, size: int) -> npt.NDArray[np.int64]:
+    """The cell along latency; writes without an answer have a row of their own, the last."""
+    low, high = np.log10(LATENCY_MS)
+    latency_ms = np.clip(frame["latency_ms"].to_numpy(), *LATENCY_MS)
+    share = np.nan_to_num((np.log10(latency_ms) - low) / (high - low), nan=1.0)
+    row: npt.NDArray[np.int64] = np.minimum((share * size).astype(np.int64), size - 1)
+    row[np.isnan(latency_ms)] = size
+    return row

@@ -1,0 +1,141 @@
+"""All that the timeline of a run shows, gathered once: for the page, its print and comparisons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from analysis.latency import LOST, counts, outcome_is, thin, writes
+from analysis.leadership import Leadership, leadership, observations
+from analysis.rates import bar_width_s, rates
+from harness.journal import FaultWindow, windows
+from harness.rundir import RunDir
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The axes: the ends of time, the ends of latency, and the highest bar."""
+
+    start_s: float
+    end_s: float
+    latency_ms: tuple[float, float]
+    rate_per_s: float
+
+    def around(self, other: Scale) -> Scale:
+        """A scale on which both can be read."""
+        low = min(self.latency_ms[0], other.latency_ms[0])
+        high = max(self.latency_ms[1], other.latency_ms[1])
+        return Scale(
+            start_s=min(self.start_s, other.start_s),
+            end_s=max(self.end_s, other.end_s),
+            latency_ms=(low, high),
+            rate_per_s=max(self.rate_per_s, other.rate_per_s),
+        )
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One run on one time axis.
+
+    `marks` are the thinned writes (`latency.thin`), `total` counts the writes behind them by
+    outcome, `bars` are those of `rates.rates`, each `bar_s` wide, `nodes` the names that lead or
+    follow, in the order of their lanes.
+    """
+
+    marks: pd.DataFrame
+    total: dict[str, int]
+    bars: pd.DataFrame
+    bar_s: int
+    leadership: Leadership
+    faults: list[FaultWindow]
+    nodes: list[str]
+    scale: Scale
+
+    @property
+    def by_loss(self) -> list[int]:
+        """The observed partitions: those that lost most first, then by number."""
+        lost = self.marks[outcome_is(self.marks, LOST)].groupby("partition")["count"].sum()
+        return sorted(self.leadership.partitions, key=lambda p: (-lost.get(p, 0), p))
+
+    @property
+    def drawn_faults(self) -> list[FaultWindow]:
+        """The faults that came into force."""
+        return [fault for fault in self.faults if fault.from_s is not None]
+
+
+def timeline(run: RunDir, *, nodes: list[str] | None = None) -> Timeline:
+    """Read a run's folder. `nodes` gives the order of the lanes; others are added after them."""
+    frame = writes(run)
+    told = observations(run)
+    faults = windows(run.faults)
+    start_s, end_s = _ends_s(frame, told, faults)
+    bar_s = bar_width_s(end_s - start_s)
+    bars = rates(frame, start_s=start_s, end_s=end_s, width_s=bar_s)
+    who = leadership(told, end_s=end_s)
+    marks = thin(frame)
+    return Timeline(
+        marks=marks,
+        total=counts(frame),
+        bars=bars,
+        bar_s=bar_s,
+        leadership=who,
+        faults=faults,
+        nodes=_nodes(who, nodes or []),
+        scale=Scale(start_s, end_s, _latency_ends(marks), _highest(bars) / bar_s),
+    )
+
+
+def ms(value: float) -> str:
+    """A latency as people write it: 50 us, 3 ms, 2.5 s."""
+    if value < 1:
+        return f"{value * 1e3:.3g} µs"
+    return f"{value:.3g} ms" if value < 1000 else f"{value / 1e3:.3g} s"
+
+
+def on_one_scale(a: Timeline, b: Timeline) -> tuple[Timeline, Timeline]:
+    """Both on the same axes, so that lengths and heights can be compared by eye."""
+    scale = a.scale.around(b.scale)
+    return replace(a, scale=scale), replace(b, scale=scale)
+
+
+def _ends_s(
+    frame: pd.DataFrame, told: pd.DataFrame, faults: list[FaultWindow]
+) -> tuple[float, float]:
+    """From the second of the first write to the last answer or heal, a second at least.
+
+    The observer starts earlier and goes on while the cluster is read; a tenth of that is shown,
+    enough to see the ISR become whole, and the writes keep their room.
+    """
+    answered_s = frame["begin_s"] + np.nan_to_num(frame["latency_ms"].to_numpy()) / 1e3
+    last = [float(answered_s.max())] if len(frame) else []
+    last += [s for fault in faults for s in (fault.from_s, fault.to_s) if s is not None]
+    observed_s = float(told["time_s"].max()) if len(told) else 0.0
+    start_s = float(np.floor(frame["begin_s"].min())) if len(frame) else 0.0
+    end_s = max(last, default=observed_s)
+    end_s = max(end_s, min(observed_s, end_s + (end_s - start_s) / 10))
+    return max(start_s, 0.0), max(end_s, start_s + 1.0)
+
+
+def _latency_ends(marks: pd.DataFrame) -> tuple[float, float]:
+    """Whole decades around what was measured."""
+    known = marks["latency_ms"].dropna().astype(float)
+    known = known[known > 0]
+    if known.empty:
+        return 0.1, 1000.0
+    low, high = np.floor(np.log10(known.min())), np.ceil(np.log10(known.max()))
+    return float(10.0**low), float(10.0 ** max(high, low + 1))
+
+
+def _highest(bars: pd.DataFrame) -> float:
+    acknowledged = bars["survived"] + bars["absent"] + bars["lost"]
+    return float(max(acknowledged.max(), bars["attempted"].max(), 1))
+
+
+def _nodes(who: Leadership, nodes: list[str]) -> list[str]:
+    """The nodes that ever led or were in sync: in the order of the plan, then by name."""
+    seen = {leader for leader in who.views["leader"] if isinstance(leader, str)}
+    seen |= {member for isr in who.views["isr"] for member in isr}
+    seen |= set(who.beliefs["node"])
+    return [node for node in nodes if node in seen] + sorted(seen - set(nodes))

@@ -1,0 +1,238 @@
+"""One run as a page tells it: the words and tables around the timeline, plain data for a template.
+
+A run may have been stopped at any moment, or be an old one: whatever is absent is said to be
+absent, and never looks like a good answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from analysis.figures import names
+from analysis.lost import findings, first_and_last
+from analysis.timeline import Timeline, timeline
+from harness.rundir import RunDir
+from reports import words
+
+DECISIVE: Final = (
+    ("producer", "acks"),
+    ("producer", "enable.idempotence"),
+    ("topic", "min.insync.replicas"),
+    ("topic", "unclean.leader.election.enable"),
+)
+"""The settings that decide most of what is lost: the sentence under the headline names them."""
+
+DIFFERS: Final = "differs"
+"""The group of settings that differ from broker to broker, by their nature: addresses, ids."""
+
+_VERDICTS: Final = {"valid": "✓", "invalid": "✕", "unknown": "?", "unchecked": "?"}
+_FATES: Final = (
+    ("survived", "acknowledged, survived"),
+    ("lost", "acknowledged, lost"),
+    ("absent", "acknowledged, not readable"),
+    ("sent", "sent with acks=0"),
+    ("fail", "refused"),
+    ("info", "unknown"),
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: `asked` is None where it was left at its default."""
+
+    group: str
+    key: str
+    asked: str | None
+    effective: str | None
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is shown at once, or folded away with the other defaults."""
+        return self.asked is not None or (self.group, self.key) in DECISIVE
+
+    @property
+    def differs(self) -> bool:
+        """Whether the cluster says something else than was asked."""
+        if self.asked is None or self.effective is None:
+            return False
+        return self.asked.lower() != self.effective.lower()
+
+
+@dataclass(frozen=True)
+class Story:
+    """Everything that a page says about one run."""
+
+    run: RunDir
+    plan: dict[str, Any]
+    facts: dict[str, Any]
+    result: dict[str, Any] | None
+    line: Timeline
+
+    @property
+    def verdict(self) -> str:
+        return str(self.result["verdict"]) if self.result else "unchecked"
+
+    @property
+    def icon(self) -> str:
+        return _VERDICTS.get(self.verdict, "?")
+
+    @property
+    def headline(self) -> str:
+        return words.headline(self.result)
+
+    @property
+    def name(self) -> str:
+        return str(self.plan.get("name") or self.run.run_id)
+
+    @property
+    def seed(self) -> int | None:
+        for document in (self.result or {}, self.facts, self.plan):
+            if document.get("seed") is not None:
+                return int(document["seed"])
+        return None
+
+    @property
+    def called(self) -> dict[str, str]:
+        """What each outcome of a write is called; with acks=0 nothing was acknowledged."""
+        acks = {s.key: s.effective or s.asked for s in self.settings if s.group == "producer"}
+        judged = bool(self.result and self.result.get("complete"))
+        return names("sent" if acks.get("acks") == "0" else "acknowledged", judged=judged)
+
+    @property
+    def settings(self) -> list[Setting]:
+        """Every setting that was asked or is known to hold; asked and decisive ones first."""
+        told = self.facts.get("settings") or {}
+        asked = told.get("asked") or _asked(self.plan)
+        effective = told.get("effective") or {}
+        features = self.facts.get("features") or {}
+        asked = {**asked, "features": features.get("asked") or {}}
+        effective = {**effective, "features": features.get("effective") or {}}
+        rows = list(_settings(asked, effective))
+        return sorted(rows, key=lambda row: (not row.shown, row.asked is None))
+
+    @property
+    def sentence(self) -> str:
+        """The settings in one line, as one would name them to explain the headline."""
+        known = {(row.group, row.key): row.effective or row.asked for row in self.settings}
+        named = [f"{key}={known[group, key]}" for group, key in DECISIVE if (group, key) in known]
+        return ", ".join([*named, self.where])
+
+    @property
+    def where(self) -> str:
+        """The system and the shape of its cluster."""
+        target, topic = self.plan.get("target") or {}, self.plan.get("topic") or {}
+        system = str(target.get("system") or "")
+        version = str(target.get("version") or target.get("image") or "")
+        told = (self.facts.get("versions") or {}).get("target") or f"{system} {version}".strip()
+        shape = [str(told) if system in str(told) else f"{system} {told}"]
+        if target.get("brokers"):
+            shape.append(f"{target['brokers']} brokers")
+        if topic.get("replication_factor"):
+            shape.append(f"replication factor {topic['replication_factor']}")
+        return ", ".join(part for part in shape if part.strip())
+
+    @property
+    def command(self) -> str:
+        return words.command(self.facts, self.seed)
+
+    @property
+    def fates(self) -> list[tuple[str, str, int]]:
+        """What became of the attempted writes: colour, words, count; the counts add up."""
+        if self.result is None:
+            return []
+        counts = self.result["counts"]
+        survived = counts["survivors"] - counts["unacknowledged_found"]
+        known = {
+            "survived": survived,
+            "lost": counts["lost"],
+            "absent": counts["acknowledged"] - survived - counts["lost"],
+            "sent": counts["sent"],
+            "fail": counts["failed"],
+            "info": counts["unknown"],
+        }
+        fates = [(key, label, known[key]) for key, label in _FATES if known[key] > 0]
+        rest = counts["attempted"] - sum(known.values())
+        return [*fates, ("open", "never completed", rest)] if rest > 0 else fates
+
+    @property
+    def warnings(self) -> list[tuple[str, str]]:
+        """What a reader must know before believing a number: a title and a sentence each."""
+        return list(_warnings(self))
+
+    @property
+    def lost(self) -> list[dict[Hashable, Any]]:
+        """First and last lost write of each partition."""
+        return first_and_last(findings(self.run)).to_dict("records")
+
+    @property
+    def wrong(self) -> list[tuple[str, int, list[dict[Hashable, Any]]]]:
+        """Other findings that make a run invalid: kind, how many, and the first ten."""
+        kinds = ("unexpected", "failed_found", "duplicate", "unknown_found")
+        tables = [(kind, findings(self.run, kind)) for kind in kinds]
+        return [
+            (kind.replace("_", " "), len(table), table.head(10).to_dict("records"))
+            for kind, table in tables
+            if len(table)
+        ]
+
+
+def story(run: RunDir) -> Story:
+    """Read a run's folder; `plan.json` and `run.json` must be there, the rest may not be yet.
+
+    Raises HistoryError when something is there that cannot be read.
+    """
+    facts = run.read_json(run.run)
+    nodes = [str(node["name"]) for node in facts.get("nodes") or []]
+    return Story(
+        run=run,
+        plan=_if_there(run, run.plan) or {},
+        facts=facts,
+        result=_if_there(run, run.result),
+        line=timeline(run, nodes=nodes),
+    )
+
+
+def _if_there(run: RunDir, path: Path) -> dict[str, Any] | None:
+    return run.read_json(path) if path.is_file() else None
+
+
+def _asked(plan: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "broker": (plan.get("target") or {}).get("settings") or {},
+        "topic": (plan.get("topic") or {}).get("settings") or {},
+        "producer": (plan.get("workload") or {}).get("producer") or {},
+    }
+
+
+def _settings(asked: Mapping[str, Any], effective: Mapping[str, Any]) -> Iterator[Setting]:
+    for group in ("producer", "topic", "broker", "features", DIFFERS):
+        wanted, known = words.flat(asked.get(group) or {}), words.flat(effective.get(group) or {})
+        for key in sorted({*wanted, *known}):
+            yield Setting(group, key, wanted.get(key), known.get(key))
+
+
+def _warnings(story: Story) -> Iterator[tuple[str, str]]:
+    state = story.facts.get("state")
+    told = str(story.facts.get("error") or "")
+    if state == "interrupted":
+        yield "This run was interrupted", told or "It was stopped before its end."
+    elif state == "failed":
+        yield "This run failed", told or "The harness could not finish it; this is not a loss."
+    elif state not in (None, "done"):
+        yield "This run is not finished", f"Its state is {state!r}."
+    elif told:
+        yield "This run had an error", told
+    if story.result is None:
+        yield "Nothing has been judged", "Run `ackloss check` on this folder to count its writes."
+    elif not story.result.get("complete", True):
+        yield "Not everything was read", "The counts below are lower bounds."
+    load = story.facts.get("load") or {}
+    if load.get("starved"):
+        yield "The load generator was starved", str(load.get("why") or "It fell behind the plan.")
+    if (story.plan.get("cluster") or {}).get("kind") == "model":
+        yield "This is a model", "It ran in memory and in virtual time: no real system was tested."
+    for warning in story.facts.get("warnings") or []:
+        yield "Note", str(warning)
