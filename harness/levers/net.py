@@ -68,7 +68,7 @@ class NetLever:
 
     def _in_force(self, node: Node, token: Token) -> Proof:
         tries = self._try_all(node, token)
-        counted = _counted(node, token)
+        counted = _counted(node, token["fault"])
         names = [peer["name"] for peer in token["peers"]]
         proven = bool(names) and not any(passes for _, passes in tries)
         return Proof(
@@ -81,13 +81,23 @@ class NetLever:
         )
 
     def _undone(self, node: Node, token: Token) -> Proof:
-        left = len(_counted(node, token))
-        tries = self._try_all(node, token)
-        evidence = [f"{how} {_told(passes)}" for how, passes in tries]
-        return Proof(
-            left == 0 and all(passes for _, passes in tries),
-            [f"{node.name}: {left} rules of this fault left; {'; '.join(evidence)}"],
-        )
+        left = len(_counted(node, token["fault"]))
+        proven, evidence = left == 0, []
+        for peer, (how, passes) in zip(token["peers"], self._try_all(node, token), strict=True):
+            other = None if passes else self._other_fault(node, self.nodes[peer["name"]])
+            proven = proven and (passes or other is not None)
+            evidence.append(f"{how} {_told(passes)}{f', still cut by {other}' if other else ''}")
+        told = "; ".join(evidence)
+        return Proof(proven, [f"{node.name}: {left} rules of this fault left; {told}"])
+
+    def _other_fault(self, node: Node, peer: Node) -> str | None:
+        """Another fault of ours that stands between two nodes, if any."""
+        for here, there in ((node, peer), (peer, node)):
+            for comment in _rule_comments(here):
+                _, fault, name = comment.split("/")
+                if name == there.name:
+                    return fault
+        return None
 
     def _try_all(self, node: Node, token: Token) -> list[tuple[str, bool]]:
         """Every peer's probe, all at once: a dropped packet costs a whole time-out."""
@@ -112,14 +122,23 @@ def _rules(token: Token) -> Iterator[tuple[str, list[str]]]:
         yield _CHAINS[direction][1], [*match, "-m", "comment", "--comment", comment, "-j", "DROP"]
 
 
-def _counted(node: Node, token: Token) -> dict[str, int]:
-    """Packets that this fault's standing rules have dropped, by peer."""
-    comment = re.compile(rf"\[(\d+):\d+\].*ackloss/{re.escape(token['fault'])}/([^\s\"]+)")
+def _counted(node: Node, fault: str) -> dict[str, int]:
+    """Packets that a fault's standing rules at a node have dropped, by peer."""
     counted: dict[str, int] = {}
-    for line in node.admin(["iptables-save", "-c", "-t", "filter"]).output.splitlines():
-        if match := comment.search(line):
-            counted[match[2]] = counted.get(match[2], 0) + int(match[1])
+    for comment, packets in _rule_comments(node).items():
+        _, of_fault, peer = comment.split("/")
+        if of_fault == fault:
+            counted[peer] = counted.get(peer, 0) + packets
     return counted
+
+
+def _rule_comments(node: Node) -> dict[str, int]:
+    """The comments of our rules that stand at a node, with the packets that they have dropped."""
+    found: dict[str, int] = {}
+    for line in node.admin(["iptables-save", "-c", "-t", "filter"]).output.splitlines():
+        if match := re.match(r"\[(\d+):\d+\].*--comment \"?(ackloss/[^\s\"]+)", line):
+            found[match[2]] = found.get(match[2], 0) + int(match[1])
+    return found
 
 
 def _way(token: Token, peer: str) -> str:

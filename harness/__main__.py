@@ -1,0 +1,5 @@
+"""`python -m harness` is `ackloss`."""
+
+from harness.cli import main
+
+main()

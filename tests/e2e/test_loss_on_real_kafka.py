@@ -1,0 +1,83 @@
+"""The proof on real brokers: where there is loss it is found, where there is none it is not.
+
+Both plays are the shipped plans, shorter and with one controller. What they must show is Kafka's
+behaviour, so a failure here is a bug of ours or a finding about Kafka.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SHORT = ["target.controllers=1", "workload.duration_s=26", "faults.1.after_s=3"]
+
+pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
+
+
+def ackloss(*args: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "harness", *args],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def run(plan: str, out: Path, *changes: str) -> tuple[int, dict[str, Any]]:
+    sets = [part for change in (*SHORT, *changes) for part in ("--set", change)]
+    done = ackloss("run", f"plans/{plan}.toml", "--json", "--out", str(out), *sets)
+    assert done.stdout, done.stderr
+    document = json.loads(done.stdout)
+    assert "error" not in document, done.stderr
+    return done.returncode, document
+
+
+def leftovers() -> str:
+    """Everything labelled ours that Docker still has."""
+    kinds = (["ps", "-aq"], ["network", "ls", "-q"], ["volume", "ls", "-q"])
+    return "".join(
+        subprocess.run(
+            ["docker", *kind, "--filter", "label=ackloss.run"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for kind in kinds
+    )
+
+
+def test_unclean_election_loses_acknowledged_writes(tmp_path: Path) -> None:
+    exit_code, result = run("kafka-unclean", tmp_path)
+    counts = result["counts"]
+    assert (exit_code, result["verdict"]) == (1, "invalid"), result["reason"]
+    assert counts["lost"] > 100
+    assert counts["acknowledged"] + counts["unacknowledged_found"] == (
+        counts["survivors"] + counts["lost"] + counts["not_yet_visible"]
+    )
+    assert result["complete"]
+    assert [fault["id"] for fault in result["faults"]] == ["cut", "isolate"]
+    assert all(fault["proven"] for fault in result["faults"]), result["faults"]
+
+    (folder,) = tmp_path.iterdir()
+    assert {reads.name for reads in folder.iterdir()} >= {"run.json", "report.html", "faults.jsonl"}
+    again = ackloss("check", str(folder), "--json")
+    assert again.returncode == 1
+    assert json.loads(again.stdout)["counts"] == counts
+    assert leftovers() == ""
+
+
+def test_safe_settings_lose_nothing_under_the_same_faults(tmp_path: Path) -> None:
+    exit_code, result = run("kafka-safe", tmp_path)
+    assert (exit_code, result["verdict"]) == (0, "valid"), result["reason"]
+    assert result["counts"]["lost"] == 0
+    assert result["counts"]["acknowledged"] > 500
+    assert all(fault["proven"] for fault in result["faults"]), result["faults"]
+    assert leftovers() == ""
