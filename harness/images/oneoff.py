@@ -87,6 +87,7 @@ def one_off(
             entrypoint=[argv[0]],
             command=list(argv[1:]),
             user="0:0",
+            hostname="localhost",  # the only name that resolves without a network
             labels={IMAGE_LABEL: "1"},
             working_dir="/",
             host_config=api.create_host_config(

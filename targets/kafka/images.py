@@ -179,9 +179,8 @@ def _format(image: ImageRef, era: Era, features: Mapping[str, int]) -> bytes:
         return checkpoint
     told = _last_line(output)
     if features:
-        raise PlanError(
-            f"Kafka {image.version} refuses these features: {told}", key="target.features"
-        )
+        asked = ", ".join(f"{name} = {level}" for name, level in features.items())
+        raise PlanError(f"Kafka {image.version} refuses {asked}: {told}", key="target.features")
     raise EnvironmentFailure(f"the storage of {image.reference} could not be formatted: {told}")
 
 
@@ -189,7 +188,9 @@ def _last_line(output: str) -> str:
     """The last line of a tool's output that is no line of a stack trace."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("at ", "..."))]
-    return told[-1][:300] if told else "it said nothing"
+    if not told:
+        return "it said nothing"
+    return re.sub(r'^Exception in thread "\w+" [\w.$]+: ', "", told[-1])[:300]
 
 
 # --- class data ---------------------------------------------------------------------------------
@@ -214,7 +215,7 @@ def _make_archive(image: ImageRef, era: Era, made: Path, checkpoint: bytes) -> s
     with one_off(
         image.id, [java, f"-XX:ArchiveClassesAtExit={inside}", *rest], files=files
     ) as node:
-        if not _serves(node):
+        if not serves(node):
             return f"the node did not start: {_last_line(node.output())}"
         _write_something(node, era)
         node.stop()
@@ -228,7 +229,8 @@ def _make_archive(image: ImageRef, era: Era, made: Path, checkpoint: bytes) -> s
     return None
 
 
-def _serves(node: OneOff) -> bool:
+def serves(node: OneOff) -> bool:
+    """Wait until a combined node says that it has started; false: it ended or took too long."""
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
         log = node.read(f"{FILES}/server.log") or b""

@@ -1,0 +1,91 @@
+"""Node images are built once on this machine, whoever asks, and say why they cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.daemon import connect
+from harness.errors import EnvironmentFailure
+from harness.images import building
+from harness.images.oneoff import one_off
+from harness.images.recipe import Recipe
+from harness.user_config import user_config
+
+pytestmark = pytest.mark.docker
+
+TINY = Recipe(name="test-tiny", packages=("hostname",))
+
+
+@pytest.fixture
+def tiny() -> Iterator[Recipe]:
+    """A recipe that is not built yet; its image goes afterwards."""
+    reference = TINY.reference(building.base_reference())
+    _remove(reference)
+    yield TINY
+    _remove(reference)
+
+
+def _remove(reference: str) -> None:
+    if building.find(reference) is not None:
+        connect().images.remove(reference)
+
+
+def test_two_that_want_the_same_image_build_it_once(tiny: Recipe) -> None:
+    said: list[str] = []
+    with ThreadPoolExecutor() as pool:
+        first, second = pool.map(lambda _: building.ensure(tiny, said.append), range(2))
+    assert first == second
+    assert len([line for line in said if "test-tiny" in line and line.endswith("...")]) == 1
+
+
+def test_the_holder_has_the_tools_of_the_levers() -> None:
+    tools = ["iptables", "ip", "tc", "nc", "ps", "setpriv"]
+    image = building.holder()
+    with one_off(image.id, ["sh", "-c", 'for t; do command -v "$t"; done', "-", *tools]) as found:
+        assert found.wait(limit_s=30) == 0
+        assert len(found.output().splitlines()) == len(tools)
+    with one_off(image.id, ["sh", "-c", "ls /usr/lib/*/faketime/libfaketimeMT.so.1"]) as found:
+        assert found.wait(limit_s=30) == 0
+
+
+def test_an_image_that_cannot_be_built_shows_the_last_of_the_log() -> None:
+    broken = replace(TINY, packages=("there-is-no-such-package",))
+    with pytest.raises(EnvironmentFailure, match="cannot be built") as told:
+        building.ensure(broken)
+    assert "there-is-no-such-package" in str(told.value.hint)
+    assert building.find(broken.reference(building.base_reference())) is None
+
+
+def test_an_image_that_cannot_be_pulled_is_one_sentence() -> None:
+    with pytest.raises(EnvironmentFailure, match="cannot be pulled") as told:
+        building.pulled("127.0.0.1:9/ackloss/none:1")
+    assert told.value.key == "target.image"
+    assert "\n" not in str(told.value)
+
+
+def test_images_are_built_from_the_users_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = "ackloss/test-own-base:1"
+    building.holder()
+    client = connect()
+    client.images.get(building.base_reference()).tag("ackloss/test-own-base", "1")
+    config = tmp_path / "config.toml"
+    config.write_text(f'base_image = "{own}"\n')
+    monkeypatch.setenv("ACKLOSS_CONFIG", str(config))
+    monkeypatch.delenv("ACKLOSS_BASE_IMAGE", raising=False)
+    user_config.cache_clear()
+    try:
+        assert building.base_reference() == own
+        built = building.ensure(TINY)
+        layers = client.images.get(own).attrs["RootFS"]["Layers"]
+        assert client.images.get(built.id).attrs["RootFS"]["Layers"][: len(layers)] == layers
+    finally:
+        user_config.cache_clear()
+        _remove(TINY.reference(own))
+        _remove(own)

@@ -1,0 +1,43 @@
+"""One command in a throw-away container."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.daemon import connect
+from harness.images.building import holder
+from harness.images.oneoff import FILES, one_off
+
+pytestmark = pytest.mark.docker
+
+
+def test_files_go_in_and_come_back_and_the_container_goes() -> None:
+    argv = ["sh", "-c", f"tr a-z A-Z < {FILES}/deep/in > {FILES}/out; echo said; exit 3"]
+    with one_off(holder().id, argv, files={"deep/in": b"text"}) as command:
+        assert command.wait(limit_s=30) == 3
+        assert command.read(f"{FILES}/out") == b"TEXT"
+        assert command.read(f"{FILES}/absent") is None
+        assert command.output() == "said\n"
+        assert not command.running()
+    here = connect().api.containers(all=True, filters={"id": command.container})
+    assert here == []
+
+
+def test_it_has_no_network_but_loopback(tmp_path: Path) -> None:
+    (tmp_path / "mounted").write_text("there")
+    mounts = {tmp_path / "mounted": "/opt/mounted"}
+    with one_off(holder().id, ["sleep", "60"], mounts=mounts) as command:
+        code, links = command.run(["ls", "/sys/class/net"])
+        assert (code, links.split()) == (0, ["lo"])
+        assert command.run(["cat", "/opt/mounted"]) == (0, "there")
+        assert command.run(["touch", "/opt/mounted"])[0] != 0
+
+
+def test_one_that_takes_too_long_is_told() -> None:
+    with (
+        pytest.raises(TimeoutError, match="not done within 1 s"),
+        one_off(holder().id, ["sleep", "60"]) as command,
+    ):
+        command.wait(limit_s=1)

@@ -1,0 +1,44 @@
+"""A recipe's tag is the hash of all that goes into its image."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.images.recipe import Recipe
+
+RECIPE = Recipe(
+    name="thing",
+    version="1.2",
+    packages=("netcat-openbsd",),
+    jars=("org.example:thing:1.2",),
+    exclude=("org.example:gone",),
+)
+
+
+def test_the_same_recipe_has_the_same_reference() -> None:
+    assert RECIPE.reference("debian:12") == replace(RECIPE).reference("debian:12")
+    assert RECIPE.reference("debian:12").startswith("ackloss/thing:1.2-")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(RECIPE, packages=("netcat-openbsd", "procps")),
+        replace(RECIPE, jars=("org.example:thing:1.2", "org.example:more:1")),
+        replace(RECIPE, exclude=()),
+        replace(RECIPE, jar_folder="/elsewhere"),
+    ],
+)
+def test_a_changed_recipe_has_another_reference(changed: Recipe) -> None:
+    assert changed.reference("debian:12") != RECIPE.reference("debian:12")
+
+
+def test_another_base_gives_another_reference() -> None:
+    assert RECIPE.reference("debian:12") != RECIPE.reference("ubuntu:24.04")
+
+
+def test_jars_are_only_copied_where_there_are_some() -> None:
+    assert "COPY libs /opt/kafka/libs" in RECIPE.dockerfile("debian:12")
+    assert "COPY" not in replace(RECIPE, jars=()).dockerfile("debian:12")
