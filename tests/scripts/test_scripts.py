@@ -1,0 +1,81 @@
+"""The Makefile and the set-up scripts, as far as they can be tried without changing the machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = [ROOT / "scripts" / name for name in ("setup", "venv", "lib.sh")] + [ROOT / ".ci/run"]
+TARGETS = ("help", "setup", "run", "test", "check", "bench", "clean")
+
+
+def sh(script: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", f"set -euo pipefail; . scripts/lib.sh; {script}"],
+        cwd=ROOT,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_parse(script: Path) -> None:
+    subprocess.run(["bash", "-n", script], check=True)
+    if shutil.which("shellcheck"):
+        subprocess.run(["shellcheck", "-x", script], check=True, cwd=ROOT)
+    if script.suffix != ".sh":
+        assert os.access(script, os.X_OK)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_is_there_and_in_the_help(target: str) -> None:
+    make = ["make", "-C", str(ROOT)]
+    subprocess.run([*make, "-n", target], check=True, capture_output=True)
+    told = subprocess.run([*make, "help"], check=True, capture_output=True, text=True).stdout
+    assert f"make {target}\t" in told
+
+
+def test_a_step_is_named_and_timed_and_its_failure_ends_all() -> None:
+    done = sh("step 'a nap' sleep 0.2; step 'a slip' false; echo never")
+    assert done.returncode == 5
+    assert "a nap ...\na nap: 0." in done.stderr
+    assert done.stderr.endswith("setup: a slip: failed\n")
+    assert done.stdout == ""
+
+
+def test_two_set_ups_take_turns(tmp_path: Path) -> None:
+    order = tmp_path / "order"
+    script = f"one_at_a_time; echo in >>{order}; sleep 0.5; echo out >>{order}"
+    command = ["bash", "-c", f"set -euo pipefail; . scripts/lib.sh; {script}"]
+    env = {**os.environ, "ACKLOSS_STATE": str(tmp_path / "state")}
+    both = [subprocess.Popen(command, cwd=ROOT, env=env) for _ in range(2)]
+    assert [process.wait(timeout=30) for process in both] == [0, 0]
+    assert order.read_text().split() == ["in", "out", "in", "out"]
+
+
+def test_what_a_step_leaves_running_does_not_hold_the_lock(tmp_path: Path) -> None:
+    env = {"ACKLOSS_STATE": str(tmp_path)}
+    linger = "one_at_a_time; later() { sleep 5 >/dev/null 2>&1 & }; step later later"
+    assert sh(linger, **env).returncode == 0
+    again = sh("one_at_a_time", **env)
+    assert (again.returncode, again.stderr) == (0, "")
+
+
+def test_a_python_that_cannot_make_environments_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "python3").chmod(0o755)
+    done = sh("find_python", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    found = done.stdout.strip()
+    assert found != str(tmp_path / "python3")
+    wanted = "import sys, venv, ensurepip; print(sys.version_info >= (3, 11))"
+    told = subprocess.run([found, "-c", wanted], check=True, capture_output=True, text=True)
+    assert told.stdout == "True\n"
