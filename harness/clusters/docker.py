@@ -52,7 +52,7 @@ class DockerCluster:
                     f"ackloss-{self.run_id}",
                     driver="bridge",
                     ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))]),
-                    labels=self._labels(),
+                    labels=self.labels(),
                     options={"com.docker.network.bridge.name": f"al{self.run_id[-6:]}"},
                 )
             except APIError as error:
@@ -82,14 +82,14 @@ class DockerCluster:
     def _start_pod(self, spec: NodeSpec, image_id: str, address: str) -> DockerNode:
         api = self.client.api
         volume = f"ackloss-{self.run_id}-{spec.name}"
-        api.create_volume(volume, labels=self._labels())
+        api.create_volume(volume, labels=self.labels())
         data = f"{volume}:{NODE_DATA}:rw"
         holder = api.create_container(
             self.holder_image,
             command=["sleep", "infinity"],
             name=f"{volume}-holder",
             hostname=spec.name,
-            labels=self._labels(),
+            labels=self.labels(),
             networking_config=api.create_networking_config(
                 {self.network: api.create_endpoint_config(ipv4_address=address)}  # type: ignore[arg-type]
             ),
@@ -111,7 +111,7 @@ class DockerCluster:
             command=list(spec.argv),
             user="0:0",
             name=volume,
-            labels=self._labels(),
+            labels=self.labels(),
             environment=dict(spec.env),
             working_dir="/",
             host_config=api.create_host_config(
@@ -139,7 +139,8 @@ class DockerCluster:
         """Remove everything of this run; returns the names of what was removed."""
         return remove_run(self.client, self.run_id)
 
-    def _labels(self) -> dict[str, str]:
+    def labels(self) -> dict[str, str]:
+        """What marks everything of this run."""
         return {LABEL: "1", RUN_LABEL: self.run_id}
 
 

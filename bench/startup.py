@@ -1,0 +1,141 @@
+"""3 + 3 nodes until ready, ours beside a plain start, as a ratio.
+
+Ready: every broker knows every broker, a topic of RF 3 is made and its ISR whole on every broker's
+word. Plain is what one would do by hand with the same image, heap and settings: a container a node
+that formats its storage and then starts, all at once, without class-data archives. Ours makes pods
+of two containers each. The two take turns; bar 0.7 of the plain time.
+
+    python -m bench.startup [ROUNDS]
+"""
+
+from __future__ import annotations
+
+import shlex
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness import state
+from harness.clusters.docker import DockerCluster
+from harness.clusters.pod import DockerNode, packed
+from harness.daemon import connect
+from harness.images.building import holder
+from harness.plan import Plan, parse_plan
+from harness.protocols import NODE_DATA, NodeSpec
+from harness.rundir import new_run_id
+from targets.kafka import Kafka
+from targets.kafka.eras import DEFAULT_VERSION
+
+BAR = 0.7
+ROUNDS = 5
+
+PLAN = parse_plan({"schema": 1, "name": "bench-startup", "target": {"version": DEFAULT_VERSION}})
+TARGET = Kafka()
+
+
+@dataclass(frozen=True)
+class Times:
+    """One start: until the containers ran, and until the cluster was ready."""
+
+    containers_s: float
+    ready_s: float
+
+
+def measure(start: Callable[[DockerCluster, Plan], float]) -> Times:
+    """Start a cluster, wait until it is ready, take it down."""
+    run_id = new_run_id()
+    with tempfile.TemporaryDirectory() as folder, state.registered(run_id, Path(folder)):
+        cluster = DockerCluster(run_id, connect(), holder().id)
+        try:
+            begun = time.monotonic()
+            containers_s = start(cluster, PLAN)
+            TARGET.bring_up(cluster, PLAN, timeout_s=120)
+            return Times(containers_s, time.monotonic() - begun)
+        finally:
+            cluster.down()
+            state.forget(run_id)
+
+
+def ours(cluster: DockerCluster, plan: Plan) -> float:
+    """Pods, formatted files, class-data archive."""
+    begun = time.monotonic()
+    ingredients = TARGET.prepare(plan, lambda _: None)
+    addresses = cluster.create_network(TARGET.names(plan))
+    specs = TARGET.nodes(plan, ingredients, addresses)
+    cluster.start(specs, ingredients.image.id, addresses)
+    return time.monotonic() - begun
+
+
+def plain(cluster: DockerCluster, plan: Plan) -> float:
+    """One container a node; each formats its own storage with a JVM of its own."""
+    ingredients = replace(TARGET.prepare(plan, lambda _: None), mounts={})
+    begun = time.monotonic()
+    addresses = cluster.create_network(TARGET.names(plan))
+    specs = [formatting(spec) for spec in TARGET.nodes(plan, ingredients, addresses)]
+    with ThreadPoolExecutor(max_workers=6) as pool:
+        for node in pool.map(
+            lambda s: run_plain(cluster, s, ingredients.image.id, addresses), specs
+        ):
+            cluster.nodes[node.name] = node
+    return time.monotonic() - begun
+
+
+def run_plain(
+    cluster: DockerCluster, spec: NodeSpec, image: str, addresses: Mapping[str, str]
+) -> DockerNode:
+    """`docker run` of one node, its files copied in."""
+    api, address = cluster.client.api, addresses[spec.name]
+    container = api.create_container(
+        image,
+        command=list(spec.argv),
+        labels=cluster.labels(),
+        networking_config=api.create_networking_config(
+            {cluster.network: api.create_endpoint_config(ipv4_address=address)}  # type: ignore[arg-type]
+        ),
+        host_config=api.create_host_config(network_mode=cluster.network),
+    )["Id"]
+    files = {f"{NODE_DATA.lstrip('/')}/{name}": body for name, body in spec.files.items()}
+    api.put_archive(container, "/", packed(files))
+    api.start(container)
+    return DockerNode(spec.name, spec.roles, address, container, container, 0, cluster.client)
+
+
+def formatting(spec: NodeSpec) -> NodeSpec:
+    """The node without its formatted files, formatting its storage before it starts."""
+    *java, main_class, properties = spec.argv
+    assert main_class == "kafka.Kafka"
+    cluster_id = next(
+        line.partition(b"=")[2].decode()
+        for line in spec.files["data/meta.properties"].splitlines()
+        if line.startswith(b"cluster.id=")
+    )
+    tool = [*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", properties]
+    files = {name: body for name, body in spec.files.items() if not name.startswith("data/")}
+    script = f"{shlex.join(tool)} && exec {shlex.join(spec.argv)}"
+    return replace(spec, argv=["sh", "-c", script], files=files)
+
+
+def main() -> int:
+    """Take turns, print both and the ratio."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    ratios = []
+    for number in range(rounds):
+        a, b = measure(ours), measure(plain)
+        ratios.append(a.ready_s / b.ready_s)
+        print(
+            f"round {number + 1}: ours {a.ready_s:.1f} s (containers {a.containers_s:.1f}), "
+            f"plain {b.ready_s:.1f} s (containers {b.containers_s:.1f}), ratio {ratios[-1]:.2f}",
+            flush=True,
+        )
+    median = statistics.median(ratios)
+    print(f"start-up: median ratio {median:.2f}, bar {BAR}: {'met' if median <= BAR else 'MISSED'}")
+    return 0 if median <= BAR else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
