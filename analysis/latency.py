@@ -11,6 +11,7 @@ and however many writes a run holds, each lost one lies within a cell of a mark 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from analysis.columns import MISSING, Codes, codes, equals, integers, tables
+from analysis.columns import MISSING, codes, equals, integers, tables
 from harness.history import WRITE
 from harness.protocols import FAIL, INFO, OK
 from harness.rundir import RunDir
@@ -134,45 +135,64 @@ def counts(frame: pd.DataFrame) -> dict[str, int]:
 def thin(frame: pd.DataFrame, *, at_most: int = MARKS_AT_MOST) -> pd.DataFrame:
     """One write for each occupied cell and outcome, with `count`, the writes that it stands for.
 
-    The grid is made coarser by halves until `at_most` marks are left, or one a cell and outcome in
-    the coarsest; a frame that is small enough is kept whole. Rows come in the order of drawing: by
-    outcome, then by time.
+    The grid is made coarser by halves until `at_most` marks are left, or one cell an outcome; a
+    frame that is small enough is kept whole. Rows come in the order of drawing: by outcome, then by
+    time.
     """
-    kept = frame.assign(count=np.int64(1))
-    grid = GRID
-    while len(kept) > at_most and max(grid) > 1:
-        kept = _one_per_cell(kept, grid)
-        grid = (grid[0], grid[1] // 2) if grid[0] == 4 * grid[1] else (grid[0] // 2, grid[1])
-    return kept.sort_values(["outcome", "begin_s"], kind="stable", ignore_index=True)
+    kept = np.arange(len(frame), dtype=np.int64)
+    behind = np.ones(len(frame), dtype=np.int64)
+    spots = cells(frame, GRID) if len(frame) > at_most else kept
+    for along, up in _halvings():
+        if len(kept) <= at_most:
+            break
+        kept, behind = _one_per_cell(coarser(spots[kept], along, up), kept, behind)
+    marks = frame.iloc[kept].assign(count=behind)
+    return marks.sort_values(["outcome", "begin_s"], kind="stable", ignore_index=True)
 
 
-def _one_per_cell(frame: pd.DataFrame, grid: tuple[int, int]) -> pd.DataFrame:
+def cells(frame: pd.DataFrame, grid: tuple[int, int]) -> npt.NDArray[np.int64]:
+    """The cell of each write: its outcome, its column along time, its row along log latency."""
+    begin_s, latency_ms = frame["begin_s"].to_numpy(), frame["latency_ms"].to_numpy()
+    low, high = begin_s.min(), begin_s.max()
+    column = _place((begin_s - low) / ((high - low) or 1.0), grid[0])
+    floor, ceiling = np.log10(LATENCY_MS)
+    share = (np.log10(np.clip(latency_ms, *LATENCY_MS)) - floor) / (ceiling - floor)
+    row = _place(np.nan_to_num(share), grid[1])
     outcome = frame["outcome"].to_numpy().astype(np.int64)
-    cell = (outcome * grid[0] + _columns(frame, grid[0])) * (grid[1] + 1) + _rows(frame, grid[1])
-    size = len(OUTCOMES) * grid[0] * (grid[1] + 1)
+    cell: npt.NDArray[np.int64] = (outcome * grid[0] + column) * grid[1] + row
+    return cell
+
+
+def coarser(cell: npt.NDArray[np.int64], along: int, up: int) -> npt.NDArray[np.int64]:
+    """Cells of GRID in a grid that is halved so many times along time and up latency."""
+    rest, row = np.divmod(cell, GRID[1])
+    outcome, column = np.divmod(rest, GRID[0])
+    coarse: npt.NDArray[np.int64] = (outcome * GRID[0] + (column >> along)) * GRID[1] + (row >> up)
+    return coarse
+
+
+def _place(share: npt.NDArray[np.floating], size: int) -> npt.NDArray[np.int64]:
+    place: npt.NDArray[np.int64] = np.minimum((share * size).astype(np.int64), size - 1)
+    return place
+
+
+def _halvings() -> Iterator[tuple[int, int]]:
+    """How often to halve along time and up latency: rows first, then in turn."""
+    last_along, last_up = (int(size).bit_length() - 1 for size in GRID)
+    for step in range(2 * last_along + 1):
+        yield step // 2, min((step + 1) // 2, last_up)
+
+
+def _one_per_cell(
+    cell: npt.NDArray[np.int64], kept: npt.NDArray[np.int64], behind: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """One of the `kept` writes of each cell, and how many stand behind it."""
+    size = len(OUTCOMES) * GRID[0] * GRID[1]
     # The last assignment to a place wins. In random order, as rows come in the order of answers:
     # the first of a cell would be its fastest, and marks would stand in lines along cells' edges.
-    order = np.random.default_rng(0).permutation(len(frame)).astype(np.int32)
-    kept: Codes = np.full(size, MISSING, dtype=np.int32)
-    kept[cell[order]] = order
-    behind = np.bincount(cell, weights=frame["count"].to_numpy(), minlength=size)
-    taken = np.flatnonzero(kept != MISSING)
-    return frame.iloc[kept[taken]].assign(count=behind[taken].astype(np.int64))
-
-
-def _columns(frame: pd.DataFrame, size: int) -> npt.NDArray[np.int64]:
-    begin_s = frame["begin_s"].to_numpy()
-    low, high = begin_s.min(), begin_s.max()
-    share = (begin_s - low) / ((high - low) or 1.0)
-    column: npt.NDArray[np.int64] = np.minimum((share * size).astype(np.int64), size - 1)
-    return column
-
-
-def _rows(frame: pd.DataFrame, size: int) -> npt.NDArray[np.int64]:
-    """The cell along latency; writes without an answer have a row of their own, the last."""
-    low, high = np.log10(LATENCY_MS)
-    latency_ms = np.clip(frame["latency_ms"].to_numpy(), *LATENCY_MS)
-    share = np.nan_to_num((np.log10(latency_ms) - low) / (high - low), nan=1.0)
-    row: npt.NDArray[np.int64] = np.minimum((share * size).astype(np.int64), size - 1)
-    row[np.isnan(latency_ms)] = size
-    return row
+    order = np.random.default_rng(0).permutation(len(cell))
+    chosen = np.full(size, MISSING, dtype=np.int64)
+    chosen[cell[order]] = kept[order]
+    total = np.bincount(cell, weights=behind, minlength=size)
+    taken = np.flatnonzero(chosen != MISSING)
+    return chosen[taken], total[taken].astype(np.int64)

@@ -151,8 +151,8 @@ def _beliefs(told: pd.DataFrame, views: pd.DataFrame, *, end_s: float) -> pd.Dat
             # Between two answers nobody knows when a node learnt that it was overtaken: only one
             # that claims to lead *after* that moment shows a belief.
             over = views[(views["leader"] != node) & (views["epoch"] > claim[first])]
-            over = over[(over["from_s"] <= last_s) & (over["to_s"] > from_s)]
-            if claim[first] != MISSING and len(over):
+            over = over[(over["to_s"] > from_s) & (over["from_s"] < to_s)]
+            if claim[first] != MISSING and len(over) and over["from_s"].iloc[0] <= last_s:
                 begin_s = max(from_s, over["from_s"].iloc[0])
                 found.append((node, begin_s, min(to_s, over["to_s"].iloc[-1]), int(claim[first])))
     return pd.DataFrame(found, columns=["node", "from_s", "to_s", "epoch"])

@@ -1,0 +1,95 @@
+"""The timeline as a whole, from a synthetic run whose story is known."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from analysis import figures
+from analysis.palette import DARK, LIGHT
+from analysis.timeline import Timeline, on_one_scale, timeline
+from tests.fixtures import synthetic_run as synthetic
+from tests.fixtures.synthetic_run import Story, build
+
+NODES = ["b1", "b2", "b3"]
+
+
+@pytest.fixture(scope="module")
+def unclean(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
+    return timeline(build(tmp_path_factory.mktemp("runs"), Story()), nodes=NODES)
+
+
+@pytest.fixture(scope="module")
+def safe(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
+    story = Story(name="safe", unclean=False, verdict="valid")
+    return timeline(build(tmp_path_factory.mktemp("runs"), story), nodes=NODES)
+
+
+def test_the_story_is_told(unclean: Timeline) -> None:
+    assert unclean.total["lost"] == 842
+    assert unclean.total["ok"] == 3153
+    assert unclean.by_loss == [0, 1, 2], "the partition that lost comes first"
+    views = unclean.leadership.views
+    led = views[views["partition"] == 0]
+    assert list(dict.fromkeys(led["leader"])) == ["b3", "b1"]
+    belief = unclean.leadership.beliefs.iloc[0]
+    assert belief["node"] == "b3"
+    assert belief["from_s"] == synthetic.ELECTED_S
+    assert belief["to_s"] == pytest.approx(synthetic.BACK_S, abs=0.3)
+    assert [fault.id for fault in unclean.drawn_faults] == ["cut", "isolate"]
+    assert unclean.bars["lost"].sum() == 842
+    assert unclean.bars["attempted"].sum() == 4000
+    assert unclean.nodes == NODES
+
+
+def test_the_axis_ends_where_the_run_does(unclean: Timeline) -> None:
+    assert unclean.scale.start_s == 0
+    assert 40 < unclean.scale.end_s < 45
+    assert unclean.scale.latency_ms == (0.1, 10_000)
+
+
+def test_two_runs_share_their_axes(unclean: Timeline, safe: Timeline) -> None:
+    a, b = on_one_scale(unclean, safe)
+    assert a.scale == b.scale
+    assert a.scale.rate_per_s == max(unclean.scale.rate_per_s, safe.scale.rate_per_s)
+    assert a.bars is unclean.bars
+
+
+def test_nothing_at_all_still_has_an_axis(tmp_path: Path) -> None:
+    empty = timeline(synthetic.build_interrupted(tmp_path))
+    assert sum(empty.total.values()) == 0
+    assert (empty.scale.start_s, empty.scale.end_s) == (0, 1)
+    assert figures.svg(figures.draw(empty)).startswith(b"<?xml")
+
+
+def test_the_picture_is_the_same_for_the_same_run(unclean: Timeline) -> None:
+    first, second = (figures.svg(figures.draw(unclean)) for _ in range(2))
+    assert first == second
+
+
+def test_the_picture_needs_nothing_from_outside(unclean: Timeline) -> None:
+    root = ET.fromstring(figures.svg(figures.draw(unclean, colours=DARK)))
+    links = [
+        value
+        for node in root.iter()
+        for name, value in node.attrib.items()
+        if name.endswith("href") or name == "src"
+    ]
+    assert any(link.startswith("data:image/png") for link in links), "points are rasterised"
+    assert all(link.startswith(("#", "data:")) for link in links)
+    assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
+
+
+def test_the_picture_for_mail_is_a_png(unclean: Timeline) -> None:
+    figure = figures.draw(unclean, headline="$\\frac{1$ lost\u202e", sentence="<b>\x1b[31m")
+    assert figures.png(figure).startswith(b"\x89PNG")
+    assert [text.get_text() for text in figure.texts] == [
+        "$\\frac{1$ lost\\u202e",
+        "<b>\\u001b[31m",
+    ]
+
+
+def test_both_papers_name_the_same_colours() -> None:
+    assert LIGHT.keys() == DARK.keys()
