@@ -2,7 +2,8 @@
 
 All rules stand in two chains of ours, ACKLOSS-IN and ACKLOSS-OUT, in the node's own network
 namespace; each carries a comment that names its fault, so that one fault's rules are found, counted
-and removed without touching another's. Rules that are not ours are never read nor changed.
+and removed without touching another's. The latest fault's rules stand first, so that where faults
+overlap each has counted packets of its own. Rules that are not ours are never changed.
 
 Token: {"node", "fault", "peers": [{"name", "address"}], "ports": [9092], "direction": "in"}
 """
@@ -40,7 +41,7 @@ class NetLever:
                 _must(node, ["iptables", "-w", "-I", hook, "-j", chain])
         for chain, rule in _rules(token):
             if node.admin(["iptables", "-w", "-C", chain, *rule]).exit_code:
-                _must(node, ["iptables", "-w", "-A", chain, *rule])
+                _must(node, ["iptables", "-w", "-I", chain, *rule])
 
     def undo(self, token: Token) -> None:
         """Remove the token's rules, and our chains once they are empty."""

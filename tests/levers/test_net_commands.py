@@ -28,7 +28,7 @@ def test_it_adds_rules_to_its_own_chain_only(nodes: dict[str, RecordingNode]) ->
     assert nodes["b1"].commands == [
         "b1# iptables -w -N ACKLOSS-IN",
         "b1# iptables -w -I INPUT -j ACKLOSS-IN",
-        "b1# iptables -w -A ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092 "
+        "b1# iptables -w -I ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092 "
         "-m comment --comment ackloss/cut/b2 -j DROP",
     ]
     assert nodes["b2"].commands == []
@@ -36,11 +36,11 @@ def test_it_adds_rules_to_its_own_chain_only(nodes: dict[str, RecordingNode]) ->
 
 def test_both_ways_without_ports_is_one_rule_a_way(nodes: dict[str, RecordingNode]) -> None:
     NetLever(nodes).apply({**TOKEN, "ports": [], "direction": "both"})
-    rules = [command for command in nodes["b1"].commands if " -A " in command]
+    rules = [command for command in nodes["b1"].commands if " DROP" in command]
     assert rules == [
-        "b1# iptables -w -A ACKLOSS-IN -s 198.18.0.12/32 "
+        "b1# iptables -w -I ACKLOSS-IN -s 198.18.0.12/32 "
         "-m comment --comment ackloss/cut/b2 -j DROP",
-        "b1# iptables -w -A ACKLOSS-OUT -d 198.18.0.12/32 "
+        "b1# iptables -w -I ACKLOSS-OUT -d 198.18.0.12/32 "
         "-m comment --comment ackloss/cut/b2 -j DROP",
     ]
 

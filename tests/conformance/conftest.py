@@ -1,0 +1,43 @@
+"""Three real pods whose process listens on Kafka's port: all that levers need, without Kafka."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import state
+from harness.clusters.docker import DockerCluster
+from harness.daemon import connect
+from harness.images.building import holder
+from harness.protocols import NodeSpec
+from harness.rundir import new_run_id
+
+ROLES = {
+    "b1": frozenset({"broker"}),
+    "b2": frozenset({"broker"}),
+    "c1": frozenset({"controller"}),
+}
+LISTEN = ["nc", "-lk", "-p", "9092"]
+
+
+@pytest.fixture(scope="module")
+def pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+    folder: Path = tmp_path_factory.mktemp("pods")
+    run_id, image = new_run_id(), holder()
+    with state.registered(run_id, folder):
+        cluster = DockerCluster(run_id, connect(), image.id)
+        try:
+            addresses = cluster.create_network(list(ROLES))
+            specs = [
+                NodeSpec(name=name, roles=roles, argv=LISTEN, files={"conf/x": name.encode()})
+                for name, roles in ROLES.items()
+            ]
+            cluster.start(specs, image.id, addresses)
+            time.sleep(0.3)
+            yield cluster
+        finally:
+            cluster.down()
+            state.forget(run_id)

@@ -1,0 +1,142 @@
+"""What every nemesis promises, whatever it does: found in the registry, played on real pods."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import registry
+from harness.clusters.docker import DockerCluster
+from harness.clusters.pod import DockerNode
+from harness.faults import Faults
+from harness.journal import Journal, open_acts, windows
+from harness.levers import all_levers
+from harness.protocols import Act, Completed, Nemesis, Node
+
+pytestmark = pytest.mark.docker
+
+NEMESES = registry.plugins("nemeses")
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in NEMESES),
+    ("partition", {"ports": [9092], "direction": "in", "peers": "role:broker"}),
+    ("partition", {"direction": "out"}),
+]
+
+
+def ids(variant: tuple[str, dict[str, Any]]) -> str:
+    name, options = variant
+    return "-".join([name, *map(str, options.values())])
+
+
+@pytest.fixture(params=VARIANTS, ids=ids)
+def nemesis(request: pytest.FixtureRequest) -> Nemesis:
+    name, options = request.param
+    made: Nemesis = registry.make("nemeses", name, options, key="nemesis")
+    return made
+
+
+def acts_on(nemesis: Nemesis, pods: DockerCluster) -> list[Act]:
+    nodes = list(pods.nodes.values())
+
+    def select(text: str) -> Sequence[Node]:
+        return nodes if text == "all" else [n for n in nodes if text == f"role:{min(n.roles)}"]
+
+    return nemesis.acts([pods.nodes["b1"]], select)
+
+
+@pytest.fixture
+def faults(pods: DockerCluster, tmp_path: Path) -> Faults:
+    ticks = iter(range(1_000_000))
+    journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
+    return Faults(all_levers(pods.nodes), journal)
+
+
+def residue(pods: DockerCluster) -> list[str]:
+    levers = all_levers(pods.nodes).values()
+    return [told for lever in levers for n in pods.nodes.values() for told in lever.residue(n)]
+
+
+def test_it_is_a_nemesis_and_available(nemesis: Nemesis, pods: DockerCluster) -> None:
+    assert isinstance(nemesis, Nemesis)
+    assert nemesis.available(pods) is None
+    assert type(nemesis).__doc__
+
+
+def test_its_tokens_are_plain_data_and_the_same_for_the_same_nodes(
+    nemesis: Nemesis, pods: DockerCluster
+) -> None:
+    acts = acts_on(nemesis, pods)
+    assert acts
+    assert json.loads(json.dumps([act.token for act in acts])) == [act.token for act in acts]
+    assert acts == acts_on(nemesis, pods)
+
+
+def test_it_is_proven_on_and_proven_off_and_leaves_nothing(
+    nemesis: Nemesis, pods: DockerCluster, faults: Faults, tmp_path: Path
+) -> None:
+    assert residue(pods) == []
+    faults.journal.write("step", fault="x", nemesis="n", nodes=["b1"], met=None, why="")
+    faults.inject("x", "n", acts_on(nemesis, pods))
+    assert residue(pods) != []
+    assert open_acts(tmp_path / "faults.jsonl")
+    faults.heal("x")
+    assert residue(pods) == []
+    faults.heal("x")
+    faults.heal_all()
+    assert residue(pods) == []
+    (window,) = windows(tmp_path / "faults.jsonl")
+    assert window.proven, window.evidence
+    assert open_acts(tmp_path / "faults.jsonl") == []
+
+
+def test_healing_what_was_never_injected_is_harmless(
+    nemesis: Nemesis, pods: DockerCluster, faults: Faults
+) -> None:
+    for act in acts_on(nemesis, pods):
+        faults.levers[act.lever].undo({**act.token, "fault": "never"})
+    assert residue(pods) == []
+
+
+def test_a_lever_that_does_nothing_is_found_out(
+    nemesis: Nemesis,
+    pods: DockerCluster,
+    faults: Faults,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The check of the check: iptables and kill say yes and do nothing."""
+    real = DockerNode.admin
+
+    def lying(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
+        if argv[0] in ("iptables", "kill"):
+            return Completed(0 if "-D" not in argv else 1, "")
+        return real(node, argv, **options)
+
+    monkeypatch.setattr(DockerNode, "admin", lying)
+    monkeypatch.setattr("harness.levers.process._DEATH_S", 0.2)
+    faults.journal.write("step", fault="x", nemesis="n", nodes=["b1"], met=None, why="")
+    faults.inject("x", "n", acts_on(nemesis, pods))
+    (window,) = windows(tmp_path / "faults.jsonl")
+    assert not window.proven, window.evidence
+
+
+def test_healing_one_of_two_overlapping_faults_leaves_the_other(
+    pods: DockerCluster, faults: Faults, tmp_path: Path
+) -> None:
+    for fault in ("first", "second"):
+        nemesis = registry.make("nemeses", "partition", {}, key="nemesis")
+        faults.journal.write("step", fault=fault, nemesis="n", nodes=["b1"], met=None, why="")
+        faults.inject(fault, "partition", acts_on(nemesis, pods))
+    faults.heal("first")
+    assert any("ackloss/second/" in rule for rule in residue(pods))
+    assert not any("ackloss/first/" in rule for rule in residue(pods))
+    faults.heal("second")
+    assert residue(pods) == []
+    first, second = windows(tmp_path / "faults.jsonl")
+    assert first.proven, first.evidence
+    assert second.proven, second.evidence
+    assert "still cut by second" in " ".join(first.evidence)

@@ -1,0 +1,95 @@
+"""What every node promises, on real pods."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from harness import state
+from harness.clusters.docker import DockerCluster
+from harness.clusters.removal import remove_run, unknown_runs
+from harness.daemon import connect
+from harness.images.building import holder
+from harness.protocols import Cluster, Node
+from harness.rundir import new_run_id
+
+pytestmark = pytest.mark.docker
+
+
+def test_it_is_a_cluster_of_nodes(pods: DockerCluster) -> None:
+    assert isinstance(pods, Cluster)
+    assert all(isinstance(node, Node) for node in pods.nodes.values())
+
+
+def test_files_come_and_go(pods: DockerCluster) -> None:
+    node = pods.nodes["b1"]
+    assert node.get("conf") == {"x": b"b1"}
+    node.put({"deep/er/file": b"\x00text\n"})
+    assert node.get("deep") == {"er/file": b"\x00text\n"}
+    assert node.get("absent") == {}
+    assert node.run(["cat", "/var/lib/ackloss/deep/er/file"]).output == "\x00text\n"
+
+
+def test_the_process_is_not_number_one_and_is_known_by_its_id(pods: DockerCluster) -> None:
+    node = pods.nodes["b1"]
+    pid = node.pid()
+    assert pid is not None
+    assert pid > 1
+    assert node.process().running
+    assert node.admin(["ps", "-o", "comm=", "-p", str(pid)]).output.strip() == "nc"
+
+
+def test_the_targets_container_has_no_rights(pods: DockerCluster) -> None:
+    refused = pods.nodes["b1"].run(["iptables", "-S"])
+    assert refused.exit_code != 0
+    told = pods.nodes["b1"].run(["sh", "-c", "grep CapEff /proc/self/status"]).output
+    assert int(told.split()[1], 16) == 0
+
+
+def test_exec_does_what_nsenter_does(pods: DockerCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    node, argv = pods.nodes["b2"], ["iptables", "-w", "-S", "INPUT"]
+    entered = node.admin(argv)
+    monkeypatch.setattr("harness.clusters.pod._can_enter", lambda _: False)
+    assert node.admin(argv) == entered
+    assert entered.exit_code == 0
+
+
+def test_two_runs_at_once_have_networks_of_their_own(pods: DockerCluster) -> None:
+    other = DockerCluster(new_run_id(), connect(), holder().id)
+    try:
+        other.create_network(["b1"])
+        assert other.subnet is not None
+        assert pods.subnet is not None
+        assert not other.subnet.overlaps(pods.subnet)
+        removed = remove_run(other.client, other.run_id)
+        assert removed == [f"network ackloss-{other.run_id}"]
+        assert all(node.process().running for node in pods.nodes.values())
+    finally:
+        other.down()
+
+
+def test_a_subnet_that_someone_else_took_is_passed_over(pods: DockerCluster) -> None:
+    assert pods.subnet is not None
+    third = int(str(pods.subnet.network_address).split(".")[2])
+    taken = f"198.18.{third + 1}.0/24"
+    subprocess.run(
+        ["docker", "network", "create", "--subnet", taken, "ackloss-test-taken"],
+        check=True,
+        capture_output=True,
+    )
+    other = DockerCluster(new_run_id(), connect(), holder().id)
+    try:
+        other.create_network(["b1"])
+        assert str(other.subnet) not in (taken, str(pods.subnet))
+    finally:
+        other.down()
+        subprocess.run(
+            ["docker", "network", "rm", "ackloss-test-taken"], check=True, capture_output=True
+        )
+
+
+def test_what_the_state_folder_does_not_know_is_named_and_left(pods: DockerCluster) -> None:
+    known = {run.run_id for run in state.registrations()}
+    assert pods.run_id in known
+    assert unknown_runs(pods.client, known - {pods.run_id}) >= {pods.run_id}
