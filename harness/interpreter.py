@@ -108,8 +108,7 @@ def play_workload(
         ended.result()
         loop.drain()
     finally:
-        client.close(_CLOSE_S)
-        recorder.hand_over()
+        loop.close()
     return report
 
 
@@ -183,11 +182,16 @@ class _Loop:
 
         self.turn_until(over)
 
+    def close(self) -> None:
+        """Complete every operation that is left, as info where nothing was answered."""
+        self._client.close(_CLOSE_S, self._done)
+        self._recorder.hand_over()
+
     def _stopped(self) -> bool:
         return self._stop.is_set() or self._recorder.failure is not None
 
     def _turn(self, wait_ns: int) -> None:
-        self._client.poll(wait_ns / 1e9)
+        self._client.poll(wait_ns / 1e9, self._done)
         if (now_ns := self._now_ns()) >= self._hand_over_ns:
             self._recorder.hand_over()
             self._hand_over_ns = now_ns + HAND_OVER_NS
@@ -202,19 +206,20 @@ class _Loop:
 
     def _begin_due(self) -> bool:
         """Begin what is due, a burst at most. False: the client takes no more now."""
-        for _ in range(min(_BURST, len(self._free))):
+        free, record, submit = self._free, self._recorder.invoke, self._client.submit
+        for _ in range(min(_BURST, len(free))):
             now_ns = self._now_ns()
             intended_ns = self._due_ns() if self._period_ns else now_ns
             if intended_ns > now_ns:
                 break
-            thread = self._free.popleft()
+            thread = free.popleft()
             process, invoke = self._process[thread], self._invoke[thread]
-            self._intended_ns[thread] = intended_ns
-            if not self._client.submit(process, invoke, self._done):
-                self._free.append(thread)
+            if not submit(process, invoke):
+                free.append(thread)
                 return False
+            record(process, invoke, intended_ns, now_ns)
+            self._intended_ns[thread] = intended_ns
             self._attempted += 1
-            self._recorder.invoke(process, invoke, intended_ns, now_ns)
         return True
 
     def _done(self, process: int, completion: Completion) -> None:

@@ -104,7 +104,7 @@ def windows(path: Path) -> list[FaultWindow]:
     """The fault windows that a journal tells of, in the order in which they were begun."""
     begun: dict[str, dict[str, Any]] = {}
     for entry in entries(path):
-        kind, fault = entry["type"], entry.get("fault")
+        kind, fault = entry["type"], entry.get("fault", "")
         if kind in ("step", "skip"):
             begun[fault] = {**entry, "proofs": [], "evidence": [], "on": None, "healed": None}
         elif fault in begun and kind == "proof":

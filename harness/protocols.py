@@ -74,24 +74,24 @@ class Workload(Protocol):
 
 
 Done = Callable[[int, Completion], None]
+"""Told the process and how its operation ended."""
 
 
 class Client(Protocol):
-    """A client of the system under test that many processes share.
+    """A client of the system under test that many processes share; one thread calls all of it.
 
-    One thread calls all three methods. `done(process, completion)` is called from inside `poll` or
-    `close`, never from inside `submit`, and exactly once for each operation that was taken.
+    Each operation that was taken is completed exactly once, from inside `poll` or `close`.
     """
 
-    def submit(self, process: int, invoke: Invoke, done: Done) -> bool:
+    def submit(self, process: int, invoke: Invoke) -> bool:
         """Begin an operation. False: the client's queue is full, nothing was attempted, poll."""
         ...
 
-    def poll(self, timeout_s: float) -> None:
+    def poll(self, timeout_s: float, done: Done) -> None:
         """Complete what has been answered; waits at most `timeout_s` for the first answer."""
         ...
 
-    def close(self, timeout_s: float) -> None:
+    def close(self, timeout_s: float, done: Done) -> None:
         """Wait for what is in flight, then complete the rest as info, and disconnect."""
         ...
 

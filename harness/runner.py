@@ -10,9 +10,7 @@ are files.
 
 from __future__ import annotations
 
-import io
 import re
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -20,11 +18,6 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from harness import state
 from harness.binding import Bound
@@ -34,7 +27,8 @@ from harness.clusters.pod import DockerNode
 from harness.daemon import connect
 from harness.errors import HarnessFailure
 from harness.faults import Faults
-from harness.history import ENDS, OBSERVATIONS, READS
+from harness.finalread import NOT_WHOLE, read_everything, settle
+from harness.history import OBSERVATIONS
 from harness.images.building import holder
 from harness.interpreter import LoadReport, play_workload
 from harness.interrupts import Interrupts
@@ -43,14 +37,13 @@ from harness.levers import all_levers
 from harness.observer import Observer
 from harness.parts import PartWriter
 from harness.plan import Plan
-from harness.protocols import End, HasLeaders, HasLogs, Lever, Situation
+from harness.protocols import HasLeaders, HasLogs, Ingredients, Lever, Target
 from harness.recorder import Recorder
 from harness.rundir import RunDir, write_atomically
 from harness.runrecord import RunRecord, client_versions
 from harness.schedule import Schedule
 
 _UP_S = 90.0
-_WHOLE_FOR_S = 1.0
 
 
 @dataclass
@@ -86,11 +79,16 @@ class Playing:
 def play(bound: Bound, how: Playing) -> RunDir:
     """Play one plan; returns its folder. Whatever is raised, what was begun has been undone and
     what was recorded is in the folder."""
+    docker = connect()
+    with how.interrupts.raising():
+        holding = holder(how.status.enter)
+        ingredients = bound.target.prepare(bound.plan, how.status.enter)
     rundir = RunDir.create(how.folder, how.run_id)
     record = RunRecord.begin(rundir, bound.plan, command=how.command, file=how.plan_file)
-    with record.outcome(), state.registered(how.run_id, rundir.path), _cluster(how) as cluster:
+    cluster = DockerCluster(how.run_id, docker, holding.id)
+    with record.outcome(), state.registered(how.run_id, rundir.path), _taken_down(cluster, how):
         with how.interrupts.raising(), record.timed("cluster_s"):
-            _bring_up(bound, cluster, record, how)
+            _bring_up(bound, ingredients, cluster, record, how)
         levers = all_levers(cluster.nodes)
         prove_unfaulted(levers, cluster)
         try:
@@ -104,11 +102,10 @@ def play(bound: Bound, how: Playing) -> RunDir:
 
 
 @contextmanager
-def _cluster(how: Playing) -> Iterator[DockerCluster]:
-    """The run's cluster, taken down whatever happens (unless a person wants to keep it)."""
-    cluster = DockerCluster(how.run_id, connect(), holder(how.status.enter).id)
+def _taken_down(cluster: DockerCluster, how: Playing) -> Iterator[None]:
+    """Takes the cluster down whatever happens (unless a person wants to keep it)."""
     try:
-        yield cluster
+        yield
     finally:
         if how.keep_cluster and cluster.nodes:
             state.write_entry(how.run_id, how.folder / how.run_id, keep=True)
@@ -118,23 +115,31 @@ def _cluster(how: Playing) -> Iterator[DockerCluster]:
             state.forget(how.run_id)
 
 
-def _bring_up(bound: Bound, cluster: DockerCluster, record: RunRecord, how: Playing) -> None:
-    plan, target = bound.plan, bound.target
+def start_nodes(
+    target: Target, plan: Plan, ingredients: Ingredients, cluster: DockerCluster
+) -> None:
+    """Make the network and start every node of a plan's cluster; they are not up yet."""
+    addresses = cluster.create_network(target.names(plan))
+    specs = target.nodes(plan, ingredients, addresses)
+    cluster.start(specs, ingredients.image.id, addresses)
+
+
+def _bring_up(
+    bound: Bound,
+    ingredients: Ingredients,
+    cluster: DockerCluster,
+    record: RunRecord,
+    how: Playing,
+) -> None:
+    plan, target, image = bound.plan, bound.target, ingredients.image
     how.status.enter("starting the cluster")
-    ingredients = target.prepare(plan, how.status.enter)
-    image = ingredients.image
-    first, second = target.readers()
+    clients = client_versions(*target.readers())
     record.update(
-        versions={
-            **record.document["versions"],
-            **client_versions(first, second),
-            "target": image.version,
-        },
+        versions={**record.document["versions"], **clients, "target": image.version},
         image={"reference": image.reference, "id": image.id, "digest": image.digest},
     )
-    addresses = cluster.create_network(target.names(plan))
-    cluster.start(target.nodes(plan, ingredients, addresses), image.id, addresses)
     try:
+        start_nodes(target, plan, ingredients, cluster)
         target.bring_up(cluster, plan, timeout_s=_UP_S)
     except TimeoutError as error:
         _keep_logs(bound, cluster, record.rundir)
@@ -144,19 +149,17 @@ def _bring_up(bound: Bound, cluster: DockerCluster, record: RunRecord, how: Play
             hint=f"the last of its log: {_last_words(record.rundir)}",
         ) from error
     effective = target.effective(cluster, plan)
+    asked = {
+        "broker": plan.target.settings,
+        "topic": plan.topic.settings,
+        "producer": plan.workload.producer,
+    }
     record.update(
         nodes=[
             {"name": node.name, "roles": sorted(node.roles), "address": node.address}
             for node in cluster.nodes.values()
         ],
-        settings={
-            "asked": {
-                "broker": plan.target.settings,
-                "topic": plan.topic.settings,
-                "producer": plan.workload.producer,
-            },
-            "effective": effective["settings"],
-        },
+        settings={"asked": asked, "effective": effective["settings"]},
         features={"asked": plan.target.features, "effective": effective["features"]},
     )
 
@@ -221,8 +224,11 @@ def _play(
         if not stop.is_set():
             record.update(state="reading")
             with record.timed("read_s"):
-                _settle(plan, observer, record, how)
-                _read(bound, cluster, clock, recorder, record, how)
+                how.status.enter("waiting until whole")
+                if not settle(plan, observer, stop):
+                    record.warn(NOT_WHOLE)
+                how.status.enter("final read")
+                read_everything(bound.target, cluster, plan, clock, recorder, rundir, stop)
 
 
 def _show(
@@ -243,76 +249,6 @@ def _note(
 def _load(report: LoadReport) -> dict[str, Any]:
     """How the load went, and whether the generator itself was starved (and why)."""
     return {**asdict(report), "starved": report.starved is not None, "why": report.starved}
-
-
-def _settle(plan: Plan, observer: Observer, record: RunRecord, how: Playing) -> None:
-    """Wait until every partition's ISR is whole and stays so; a cluster that does not get there is
-    read as it is, and the run says so."""
-    how.status.enter("waiting until whole")
-    deadline = time.monotonic() + plan.final.settle_s
-    whole_since: float | None = None
-    while not how.interrupts.stop.is_set():
-        now = time.monotonic()
-        if not is_whole(observer.situation(), plan):
-            whole_since = None
-        elif whole_since is None:
-            whole_since = now
-        elif now - whole_since >= _WHOLE_FOR_S:
-            return
-        if now > deadline:
-            what = f"the ISR was not whole {plan.final.settle_s:g} s after the last fault healed"
-            record.update(warnings=[*record.document["warnings"], what])
-            return
-        time.sleep(0.1)
-
-
-def is_whole(situation: Situation, plan: Plan) -> bool:
-    """Whether every partition has a leader and all its replicas in sync."""
-    views = situation.partitions.values()
-    return len(views) == plan.topic.partitions and all(
-        view.leader is not None and len(view.isr) == plan.topic.replication_factor for view in views
-    )
-
-
-def _read(
-    bound: Bound,
-    cluster: DockerCluster,
-    clock: RunClock,
-    recorder: Recorder,
-    record: RunRecord,
-    how: Playing,
-) -> None:
-    """The final reads: once, and where acknowledged values are missing once more with the other
-    client library: lost by the broker, or missed by the consumer?"""
-    rundir, plan = record.rundir, bound.plan
-    ends: list[pa.Table] = []
-    missing = recorder.acknowledged()
-    with PartWriter(rundir.reads, READS, run_id=how.run_id) as reads:
-        for reader in bound.target.readers():
-            if how.interrupts.stop.is_set() or (ends and not missing.size):
-                break
-            how.status.enter(f"final read with {reader}")
-            table, of_reader = bound.target.read_all(
-                cluster, plan, reader=reader, timeout_s=plan.final.read_s
-            )
-            reads.write(_since_start(table, clock))
-            ends.append(_ends_table(how.run_id, reader, of_reader))
-            missing = np.setdiff1d(missing, table["value"].to_numpy())
-    if ends:
-        buffer = io.BytesIO()
-        pq.write_table(pa.concat_tables(ends), buffer)
-        write_atomically(rundir.ends, buffer.getvalue())
-
-
-def _since_start(table: pa.Table, clock: RunClock) -> pa.Table:
-    place = table.schema.get_field_index("time_ns")
-    times = pc.subtract(table["time_ns"], clock.zero_ns)
-    return table.set_column(place, "time_ns", times)
-
-
-def _ends_table(run_id: str, reader: str, ends: list[End]) -> pa.Table:
-    rows = [{"run_id": run_id, "reader": reader, **vars(end), "isr": list(end.isr)} for end in ends]
-    return pa.Table.from_pylist(rows, schema=ENDS)
 
 
 def _keep_logs(bound: Bound, cluster: DockerCluster, rundir: RunDir) -> None:

@@ -51,6 +51,10 @@ class RunRecord:
         self.document |= fields
         self.rundir.write_json(self.rundir.run, self.document)
 
+    def warn(self, sentence: str) -> None:
+        """Add a warning and write the document."""
+        self.update(warnings=[*self.document["warnings"], sentence])
+
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
         """Note how long a phase took, under `timings`."""

@@ -140,12 +140,14 @@ def _play_one(
     """Play, check and report one plan: its folder and its result."""
     from checkers.result import begin_warm_up, check_runs
     from harness.cli.live import watching
+    from harness.doctor import require
     from harness.interrupts import Interrupts
     from harness.rundir import new_run_id
     from harness.runner import Playing, Status, play
     from reports.page import write_report
 
     plan, run_id, status = bound.plan, new_run_id(), Status()
+    require(plan, nodes=len(bound.target.names(plan)), runs=how["folder"])
     out.say(f"{plan.name}  seed {plan.seed}  run {run_id}", style="bold")
     with (
         Interrupts(say=lambda text: out.say(text, style="yellow")) as interrupts,
