@@ -70,8 +70,10 @@ class RunRecord:
         """Note how the run ended, whatever happens inside."""
         try:
             yield
-        except (Interrupted, KeyboardInterrupt):
+        except Interrupted as error:
             self.update(state="interrupted")
+            folder = self.rundir.path
+            error.hint = f"what was recorded is kept: `ackloss check {folder}` judges it"
             raise
         except AcklossError as error:
             self.update(state="failed", error=str(error))
