@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import shutil
 import subprocess
 from pathlib import Path
@@ -79,3 +81,29 @@ def test_a_python_that_cannot_make_environments_is_passed_over(tmp_path: Path) -
     wanted = "import sys, venv, ensurepip; print(sys.version_info >= (3, 11))"
     told = subprocess.run([found, "-c", wanted], check=True, capture_output=True, text=True)
     assert told.stdout == "True\n"
+
+
+def test_at_a_terminal_it_says_what_it_will_do_and_asks(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
+    ours, theirs = pty.openpty()
+    env = {key: value for key, value in os.environ.items() if key != "YES"}
+    with subprocess.Popen(
+        ["scripts/setup"],
+        cwd=tmp_path,
+        env={**env, "ACKLOSS_STATE": str(tmp_path / "state")},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    ) as setup:
+        os.close(theirs)
+        os.write(ours, b"n\n")
+        said = b""
+        with contextlib.suppress(OSError):  # how a terminal tells that its other end is gone
+            while part := os.read(ours, 4096):
+                said += part
+        assert setup.wait(timeout=30) == 5
+    os.close(ours)
+    told = said.decode()
+    assert "make .venv and install ackloss into it (pip)" in told
+    assert told.rstrip().endswith("setup: stopped, nothing was done")
+    assert not (tmp_path / ".venv").exists()
