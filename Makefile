@@ -35,7 +35,10 @@ lint:
 
 bench:  ## Measure, as ratios: start-up, recording, checking
 	@scripts/setup dev
-	@$(BIN)/python -m bench
+	@missed=0; for file in bench/[a-z]*.py; do \
+		name=$$(basename $$file .py); \
+		$(BIN)/python -m bench.$$name || missed=1; \
+	done; exit $$missed
 
 clean:  ## Remove what dead runs left, and the tools' caches; runs/ and .venv stay
 	@if [ -x $(BIN)/ackloss ]; then $(BIN)/ackloss clean; fi
