@@ -1,55 +1,81 @@
-"""The few lines of the nodes' logs that tell of elections and of the ISR.
+"""What the nodes themselves logged, while the run went on, of elections, the ISR and truncation.
 
-Logs may be large and may hold anything: they are read line by line, cut, and only ever text.
+The lines of all nodes in one order of time. Logs may be large and may hold anything: they are read
+line by line and cut, and are only ever text. A line's time is that of its node's own clock.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from harness.rundir import RunDir
 
-LINES_AT_MOST: Final = 12
-"""How many lines of a node are shown."""
+LINES_AT_MOST: Final = 40
+"""How many lines are shown."""
 
-_LENGTH_AT_MOST: Final = 400
-_BYTES_AT_MOST: Final = 32 * 1024 * 1024
+_LENGTH_AT_MOST: Final = 320
+_BYTES_AT_MOST: Final = 64 * 1024 * 1024
+_DATED: Final = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (.*)", re.DOTALL)
 _TELLING: Final = re.compile(
-    rb"Shrinking ISR|Expanding ISR|ISR updated|partition change|elect|starts at (leader )?epoch"
-    rb"|fenc|unfenc|Truncat|becoming|resign|UNCLEAN",
+    rb"Shrinking ISR|Expanding ISR|(?<!Replayed )partition change for|Fencing broker"
+    rb"|Setting new leader|unclean election|Truncating \S+ to offset|Truncating to offset"
+    rb"|starts at (leader )?epoch|Becoming the active controller|has been (un)?fenced"
+    rb"|to unfence has been granted|New leader and ISR|resigned",
     re.IGNORECASE,
 )
+_OURSELVES: Final = re.compile(rb"__consumer_offsets|__transaction_state|__cluster_metadata")
+
+
+@dataclass(frozen=True, order=True)
+class Line:
+    """One line of a node's log, `at_s` seconds after the run's start."""
+
+    at_s: float
+    node: str
+    text: str
 
 
 @dataclass(frozen=True)
-class Excerpt:
-    """Some lines of one log, of `found` that tell of elections or the ISR."""
+class Told:
+    """The first `lines` of the `found` ones."""
 
-    node: str
-    file: str
-    lines: list[str]
-    found: int
+    lines: list[Line] = field(default_factory=list)
+    found: int = 0
 
 
-def excerpts(run: RunDir) -> list[Excerpt]:
-    """One excerpt for each log that has something to tell, by node."""
-    told = [_excerpt(file) for file in run.logs() if file.is_file() and not file.is_symlink()]
-    return [excerpt for excerpt in told if excerpt.found]
+def logged(run: RunDir, *, wall_time: str | None, end_s: float) -> Told:
+    """The telling lines of all nodes between the run's start, at `wall_time`, and `end_s`."""
+    try:
+        start_s = datetime.fromisoformat(wall_time or "").timestamp()
+    except ValueError:
+        return Told()
+    lines = {
+        line
+        for file in run.logs()
+        if file.is_file() and not file.is_symlink()
+        for line in _telling(file, start_s)
+        if 0 <= line.at_s <= end_s
+    }
+    return Told(sorted(lines)[:LINES_AT_MOST], len(lines))
 
 
-def _excerpt(file: Path) -> Excerpt:
-    lines: list[str] = []
-    found, seen = 0, 0
+def _telling(file: Path, start_s: float) -> Iterator[Line]:
+    seen = 0
     with file.open("rb") as stream:
-        while seen < _BYTES_AT_MOST and (line := stream.readline(1 << 16)):
-            seen += len(line)
-            if not _TELLING.search(line):
+        while seen < _BYTES_AT_MOST and (raw := stream.readline(1 << 16)):
+            seen += len(raw)
+            dated = _DATED.match(raw) if _TELLING.search(raw) else None
+            if dated is None or _OURSELVES.search(raw):
                 continue
-            found += 1
-            if len(lines) < LINES_AT_MOST:
-                text = line.decode("utf-8", "replace").rstrip()
-                lines.append(text if len(text) <= _LENGTH_AT_MOST else text[:_LENGTH_AT_MOST] + "…")
-    return Excerpt(file.parent.name, file.name, lines, found)
+            second, thousandth, rest = (part.decode("utf-8", "replace") for part in dated.groups())
+            # Nodes live in containers, and those in UTC.
+            moment = datetime.fromisoformat(second).replace(tzinfo=UTC).timestamp()
+            text = rest.strip()
+            if len(text) > _LENGTH_AT_MOST:
+                text = text[:_LENGTH_AT_MOST] + "…"
+            yield Line(round(moment + int(thousandth) / 1e3 - start_s, 3), file.parent.name, text)

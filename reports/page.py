@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis import figures
-from analysis.logs import excerpts
+from analysis.logs import logged
 from analysis.lost import findings, write_csv
 from analysis.palette import DARK, LIGHT
 from harness.rundir import RunDir, write_atomically
@@ -40,7 +40,7 @@ def write_report(run: RunDir) -> Path:
         data=[payload(told.line, title=told.name, called=told.called)],
         story=told,
         stills=stills(told),
-        logs=excerpts(run),
+        logged=logged(run, wall_time=told.facts.get("wall_time"), end_s=told.line.scale.end_s),
         csv=run.lost_csv.name,
         png=run.figure.name,
     )

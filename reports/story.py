@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,10 @@ _FATES: Final = (
     ("fail", "refused"),
     ("info", "unknown"),
 )
+
+
+_NAMED: Final = ("id", "nemesis", "heal")
+_WAITING: Final = ("within_s", "else")
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ class Story:
         judged = bool(self.result and self.result.get("complete"))
         return names("sent" if acks.get("acks") == "0" else "acknowledged", judged=judged)
 
-    @property
+    @cached_property
     def settings(self) -> list[Setting]:
         """Every setting that was asked or is known to hold; asked and decisive ones first."""
         told = self.facts.get("settings") or {}
@@ -157,12 +162,20 @@ class Story:
         rest = counts["attempted"] - sum(known.values())
         return [*fates, ("open", "never completed", rest)] if rest > 0 else fates
 
+    def how(self, fault: str) -> dict[str, str]:
+        """What the plan says of one fault: when, on what, and its nemesis' own options."""
+        steps = [step for step in self.plan.get("faults") or [] if step.get("id") == fault]
+        given = {key: value for step in steps for key, value in step.items() if value}
+        if "when" not in given:
+            given = {key: value for key, value in given.items() if key not in _WAITING}
+        return words.flat({key: value for key, value in given.items() if key not in _NAMED})
+
     @property
     def warnings(self) -> list[tuple[str, str]]:
         """What a reader must know before believing a number: a title and a sentence each."""
         return list(_warnings(self))
 
-    @property
+    @cached_property
     def lost(self) -> list[dict[Hashable, Any]]:
         """First and last lost write of each partition."""
         return first_and_last(findings(self.run)).to_dict("records")

@@ -1,0 +1,89 @@
+"""Pages of synthetic runs, made once, and a browser to look at them with."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.rundir import RunDir
+from reports.page import write_report
+from tests.fixtures.synthetic_run import Story, build, build_interrupted
+
+EVIL = (
+    "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=2>"
+    "\x1b[31m\u202eevil\u2066 $\\frac{1$ {{ 7*7 }} =cmd()"
+)
+STORIES = {
+    "unclean": Story(),
+    "safe": Story(name="safe", unclean=False, verdict="valid", reason="every value was read"),
+    "unknown": Story(
+        name="unknown", unclean=False, proven=False, verdict="unknown", reason="not proven"
+    ),
+    "hostile": Story(name="hostile", text=EVIL, proven=False),
+    "partitions": Story(name="partitions", partitions=7),
+}
+
+
+class Runs(dict[str, RunDir]):
+    """One run a story, made with its page when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def __missing__(self, name: str) -> RunDir:
+        made = build(self.folder, STORIES[name]) if name in STORIES else None
+        self[name] = run = made or build_interrupted(self.folder)
+        write_report(run)
+        return run
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """The runs that these tests look at, by the name of their story."""
+    return Runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A headless browser of this machine's own."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no Chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium: Any) -> Iterator[Any]:
+    """Opens a page; what went wrong and what was asked of the network is on `page.troubles`."""
+    contexts = []
+
+    def open_page(path: Path, *, width: int = 1440, **options: Any) -> Any:
+        context = chromium.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.troubles = []
+        page.on("pageerror", lambda error: page.troubles.append(str(error)))
+        page.on("console", lambda message: page.troubles.append(message.text))
+        page.on("dialog", lambda dialog: page.troubles.append(dialog.message))
+        page.on(
+            "request",
+            lambda request: (
+                request.url.startswith(("file:", "data:")) or page.troubles.append(request.url)
+            ),
+        )
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()

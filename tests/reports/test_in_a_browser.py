@@ -1,0 +1,197 @@
+"""The pages in a real browser: with and without JavaScript, by keyboard, on a phone, in print."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.rundir import RunDir
+from reports.compare import write_comparison
+
+pytestmark = pytest.mark.browser
+
+STAGE = ".stage"
+FACTS = ".facts-here"
+
+
+def painted(page: Any) -> int:
+    """How many pixels of the timeline's canvas hold something."""
+    return int(
+        page.evaluate(
+            """() => {
+                const canvas = document.querySelector('.stage canvas');
+                const pen = canvas.getContext('2d');
+                const data = pen.getImageData(0, 0, canvas.width, canvas.height).data;
+                let n = 0;
+                for (let i = 3; i < data.length; i += 4) n += data[i] > 0;
+                return n;
+            }"""
+        )
+    )
+
+
+@pytest.mark.parametrize("name", ["unclean", "safe", "unknown", "stopped", "partitions"])
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_opens_without_trouble(
+    runs: dict[str, RunDir], visit: Any, name: str, width: int, theme: str
+) -> None:
+    page = visit(runs[name].report, width=width, color_scheme=theme)
+    assert page.troubles == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if name != "stopped":
+        assert page.is_visible(STAGE)
+        assert not page.is_visible(".still")
+        assert painted(page) > 10_000
+
+
+def test_a_strangers_text_does_nothing_and_is_shown(runs: dict[str, RunDir], visit: Any) -> None:
+    page = visit(runs["hostile"].report)
+    assert page.troubles == []
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img").count() == 2, "the two still pictures and no other"
+    shown = page.inner_text("main")
+    assert "</script><script>window.hacked=1</script>" in shown
+    assert "\\u202eevil" in shown
+    page.hover(STAGE, position={"x": 500, "y": 200})
+    assert page.evaluate("window.hacked") is None
+
+
+def test_the_policy_stops_what_slips_in(
+    runs: dict[str, RunDir], visit: Any, tmp_path: Path
+) -> None:
+    """The last wall: were markup to slip through, the browser itself would refuse it."""
+    slipped = (
+        b"<script>window.hacked=1</script><img src='https://example.invalid/x.png'"
+        b" onerror='window.hacked=2'><svg onload='window.hacked=3'></svg></main>"
+    )
+    copy = tmp_path / "slipped.html"
+    copy.write_bytes(runs["safe"].report.read_bytes().replace(b"</main>", slipped))
+    page = visit(copy)
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.hacked") is None
+    assert any("Content Security Policy" in trouble for trouble in page.troubles)
+
+
+def test_it_can_be_read_without_javascript(runs: dict[str, RunDir], visit: Any) -> None:
+    for theme, shown, hidden in (
+        ("light", ".on-light", ".on-dark"),
+        ("dark", ".on-dark", ".on-light"),
+    ):
+        page = visit(runs["unclean"].report, java_script_enabled=False, color_scheme=theme)
+        assert page.is_visible(f"img{shown}")
+        assert not page.is_visible(f"img{hidden}")
+        assert not page.is_visible(".live")
+        box = page.locator(f"img{shown}").bounding_box()
+        assert box["width"] > 600
+        assert box["height"] > 300, "the picture was loaded"
+        for heading in ("Rates", "Lost writes", "Faults and their proof", "Play it again"):
+            assert page.get_by_role("heading", name=heading).is_visible()
+        assert page.get_by_text("first of 842").is_visible()
+        assert page.troubles == []
+
+
+def test_print_shows_the_still_picture(runs: dict[str, RunDir], visit: Any) -> None:
+    page = visit(runs["unclean"].report, color_scheme="dark")
+    page.emulate_media(media="print")
+    assert page.is_visible("img.on-light")
+    assert not page.is_visible("img.on-dark")
+    assert not page.is_visible(".live")
+
+
+def test_pointing_tells_what_held(runs: dict[str, RunDir], visit: Any) -> None:
+    page = visit(runs["unclean"].report)
+    width = page.locator(f"{STAGE} canvas").bounding_box()["width"]
+    page.hover(STAGE, position={"x": 66 + (width - 74) * 25 / 41.81, "y": 430})
+    facts = page.inner_text(FACTS)
+    assert "fault cut: partition b3 (proven)" in facts
+    assert "fault isolate" in facts
+    assert "partition 0: b1 leads (epoch 6), ISR 2: b1, b2; b3 believes it leads (epoch 5)" in facts
+    assert re.search(r"per second: 100 attempted; .* 3[34] lost", facts)
+
+
+def test_everything_can_be_done_by_keyboard(runs: dict[str, RunDir], visit: Any) -> None:
+    page = visit(runs["unclean"].report)
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.className") == "stage":
+            break
+    assert page.evaluate("document.activeElement.className") == "stage"
+    page.keyboard.press("l")
+    facts = page.inner_text(FACTS)
+    assert "LOST" in facts
+    assert facts.startswith("6.0"), "the first lost write was due right after the cut"
+    assert page.locator("[aria-live]").first.text_content(), "and it is spoken"
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text(FACTS) != facts
+    before = painted(page)
+    for _ in range(4):
+        page.keyboard.press("+")
+    page.wait_for_timeout(50)
+    assert painted(page) != before
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(50)
+    assert page.locator(FACTS).is_hidden()
+
+
+def test_kinds_of_writes_can_be_hidden(runs: dict[str, RunDir], visit: Any) -> None:
+    page = visit(runs["unclean"].report)
+    before = painted(page)
+    button = page.get_by_role("button", name="acknowledged, survived")
+    assert button.get_attribute("aria-pressed") == "true"
+    button.focus()
+    page.keyboard.press("Space")
+    assert button.get_attribute("aria-pressed") == "false"
+    page.wait_for_timeout(50)
+    assert painted(page) < before
+
+
+def test_another_partition_can_be_chosen(runs: dict[str, RunDir], visit: Any) -> None:
+    page = visit(runs["partitions"].report)
+    before = page.locator(f"{STAGE} canvas").bounding_box()["height"]
+    page.select_option("select", "5")
+    assert page.locator(f"{STAGE} canvas").bounding_box()["height"] < before
+    page.locator(STAGE).hover(position={"x": 400, "y": 200})
+    assert "partition 5: b2 leads" in page.inner_text(FACTS)
+
+
+def test_a_phone_tells_below_the_timeline(runs: dict[str, RunDir], visit: Any) -> None:
+    page = visit(runs["unclean"].report, width=390, has_touch=True)
+    canvas = page.locator(f"{STAGE} canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    page.touchscreen.tap(box["x"] + 200, box["y"] + 150)
+    assert "leads" in page.inner_text(FACTS)
+    below = page.locator(FACTS).bounding_box()
+    assert below["y"] >= canvas.bounding_box()["y"] + box["height"]
+
+
+def test_compared_timelines_move_together(
+    runs: dict[str, RunDir], visit: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "compare.html"
+    write_comparison(runs["unclean"], runs["safe"], path)
+    page = visit(path)
+    assert page.troubles == []
+    stages = page.locator(STAGE)
+    assert stages.count() == 2
+    second = """() => {
+        const canvas = document.querySelectorAll('.stage canvas')[1];
+        return canvas.toDataURL();
+    }"""
+    before = page.evaluate(second)
+    stages.first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("+")
+    page.wait_for_timeout(80)
+    assert page.evaluate(second) != before
+
+
+def test_the_data_block_is_not_run(runs: dict[str, RunDir], visit: Any) -> None:
+    page = visit(runs["hostile"].report)
+    data = json.loads(page.locator("#data").text_content())
+    assert data[0]["title"].startswith("</script><script>window.hacked=1")
