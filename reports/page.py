@@ -11,7 +11,7 @@ from pathlib import Path
 
 from analysis import figures
 from analysis.logs import logged
-from analysis.lost import findings, write_csv
+from analysis.lost import write_csv
 from analysis.palette import DARK, LIGHT
 from harness.rundir import RunDir, write_atomically
 from reports import html
@@ -27,7 +27,7 @@ def write_report(run: RunDir) -> Path:
     """
     told = story(run)
     if told.result is not None:
-        write_csv(findings(run), run.lost_csv)
+        write_csv(told.all_lost, run.lost_csv)
     alone = figures.draw(
         told.line,
         headline=told.headline,

@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+import pandas as pd
+
 from analysis.figures import names
 from analysis.lost import findings, first_and_last
 from analysis.timeline import Timeline, timeline
@@ -176,9 +178,14 @@ class Story:
         return list(_warnings(self))
 
     @cached_property
+    def all_lost(self) -> pd.DataFrame:
+        """Every lost write (`analysis.lost.findings`)."""
+        return findings(self.run)
+
+    @property
     def lost(self) -> list[dict[Hashable, Any]]:
         """First and last lost write of each partition."""
-        return first_and_last(findings(self.run)).to_dict("records")
+        return first_and_last(self.all_lost).to_dict("records")
 
     @property
     def wrong(self) -> list[tuple[str, int, list[dict[Hashable, Any]]]]:
