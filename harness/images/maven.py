@@ -12,7 +12,6 @@ from harness.errors import EnvironmentFailure, PlanError
 from harness.images.recipe import Recipe
 
 _LIMIT_S = 900
-_ABSENT = re.compile(r"(?:Could not find artifact|Failure to find) (\S+)|(\S+) was not found in ")
 
 _POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -56,7 +55,7 @@ def fetch(recipe: Recipe, folder: Path) -> None:
             "Maven is missing, and the jars come by it", hint="apt-get install maven"
         )
     (folder / "pom.xml").write_text(pom(recipe), encoding="utf-8")
-    command = ["mvn", "-B", "-ntp", "-q", "dependency:copy-dependencies"]
+    command = ["mvn", "-B", "-ntp", "-q", "-U", "dependency:copy-dependencies"]
     try:
         done = subprocess.run(
             [*command, f"-DoutputDirectory={folder / 'libs'}"],
@@ -74,8 +73,7 @@ def fetch(recipe: Recipe, folder: Path) -> None:
 
 
 def _failure(recipe: Recipe, output: str) -> PlanError | EnvironmentFailure:
-    absent = _ABSENT.search(output)
-    if absent and recipe.version and recipe.version in (absent.group(1) or absent.group(2)):
+    if any(_is_absent(coordinates, output) for coordinates in recipe.jars):
         return PlanError(
             f"{recipe.name} {recipe.version} does not exist in the Maven repository",
             key="target.version",
@@ -85,4 +83,13 @@ def _failure(recipe: Recipe, output: str) -> PlanError | EnvironmentFailure:
     told = errors[0].removeprefix("[ERROR] ") if errors else output.strip()[-300:]
     return EnvironmentFailure(
         f"the jars of {recipe.name} {recipe.version or ''} could not be fetched", hint=told
+    )
+
+
+def _is_absent(coordinates: str, output: str) -> bool:
+    """Whether Maven says that the repository has no such jar, now or when it last asked."""
+    group, artifact, version = map(re.escape, coordinates.split(":"))
+    jar = rf"{group}:{artifact}:jar:{version}\b"
+    return bool(
+        re.search(rf"(Could not find artifact|Failure to find) {jar}|{jar} was not found", output)
     )

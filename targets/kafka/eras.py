@@ -116,12 +116,12 @@ _HEAP_AT_FIRST_MB = 96
 _JAVA_17 = ("openjdk-17-jre-headless",)
 # Short-lived small JVMs on few cores: no parallel collector, no second compiler.
 _SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-# On no repository any more, and needed by nothing that runs here.
-_GONE = (
-    "com.sun.jmx:jmxri",
-    "com.sun.jdmk:jmxtools",
-    "javax.jms:jms",
-    "javax.mail:mail",
+# Kafka Connect, which the tools bring along, is half of the jars and nothing here runs it.
+_CONNECT = (
+    "org.apache.kafka:connect-api",
+    "org.apache.kafka:connect-json",
+    "org.apache.kafka:connect-runtime",
+    "org.apache.kafka:connect-transforms",
 )
 _KAFKA = ("org.apache.kafka:kafka_2.13:{version}", "org.apache.kafka:kafka-tools:{version}")
 
@@ -139,7 +139,7 @@ def _era_4(name: str, versions: str, log4j: str) -> Era:
         jars=(*_KAFKA, *_log4j2(log4j)),
         packages=_JAVA_17,
         jvm=_SMALL_JVM,
-        exclude=_GONE,
+        exclude=_CONNECT,
         log_file="log4j2.properties",
         log_config=_LOG4J2,
         log_flag="-Dlog4j2.configurationFile={file}",
@@ -153,7 +153,7 @@ ERAS: Sequence[Era] = (
         jars=(*_KAFKA, "org.slf4j:slf4j-reload4j:1.7.36"),
         packages=_JAVA_17,
         jvm=_SMALL_JVM,
-        exclude=_GONE,
+        exclude=_CONNECT,
         log_file="log4j.properties",
         log_config=_LOG4J1,
         log_flag="-Dlog4j.configuration=file:{file}",
