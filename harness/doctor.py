@@ -191,10 +191,10 @@ def holder_image() -> Finding:
 
 
 def made(name: str, there: bool, detail: str = "") -> Finding:
-    """Something that `ackloss prepare` makes: absent is no fault, the next run makes it."""
+    """Something that `ackloss prepare` makes; its absence is no fault, it only costs time later."""
     if there:
         return Finding(name, OK, detail or "is there")
-    return Finding(name, WARN, "not made yet, the next run makes it", "ackloss prepare")
+    return Finding(name, WARN, "not made yet", "ackloss prepare")
 
 
 def require(plan: Plan, *, nodes: int, runs: Path) -> None:

@@ -20,7 +20,7 @@ def doctor(out: Output, runs: Path) -> None:
 
     The exit code is 5 if something is missing or too old.
     """
-    from checkers.archive import archive_path
+    from checkers.archive import archive_ready
     from harness import doctor as examination
     from harness.doctor import made
     from targets.kafka import images as kafka
@@ -31,7 +31,7 @@ def doctor(out: Output, runs: Path) -> None:
         image, archive = kafka.prepared(DEFAULT_VERSION)
         found.append(made(f"image of Kafka {DEFAULT_VERSION}", image is not None))
         found.append(made(f"class-data archive of Kafka {DEFAULT_VERSION}", archive is not None))
-    found.append(made("class-data archive of Spark", archive_path().exists()))
+    found.append(made("class-data archive of Spark", archive_ready()))
     bad = [finding for finding in found if finding.status in ("missing", "old")]
     out.document({"schema": 1, "ok": not bad, "findings": [each.document() for each in found]})
     if not out.json:

@@ -19,10 +19,16 @@ def prepare(out: Output, versions: tuple[str, ...]) -> None:
 
     What is there is left as it is. A run makes by itself what it misses; this makes it beforehand.
     """
-    from checkers.archive import prepare_archive
+    from checkers.archive import archive_ready, prepare_archive
     from harness.images.building import holder
+    from harness.images.steps import quietly, step
     from targets.kafka import images as kafka
     from targets.kafka.eras import DEFAULT_VERSION, era_of
+
+    def spark() -> None:
+        if not archive_ready():
+            with step(out.say, "class-data archive of Spark"):
+                prepare_archive(quietly)
 
     begun_s = time.monotonic()
     wanted = versions or (DEFAULT_VERSION,)
@@ -31,7 +37,7 @@ def prepare(out: Output, versions: tuple[str, ...]) -> None:
     tasks: list[Callable[[], object]] = [
         lambda: holder(out.say),
         *(lambda v=version: kafka.prepare(v, out.say) for version in wanted),
-        lambda: prepare_archive(out.say),
+        spark,
     ]
     with ThreadPoolExecutor(max_workers=3) as pool:
         for done in [pool.submit(task) for task in tasks]:
