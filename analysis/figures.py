@@ -46,16 +46,21 @@ _STYLE: Final[Any] = {
 }
 
 
-def names(acknowledged: str = "acknowledged", *, judged: bool = True) -> dict[str, str]:
-    """What a legend calls each outcome; with acks=0 nothing is `acknowledged` but `sent`, and that
-    a write survived is said only where the run was judged and read to its end."""
+def names(
+    acknowledged: str = "acknowledged", *, judged: bool = True, known: bool = True
+) -> dict[str, str]:
+    """What a legend calls each outcome.
+
+    With acks=0 nothing is `acknowledged` but `sent`; that a write survived is said only where the
+    run was `judged` and read to its end, that it was lost only where the verdict is `known`.
+    """
     return {
         OK: f"{acknowledged}, survived" if judged else acknowledged,
         FAIL: "refused",
         INFO: "unknown",
         OPEN: "no answer",
-        ABSENT: f"{acknowledged}, not readable",
-        LOST: f"{acknowledged}, LOST",
+        ABSENT: f"{acknowledged}, not yet visible",
+        LOST: f"{acknowledged}, LOST" if known else f"{acknowledged}, missing",
     }
 
 

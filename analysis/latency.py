@@ -30,8 +30,9 @@ LOST: Final = "lost"
 
 OUTCOMES: Final = (OK, FAIL, INFO, OPEN, ABSENT, LOST)
 """What became of a write: ok (acknowledged, and not known to be missing), fail, info, open (never
-completed), absent (acknowledged and unreadable for a reason that is not loss: not yet visible, or
-deleted by retention), lost. Later ones are drawn above earlier ones."""
+completed), absent (acknowledged and not yet visible, which is not judged), lost (with those that
+were deleted from the log's head: the verdict says what to make of them). Later ones are drawn above
+earlier ones."""
 
 MARKS_AT_MOST: Final = 16_000
 """How many marks a picture shows at most."""
@@ -43,7 +44,10 @@ LATENCY_MS: Final = (0.01, 1_000_000.0)
 """Latencies are thinned on a log scale between these."""
 
 _COLUMNS = ("process", "type", "f", "value", "partition", "offset", "intended_ns", "time_ns")
-_ABSENT_KINDS = ("not_yet_visible", "deleted")
+LOST_KINDS: Final = ("lost", "deleted")
+"""The kinds of findings that result.json counts as lost."""
+
+_ABSENT_KINDS = ("not_yet_visible",)
 
 
 def writes(run: RunDir) -> pd.DataFrame:
@@ -104,7 +108,7 @@ def _with_findings(frame: pd.DataFrame, run: RunDir) -> pd.DataFrame:
     place = frame["outcome"].to_numpy().copy()
     values = frame["value"].to_numpy()
     acknowledged = place == OUTCOMES.index(OK)
-    for outcome, kinds in ((ABSENT, _ABSENT_KINDS), (LOST, (LOST,))):
+    for outcome, kinds in ((ABSENT, _ABSENT_KINDS), (LOST, LOST_KINDS)):
         missing = _values(run, kinds)
         if len(missing):
             place[acknowledged & np.isin(values, missing)] = OUTCOMES.index(outcome)

@@ -7,17 +7,19 @@ carriage return for a formula, so text that does so is led by an apostrophe, and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
 from analysis.columns import MISSING, codes, equals, integers, tables
-from analysis.latency import LOST
+from analysis.latency import LOST_KINDS
 from harness.errors import EnvironmentFailure
 from harness.rundir import RunDir
 
@@ -26,19 +28,22 @@ FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 _COLUMNS = (
     "kind", "value", "process", "partition", "offset", "intended_ns", "complete_ns", "error",
-    "fault",
+    "fault", "found_partition", "found_offset",
 )  # fmt: skip
+_NUMBERS = ("partition", "value", "process", "offset")
 
 
-def findings(run: RunDir, kind: str = LOST) -> pd.DataFrame:
-    """One row a finding of this kind, by partition and then by time of the answer.
+def findings(run: RunDir, kinds: Sequence[str] = LOST_KINDS) -> pd.DataFrame:
+    """One row a finding of these kinds, by partition and then by time of the answer.
 
-    Columns: `partition, value, process, offset` (MISSING when unknown), `due_s`, `answered_s`,
-    `error` and `fault`, the fault window that it falls in (None: none).
+    Columns: `kind, partition, value, process, offset` (MISSING when unknown), `due_s`,
+    `answered_s`, `error`, `fault`, the fault windows that it falls in (None: none), and where it
+    was found, if it was: `found_partition, found_offset`.
     """
     pieces = [_told(pa.table({}))]
     for table in tables(sorted(run.findings.glob("*.parquet")), _COLUMNS):
-        pieces.append(_told(table.filter(pa.array(equals(table, "kind", kind)))))
+        wanted = np.logical_or.reduce([equals(table, "kind", kind) for kind in kinds])
+        pieces.append(_told(table.filter(pa.array(wanted))))
     frame = pd.concat(pieces, ignore_index=True)
     # Not sort_values: by several columns it makes a categorical of each, for seconds.
     keys = tuple(frame[name].to_numpy() for name in ("value", "answered_s", "partition"))
@@ -46,16 +51,19 @@ def findings(run: RunDir, kind: str = LOST) -> pd.DataFrame:
 
 
 def _told(table: pa.Table) -> pd.DataFrame:
-    columns: dict[str, object] = {
-        name: integers(table, name) for name in ("partition", "value", "process", "offset")
-    }
+    columns: dict[str, object] = {"kind": _objects(table, "kind")}
+    columns |= {name: integers(table, name) for name in _NUMBERS}
     for name, source in (("due_s", "intended_ns"), ("answered_s", "complete_ns")):
         time_ns = integers(table, source)
         columns[name] = np.where(time_ns == MISSING, np.nan, time_ns / 1e9)
-    for name in ("error", "fault"):
-        numbers, names = codes(table, name)
-        columns[name] = np.array([*names, None], dtype=object)[numbers]
+    columns |= {name: _objects(table, name) for name in ("error", "fault")}
+    columns |= {name: integers(table, name) for name in ("found_partition", "found_offset")}
     return pd.DataFrame(columns)
+
+
+def _objects(table: pa.Table, name: str) -> npt.NDArray[np.object_]:
+    numbers, names = codes(table, name)
+    return np.array([*names, None], dtype=object)[numbers]
 
 
 def first_and_last(lost: pd.DataFrame) -> pd.DataFrame:

@@ -97,7 +97,7 @@ def _in_short(one: Story, label: str) -> str:
     if one.result is None:
         return f"{label} was not checked"
     lost, acknowledged = one.result["counts"]["lost"], one.result["counts"]["acknowledged"]
-    if lost:
+    if lost and one.verdict != "unknown":
         share = words.percent(lost, acknowledged)
         return f"{label} lost {words.number(lost)} acknowledged writes ({share})"
     if one.verdict == "valid":

@@ -35,13 +35,14 @@ _VERDICTS: Final = {"valid": "✓", "invalid": "✕", "unknown": "?", "unchecked
 _FATES: Final = (
     ("survived", "acknowledged, survived"),
     ("lost", "acknowledged, lost"),
-    ("absent", "acknowledged, not readable"),
+    ("absent", "acknowledged, not yet visible"),
     ("sent", "sent with acks=0"),
     ("fail", "refused"),
     ("info", "unknown"),
 )
 
 
+_OTHERS: Final = ("unexpected", "failed_found", "duplicate", "unknown_found", "not_yet_visible")
 _NAMED: Final = ("id", "nemesis", "heal")
 _WAITING: Final = ("within_s", "else")
 
@@ -106,7 +107,11 @@ class Story:
         """What each outcome of a write is called; with acks=0 nothing was acknowledged."""
         acks = {s.key: s.effective or s.asked for s in self.settings if s.group == "producer"}
         judged = bool(self.result and self.result.get("complete"))
-        return names("sent" if acks.get("acks") == "0" else "acknowledged", judged=judged)
+        return names(
+            "sent" if acks.get("acks") == "0" else "acknowledged",
+            judged=judged,
+            known=self.verdict != "unknown",
+        )
 
     @cached_property
     def settings(self) -> list[Setting]:
@@ -155,7 +160,7 @@ class Story:
         known = {
             "survived": survived,
             "lost": counts["lost"],
-            "absent": counts["acknowledged"] - survived - counts["lost"],
+            "absent": counts["not_yet_visible"],
             "sent": counts["sent"],
             "fail": counts["failed"],
             "info": counts["unknown"],
@@ -188,14 +193,13 @@ class Story:
         return first_and_last(self.all_lost).to_dict("records")
 
     @property
-    def wrong(self) -> list[tuple[str, int, list[dict[Hashable, Any]]]]:
-        """Other findings that make a run invalid: kind, how many, and the first ten."""
-        kinds = ("unexpected", "failed_found", "duplicate", "unknown_found")
-        tables = [(kind, findings(self.run, kind)) for kind in kinds]
+    def others(self) -> list[tuple[str, int, list[dict[Hashable, Any]]]]:
+        """What else was found, by kind: how many, and the first ten."""
+        others = findings(self.run, _OTHERS)
         return [
-            (kind.replace("_", " "), len(table), table.head(10).to_dict("records"))
-            for kind, table in tables
-            if len(table)
+            (kind.replace("_", " "), len(some), some.head(10).to_dict("records"))
+            for kind in _OTHERS
+            if len(some := others[others["kind"] == kind])
         ]
 
 

@@ -59,13 +59,13 @@ def headline(result: Mapping[str, Any] | None) -> str:
     counts = result["counts"]
     lost, acknowledged = counts["lost"], counts["acknowledged"]
     of = f"{number(lost)} of {number(acknowledged)} acknowledged writes"
+    if result["verdict"] == "unknown":
+        return "It is not known whether acknowledged writes were lost"
     if lost:
         were = "was" if lost == 1 else "were"
         return f"{of} {were} lost ({percent(lost, acknowledged)})"
     if result["verdict"] == "invalid":
         return f"No acknowledged write was lost, but {_other_wrong(counts)}"
-    if result["verdict"] == "unknown":
-        return "It is not known whether acknowledged writes were lost"
     return f"None of {number(acknowledged)} acknowledged writes was lost"
 
 

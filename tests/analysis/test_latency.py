@@ -68,17 +68,28 @@ def test_every_write_with_its_latency_and_outcome(tmp_path: Path) -> None:
     second = [
         op("fail", 2, 12, 10), op("info", 3, 8020, 20), op("ok", 4, 31, 30, offset=41),
         op("invoke", 6, 50, 50), op("ok", 6, 51, 50),
+        op("invoke", 7, 55, 55), op("ok", 7, 56, 55),
         op("invoke", 99, 60, 60, f="partition", process=-1),
     ]  # fmt: skip
-    run = run_of(tmp_path, first, second, found={"lost": [4, 2], "not_yet_visible": [6]})
+    run = run_of(
+        tmp_path, first, second, found={"lost": [4, 2], "not_yet_visible": [6], "deleted": [7]}
+    )
     frame = writes(run)
-    assert told(frame) == {1: "ok", 2: "fail", 3: "info", 4: "lost", 5: "open", 6: "absent"}
+    assert told(frame) == {
+        1: "ok",
+        2: "fail",
+        3: "info",
+        4: "lost",
+        5: "open",
+        6: "absent",
+        7: "lost",
+    }
     by_value = frame.set_index("value")
     assert by_value.loc[1, "offset"] == 40
     assert by_value.loc[2, "latency_ms"] == 2, "from the moment it was due, not from its invoke"
     assert by_value.loc[3, "latency_ms"] == 8000
     assert np.isnan(by_value.loc[5, "latency_ms"])
-    assert counts(frame) == dict.fromkeys(OUTCOMES, 1)
+    assert counts(frame) == dict.fromkeys(OUTCOMES, 1) | {"lost": 2}
 
 
 def test_only_acknowledged_writes_can_be_lost(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_first_and_last_by_time_for_each_partition(tmp_path: Path) -> None:
 
 def test_other_kinds_are_asked_for_by_name(tmp_path: Path) -> None:
     run = run_with(tmp_path, lost(1, 0, 5), {"kind": "unexpected", "value": 7, "partition": 2})
-    assert list(findings(run, "unexpected")["value"]) == [7]
+    assert list(findings(run, ["unexpected"])["value"]) == [7]
     assert list(findings(run)["value"]) == [1]
 
 
@@ -61,8 +61,9 @@ def test_all_of_them_are_in_the_csv(tmp_path: Path) -> None:
     with run.lost_csv.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert rows[0] == {
-        "partition": "0", "value": "10", "process": "2", "offset": "7", "due_s": "0.499",
-        "answered_s": "0.5", "error": "", "fault": "cut",
+        "kind": "lost", "partition": "0", "value": "10", "process": "2", "offset": "7",
+        "due_s": "0.499", "answered_s": "0.5", "error": "", "fault": "cut",
+        "found_partition": "", "found_offset": "",
     }  # fmt: skip
     assert rows[1]["offset"] == "", "no offset is no number"
 

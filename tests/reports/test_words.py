@@ -45,7 +45,7 @@ def counts(**known: int) -> dict[str, int]:
         ),
         ({"verdict": "valid", "counts": counts()}, "None of 100 acknowledged writes was lost"),
         (
-            {"verdict": "unknown", "counts": counts()},
+            {"verdict": "unknown", "counts": counts(lost=3)},
             "It is not known whether acknowledged writes were lost",
         ),
         (
