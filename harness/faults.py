@@ -10,11 +10,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from harness.errors import AcklossError
+from harness.errors import AcklossError, EnvironmentFailure
 from harness.journal import Journal
 from harness.protocols import Act, Lever, Token
 
@@ -63,7 +64,8 @@ class Faults:
             active = self.active.get(fault)
             if active is None:
                 return
-            self._prove(fault, active.acts, phase="held", applied=True)
+            with suppress(EnvironmentFailure):  # a full disk must not keep it from being undone
+                self._prove(fault, active.acts, phase="held", applied=True)
             self.note("invoke", active.nemesis, fault, active.nodes, "heal")
             failures = _at_once([partial(self._undo, *act) for act in active.acts])
             self.note("info", active.nemesis, fault, active.nodes, "heal")

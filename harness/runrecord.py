@@ -5,14 +5,14 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
 from harness import __version__
-from harness.errors import AcklossError, Interrupted
+from harness.errors import AcklossError, EnvironmentFailure, Interrupted
 from harness.plan import Plan
 from harness.rundir import SCHEMA_VERSION, RunDir
 
@@ -71,16 +71,20 @@ class RunRecord:
         try:
             yield
         except Interrupted as error:
-            self.update(state="interrupted")
             folder = self.rundir.path
             error.hint = f"what was recorded is kept: `ackloss check {folder}` judges it"
+            self._end(state="interrupted")
             raise
         except AcklossError as error:
-            self.update(state="failed", error=str(error))
+            self._end(state="failed", error=str(error))
             raise
         except Exception as error:
-            self.update(state="failed", error=f"{type(error).__name__}: {error}")
+            self._end(state="failed", error=f"{type(error).__name__}: {error}")
             raise
+
+    def _end(self, **fields: Any) -> None:
+        with suppress(EnvironmentFailure):  # a full disk is not told over what went wrong
+            self.update(**fields)
 
 
 def client_versions(first: str, second: str) -> dict[str, str]:
