@@ -119,13 +119,13 @@ def _ends_s(
 
 
 def _latency_ends(marks: pd.DataFrame) -> tuple[float, float]:
-    """Whole decades around what was measured."""
+    """What was measured with a margin, a decade at least."""
     known = marks["latency_ms"].dropna().astype(float)
     known = known[known > 0]
     if known.empty:
         return 0.1, 1000.0
-    low, high = np.floor(np.log10(known.min())), np.ceil(np.log10(known.max()))
-    return float(10.0**low), float(10.0 ** max(high, low + 1))
+    low, high = known.min() / 1.4, known.max() * 1.4
+    return float(low), float(max(high, low * 10))
 
 
 def _highest(bars: pd.DataFrame) -> float:

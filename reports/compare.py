@@ -13,7 +13,7 @@ from harness.rundir import RunDir, write_atomically
 from reports import html, words
 from reports.page import stills
 from reports.payload import payload
-from reports.story import DIFFERS, Setting, Story, story
+from reports.story import DIFFERS, Setting, Story, story, trusting
 
 _TOLD: Final = ("name", "about", "schema", "expect")
 """Keys of a plan that only tell of it: they differ between any two plans."""
@@ -29,6 +29,16 @@ class Difference:
     b: str | None
 
 
+@dataclass(frozen=True)
+class Side:
+    """One of the two runs as the page shows it; `link` leads to its own page, if it has one."""
+
+    story: Story
+    label: str
+    stills: dict[str, str]
+    link: str | None
+
+
 def write_comparison(a: RunDir, b: RunDir, path: Path) -> dict[str, Any]:
     """Write the page that compares two runs to `path`; returns what it says as JSON data: `a` and
     `b` (`run_id, verdict, headline`) and `differences` (`group, key, a, b`).
@@ -36,36 +46,31 @@ def write_comparison(a: RunDir, b: RunDir, path: Path) -> dict[str, Any]:
     Raises HistoryError when a run's files cannot be read, EnvironmentFailure when the page cannot
     be written.
     """
-    first, second = story(a), story(b)
-    lines = on_one_scale(first.line, second.line)
-    told = tuple(replace(one, line=line) for one, line in zip((first, second), lines, strict=True))
-    labels = _labels(*told)
-    asked = list(differences(_asked(told[0]), _asked(told[1])))
-    outcomes = list(differences(_outcome(told[0]), _outcome(told[1])))
-    defaults = list(differences(_defaults(told[0]), _defaults(told[1])))
-    page = html.render(
-        "compare.html.j2",
-        data=[
-            payload(one.line, title=label, called=one.called)
-            for one, label in zip(told, labels, strict=True)
-        ],
-        headline=f"{_in_short(told[0], labels[0])}, {_in_short(told[1], labels[1])}",
-        sides=[
-            {
-                "story": one,
-                "label": label,
-                "stills": stills(one),
-                "link": _link(one.run.report, path),
-            }
-            for one, label in zip(told, labels, strict=True)
-        ],
-        asked=asked,
-        outcomes=outcomes,
-        defaults=defaults,
-    )
+    with trusting(a, b):
+        stories = story(a), story(b)
+        lines = on_one_scale(stories[0].line, stories[1].line)
+        first, second = (replace(one, line=line) for one, line in zip(stories, lines, strict=True))
+        asked = list(differences(_asked(first), _asked(second)))
+        outcomes = list(differences(_outcome(first), _outcome(second)))
+        defaults = list(differences(_defaults(first), _defaults(second)))
+        told = zip((first, second), _labels(first, second), strict=True)
+        sides = [Side(one, label, stills(one), _link(one.run.report, path)) for one, label in told]
+        page = html.render(
+            "compare.html.j2",
+            data=[
+                payload(side.story.line, title=side.label, called=side.story.called)
+                for side in sides
+            ],
+            headline=", ".join(_in_short(side.story, side.label) for side in sides),
+            sides=sides,
+            asked=asked,
+            outcomes=outcomes,
+            defaults=defaults,
+        )
     write_atomically(path, page)
     return {
-        **{side: _summary(one) for side, one in zip("ab", told, strict=True)},
+        "a": _summary(first),
+        "b": _summary(second),
         "differences": [asdict(one) for one in (*asked, *outcomes, *defaults)],
     }
 
@@ -123,9 +128,14 @@ def _asked(one: Story) -> dict[str, dict[str, str]]:
     return {
         **_effective(row for row in one.settings if row.shown),
         "plan": words.flat(plan),
-        "version": words.flat(one.facts.get("versions") or {}),
-        "image": words.flat(one.facts.get("image") or {}),
+        "version": _short(words.flat(one.facts.get("versions") or {})),
+        "image": _short(words.flat(one.facts.get("image") or {})),
     }
+
+
+def _short(told: Mapping[str, str]) -> dict[str, str]:
+    """Commits and digests cut to what tells them apart; a run's own page has them whole."""
+    return {key: value[:19] if len(value) >= 40 else value for key, value in told.items()}
 
 
 def _defaults(one: Story) -> dict[str, dict[str, str]]:

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 import orjson
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, UndefinedError
 from markupsafe import Markup
 
 from analysis.palette import DARK, FAULT_TINTS, LIGHT
@@ -29,16 +29,22 @@ _POLICY: Final = (
 
 
 def render(template: str, data: Any = None, **context: Any) -> bytes:
-    """The page as UTF-8; `data` is embedded for the script as the JSON block `data`."""
+    """The page as UTF-8; `data` is embedded for the script as the JSON block `data`.
+
+    Raises KeyError when the template asks for something that the context does not hold.
+    """
     style, script = _style(), _static("timeline.js")
     page = _environment().get_template(template)
-    text = page.render(
-        policy=_POLICY.format(style=_hash(style), script=_hash(script)),
-        style=Markup(style),  # noqa: S704 ours, not a run's
-        script=Markup(script),  # noqa: S704 ours, not a run's
-        data=embedded(data),
-        **context,
-    )
+    try:
+        text = page.render(
+            policy=_POLICY.format(style=_hash(style), script=_hash(script)),
+            style=Markup(style),  # noqa: S704 ours, not a run's
+            script=Markup(script),  # noqa: S704 ours, not a run's
+            data=embedded(data),
+            **context,
+        )
+    except UndefinedError as error:
+        raise KeyError(error.message) from error
     return text.encode("utf-8", "backslashreplace")
 
 

@@ -16,7 +16,7 @@ from analysis.palette import DARK, LIGHT
 from harness.rundir import RunDir, write_atomically
 from reports import html
 from reports.payload import payload
-from reports.story import Story, story
+from reports.story import Story, story, trusting
 
 
 def write_report(run: RunDir) -> Path:
@@ -25,25 +25,24 @@ def write_report(run: RunDir) -> Path:
     Raises HistoryError when the run's files cannot be read, EnvironmentFailure when the page cannot
     be written.
     """
-    told = story(run)
+    with trusting(run):
+        told = story(run)
+        picture = figures.draw(
+            told.line, headline=told.headline, sentence=told.sentence, called=told.called
+        )
+        end_s = told.line.scale.end_s
+        page = html.render(
+            "report.html.j2",
+            data=[payload(told.line, title=told.name, called=told.called)],
+            story=told,
+            stills=stills(told),
+            logged=logged(run, wall_time=told.facts.get("wall_time"), end_s=end_s),
+            csv=run.lost_csv.name,
+            png=run.figure.name,
+        )
     if told.result is not None:
         write_csv(told.all_lost, run.lost_csv)
-    alone = figures.draw(
-        told.line,
-        headline=told.headline,
-        sentence=told.sentence,
-        called=told.called,
-    )
-    write_atomically(run.figure, figures.png(alone))
-    page = html.render(
-        "report.html.j2",
-        data=[payload(told.line, title=told.name, called=told.called)],
-        story=told,
-        stills=stills(told),
-        logged=logged(run, wall_time=told.facts.get("wall_time"), end_s=told.line.scale.end_s),
-        csv=run.lost_csv.name,
-        png=run.figure.name,
-    )
+    write_atomically(run.figure, figures.png(picture))
     write_atomically(run.report, page)
     return run.report
 

@@ -7,6 +7,7 @@ absent, and never looks like a good answer.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +18,7 @@ import pandas as pd
 from analysis.figures import names
 from analysis.lost import findings, first_and_last
 from analysis.timeline import Timeline, timeline
+from harness.errors import HistoryError
 from harness.rundir import RunDir
 from reports import words
 
@@ -203,8 +205,25 @@ class Story:
         ]
 
 
+@contextmanager
+def trusting(*runs: RunDir) -> Iterator[None]:
+    """Say in one sentence that a run's documents are not what they should be.
+
+    A folder may come from elsewhere, or from another version; its pages rest on so many keys that
+    each missing one would be a traceback of its own.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HistoryError(
+            f"holds something that this ackloss does not write: {error!r}",
+            file=", ".join(str(run.path) for run in runs),
+            hint="report it with the ackloss that made it, or check it again",
+        ) from error
+
+
 def story(run: RunDir) -> Story:
-    """Read a run's folder; `plan.json` and `run.json` must be there, the rest may not be yet.
+    """Read a run's folder; `run.json` must be there, the rest may not be yet.
 
     Raises HistoryError when something is there that cannot be read.
     """

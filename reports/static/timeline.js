@@ -273,7 +273,7 @@
       const bar = Math.floor((t - data.bars.from_s[0]) / data.bars.width);
       if (bar >= 0 && bar < data.bars.from_s.length) {
         const per = (name) => count(Math.round(data.bars[name][bar] / data.bars.width));
-        found.push(["", `per second: ${per("attempted")} attempted; answered: ${per("survived")} ${data.outcomes[0].label}, ${per("lost")} lost`]);
+        found.push(["", `per second: attempted ${per("attempted")} · ${data.outcomes[0].label} ${per("survived")} · lost ${per("lost")}`]);
       }
       return found;
     }
@@ -325,7 +325,7 @@
     }
     yOf(ms) {
       const [low, high] = this.data.scale.latency.map(Math.log10);
-      const share = (Math.log10(Math.max(ms, 10 ** low)) - low) / (high - low);
+      const share = Math.max(0, (Math.log10(ms) - low) / (high - low));
       return this.latencyTop + this.latencyTall - Math.min(share, 1) * (this.latencyTall - this.strip);
     }
     y(mark) {
@@ -452,7 +452,7 @@
     paintLatency() {
       const { pen, data } = this;
       this.text("write latency", this.left, this.latencyTop - 12, { bold: true, tone: "ink" });
-      const [low, high] = data.scale.latency.map((ms) => Math.round(Math.log10(ms)));
+      const [low, high] = [Math.ceil, Math.floor].map((whole, i) => whole(Math.log10(data.scale.latency[i])));
       const every = Math.max(1, Math.ceil(((high - low) * 22) / this.latencyTall));
       for (let power = low; power <= high; power += every) {
         const y = Math.round(this.yOf(10 ** power)) + 0.5;

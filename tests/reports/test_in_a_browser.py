@@ -111,7 +111,7 @@ def test_pointing_tells_what_held(runs: dict[str, RunDir], visit: Any) -> None:
     assert "fault cut: partition b3 (proven)" in facts
     assert "fault isolate" in facts
     assert "partition 0: b1 leads (epoch 6), ISR 2: b1, b2; b3 believes it leads (epoch 5)" in facts
-    assert re.search(r"per second: 100 attempted; .* 3[34] lost", facts)
+    assert re.search(r"per second: attempted 100 · acknowledged, survived 6\d · lost 3[34]", facts)
 
 
 def test_everything_can_be_done_by_keyboard(runs: dict[str, RunDir], visit: Any) -> None:

@@ -242,6 +242,28 @@ def test_a_run_without_its_documents_is_refused(tmp_path: Path) -> None:
         write_report(run)
 
 
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("result.json", b'{"schema": 1, "verdict": "valid"}'),
+        ("result.json", b'{"schema": 1, "verdict": "valid", "counts": 7}'),
+        ("result.json", b'{"schema": 9}'),
+        ("run.json", b'{"schema": 1, "versions": [1], "nodes": 3}'),
+        ("run.json", b"not JSON"),
+        ("plan.json", b'{"schema": 1, "target": "kafka"}'),
+        ("faults.jsonl", b'{"type": "step", "fault": "x"}'),
+    ],
+)
+def test_documents_that_are_not_ours_are_said_in_one_sentence(
+    tmp_path: Path, name: str, body: bytes
+) -> None:
+    run = build(tmp_path, Story(rate_per_s=5))
+    (run.path / name).write_bytes(body)
+    with pytest.raises(HistoryError, match=str(run.path)):
+        write_report(run)
+    assert not run.report.exists()
+
+
 def test_the_same_run_gives_the_same_page(runs: dict[str, RunDir]) -> None:
     before = runs["safe"].report.read_bytes()
     write_report(runs["safe"])
