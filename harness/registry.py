@@ -72,6 +72,9 @@ def make(kind: str, name: str, options: Mapping[str, Any], *, key: str, file: st
             )
     try:
         return adapter(plugin).validate_python(dict(options))
+    except PlanError as error:
+        error.key = f"{place}.{error.key}".lstrip(".")
+        raise
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         at = ".".join(str(part) for part in (place, *first["loc"]) if part != "")

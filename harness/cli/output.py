@@ -77,6 +77,8 @@ def with_output(command: Callable[P, None]) -> Callable[..., None]:
         out = Output(as_json, no_color or bool(os.environ.get("NO_COLOR")), quiet)
         try:
             command(out, *args, **kwargs)  # type: ignore[arg-type]
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise  # click's own, with its own exit code
         except AcklossError as error:
             out.fail(error)
         except KeyboardInterrupt:

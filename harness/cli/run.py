@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from harness.binding import Bound
     from harness.rundir import RunDir
 
+_RATES = ("ack", "loss", "unacknowledged_success")
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -53,13 +54,14 @@ def run(
         raise click.UsageError("--compare takes two plans")
     if len(plans) > 1 and out.json and not dry_run:
         raise click.UsageError("--json takes one plan: run prints one result document")
-    own = own_settings(how.pop("broker_settings"), how.pop("producer_settings"), out)
+    files = {f"{name}-settings": how.pop(f"{name}_settings") for name in ("broker", "producer")}
+    own = own_settings(files["broker-settings"], files["producer-settings"], out)
     bound = [bound_plan(path, changes, seed, own) for path in plans]
     if dry_run:
         _say_dry_run(out, bound)
         return
     played = [
-        _play_one(out, plan, path, master=master, **how)
+        _play_one(out, plan, command_of(path, changes, files), master=master, **how)
         for plan, path in zip(bound, plans, strict=True)
     ]
     if compare:
@@ -135,7 +137,7 @@ def _say_tree(out: Output, told: Any, depth: int) -> None:
 
 
 def _play_one(
-    out: Output, bound: Bound, path: Path, *, master: str | None, **how: Any
+    out: Output, bound: Bound, command: list[str], *, master: str | None, **how: Any
 ) -> tuple[RunDir, dict[str, Any]]:
     """Play, check and report one plan: its folder and its result."""
     from checkers.result import begin_warm_up, check_runs
@@ -157,8 +159,8 @@ def _play_one(
             run_id=run_id,
             interrupts=interrupts,
             status=status,
-            command=_command_of(path),
-            plan_file=str(path),
+            command=command,
+            plan_file=command[2],
             after_last_op=lambda: begin_warm_up(master),
             **how,
         )
@@ -175,8 +177,11 @@ def _play_one(
     return rundir, result
 
 
-def _command_of(path: Path) -> list[str]:
-    return ["ackloss", *sys.argv[1:]] if len(sys.argv) > 1 else ["ackloss", "run", str(path)]
+def command_of(path: Path, changes: tuple[str, ...], how: dict[str, Path | None]) -> list[str]:
+    """The command that plays this one plan again, without what only steers the output."""
+    sets = [word for change in changes for word in ("--set", change)]
+    files = [word for name, file in how.items() if file for word in (f"--{name}", str(file))]
+    return ["ackloss", "run", str(path), *sets, *files]
 
 
 def say_result(out: Output, result: dict[str, Any], rundir: RunDir) -> None:
@@ -189,7 +194,8 @@ def say_result(out: Output, result: dict[str, Any], rundir: RunDir) -> None:
         f"  survivors {counts['survivors']:,}  lost {counts['lost']:,}"
         f"  unacknowledged found {counts['unacknowledged_found']:,}"
     )
-    out.say("  " + "  ".join(f"{name} rate {_rate(value)}" for name, value in rates.items()))
+    told = (f"{name.replace('_', ' ')} rate {_rate(rates[name])}" for name in _RATES)
+    out.say("  " + "  ".join(told))
     for fault in result["faults"]:
         proven = "proven" if fault["proven"] else "NOT PROVEN"
         out.say(

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli import main
 
 ROOT = Path(__file__).parents[2]
 PLAN = "plans/kafka-safe.toml"
 
 
-def ackloss(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "harness", *args],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, **env},
-    )
+@pytest.fixture(autouse=True)
+def _in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def ackloss(*args: str, **env: str) -> Result:
+    done = CliRunner().invoke(main, args, env=env, prog_name="ackloss")
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    return done
 
 
 def refused(*args: str, exit_code: int, **env: str) -> str:
     """The one sentence of a refusal."""
     done = ackloss(*args, **env)
-    assert done.returncode == exit_code, done.stderr
+    assert done.exit_code == exit_code, done.stderr
     assert "Traceback" not in done.stderr
     sentences = done.stderr.strip().splitlines()
     assert len(sentences) == 1, done.stderr
@@ -79,7 +78,7 @@ def test_a_plan_that_cannot_be_played_is_refused_at_its_key(
 
 def test_with_json_a_refusal_is_a_document() -> None:
     done = ackloss("run", PLAN, "--set", "topic.partitons=3", "--json")
-    assert done.returncode == 4
+    assert done.exit_code == 4
     error = json.loads(done.stdout)["error"]
     assert error["code"] == "bad-plan"
     assert (error["file"], error["key"]) == (PLAN, "topic.partitons")
@@ -107,7 +106,7 @@ def test_a_broken_file_is_refused_with_its_line(tmp_path: Path) -> None:
 )
 def test_usage_errors_are_clicks_own(args: tuple[str, ...]) -> None:
     done = ackloss(*args)
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "Traceback" not in done.stderr
 
 
@@ -173,7 +172,7 @@ def test_own_settings_are_taken_or_set_aside_and_named(tmp_path: Path) -> None:
         *("run", PLAN, "--dry-run", "--json"),
         *("--broker-settings", str(server), "--producer-settings", str(producer)),
     )
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     plan = json.loads(done.stdout)["plans"][0]["plan"]
     assert plan["target"]["settings"]["replica.lag.time.max.ms"] == "9000"
     assert "broker.id" not in plan["target"]["settings"]
