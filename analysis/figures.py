@@ -13,20 +13,16 @@ from typing import Any, Final
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from analysis.lanes import draw_lanes, lanes
 from analysis.latency import ABSENT, LOST, OPEN, OUTCOMES, outcome_is
 from analysis.palette import FAULT_TINTS, LIGHT
 from analysis.timeline import Timeline, ms
 from analysis.visible import visible
 from harness.protocols import FAIL, INFO, OK
-
-PARTITIONS_AT_MOST: Final = 3
-"""How many partitions get lanes of their own in a still picture."""
 
 _MARKS: Final[dict[str, dict[str, Any]]] = {
     OK: {"marker": "o", "s": 3.5, "linewidths": 0},
@@ -75,8 +71,8 @@ def draw(
     """The whole timeline; `headline` and `sentence` stand above it where it stands alone, `called`
     is what its legend calls each outcome (`names`)."""
     with mpl.rc_context(_STYLE):
-        lanes = _lane_rows(line)
-        heights = [0.26 * max(len(line.drawn_faults), 0.2), 2.7, 1.15, 0.21 * max(len(lanes), 1)]
+        rows = lanes(line)
+        heights = [0.26 * max(len(line.drawn_faults), 0.2), 2.7, 1.15, 0.21 * max(len(rows), 1)]
         top = 0.75 if headline else 0.05
         height = sum(heights) + top + 1.2
         figure = Figure(figsize=(10.4, height), facecolor=colours["paper"])
@@ -92,7 +88,7 @@ def draw(
         _draw_faults(axes[0], line, colours)
         _draw_latency(axes[1], line, colours, called or names())
         _draw_rates(axes[2], line, colours)
-        _draw_lanes(axes[3], lanes, colours)
+        draw_lanes(axes[3], rows, colours)
         axes[3].set_xlabel("seconds since the start of the run", color=colours["muted"], loc="left")
         if headline:
             _draw_words(figure, headline, sentence, height, colours)
@@ -246,84 +242,6 @@ def _draw_rates(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> None
     panel.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10], integer=True))
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     panel.set_ylabel("writes / s", color=colours["muted"])
-
-
-def _lane_rows(line: Timeline) -> list[tuple[str, pd.DataFrame, str]]:
-    """One lane for the size of the ISR and one a node, for each partition that is shown."""
-    who, rows = line.leadership, []
-    for partition in line.by_loss[:PARTITIONS_AT_MOST]:
-        views = who.views[who.views["partition"] == partition]
-        beliefs = who.beliefs[who.beliefs["partition"] == partition]
-        rows.append((f"p{partition}: ISR of", views, ""))
-        for node in line.nodes:
-            leads = views[views["leader"] == node].assign(what="leads")
-            follows = views[
-                [node in isr and leader != node for isr, leader in views[["isr", "leader"]].values]
-            ].assign(what="insync")
-            believes = beliefs[beliefs["node"] == node].assign(what="believes")
-            parts = [part for part in (leads, follows, believes) if len(part)]
-            spans = pd.concat(parts) if parts else leads
-            rows.append((node, spans, node))
-    return rows
-
-
-def _draw_lanes(
-    panel: Axes, lanes: list[tuple[str, pd.DataFrame, str]], colours: Mapping[str, str]
-) -> None:
-    looks: dict[str, dict[str, Any]] = {
-        "leads": {"facecolor": colours["leads"]},
-        "insync": {"facecolor": colours["insync"]},
-        "believes": {
-            "facecolor": colours["paper"],
-            "edgecolor": colours["leads"],
-            "hatch": "////",
-            "linewidth": 0.8,
-        },
-    }
-    for place, (_, spans, node) in enumerate(lanes):
-        if not node:
-            _draw_sizes(panel, spans, place, colours)
-            continue
-        for what, look in looks.items():
-            some = spans[spans["what"] == what]
-            widths = some["to_s"] - some["from_s"]
-            panel.broken_barh(
-                list(zip(some["from_s"], widths, strict=True)), (place + 0.12, 0.76), **look
-            )
-    panel.set_ylim(max(len(lanes), 1), 0)
-    panel.set_yticks(
-        [place + 0.5 for place in range(len(lanes))], [visible(name) for name, *_ in lanes]
-    )
-    panel.tick_params(axis="y", length=0, labelsize=8)
-    words = {"leads": "leads", "insync": "in sync", "believes": "only believes that it leads"}
-    panel.legend(
-        [Patch(**looks[what]) for what in words],
-        list(words.values()),
-        loc="upper right",
-        bbox_to_anchor=(1.005, 0.0),
-        borderaxespad=2.1,
-        ncols=3,
-        frameon=False,
-        fontsize=8,
-        labelcolor=colours["muted"],
-    )
-
-
-def _draw_sizes(panel: Axes, views: pd.DataFrame, place: int, colours: Mapping[str, str]) -> None:
-    panel.axhline(place, color=colours["rule"], lw=0.6)
-    sizes = [len(isr) for isr in views["isr"]]
-    for number, from_s in enumerate(views["from_s"]):
-        if number and sizes[number] == sizes[number - 1]:
-            continue
-        panel.text(
-            max(from_s, panel.get_xlim()[0]),
-            place + 0.54,
-            f" {sizes[number]}",
-            fontsize=8,
-            va="center",
-            color=colours["ink"],
-            clip_on=True,
-        )
 
 
 def _draw_words(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.figures import PARTITIONS_AT_MOST
+from analysis.lanes import PARTITIONS_AT_MOST
 from analysis.latency import OUTCOMES
 from analysis.palette import FAULT_TINTS
 from analysis.timeline import Timeline

@@ -44,7 +44,14 @@ _FATES: Final = (
 )
 
 
-_OTHERS: Final = ("unexpected", "failed_found", "duplicate", "unknown_found", "not_yet_visible")
+_OTHERS: Final = {
+    "unexpected": "Values that nobody wrote",
+    "failed_found": "Refused writes that are in the log",
+    "duplicate": "Further copies of writes",
+    "unknown_found": "Unknown writes that are in the log",
+    "not_yet_visible": "Acknowledged and not yet visible",
+}
+_EXAMPLES: Final = 5
 _NAMED: Final = ("id", "nemesis", "heal")
 _WAITING: Final = ("within_s", "else")
 
@@ -196,12 +203,12 @@ class Story:
 
     @property
     def others(self) -> list[tuple[str, int, list[dict[Hashable, Any]]]]:
-        """What else was found, by kind: how many, and the first ten."""
-        others = findings(self.run, _OTHERS)
+        """What else was found, by kind: how many, and the first few."""
+        found = findings(self.run, list(_OTHERS))
         return [
-            (kind.replace("_", " "), len(some), some.head(10).to_dict("records"))
-            for kind in _OTHERS
-            if len(some := others[others["kind"] == kind])
+            (title, len(some), some.head(_EXAMPLES).to_dict("records"))
+            for kind, title in _OTHERS.items()
+            if len(some := found[found["kind"] == kind])
         ]
 
 
@@ -274,7 +281,8 @@ def _warnings(story: Story) -> Iterator[tuple[str, str]]:
         yield "Not everything was read", "The counts below are lower bounds."
     load = story.facts.get("load") or {}
     if load.get("starved"):
-        yield "The load generator was starved", str(load.get("why") or "It fell behind the plan.")
+        why = str(load.get("why") or "the load was not what the plan asks for")
+        yield "Starved", why[:1].upper() + why[1:]
     if (story.plan.get("cluster") or {}).get("kind") == "model":
         yield "This is a model", "It ran in memory and in virtual time: no real system was tested."
     for warning in story.facts.get("warnings") or []:

@@ -70,13 +70,13 @@ def headline(result: Mapping[str, Any] | None) -> str:
 
 
 def _other_wrong(counts: Mapping[str, int]) -> str:
-    for key, what in (
-        ("unexpected", "value(s) were read that nobody wrote"),
-        ("failed_found", "refused write(s) are in the log"),
-        ("duplicates", "record(s) stand in the log twice"),
+    for key, one, many in (
+        ("unexpected", "value was read that nobody wrote", "values were read that nobody wrote"),
+        ("failed_found", "refused write is in the log", "refused writes are in the log"),
+        ("duplicates", "write stands in the log again", "extra copies of writes are in the log"),
     ):
         if counts.get(key):
-            return f"{number(counts[key])} {what}"
+            return f"{number(counts[key])} {one if counts[key] == 1 else many}"
     return "the run is invalid"
 
 

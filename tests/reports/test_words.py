@@ -50,7 +50,11 @@ def counts(**known: int) -> dict[str, int]:
         ),
         (
             {"verdict": "invalid", "counts": counts(unexpected=2)},
-            "No acknowledged write was lost, but 2 value(s) were read that nobody wrote",
+            "No acknowledged write was lost, but 2 values were read that nobody wrote",
+        ),
+        (
+            {"verdict": "invalid", "counts": counts(duplicates=1)},
+            "No acknowledged write was lost, but 1 write stands in the log again",
         ),
         (None, "This run has not been checked"),
     ],
