@@ -86,18 +86,19 @@ def play(bound: Bound, how: Playing) -> RunDir:
     rundir = RunDir.create(how.folder, how.run_id)
     record = RunRecord.begin(rundir, bound.plan, command=how.command, file=how.plan_file)
     cluster = DockerCluster(how.run_id, docker, holding.id)
-    with record.outcome(), state.registered(how.run_id, rundir.path), _taken_down(cluster, how):
-        with how.interrupts.raising(), record.timed("cluster_s"):
-            _bring_up(bound, ingredients, cluster, record, how)
-        levers = all_levers(cluster.nodes)
-        prove_unfaulted(levers, cluster)
-        try:
-            _play(bound, cluster, levers, record, how)
-        finally:
-            how.status.enter("collecting logs")
-            _keep_logs(bound, cluster, rundir)
-    how.interrupts.check()
-    record.update(state="done")
+    with record.outcome():
+        with state.registered(how.run_id, rundir.path), _taken_down(cluster, how):
+            with how.interrupts.raising(), record.timed("cluster_s"):
+                _bring_up(bound, ingredients, cluster, record, how)
+            levers = all_levers(cluster.nodes)
+            prove_unfaulted(levers, cluster)
+            try:
+                _play(bound, cluster, levers, record, how)
+            finally:
+                how.status.enter("collecting logs")
+                _keep_logs(bound, cluster, rundir)
+        how.interrupts.check()
+        record.update(state="done")
     return rundir
 
 
