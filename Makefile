@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 FAST := not spark and not docker and not e2e and not browser
 
-.PHONY: help setup run test check lint bench clean
+.PHONY: help setup run test check lint docs bench clean
 
 help:  ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -32,6 +32,11 @@ lint:
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/plan_reference.py --check
+
+docs:  ## Write docs/plan.md anew from the plan's schema
+	@scripts/venv dev
+	@$(BIN)/python scripts/plan_reference.py
 
 bench:  ## Measure, as ratios: start-up, recording, checking
 	@scripts/setup dev

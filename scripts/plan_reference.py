@@ -1,4 +1,4 @@
-"""Writes docs/plan.md from the plan's own schema; with --check only says whether it is up to date."""
+"""Writes docs/plan.md from the plan's own schema; with --check only says whether it is current."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "plan.md"
 HEAD = """\
 # Plans
 
-A plan is one TOML file. This page is generated from its schema (`make docs`); the same as JSON Schema:
-`ackloss plan schema`. `ackloss plan validate FILE` checks a plan, `ackloss run --dry-run FILE` says
-what it would do. `--set KEY=VALUE` changes a key for one run: `--set target.version=3.9.2`,
+A plan is one TOML file. This page is generated from its schema (`make docs`); the same as JSON
+Schema: `ackloss plan schema`. `ackloss plan validate FILE` checks a plan, `ackloss run --dry-run
+FILE` says what it would do. `--set KEY=VALUE` changes a key for one run: `--set target.version=3.9.2`,
 `--set 'topic.settings."min.insync.replicas"=2'`.
 """
 
