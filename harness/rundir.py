@@ -127,6 +127,11 @@ class RunDir:
         return self.path / "findings"
 
     @property
+    def loss(self) -> Path:
+        """What the loss checker found, one row each; absent when it found nothing."""
+        return self.path / "findings" / "loss.parquet"
+
+    @property
     def lost_csv(self) -> Path:
         return self.path / "lost.csv"
 

@@ -1,0 +1,204 @@
+"""What one run left behind, as far as judging it needs: its files, its ends, its circumstances.
+
+Everything here is small and is read in Python; operations and records stay in their Parquet files
+for Spark. What is damaged, or of a newer schema, is refused here, file by file, before Spark runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.errors import HistoryError
+from harness.history import ENDS, HISTORY, READS, SCHEMA_VERSION
+from harness.journal import FaultWindow, windows
+from harness.rundir import RunDir
+
+DONE: Final = "done"
+
+_DELETES: Final = ("retention.", "log.retention.", "log.cleaner.", "min.compaction.lag.")
+_POLICIES: Final = ("cleanup.policy", "log.cleanup.policy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionEnd:
+    """How far one partition was read, by all readers together.
+
+    `read_to` is the first offset that nobody read, `log_start` the first that still was there;
+    null where none was told. `complete`: somebody read it to its end; `whole`: and every replica
+    was in sync then.
+    """
+
+    partition: int
+    log_start: int | None = None
+    read_to: int | None = None
+    complete: bool
+    whole: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """One run: where its rows are, and everything else its verdict rests on.
+
+    `idempotent`: its producers were; `deletion_tested`: the plan itself makes the log lose its
+    head; `starved`: why the load was not what was asked for. `timed`: rows tell when they happened.
+    """
+
+    run_id: str
+    rundir: RunDir | None = None
+    history: tuple[Path, ...]
+    reads: tuple[Path, ...]
+    readers: int
+    ends: tuple[PartitionEnd, ...]
+    partitions: int
+    plan: str | None = None
+    seed: int | None = None
+    acks: str = "all"
+    idempotent: bool = False
+    deletion_tested: bool = False
+    state: str = DONE
+    error: str | None = None
+    starved: str | None = None
+    faults_asked: int = 0
+    windows: tuple[FaultWindow, ...] = ()
+    duration_s: float
+    timed: bool = True
+    timings: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def read_whole(self) -> bool:
+        """Whether every partition was read to its end."""
+        return self.partitions > 0 and all(
+            any(end.partition == partition and end.complete for end in self.ends)
+            for partition in range(self.partitions)
+        )
+
+
+def facts_of(rundir: RunDir) -> Facts:
+    """The facts of a run folder. Raises HistoryError for what is absent, damaged or too new."""
+    run, plan = rundir.read_json(rundir.run), rundir.read_json(rundir.plan)
+    try:
+        return _facts(rundir, run, plan)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HistoryError(
+            f"its run.json or plan.json is not as this ackloss writes it: {error!r}",
+            file=str(rundir.path),
+        ) from error
+
+
+def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any]) -> Facts:
+    history = _parts(rundir.parts(rundir.history), HISTORY)
+    if not history and run["state"] == DONE:
+        raise HistoryError("holds no history", file=str(rundir.history))
+    settings, load = run.get("settings") or {}, run.get("load") or {}
+    producer = (settings.get("effective") or {}).get("producer") or plan["workload"]["producer"]
+    rows = _ends(rundir.ends)
+    return Facts(
+        run_id=run["run_id"],
+        rundir=rundir,
+        history=history,
+        reads=_parts(rundir.parts(rundir.reads), READS),
+        readers=len({row["reader"] for row in rows}),
+        ends=tuple(_merged(rows, replicas=_replicas_needed(plan))),
+        partitions=plan["topic"]["partitions"],
+        plan=plan["name"],
+        seed=run["seed"],
+        acks=str(producer.get("acks", "all")),
+        idempotent=str(producer.get("enable.idempotence", False)).lower() == "true",
+        deletion_tested=_deletion_tested(plan),
+        state=run["state"],
+        error=run.get("error"),
+        starved=(load.get("why") or "the load generator was starved")
+        if load.get("starved")
+        else None,
+        faults_asked=sum(1 for step in plan["faults"] if step.get("nemesis")),
+        windows=tuple(windows(rundir.faults)),
+        duration_s=plan["workload"]["duration_s"],
+        timings=run.get("timings") or {},
+    )
+
+
+def _parts(paths: list[Path], schema: pa.Schema) -> tuple[Path, ...]:
+    for path in paths:
+        _check(path, schema)
+    return tuple(paths)
+
+
+def _check(path: Path, schema: pa.Schema) -> None:
+    """Raise HistoryError unless `path` is a whole Parquet file with this schema's columns."""
+    try:
+        found = pq.read_schema(path)
+    except (OSError, pa.ArrowException) as error:
+        what = "is empty" if path.stat().st_size == 0 else "is cut off, or not Parquet"
+        raise HistoryError(what, file=str(path)) from error
+    version = int((found.metadata or {}).get(b"ackloss.schema", SCHEMA_VERSION))
+    if version > SCHEMA_VERSION:
+        raise HistoryError(
+            f"has schema {version}, this ackloss reads {SCHEMA_VERSION}",
+            file=str(path),
+            key="ackloss.schema",
+            hint="use the ackloss that wrote it, or a newer one",
+        )
+    for column in schema:
+        place = found.get_field_index(column.name)
+        if place < 0:
+            raise HistoryError("lacks a column", file=str(path), key=column.name)
+        if _plain(found.field(place).type) != _plain(column.type):
+            raise HistoryError(
+                f"holds {found.field(place).type}, not {column.type}",
+                file=str(path),
+                key=column.name,
+            )
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _ends(path: Path) -> list[dict[str, Any]]:
+    """The rows of `reads/ends.parquet`; none where nothing was read."""
+    if not path.exists():
+        return []
+    _check(path, ENDS)
+    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return rows
+
+
+def _merged(rows: Iterable[dict[str, Any]], *, replicas: int) -> Iterable[PartitionEnd]:
+    by_partition: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_partition.setdefault(row["partition"], []).append(row)
+    for partition, told in by_partition.items():
+        starts = [row["log_start_offset"] for row in told if row["log_start_offset"] is not None]
+        reached = [row["position"] for row in told if row["position"] is not None]
+        yield PartitionEnd(
+            partition=partition,
+            log_start=min(starts, default=None),
+            read_to=max(reached, default=None),
+            complete=any(row["complete"] for row in told),
+            whole=any(row["complete"] and len(row["isr"] or ()) >= replicas for row in told),
+        )
+
+
+def _replicas_needed(plan: dict[str, Any]) -> int:
+    """How many replicas in sync are all of them, and no fewer than `min.insync.replicas`."""
+    topic, target = plan["topic"]["settings"], plan["target"]["settings"]
+    least = topic.get("min.insync.replicas", target.get("min.insync.replicas", 1))
+    return max(int(plan["topic"]["replication_factor"]), int(least))
+
+
+def _deletion_tested(plan: dict[str, Any]) -> bool:
+    """Whether the plan puts retention, compaction or clocks under test."""
+    asked = {**plan["target"]["settings"], **plan["topic"]["settings"]}
+    return (
+        any(key.startswith(_DELETES) and str(value) != "-1" for key, value in asked.items())
+        or any("compact" in str(asked.get(policy, "")) for policy in _POLICIES)
+        or any("clock" in str(step.get("nemesis")) for step in plan["faults"])
+    )

@@ -1,0 +1,218 @@
+"""Histories from elsewhere: JSON lines with Jepsen's names, made into the Parquet of a run.
+
+One operation a line, `{"index":0,"process":3,"type":"invoke","f":"add","value":17,"time":123}`, and
+the final read as one operation `f: "read"` whose value is a list. `index` and `time` may be absent:
+the order of lines rules. `add` operations are the writes; of several reads the last `ok` one
+counts; operations with another `f` (the nemesis', for one) are passed over. There is one partition,
+number 0, and a value stands at its place in the list, so one that is listed twice is a duplicate.
+
+The file is read line by line and written in parts: one of any size takes little memory.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from checkers.facts import Facts, PartitionEnd
+from harness.errors import HistoryError
+from harness.history import HISTORY, READS, SCHEMA_VERSION, WRITE
+from harness.parts import PartWriter
+
+ADD: Final = "add"
+READ: Final = "read"
+TYPES: Final = ("invoke", "ok", "fail", "info")
+
+_PART_ROWS: Final = 1_000_000
+_INT64: Final = range(-(2**63), 2**63)
+
+
+def convert(file: Path, folder: Path) -> Facts:
+    """Write the history and its final read as Parquet parts below `folder`; tells its facts.
+
+    Raises HistoryError with the line that cannot be used.
+    """
+    run_id = file.stem
+    history, reads = folder / "history", folder / "reads"
+    for each in (history, reads):
+        each.mkdir(parents=True, exist_ok=True)
+    last: list[int] | None = None
+    with PartWriter(history, HISTORY, run_id=run_id) as parts:
+        rows = _Rows(parts)
+        for line, op in _operations(file):
+            complain = _complaint(file, line)
+            if op.get("f") == ADD:
+                rows.add(op, complain)
+            elif op.get("f") == READ and op.get("type") == "ok":
+                last = _listed(op, complain)
+            elif "f" not in op:
+                raise complain("has no f: the name of what was done", "f")
+        rows.flush()
+    if last is not None:
+        with PartWriter(reads, READS, run_id=run_id) as parts:
+            parts.write(_reads_table(last))
+    return Facts(
+        run_id=run_id,
+        history=tuple(sorted(history.glob("part-*.parquet"))),
+        reads=tuple(sorted(reads.glob("part-*.parquet"))),
+        readers=1,
+        ends=() if last is None else (PartitionEnd(partition=0, complete=True, whole=True),),
+        partitions=1,
+        duration_s=rows.latest_ns / 1e9,
+        timed=rows.timed,
+    )
+
+
+Complain = Callable[[str, str | None], HistoryError]
+
+
+def _complaint(file: Path, line: int) -> Complain:
+    return lambda what, key: HistoryError(what, file=f"{file}:{line}", key=key)
+
+
+def _operations(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers and operations; raises HistoryError for a line that is none."""
+    number = 0
+    try:
+        with file.open("rb") as stream:
+            for line, text in enumerate(stream, start=1):
+                if text.isspace():
+                    continue
+                number += 1
+                yield line, _operation(text, _complaint(file, line))
+    except OSError as error:
+        raise HistoryError(f"cannot be read: {error.strerror}", file=str(file)) from error
+    if not number:
+        raise HistoryError("is empty: it holds no operation", file=str(file))
+
+
+def _operation(text: bytes, complain: Complain) -> dict[str, Any]:
+    try:
+        op = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if not text.endswith(b"\n"):
+            raise complain("is cut off: its last line is not whole", None) from error
+        raise complain(f"is not JSON: {error}", None) from error
+    if not isinstance(op, dict):
+        raise complain("is not a JSON object: one operation a line is expected", None)
+    if op.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
+        raise complain(
+            f"has schema {op['schema']!r}, this ackloss reads {SCHEMA_VERSION}", "schema"
+        )
+    if op.get("type") not in TYPES:
+        raise complain(f"{op.get('type')!r} is none of {', '.join(TYPES)}", "type")
+    return op
+
+
+def _listed(op: dict[str, Any], complain: Complain) -> list[int]:
+    values = op.get("value")
+    if not isinstance(values, list):
+        raise complain("the value of an ok read is a list", "value")
+    for value in values:
+        _integer(value, "value", complain)
+    return values
+
+
+def _integer(value: Any, key: str, complain: Complain) -> int:
+    if type(value) is not int or value not in _INT64:
+        raise complain(f"{value!r:.80} is not an integer of 64 bits", key)
+    return value
+
+
+def _reads_table(values: list[int]) -> pa.Table:
+    size = len(values)
+    return pa.table(
+        {
+            "reader": pa.DictionaryArray.from_arrays(np.zeros(size, np.int32), ["history"]),
+            "key": pa.nulls(size, READS.field("key").type),
+            "partition": pa.array(np.zeros(size, np.int32)),
+            "offset": pa.array(np.arange(size)),
+            "value": pa.array(values, pa.int64()),
+            "leader_epoch": pa.nulls(size, pa.int32()),
+            "time_ns": pa.array(np.zeros(size, np.int64)),
+        }
+    )
+
+
+class _Rows:
+    """Rows of HISTORY, column by column, written as a part whenever there are many."""
+
+    def __init__(self, parts: PartWriter) -> None:
+        self.timed = False
+        self.latest_ns = 0
+        self._parts = parts
+        self._count = 0
+        self._begun: dict[int, tuple[int, int]] = {}
+        self._errors: dict[str, int] = {}
+        self._clear()
+
+    def _clear(self) -> None:
+        self._types, self._error_codes = array("i"), array("i")
+        self._processes, self._values = array("i"), array("q")
+        self._intended, self._times = array("q"), array("q")
+
+    def add(self, op: dict[str, Any], complain: Complain) -> None:
+        """Append one operation. Raises HistoryError for a field that cannot be."""
+        value = _integer(op.get("value"), "value", complain)
+        process = _integer(op.get("process"), "process", complain)
+        if not 0 <= process < 2**31:
+            raise complain(f"{process} is no number of a process", "process")
+        time_ns = _integer(op.get("time", 0), "time", complain)
+        self.timed = self.timed or "time" in op
+        self.latest_ns = max(self.latest_ns, time_ns)
+        if op["type"] == "invoke":
+            self._begun[process] = (value, time_ns)
+        begun_value, begun_ns = self._begun.get(process, (None, 0))
+        self._types.append(TYPES.index(op["type"]))
+        self._error_codes.append(self._error(op.get("error")))
+        self._processes.append(process)
+        self._values.append(value)
+        self._intended.append(begun_ns if begun_value == value else time_ns)
+        self._times.append(time_ns)
+        if len(self._values) == _PART_ROWS:
+            self.flush()
+
+    def _error(self, error: Any) -> int:
+        if error is None:
+            return -1
+        text = error if isinstance(error, str) else orjson.dumps(error).decode()
+        return self._errors.setdefault(text, len(self._errors))
+
+    def flush(self) -> None:
+        """Write what there is."""
+        size = len(self._values)
+        if not size:
+            return
+        codes = np.array(self._error_codes, np.int32)
+        zeros = np.zeros(size, np.int32)
+        text = HISTORY.field("key").type
+        self._parts.write(
+            pa.table(
+                {
+                    "index": pa.array(np.arange(self._count, self._count + size)),
+                    "process": pa.array(np.array(self._processes, np.int32)),
+                    "type": pa.DictionaryArray.from_arrays(
+                        np.array(self._types, np.int32), list(TYPES)
+                    ),
+                    "f": pa.DictionaryArray.from_arrays(zeros, [WRITE]),
+                    "key": pa.nulls(size, text),
+                    "value": pa.array(np.array(self._values, np.int64)),
+                    "partition": pa.array(zeros),
+                    "offset": pa.nulls(size, pa.int64()),
+                    "node": pa.nulls(size, text),
+                    "error": pa.DictionaryArray.from_arrays(
+                        pa.array(codes, mask=codes < 0), pa.array(list(self._errors), pa.string())
+                    ),
+                    "intended_ns": pa.array(np.array(self._intended, np.int64)),
+                    "time_ns": pa.array(np.array(self._times, np.int64)),
+                }
+            )
+        )
+        self._count += size
+        self._clear()

@@ -1,0 +1,51 @@
+"""What the loss checker says of many hand-made runs, in one Spark job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from checkers.result import check_runs
+from harness.rundir import RunDir
+from tests.fixtures.hand_made import Made
+
+
+class Judged(NamedTuple):
+    """What the checker said of a run, and the findings that it filed."""
+
+    document: dict[str, Any]
+    findings: list[dict[str, Any]]
+
+    def counted(self) -> dict[str, int]:
+        """The counts that are not 0."""
+        return {name: n for name, n in self.document["counts"].items() if n}
+
+
+Judge = Callable[[dict[str, Made]], dict[str, Judged]]
+
+
+@pytest.fixture(scope="session")
+def judge(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judge:
+    """Builds runs by name and judges all of them in one Spark job."""
+
+    def judged(runs: dict[str, Made]) -> dict[str, Judged]:
+        parent = tmp_path_factory.mktemp("runs")
+        rundirs = [made.build(parent, name) for name, made in runs.items()]
+        documents = check_runs(rundirs)
+        return {
+            rundir.run_id: Judged(document, _findings(rundir))
+            for rundir, document in zip(rundirs, documents, strict=True)
+        }
+
+    return judged
+
+
+def _findings(rundir: RunDir) -> list[dict[str, Any]]:
+    if not rundir.loss.exists():
+        return []
+    rows: list[dict[str, Any]] = pq.read_table(rundir.loss).to_pylist()
+    return rows

@@ -1,0 +1,369 @@
+"""Each count, each finding and each verdict that needs rows: a hand-made history of a few lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.checkers.conftest import Judge, Judged
+from tests.fixtures.hand_made import E, Made, R, W
+
+pytestmark = pytest.mark.spark
+
+LOG = tuple(W(value, offset=value) for value in range(4))
+CUT = (
+    {"type": "step", "fault": "cut", "nemesis": "partition", "nodes": ["b1"], "met": None},
+    {"type": "on", "fault": "cut", "time_ns": 5_000_000},
+    {"type": "proof", "fault": "cut", "phase": "applied", "proven": True, "evidence": ["seen"]},
+    {"type": "healed", "fault": "cut", "time_ns": 9_000_000},
+)
+FAULTS = [{"id": "cut", "at_s": 1, "nemesis": "partition"}]
+
+
+def experiment_of_2013() -> Made:
+    """1000 attempts, 987 acknowledged, 468 survivors, 520 lost, 1 unacknowledged found."""
+    writes = [W(value, "o" if value < 987 else "i") for value in range(1000)]
+    return Made(writes=writes, reads=[R(value) for value in (*range(467), 990)])
+
+
+CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
+    "the-experiment-of-2013": (
+        experiment_of_2013(),
+        "invalid",
+        {
+            "attempted": 1000,
+            "acknowledged": 987,
+            "unknown": 13,
+            "survivors": 468,
+            "lost": 520,
+            "unacknowledged_found": 1,
+            "unknown_found": 1,
+        },
+    ),
+    "all-there": (
+        Made(writes=LOG, reads=[R(0), R(1), R(2), R(3)]),
+        "valid",
+        {"attempted": 4, "acknowledged": 4, "survivors": 4},
+    ),
+    "one-lost": (
+        Made(writes=LOG, reads=[R(0), R(1), R(3)]),
+        "invalid",
+        {"attempted": 4, "acknowledged": 4, "survivors": 3, "lost": 1},
+    ),
+    "refused-and-found": (
+        Made(writes=[W(0), W(1, "f")], reads=[R(0), R(1)]),
+        "invalid",
+        {
+            "attempted": 2,
+            "acknowledged": 1,
+            "failed": 1,
+            "survivors": 2,
+            "unacknowledged_found": 1,
+            "failed_found": 1,
+        },
+    ),
+    "unknown-and-found": (
+        Made(writes=[W(0), W(1, "i"), W(2, "."), W(3, "i")], reads=[R(0), R(1), R(2)]),
+        "valid",
+        {
+            "attempted": 4,
+            "acknowledged": 1,
+            "unknown": 3,
+            "survivors": 3,
+            "unacknowledged_found": 2,
+            "unknown_found": 2,
+        },
+    ),
+    "nobody-wrote-it": (
+        Made(writes=[W(0)], reads=[R(0), R(-5)]),
+        "invalid",
+        {"attempted": 1, "acknowledged": 1, "survivors": 1, "unexpected": 1},
+    ),
+    "on-another-partition": (
+        Made(
+            writes=[W(0, partition=0), W(1, partition=1)],
+            reads=[R(0, partition=0), R(1, partition=0)],
+            ends=[E(0), E(1)],
+            plan={"topic": {"partitions": 2}},
+        ),
+        "invalid",
+        {"attempted": 2, "acknowledged": 2, "survivors": 1, "lost": 1, "unexpected": 1},
+    ),
+    "on-both-partitions": (
+        Made(
+            writes=[W(0, partition=0)],
+            reads=[R(0, partition=0), R(0, partition=1)],
+            ends=[E(0), E(1)],
+            plan={"topic": {"partitions": 2}},
+        ),
+        "invalid",
+        {"attempted": 1, "acknowledged": 1, "survivors": 1, "duplicates": 1, "unexpected": 1},
+    ),
+    "of-another-key": (
+        Made(writes=[W(0, key="x")], reads=[R(0, key="y")]),
+        "invalid",
+        {"attempted": 1, "acknowledged": 1, "lost": 1, "unexpected": 1},
+    ),
+    "three-copies": (
+        Made(writes=[W(0)], reads=[R(0), R(0), R(0)]),
+        "valid",
+        {"attempted": 1, "acknowledged": 1, "survivors": 1, "duplicates": 2},
+    ),
+    "two-copies-although-idempotent": (
+        Made(
+            writes=[W(0)],
+            reads=[R(0), R(0)],
+            plan={"workload": {"producer": {"enable.idempotence": True}}},
+        ),
+        "invalid",
+        {"attempted": 1, "acknowledged": 1, "survivors": 1, "duplicates": 1},
+    ),
+    "two-readers-of-one-log": (
+        Made(
+            writes=LOG,
+            reads=[
+                *(R(value, offset=value) for value in (0, 1, 2)),
+                *(R(value, offset=value, reader="b") for value in (0, 3)),
+            ],
+            ends=[E(), E(reader="b")],
+        ),
+        "valid",
+        {"attempted": 4, "acknowledged": 4, "survivors": 4},
+    ),
+    "two-readers-see-two-copies": (
+        Made(
+            writes=[W(0)],
+            reads=[R(0, offset=0), R(0, offset=7), R(0, offset=7, reader="b")],
+            ends=[E(), E(reader="b")],
+        ),
+        "valid",
+        {"attempted": 1, "acknowledged": 1, "survivors": 1, "duplicates": 1},
+    ),
+    "sent-is-not-acknowledged": (
+        Made(
+            writes=[W(0), W(1), W(2, "i")],
+            reads=[R(0)],
+            plan={"workload": {"producer": {"acks": 0}}},
+        ),
+        "unknown",
+        {"attempted": 3, "sent": 2, "unknown": 1, "survivors": 1, "unacknowledged_found": 1},
+    ),
+    "beyond-the-end-of-an-isr-that-is-not-whole": (
+        Made(writes=LOG, reads=[R(0), R(1)], ends=[E(position=2, isr=2)]),
+        "unknown",
+        {"attempted": 4, "acknowledged": 4, "survivors": 2, "not_yet_visible": 2},
+    ),
+    "below-the-end-of-an-isr-that-is-not-whole": (
+        Made(writes=LOG, reads=[R(0), R(2, offset=2)], ends=[E(position=3, isr=2)]),
+        "invalid",
+        {"attempted": 4, "acknowledged": 4, "survivors": 2, "lost": 1, "not_yet_visible": 1},
+    ),
+    "beyond-the-end-of-a-whole-isr": (
+        Made(writes=LOG, reads=[R(0), R(1)], ends=[E(position=2)]),
+        "invalid",
+        {"attempted": 4, "acknowledged": 4, "survivors": 2, "lost": 2},
+    ),
+    "not-read-to-the-end": (
+        Made(writes=LOG, reads=[R(0), R(1)], ends=[E(position=2, complete=False)]),
+        "unknown",
+        {"attempted": 4, "acknowledged": 4, "survivors": 2, "not_yet_visible": 2},
+    ),
+    "lost-before-reading-stopped": (
+        Made(writes=LOG, reads=[R(0), R(2, offset=2)], ends=[E(position=3, complete=False)]),
+        "invalid",
+        {"attempted": 4, "acknowledged": 4, "survivors": 2, "lost": 1, "not_yet_visible": 1},
+    ),
+    "never-read": (
+        Made(writes=LOG, ends=()),
+        "unknown",
+        {"attempted": 4, "acknowledged": 4, "not_yet_visible": 4},
+    ),
+    "deleted-without-asking": (
+        Made(writes=LOG, reads=[R(2, offset=2), R(3, offset=3)], ends=[E(start=2)]),
+        "unknown",
+        {"attempted": 4, "acknowledged": 4, "survivors": 2, "lost": 2, "deleted": 2},
+    ),
+    "deleted-and-lost": (
+        Made(writes=LOG, reads=[R(2, offset=2)], ends=[E(start=2)]),
+        "invalid",
+        {"attempted": 4, "acknowledged": 4, "survivors": 1, "lost": 3, "deleted": 2},
+    ),
+    "deletion-under-test": (
+        Made(
+            writes=LOG,
+            reads=[R(2, offset=2), R(3, offset=3)],
+            ends=[E(start=2)],
+            plan={"topic": {"settings": {"retention.ms": 1000}}},
+        ),
+        "invalid",
+        {"attempted": 4, "acknowledged": 4, "survivors": 2, "lost": 2, "deleted": 2},
+    ),
+    "completed-without-an-invocation": (
+        Made(writes=[W(0, invoked=False), W(1, "f", invoked=False)], reads=[R(0)]),
+        "valid",
+        {"attempted": 2, "acknowledged": 1, "failed": 1, "survivors": 1},
+    ),
+    "no-partition-known": (
+        Made(writes=[W(0, partition=None), W(1, "f", partition=None)], reads=[R(0)]),
+        "valid",
+        {"attempted": 2, "acknowledged": 1, "failed": 1, "survivors": 1},
+    ),
+    "values-at-the-ends-of-int64": (
+        Made(
+            writes=[W(2**63 - 1), W(-(2**63)), W(-1), W(63), W(64)],
+            reads=[R(2**63 - 1), R(-1), R(63)],
+        ),
+        "invalid",
+        {"attempted": 5, "acknowledged": 5, "survivors": 3, "lost": 2},
+    ),
+    "the-nemesis-writes-nothing": (
+        Made(writes=[W(0)], reads=[R(0)], nemesis=True),
+        "valid",
+        {"attempted": 1, "acknowledged": 1, "survivors": 1},
+    ),
+    "nothing-attempted": (Made(), "unknown", {}),
+    "nothing-acknowledged": (Made(writes=[W(0, "f")]), "unknown", {"attempted": 1, "failed": 1}),
+    "interrupted": (
+        Made(
+            writes=LOG,
+            reads=[R(0), R(9)],
+            ends=[E(position=1, complete=False)],
+            run={"state": "interrupted"},
+        ),
+        "unknown",
+        {
+            "attempted": 4,
+            "acknowledged": 4,
+            "survivors": 1,
+            "not_yet_visible": 3,
+            "unexpected": 1,
+        },
+    ),
+    "attempted-in-a-fault": (
+        Made(
+            writes=[W(0), W(1, at_ms=6)],
+            reads=[R(0), R(1)],
+            journal=CUT,
+            plan={"faults": FAULTS},
+        ),
+        "valid",
+        {"attempted": 2, "acknowledged": 2, "survivors": 2},
+    ),
+    "nothing-attempted-in-a-fault": (
+        Made(
+            writes=[W(0), W(1, at_ms=12)],
+            reads=[R(0), R(1)],
+            journal=CUT,
+            plan={"faults": FAULTS},
+        ),
+        "unknown",
+        {"attempted": 2, "acknowledged": 2, "survivors": 2},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def judged(judge: Judge) -> dict[str, Judged]:
+    return judge({name: made for name, (made, _, _) in CASES.items()})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_counts_and_verdict(name: str, judged: dict[str, Judged]) -> None:
+    _, verdict, counts = CASES[name]
+    told = judged[name]
+    assert told.counted() == counts, told.document["reason"]
+    assert told.document["verdict"] == verdict, told.document["reason"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_found_is_filed_row_for_row(name: str, judged: dict[str, Judged]) -> None:
+    told = judged[name]
+    counts = told.document["counts"]
+    kinds = [row["kind"] for row in told.findings]
+    expected = {
+        "lost": counts["lost"] - counts["deleted"],
+        "duplicate": counts["duplicates"],
+        **{
+            kind: counts[kind]
+            for kind in (
+                "deleted",
+                "not_yet_visible",
+                "failed_found",
+                "unknown_found",
+                "unexpected",
+            )
+        },
+    }
+    assert {kind: kinds.count(kind) for kind in expected} == expected
+    assert {row["run_id"] for row in told.findings} <= {name}
+
+
+def test_the_rates_of_2013(judged: dict[str, Judged]) -> None:
+    rates = judged["the-experiment-of-2013"].document["rates"]
+    assert rates["ack"] == 0.987
+    assert round(rates["loss"], 6) == 0.526849
+    assert round(rates["unacknowledged_success"], 8) == 0.00101317
+
+
+def test_a_lost_write_is_told_with_all_that_is_known_of_it(judge: Judge) -> None:
+    journal = (*CUT, *({**line, "fault": "isolate"} for line in CUT))
+    writes = [W(4, offset=9, at_ms=5.5, late_ms=0.5, after_ms=2), W(5), W(6, "i", at_ms=7)]
+    made = Made(writes=writes, reads=[R(5, offset=1), R(6, offset=2)], journal=journal)
+    found = judge({"a": made})["a"].findings
+    assert found == [
+        _finding(
+            kind="lost",
+            value=4,
+            process=0,
+            offset=9,
+            intended_ns=5_500_000,
+            invoke_ns=6_000_000,
+            complete_ns=8_000_000,
+            fault="cut,isolate",
+        ),
+        _finding(
+            kind="unknown_found",
+            value=6,
+            process=2,
+            intended_ns=7_000_000,
+            invoke_ns=7_000_000,
+            complete_ns=8_000_000,
+            error="_MSG_TIMED_OUT",
+            fault="cut,isolate",
+            found_partition=0,
+            found_offset=2,
+        ),
+    ]
+
+
+def test_found_things_tell_where(judge: Judge) -> None:
+    reads = [R(0, offset=3), R(0, offset=8), R(0, offset=5), R(7, offset=4)]
+    found = judge({"a": Made(writes=[W(0)], reads=reads)})["a"].findings
+    places = [
+        (row["kind"], row["value"], row["found_partition"], row["found_offset"]) for row in found
+    ]
+    assert sorted(places) == [
+        ("duplicate", 0, 0, 5),
+        ("duplicate", 0, 0, 8),
+        ("unexpected", 7, 0, 4),
+    ]
+
+
+def test_findings_of_an_earlier_check_do_not_stay(judge: Judge, tmp_path: Any) -> None:
+    from checkers.result import check_runs
+
+    lossy = Made(writes=[W(0), W(1)], reads=[R(0)]).build(tmp_path, "lossy")
+    check_runs([lossy])
+    assert lossy.loss.exists()
+    whole = Made(writes=[W(0), W(1)], reads=[R(0), R(1)]).build(tmp_path, "whole")
+    whole.loss.write_bytes(lossy.loss.read_bytes())
+    check_runs([whole])
+    assert list(whole.findings.iterdir()) == []
+
+
+def _finding(**told: Any) -> dict[str, Any]:
+    nothing = dict.fromkeys(
+        ("key", "error", "fault", "offset", "process", "found_partition", "found_offset")
+    )
+    return {"run_id": "a", "partition": 0, **nothing, **told}

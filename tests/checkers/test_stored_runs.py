@@ -1,0 +1,33 @@
+"""Real runs, judged again: what was found in them once must be found by every later checker."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from checkers.result import check_runs
+from harness.rundir import RunDir
+
+STORED = Path(__file__).parents[1] / "histories" / "runs"
+
+pytestmark = pytest.mark.spark
+
+
+def test_real_runs_are_judged_as_they_were(spark: SparkSession, tmp_path: Path) -> None:
+    shutil.copytree(STORED, tmp_path, dirs_exist_ok=True)
+    names = ("unclean-election-loses", "idempotent-producer-duplicates")
+    lossy, duplicated = check_runs([RunDir(tmp_path / name) for name in names])
+
+    assert lossy["verdict"] == "invalid"
+    assert (lossy["counts"]["acknowledged"], lossy["counts"]["lost"]) == (3400, 2019)
+    assert lossy["counts"]["survivors"] == 1381
+    assert lossy["rates"]["loss"] == pytest.approx(2019 / 3400)
+    assert all(fault["proven"] for fault in lossy["faults"])
+
+    assert duplicated["verdict"] == "invalid"
+    assert duplicated["counts"]["lost"] == 0
+    assert duplicated["counts"]["duplicates"] == 642
+    assert "duplicates" in duplicated["reason"]
