@@ -16,8 +16,8 @@ HEAD = """\
 
 A plan is one TOML file. This page is generated from its schema (`make docs`); the same as JSON
 Schema: `ackloss plan schema`. `ackloss plan validate FILE` checks a plan, `ackloss run --dry-run
-FILE` says what it would do. `--set KEY=VALUE` changes a key for one run: `--set target.version=3.9.2`,
-`--set 'topic.settings."min.insync.replicas"=2'`.
+FILE` says what it would do. `--set KEY=VALUE` changes a key for one run:
+`--set target.version=3.9.2`, `--set 'topic.settings."min.insync.replicas"=2'`.
 """
 
 TABLES = {
