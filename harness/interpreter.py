@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from harness.plan import Plan
-from harness.protocols import INFO, Client, Completion, Invoke, Script, Workload
-from harness.recorder import HAND_OVER_NS, Recorder
+from harness.protocols import INFO, Client, Completion, Script, Workload
+from harness.recorder import Recorder
 
 _BURST: Final = 256
 """Operations begun between two polls at most, so that completions are seen when they happen."""
@@ -125,16 +125,12 @@ class _Loop:
         *,
         rate_per_s: float,
     ) -> None:
-        self._scripts = list(scripts)
-        self._threads = len(self._scripts)
+        scripts = list(scripts)
+        self._threads = self._playing = len(scripts)
+        self._invoke = [next(script) for script in scripts]
+        self._send = [script.send for script in scripts]
         self._process = list(range(self._threads))
-        self._intended_ns = [0] * self._threads
-        self._invoke: list[Invoke] = []
-        self._free: deque[int] = deque()
-        self._playing = self._threads
-        for thread, script in enumerate(self._scripts):
-            self._invoke.append(next(script))
-            self._free.append(thread)
+        self._free = deque(range(self._threads))
         self._client = client
         self._recorder = recorder
         self._stop = stop
@@ -142,7 +138,6 @@ class _Loop:
         self._period_ns = 1e9 / rate_per_s if rate_per_s else 0.0
         self._begun_ns = 0
         self._attempted = 0
-        self._hand_over_ns = 0
         self._held_up_ns: list[int] = []
 
     def play(self, duration_ns: int) -> LoadReport:
@@ -152,7 +147,7 @@ class _Loop:
         while now_ns < end_ns and self._playing and not self._stopped():
             accepted = self._begin_due()
             wait_ns = self._wait_ns(end_ns) if accepted else _WAIT_NS
-            self._turn(wait_ns)
+            self._client.poll(wait_ns / 1e9, self._done)
             before_ns, now_ns = now_ns, self._now_ns()
             if now_ns - before_ns - wait_ns > _HELD_UP_NS:
                 self._held_up_ns.append(now_ns - before_ns - wait_ns)
@@ -169,7 +164,7 @@ class _Loop:
     def turn_until(self, done: Callable[[], bool]) -> None:
         """Complete operations, without beginning any, until `done`."""
         while not done():
-            self._turn(_WAIT_NS)
+            self._client.poll(_WAIT_NS / 1e9, self._done)
 
     def drain(self) -> None:
         """Wait for what is in flight; not for long when a person wants to stop."""
@@ -185,16 +180,9 @@ class _Loop:
     def close(self) -> None:
         """Complete every operation that is left, as info where nothing was answered."""
         self._client.close(_CLOSE_S, self._done)
-        self._recorder.hand_over()
 
     def _stopped(self) -> bool:
         return self._stop.is_set() or self._recorder.failure is not None
-
-    def _turn(self, wait_ns: int) -> None:
-        self._client.poll(wait_ns / 1e9, self._done)
-        if (now_ns := self._now_ns()) >= self._hand_over_ns:
-            self._recorder.hand_over()
-            self._hand_over_ns = now_ns + HAND_OVER_NS
 
     def _wait_ns(self, end_ns: int) -> int:
         """How long the next poll may wait: until the next operation is due, if one can begin."""
@@ -206,10 +194,11 @@ class _Loop:
 
     def _begin_due(self) -> bool:
         """Begin what is due, a burst at most. False: the client takes no more now."""
-        free, record, submit = self._free, self._recorder.invoke, self._client.submit
+        now, free, period_ns = self._now_ns, self._free, self._period_ns
+        submit, record = self._client.submit, self._recorder.invoke
         for _ in range(min(_BURST, len(free))):
-            now_ns = self._now_ns()
-            intended_ns = self._due_ns() if self._period_ns else now_ns
+            now_ns = now()
+            intended_ns = self._due_ns() if period_ns else now_ns
             if intended_ns > now_ns:
                 break
             thread = free.popleft()
@@ -218,20 +207,17 @@ class _Loop:
                 free.append(thread)
                 return False
             record(process, invoke, intended_ns, now_ns)
-            self._intended_ns[thread] = intended_ns
             self._attempted += 1
         return True
 
     def _done(self, process: int, completion: Completion) -> None:
         now_ns = self._now_ns()
         thread = process % self._threads
-        self._recorder.complete(
-            process, self._invoke[thread], completion, self._intended_ns[thread], now_ns
-        )
+        self._recorder.complete(process, completion, now_ns)
         if completion.type == INFO:
             self._process[thread] = process + self._threads
         try:
-            self._invoke[thread] = self._scripts[thread].send(completion)
+            self._invoke[thread] = self._send[thread](completion)
         except StopIteration:
             self._playing -= 1
         else:

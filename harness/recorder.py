@@ -1,14 +1,13 @@
 """Records a run's history while it goes on, at almost no cost to the thread that plays it.
 
-The hot path is one `struct.pack_into` a row: eleven int64 into a block of memory that is used again
-and again (text as codes, null as a sentinel). No object per operation stays alive and no lock is
-taken. Full blocks, and ten times a second what there is, are handed over to a background thread
-that turns them into columns, counts them, and every few seconds writes a part.
+The hot path is one `list.extend` an event: eight integers (text as codes, null as a sentinel), no
+lock, no object that stays. Ten times a second a background thread takes what has come, joins each
+completion to its invocation, counts, and every few seconds writes a part. Events are only ever
+added behind, each in one step, so taking the first ones away needs no lock either.
 """
 
 from __future__ import annotations
 
-import struct
 import threading
 import time
 from collections import deque
@@ -25,23 +24,22 @@ from harness.history import HISTORY, NEMESIS_PROCESS, WRITE
 from harness.parts import PART_S, PartWriter
 from harness.protocols import FAIL, INFO, OK, Completion, Invoke
 
-HAND_OVER_NS: Final = 100_000_000
-"""How often whoever records calls `hand_over`."""
-
 INVOKE: Final = "invoke"
 _TYPES: Final = (INVOKE, OK, FAIL, INFO)
 _TYPE_CODES: Final = {name: code for code, name in enumerate(_TYPES)}
 _NULL: Final = -(2**63)
 
+# A row of the history, but for `run_id` and `index`. An event is a row of the same width in which
+# a completion leaves open what its invocation knows.
 _COLUMNS: Final = (
-    *("process", "type", "f", "key", "value", "partition", "offset", "node", "error"),
-    *("intended_ns", "time_ns"),
+    *("time_ns", "process", "type", "error", "node", "offset"),
+    *("f", "key", "value", "partition", "intended_ns"),
 )
-_TYPE, _F, _VALUE, _TIME = (_COLUMNS.index(name) for name in ("type", "f", "value", "time_ns"))
-_ROW: Final = struct.Struct(f"={len(_COLUMNS)}q")
-_ROW_BYTES: Final = _ROW.size
-_SHAPE: Final = (-1, len(_COLUMNS))
-_BLOCK_BYTES: Final = 16_384 * _ROW_BYTES
+_WIDTH: Final = len(_COLUMNS)
+_TIME, _PROCESS, _TYPE, _F, _VALUE = (
+    _COLUMNS.index(name) for name in ("time_ns", "process", "type", "f", "value")
+)
+_PIECE: Final = 8_192 * _WIDTH
 _PART_ROWS: Final = 1_000_000
 _DRAIN_S: Final = 0.1
 _RATE_OVER_S: Final = 2.0
@@ -62,22 +60,22 @@ class Live(NamedTuple):
 class Recorder:
     """Records one run's history into parts. A context that writes the rest at its end.
 
-    `invoke`, `complete` and `hand_over` belong to one thread; everything else is thread-safe.
+    Thread-safe, except that the operations of one process are recorded in their order.
     """
 
     def __init__(self, folder: Path, *, run_id: str, period_s: float = PART_S) -> None:
         self._broken: HarnessFailure | None = None
         self._refused: EnvironmentFailure | None = None
-        self._block, self._at = bytearray(_BLOCK_BYTES), 0
-        self._spare: list[bytearray] = []
-        self._handed: deque[tuple[bytearray, int]] = deque()
-        self._notes: deque[tuple[int, ...]] = deque()
+        self._events: list[int] = []
+        self._add = self._events.extend
+        self._notes: list[tuple[int, ...]] = []
         self._codes = {name: _Codes() for name in ("f", "key", "node", "error")}
         self._f, self._key, self._node, self._error = self._codes.values()
 
         self._parts = PartWriter(folder, HISTORY, run_id=run_id)
         self._period_s = period_s
         self._draining = threading.Lock()
+        self._begun = np.empty((0, _WIDTH), dtype=np.int64)
         self._unwritten: list[Ints] = []
         self._acknowledged: list[Ints] = []
         self._rows_written = 0
@@ -87,52 +85,27 @@ class Recorder:
         self._thread = threading.Thread(target=self._write_parts, name="recorder", daemon=True)
         self._thread.start()
 
-    # --- the thread that plays --------------------------------------------------------------
-
     def invoke(self, process: int, invoke: Invoke, intended_ns: int, time_ns: int) -> None:
-        """Record that an operation begins."""
+        """Record that a process begins an operation."""
         f, value, partition, key = invoke
-        at = self._at
-        _ROW.pack_into(
-            self._block, at,
-            process, 0, self._f[f], self._key[key], value, partition, _NULL, 0, 0,
-            intended_ns, time_ns,
+        self._add(
+            (time_ns, process, 0, 0, 0, _NULL,
+             self._f[f], self._key[key], value, partition, intended_ns)
         )  # fmt: skip
-        self._at = at = at + _ROW_BYTES
-        if at == _BLOCK_BYTES:
-            self.hand_over()
 
-    def complete(
-        self, process: int, invoke: Invoke, done: Completion, intended_ns: int, time_ns: int
-    ) -> None:
-        """Record how an operation ended."""
-        f, value, partition, key = invoke
-        type_, offset, error, node = done
-        at = self._at
-        _ROW.pack_into(
-            self._block, at,
-            process, _TYPE_CODES[type_], self._f[f], self._key[key], value, partition,
-            _NULL if offset is None else offset, self._node[node], self._error[error],
-            intended_ns, time_ns,
+    def complete(self, process: int, completion: Completion, time_ns: int) -> None:
+        """Record how the operation that a process has begun ended."""
+        type_, offset, error, node = completion
+        self._add(
+            (time_ns, process, _TYPE_CODES[type_], self._error[error], self._node[node],
+             _NULL if offset is None else offset, 0, 0, 0, 0, 0)
         )  # fmt: skip
-        self._at = at = at + _ROW_BYTES
-        if at == _BLOCK_BYTES:
-            self.hand_over()
-
-    def hand_over(self) -> None:
-        """Give what was recorded so far to the background thread."""
-        if self._at:
-            self._handed.append((self._block, self._at))
-            self._block = self._spare.pop() if self._spare else bytearray(_BLOCK_BYTES)
-            self._at = 0
-
-    # --- any thread -------------------------------------------------------------------------
 
     def note(self, type_: str, *, f: str, key: str, node: str, error: str, time_ns: int) -> None:
         """Record a row of the nemesis (see `harness.history`)."""
-        codes = (self._f[f], self._key[key], _NULL, _NULL, _NULL, self._node[node])
-        row = (NEMESIS_PROCESS, _TYPE_CODES[type_], *codes, self._error[error], time_ns, time_ns)
-        self._notes.append(row)
+        ended = (_TYPE_CODES[type_], self._error[error], self._node[node], _NULL)
+        begun = (self._f[f], self._key[key], _NULL, _NULL, time_ns)
+        self._notes.append((time_ns, NEMESIS_PROCESS, *ended, *begun))
 
     def live(self) -> Live:
         """How far the workload is, at most two tenths of a second old."""
@@ -142,7 +115,7 @@ class Recorder:
         return Live(attempted, ok, fail, info, per_s)
 
     def acknowledged(self) -> Ints:
-        """The values of all writes that ended ok, of what was handed over so far."""
+        """The values of all writes that have ended ok so far."""
         with self._draining:
             self._drain()
             return np.concatenate([np.empty(0, dtype=np.int64), *self._acknowledged])
@@ -154,7 +127,6 @@ class Recorder:
 
     def close(self) -> None:
         """Write what is left. Raises EnvironmentFailure when the disk takes it not."""
-        self.hand_over()
         self._closing.set()
         self._thread.join()
         with self._draining:
@@ -175,8 +147,6 @@ class Recorder:
             if error is None:
                 raise
 
-    # --- the background thread --------------------------------------------------------------
-
     def _write_parts(self) -> None:
         written_at = time.monotonic()
         while not self._closing.wait(_DRAIN_S):
@@ -193,11 +163,13 @@ class Recorder:
                 return
 
     def _drain(self) -> None:
-        """Take what was handed over: into rows, and into the counts."""
-        while self._handed:
-            block, used = self._handed.popleft()
-            rows = np.frombuffer(block, dtype=np.int64, count=used // 8).reshape(_SHAPE).copy()
-            self._spare.append(block)
+        """Take what has come: into rows, and into the counts."""
+        pieces = []
+        while piece := self._events[:_PIECE]:
+            del self._events[: len(piece)]
+            pieces.append(np.fromiter(piece, np.int64, len(piece)).reshape(-1, _WIDTH))
+        if pieces:
+            rows, self._begun = _joined(self._begun, np.concatenate(pieces))
             self._unwritten.append(rows)
             self._counts = self._counts + np.bincount(rows[:, _TYPE], minlength=len(_TYPES))
             acknowledged = (rows[:, _TYPE] == _TYPE_CODES[OK]) & (rows[:, _F] == self._f[WRITE])
@@ -208,8 +180,8 @@ class Recorder:
 
     def _flush(self) -> None:
         """Write what was drained as one part; what the disk does not take is kept."""
-        notes = [self._notes.popleft() for _ in range(len(self._notes))]
-        if notes:
+        if notes := self._notes[:]:
+            del self._notes[: len(notes)]
             rows = np.concatenate([*self._unwritten, np.array(notes, dtype=np.int64)])
             self._unwritten = [rows[np.argsort(rows[:, _TIME], kind="stable")]]
         self._refused = None
@@ -237,6 +209,27 @@ class Recorder:
                 null = column == _NULL
                 columns[name] = pa.array(np.where(null, 0, column).astype(kind), mask=null)
         return pa.table(columns)
+
+
+def _joined(begun: Ints, events: Ints) -> tuple[Ints, Ints]:
+    """Events as whole rows, in the same order, and the invocations that are still open.
+
+    `begun` are the invocations that were open before. A process has one operation at a time, so
+    that in the order of processes each completion comes right after its invocation.
+    """
+    known = np.concatenate([begun, events])
+    order = np.argsort(known[:, _PROCESS], kind="stable")
+    known = known[order]
+    ends = known[:, _TYPE] > 0
+    completions = np.flatnonzero(ends)
+    process = known[:, _PROCESS]
+    if ends[completions - 1].any() or (process[completions - 1] != process[completions]).any():
+        raise HarnessFailure("an operation was completed that was not begun, or twice")
+    known[completions, _F:] = known[completions - 1, _F:]
+    still_open = ~ends & np.append(process[1:] != process[:-1], True)
+    rows = np.empty_like(known)
+    rows[order] = known
+    return rows[len(begun) :], known[still_open]
 
 
 class _Codes(dict[str | None, int]):

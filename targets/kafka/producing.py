@@ -40,12 +40,15 @@ class KafkaClient:
         self._only_attempt = settings["enable.idempotence"] != "true" and (
             int(settings.get("retries", "1")) == 0
         )
-        self._pending: dict[bytes, tuple[int, Done]] = {}
-        self._refused: list[tuple[int, Done, Completion]] = []
+        self._pending: dict[bytes, int] = {}
+        self._refused: list[tuple[int, Completion]] = []
+        self._done: Done
         self._producers = [
             self._producer(bootstrap, settings, number) for number in range(plan.workload.clients)
         ]
-        self._turns = cycle(range(len(self._producers)))
+        self._clients = len(self._producers)
+        self._produce = [producer.produce for producer in self._producers]
+        self._turns = cycle(self._producers)
 
     def _producer(self, bootstrap: str, settings: Mapping[str, str], number: int) -> Producer:
         ours = {
@@ -55,36 +58,35 @@ class KafkaClient:
         }
         return Producer({**settings, **ours}, logger=_LOG)
 
-    def submit(self, process: int, invoke: Invoke, done: Done) -> bool:
+    def submit(self, process: int, invoke: Invoke) -> bool:
         """Queue a write. False: the producer's queue is full."""
         _, value, partition, key = invoke
         raw = b"%010d" % value
-        producer = self._producers[process % len(self._producers)]
         try:
-            producer.produce(self._topic, raw, key, partition)
+            self._produce[process % self._clients](self._topic, raw, key, partition)
         except BufferError:
             return False
         except KafkaException as error:  # raised before it was queued: surely not written
-            refusal = Completion(FAIL, error=error.args[0].name())
-            self._refused.append((process, done, refusal))
+            self._refused.append((process, Completion(FAIL, error=error.args[0].name())))
         else:
-            self._pending[raw] = (process, done)
+            self._pending[raw] = process
         return True
 
-    def poll(self, timeout_s: float) -> None:
+    def poll(self, timeout_s: float, done: Done) -> None:
         """Serve every producer's reports; waits on one after the other, a millisecond each."""
+        self._done = done
         if self._serve() or timeout_s <= 0:
             return
         deadline = time.monotonic() + timeout_s
         slice_s = _SLICE_S if self._pending else timeout_s
         while True:
-            waited_for = self._producers[next(self._turns)]
-            served = waited_for.poll(slice_s)
+            served = next(self._turns).poll(slice_s)
             if self._serve() or served or time.monotonic() >= deadline:
                 return
 
-    def close(self, timeout_s: float) -> None:
+    def close(self, timeout_s: float, done: Done) -> None:
         """Wait for what is queued, at most so long; purge the rest, which ends in info."""
+        self._done = done
         deadline = time.monotonic() + timeout_s
         self._serve()
         for producer in self._producers:
@@ -92,26 +94,26 @@ class KafkaClient:
         for producer in self._producers:
             producer.purge()
             producer.flush(_PURGED_S)
-        for process, done in self._pending.values():
+            producer.close()
+        for process in self._pending.values():
             done(process, Completion(INFO, error="_UNREPORTED"))
         self._pending.clear()
-        self._producers.clear()
 
     def _serve(self) -> int:
         """Complete what is known, without waiting; how many events that were."""
         events = len(self._refused)
-        for process, done, refusal in self._refused:
-            done(process, refusal)
+        for process, refusal in self._refused:
+            self._done(process, refusal)
         self._refused.clear()
         for producer in self._producers:
             events += producer.poll(0)
         return events
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        process, done = self._pending.pop(message.value() or b"")
+        process = self._pending.pop(message.value() or b"")
         if error is None:
             offset: Any = message.offset()
-            done(process, Completion(OK, offset if offset >= 0 else None))
+            self._done(process, Completion(OK, offset if offset >= 0 else None))
         else:
             ended = outcome(error.code(), only_attempt=self._only_attempt)
-            done(process, Completion(ended.type, error=error.name()))
+            self._done(process, Completion(ended.type, error=error.name()))
