@@ -29,7 +29,7 @@ def file_findings(checked: Checked, facts: Iterable[Facts]) -> None:
     Raises EnvironmentFailure when a folder cannot be written.
     """
     rundirs = {each.run_id: each.rundir for each in facts if each.rundir is not None}
-    found = [rundir for run_id, rundir in rundirs.items() if checked.counts[run_id].findings]
+    found = {run_id: each for run_id, each in rundirs.items() if checked.counts[run_id].findings}
     try:
         for rundir in rundirs.values():
             rundir.loss.unlink(missing_ok=True)
@@ -44,9 +44,11 @@ def file_findings(checked: Checked, facts: Iterable[Facts]) -> None:
             checked.judged.unpersist()
 
 
-def _write(findings: DataFrame, rundirs: list[RunDir]) -> None:
-    by_run = {rundir.run_id: rundir for rundir in rundirs}
-    with tempfile.TemporaryDirectory(prefix=".loss-", dir=rundirs[0].findings) as scratch:
+def _write(findings: DataFrame, by_run: dict[str, RunDir]) -> None:
+    for rundir in by_run.values():
+        rundir.findings.mkdir(exist_ok=True)
+    first = next(iter(by_run.values()))
+    with tempfile.TemporaryDirectory(prefix=".loss-", dir=first.findings) as scratch:
         (
             findings.withColumn("of_run", F.col("run_id"))
             .repartition("of_run")
