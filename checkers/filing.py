@@ -57,8 +57,8 @@ def _write(findings: DataFrame, by_run: dict[str, RunDir]) -> None:
             .parquet(scratch, mode="overwrite")
         )
         for path in Path(scratch).glob("of_run=*/part-*.parquet"):
-            rundir = by_run.get(unquote(path.parent.name.removeprefix("of_run=")))
-            if rundir is not None:
-                partial = rundir.loss.with_name(f".{rundir.loss.name}.partial")
+            into = by_run.get(unquote(path.parent.name.removeprefix("of_run=")))
+            if into is not None:
+                partial = into.loss.with_name(f".{into.loss.name}.partial")
                 shutil.move(path, partial)
-                partial.replace(rundir.loss)
+                partial.replace(into.loss)

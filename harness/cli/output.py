@@ -12,6 +12,7 @@ from typing import Any, NoReturn, ParamSpec
 
 import orjson
 import rich_click as click
+from click.exceptions import Exit
 from rich.console import Console
 from rich.text import Text
 
@@ -77,7 +78,7 @@ def with_output(command: Callable[P, None]) -> Callable[..., None]:
         out = Output(as_json, no_color or bool(os.environ.get("NO_COLOR")), quiet)
         try:
             command(out, *args, **kwargs)  # type: ignore[arg-type]
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except (click.ClickException, Exit, click.Abort):
             raise  # click's own, with its own exit code
         except AcklossError as error:
             out.fail(error)
