@@ -1,0 +1,66 @@
+"""What every plug-in promises, of whatever kind: found in the registry, no list to edit."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from typing import Any
+
+import pytest
+
+from harness import registry
+from harness.errors import PlanError
+from harness.protocols import OK, Completion, Workload
+
+ALL = [(kind, name) for kind in registry.KINDS for name in registry.plugins(kind)]
+UNITS = ("_s", "_ms", "_ns", "_bytes", "_mb", "_count", "_share", "_per_s")
+
+
+@pytest.mark.parametrize(("kind", "name"), ALL, ids=lambda part: part)
+def test_it_is_a_frozen_dataclass_that_says_what_it_is(kind: str, name: str) -> None:
+    plugin = registry.plugins(kind)[name]
+    assert re.fullmatch(r"[a-z][a-z0-9-]*", name)
+    assert dataclasses.is_dataclass(plugin)
+    assert plugin.__dataclass_params__.frozen
+    assert (plugin.__doc__ or "").strip()
+    assert not plugin.__doc__.startswith(f"{plugin.__name__}("), "dataclass' own, not ours"
+
+
+@pytest.mark.parametrize(("kind", "name"), ALL, ids=lambda part: part)
+def test_its_options_have_defaults_a_schema_and_units(kind: str, name: str) -> None:
+    plugin = registry.plugins(kind)[name]
+    made = registry.make(kind, name, {}, key="name")
+    assert made == plugin()
+    schema = registry.adapter(plugin).json_schema()
+    assert set(schema.get("properties", {})) == {f.name for f in dataclasses.fields(plugin)}
+    for field in dataclasses.fields(plugin):
+        if field.type in ("int", "float", int, float):
+            assert field.name.endswith(UNITS), f"{field.name}: its unit comes last in its name"
+
+
+@pytest.mark.parametrize(("kind", "name"), ALL, ids=lambda part: part)
+def test_it_refuses_options_that_it_does_not_have(kind: str, name: str) -> None:
+    with pytest.raises(PlanError, match="has no option") as refused:
+        registry.make(kind, name, {"no_such_option": 1}, key="place.name")
+    assert refused.value.key == "place.no_such_option"
+
+
+def test_every_kind_has_some() -> None:
+    assert all(registry.plugins(kind) for kind in registry.KINDS)
+
+
+@pytest.mark.parametrize("name", registry.plugins("workloads"))
+@pytest.mark.parametrize(("processes", "partitions"), [(1, 1), (3, 2), (7, 5)])
+def test_a_workload_writes_unique_values_to_every_partition(
+    name: str, processes: int, partitions: int
+) -> None:
+    workload: Any = registry.make("workloads", name, {}, key="workload.name")
+    assert isinstance(workload, Workload)
+    written = []
+    for process in range(processes):
+        script = workload.script(process, processes, partitions, 1)
+        written.append(next(script))
+        written += [script.send(Completion(OK)) for _ in itertools.repeat(None, 40)]
+    assert len({invoke.value for invoke in written}) == len(written)
+    assert {invoke.partition for invoke in written} == set(range(partitions))
