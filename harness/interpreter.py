@@ -25,7 +25,7 @@ from typing import Final, Protocol
 
 from harness.plan import Plan
 from harness.protocols import INFO, Client, Completion, Script, Workload
-from harness.recorder import Recorder
+from harness.recorder import HAND_OVER_NS, Recorder
 
 _BURST: Final = 256
 """Operations begun between two polls at most, so that completions are seen when they happen."""
@@ -130,6 +130,7 @@ class _Loop:
         self._invoke = [next(script) for script in scripts]
         self._send = [script.send for script in scripts]
         self._process = list(range(self._threads))
+        self._intended_ns = [0] * self._threads
         self._free = deque(range(self._threads))
         self._client = client
         self._recorder = recorder
@@ -138,6 +139,7 @@ class _Loop:
         self._period_ns = 1e9 / rate_per_s if rate_per_s else 0.0
         self._begun_ns = 0
         self._attempted = 0
+        self._hand_over_ns = 0
         self._held_up_ns: list[int] = []
 
     def play(self, duration_ns: int) -> LoadReport:
@@ -147,7 +149,7 @@ class _Loop:
         while now_ns < end_ns and self._playing and not self._stopped():
             accepted = self._begin_due()
             wait_ns = self._wait_ns(end_ns) if accepted else _WAIT_NS
-            self._client.poll(wait_ns / 1e9, self._done)
+            self._turn(wait_ns)
             before_ns, now_ns = now_ns, self._now_ns()
             if now_ns - before_ns - wait_ns > _HELD_UP_NS:
                 self._held_up_ns.append(now_ns - before_ns - wait_ns)
@@ -164,7 +166,7 @@ class _Loop:
     def turn_until(self, done: Callable[[], bool]) -> None:
         """Complete operations, without beginning any, until `done`."""
         while not done():
-            self._client.poll(_WAIT_NS / 1e9, self._done)
+            self._turn(_WAIT_NS)
 
     def drain(self) -> None:
         """Wait for what is in flight; not for long when a person wants to stop."""
@@ -180,9 +182,16 @@ class _Loop:
     def close(self) -> None:
         """Complete every operation that is left, as info where nothing was answered."""
         self._client.close(_CLOSE_S, self._done)
+        self._recorder.hand_over()
 
     def _stopped(self) -> bool:
         return self._stop.is_set() or self._recorder.failure is not None
+
+    def _turn(self, wait_ns: int) -> None:
+        self._client.poll(wait_ns / 1e9, self._done)
+        if (now_ns := self._now_ns()) >= self._hand_over_ns:
+            self._recorder.hand_over()
+            self._hand_over_ns = now_ns + HAND_OVER_NS
 
     def _wait_ns(self, end_ns: int) -> int:
         """How long the next poll may wait: until the next operation is due, if one can begin."""
@@ -207,13 +216,16 @@ class _Loop:
                 free.append(thread)
                 return False
             record(process, invoke, intended_ns, now_ns)
+            self._intended_ns[thread] = intended_ns
             self._attempted += 1
         return True
 
     def _done(self, process: int, completion: Completion) -> None:
         now_ns = self._now_ns()
         thread = process % self._threads
-        self._recorder.complete(process, completion, now_ns)
+        self._recorder.complete(
+            process, self._invoke[thread], completion, self._intended_ns[thread], now_ns
+        )
         if completion.type == INFO:
             self._process[thread] = process + self._threads
         try:

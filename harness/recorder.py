@@ -1,13 +1,14 @@
 """Records a run's history while it goes on, at almost no cost to the thread that plays it.
 
-The hot path is one `list.extend` an event: eight integers (text as codes, null as a sentinel), no
-lock, no object that stays. Ten times a second a background thread takes what has come, joins each
-completion to its invocation, counts, and every few seconds writes a part. Events are only ever
-added behind, each in one step, so taking the first ones away needs no lock either.
+The hot path is one `struct.pack_into` a row: eleven int64 into a block of memory that is used again
+and again (text as codes, null as a sentinel). No object per operation stays alive and no lock is
+taken. Full blocks, and ten times a second what there is, are handed over to a background thread
+that counts and, every few seconds, turns them into columns and writes a part.
 """
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections import deque
@@ -29,20 +30,21 @@ _TYPES: Final = (INVOKE, OK, FAIL, INFO)
 _TYPE_CODES: Final = {name: code for code, name in enumerate(_TYPES)}
 _NULL: Final = -(2**63)
 
-# A row of the history, but for `run_id` and `index`. An event is a row of the same width in which
-# a completion leaves open what its invocation knows.
+# A row of the history, but for `run_id` and `index`.
 _COLUMNS: Final = (
-    *("time_ns", "process", "type", "error", "node", "offset"),
-    *("f", "key", "value", "partition", "intended_ns"),
+    *("process", "type", "f", "key", "value", "partition", "offset", "node", "error"),
+    *("intended_ns", "time_ns"),
 )
-_WIDTH: Final = len(_COLUMNS)
-_TIME, _PROCESS, _TYPE, _F, _VALUE = (
-    _COLUMNS.index(name) for name in ("time_ns", "process", "type", "f", "value")
-)
-_PIECE: Final = 8_192 * _WIDTH
+_TYPE, _F, _VALUE, _TIME = (_COLUMNS.index(name) for name in ("type", "f", "value", "time_ns"))
+_ROW: Final = struct.Struct(f"={len(_COLUMNS)}q")
+_ROW_BYTES: Final = _ROW.size
+_BLOCK_BYTES: Final = 16_384 * _ROW_BYTES
 _PART_ROWS: Final = 1_000_000
 _DRAIN_S: Final = 0.1
 _RATE_OVER_S: Final = 2.0
+
+HAND_OVER_NS: Final = 100_000_000
+"""How often whoever records calls `hand_over`."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -60,22 +62,22 @@ class Live(NamedTuple):
 class Recorder:
     """Records one run's history into parts. A context that writes the rest at its end.
 
-    Thread-safe, except that the operations of one process are recorded in their order.
+    `invoke`, `complete` and `hand_over` belong to one thread; everything else is thread-safe.
     """
 
     def __init__(self, folder: Path, *, run_id: str, period_s: float = PART_S) -> None:
         self._broken: HarnessFailure | None = None
         self._refused: EnvironmentFailure | None = None
-        self._events: list[int] = []
-        self._add = self._events.extend
-        self._notes: list[tuple[int, ...]] = []
+        self._block, self._at = bytearray(_BLOCK_BYTES), 0
+        self._spare: list[bytearray] = []
+        self._handed: deque[tuple[bytearray, int]] = deque()
+        self._notes: deque[tuple[int, ...]] = deque()
         self._codes = {name: _Codes() for name in ("f", "key", "node", "error")}
         self._f, self._key, self._node, self._error = self._codes.values()
 
         self._parts = PartWriter(folder, HISTORY, run_id=run_id)
         self._period_s = period_s
         self._draining = threading.Lock()
-        self._begun = np.empty((0, _WIDTH), dtype=np.int64)
         self._unwritten: list[Ints] = []
         self._acknowledged: list[Ints] = []
         self._rows_written = 0
@@ -86,26 +88,49 @@ class Recorder:
         self._thread.start()
 
     def invoke(self, process: int, invoke: Invoke, intended_ns: int, time_ns: int) -> None:
-        """Record that a process begins an operation."""
+        """Record that an operation begins."""
         f, value, partition, key = invoke
-        self._add(
-            (time_ns, process, 0, 0, 0, _NULL,
-             self._f[f], self._key[key], value, partition, intended_ns)
+        at = self._at
+        _ROW.pack_into(
+            self._block, at,
+            process, 0, self._f[f], 0 if key is None else self._key[key], value, partition,
+            _NULL, 0, 0, intended_ns, time_ns,
         )  # fmt: skip
+        self._at = at = at + _ROW_BYTES
+        if at == _BLOCK_BYTES:
+            self.hand_over()
 
-    def complete(self, process: int, completion: Completion, time_ns: int) -> None:
-        """Record how the operation that a process has begun ended."""
-        type_, offset, error, node = completion
-        self._add(
-            (time_ns, process, _TYPE_CODES[type_], self._error[error], self._node[node],
-             _NULL if offset is None else offset, 0, 0, 0, 0, 0)
+    def complete(
+        self, process: int, invoke: Invoke, ended: Completion, intended_ns: int, time_ns: int
+    ) -> None:
+        """Record how an operation ended."""
+        f, value, partition, key = invoke
+        type_, offset, error, node = ended
+        at = self._at
+        _ROW.pack_into(
+            self._block, at,
+            process, _TYPE_CODES[type_],
+            self._f[f], 0 if key is None else self._key[key], value, partition,
+            _NULL if offset is None else offset,
+            0 if node is None else self._node[node], 0 if error is None else self._error[error],
+            intended_ns, time_ns,
         )  # fmt: skip
+        self._at = at = at + _ROW_BYTES
+        if at == _BLOCK_BYTES:
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """Give what was recorded so far to the background thread."""
+        if self._at:
+            self._handed.append((self._block, self._at))
+            self._block = self._spare.pop() if self._spare else bytearray(_BLOCK_BYTES)
+            self._at = 0
 
     def note(self, type_: str, *, f: str, key: str, node: str, error: str, time_ns: int) -> None:
         """Record a row of the nemesis (see `harness.history`)."""
-        ended = (_TYPE_CODES[type_], self._error[error], self._node[node], _NULL)
-        begun = (self._f[f], self._key[key], _NULL, _NULL, time_ns)
-        self._notes.append((time_ns, NEMESIS_PROCESS, *ended, *begun))
+        what = (_TYPE_CODES[type_], self._f[f], self._key[key], _NULL, _NULL, _NULL)
+        where = (self._node[node], self._error[error])
+        self._notes.append((NEMESIS_PROCESS, *what, *where, time_ns, time_ns))
 
     def live(self) -> Live:
         """How far the workload is, at most two tenths of a second old."""
@@ -115,7 +140,7 @@ class Recorder:
         return Live(attempted, ok, fail, info, per_s)
 
     def acknowledged(self) -> Ints:
-        """The values of all writes that have ended ok so far."""
+        """The values of all writes that ended ok, of what was handed over so far."""
         with self._draining:
             self._drain()
             return np.concatenate([np.empty(0, dtype=np.int64), *self._acknowledged])
@@ -127,11 +152,13 @@ class Recorder:
 
     def close(self) -> None:
         """Write what is left. Raises EnvironmentFailure when the disk takes it not."""
+        self.hand_over()
         self._closing.set()
         self._thread.join()
-        with self._draining:
-            self._drain()
-            self._flush()
+        if self._broken is None:
+            with self._draining:
+                self._drain()
+                self._flush()
         if self.failure is not None:
             raise self.failure
 
@@ -163,13 +190,12 @@ class Recorder:
                 return
 
     def _drain(self) -> None:
-        """Take what has come: into rows, and into the counts."""
-        pieces = []
-        while piece := self._events[:_PIECE]:
-            del self._events[: len(piece)]
-            pieces.append(np.fromiter(piece, np.int64, len(piece)).reshape(-1, _WIDTH))
-        if pieces:
-            rows, self._begun = _joined(self._begun, np.concatenate(pieces))
+        """Take what was handed over: into rows, and into the counts."""
+        blocks = [self._handed.popleft() for _ in range(len(self._handed))]
+        if blocks:
+            used = b"".join(memoryview(block)[:end] for block, end in blocks)
+            self._spare += [block for block, _ in blocks]
+            rows = np.frombuffer(used, np.int64).reshape(-1, len(_COLUMNS))
             self._unwritten.append(rows)
             self._counts = self._counts + np.bincount(rows[:, _TYPE], minlength=len(_TYPES))
             acknowledged = (rows[:, _TYPE] == _TYPE_CODES[OK]) & (rows[:, _F] == self._f[WRITE])
@@ -180,8 +206,7 @@ class Recorder:
 
     def _flush(self) -> None:
         """Write what was drained as one part; what the disk does not take is kept."""
-        if notes := self._notes[:]:
-            del self._notes[: len(notes)]
+        if notes := [self._notes.popleft() for _ in range(len(self._notes))]:
             rows = np.concatenate([*self._unwritten, np.array(notes, dtype=np.int64)])
             self._unwritten = [rows[np.argsort(rows[:, _TIME], kind="stable")]]
         self._refused = None
@@ -203,7 +228,7 @@ class Recorder:
             if name == "type":
                 columns[name] = _texts(column, list(_TYPES))
             elif name in self._codes:
-                columns[name] = _texts(column - 1, list(self._codes[name])[1:])
+                columns[name] = _texts(column - 1, list(self._codes[name]))
             else:
                 kind = HISTORY.field(name).type.to_pandas_dtype()
                 null = column == _NULL
@@ -211,40 +236,19 @@ class Recorder:
         return pa.table(columns)
 
 
-def _joined(begun: Ints, events: Ints) -> tuple[Ints, Ints]:
-    """Events as whole rows, in the same order, and the invocations that are still open.
-
-    `begun` are the invocations that were open before. A process has one operation at a time, so
-    that in the order of processes each completion comes right after its invocation.
-    """
-    known = np.concatenate([begun, events])
-    order = np.argsort(known[:, _PROCESS], kind="stable")
-    known = known[order]
-    ends = known[:, _TYPE] > 0
-    completions = np.flatnonzero(ends)
-    process = known[:, _PROCESS]
-    if ends[completions - 1].any() or (process[completions - 1] != process[completions]).any():
-        raise HarnessFailure("an operation was completed that was not begun, or twice")
-    known[completions, _F:] = known[completions - 1, _F:]
-    still_open = ~ends & np.append(process[1:] != process[:-1], True)
-    rows = np.empty_like(known)
-    rows[order] = known
-    return rows[len(begun) :], known[still_open]
-
-
-class _Codes(dict[str | None, int]):
-    """Text to numbers, given out in order of appearance; null is 0."""
+class _Codes(dict[str, int]):
+    """Text to numbers from 1 on, given out in order of appearance; 0 stands for null."""
 
     def __init__(self) -> None:
-        super().__init__({None: 0})
+        super().__init__()
         self._lock = threading.Lock()
 
-    def __missing__(self, text: str | None) -> int:
+    def __missing__(self, text: str) -> int:
         with self._lock:
-            return self.setdefault(text, len(self))
+            return self.setdefault(text, len(self) + 1)
 
 
-def _texts(codes: Ints, texts: list[str | None]) -> pa.DictionaryArray:
+def _texts(codes: Ints, texts: list[str]) -> pa.DictionaryArray:
     """A text column from codes; a negative code is null."""
     indices = pa.array(codes.astype(np.int32), mask=codes < 0)
     return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string()))

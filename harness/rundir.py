@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +41,8 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(stream.fileno())
         partial.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise EnvironmentFailure(
             f"cannot write the run folder: {error.strerror}", file=str(path)
         ) from error
