@@ -52,7 +52,9 @@ class Faults:
             begun = [self._announce(fault, act) for act in acts]
             active = self.active[fault] = _Active(nemesis, begun)
             self.note("invoke", nemesis, fault, active.nodes, "inject")
-            _at_once([partial(self._apply, *act) for act in begun])
+            _at_once(
+                [partial(self._do, "apply", "done", n, lever.apply, t) for n, lever, t in begun]
+            )
             self.journal.write("on", fault=fault)
             self.note("info", nemesis, fault, active.nodes, "inject")
         self._prove(fault, begun, phase="applied", applied=True)
@@ -67,7 +69,12 @@ class Faults:
             with suppress(EnvironmentFailure):  # a full disk must not keep it from being undone
                 self._prove(fault, active.acts, phase="held", applied=True)
             self.note("invoke", active.nemesis, fault, active.nodes, "heal")
-            failures = _at_once([partial(self._undo, *act) for act in active.acts])
+            failures = _at_once(
+                [
+                    partial(self._do, "undo", "undone", n, lever.undo, t)
+                    for n, lever, t in active.acts
+                ]
+            )
             self.note("info", active.nemesis, fault, active.nodes, "heal")
             if any(failures):
                 raise next(failure for failure in failures if failure)
@@ -92,21 +99,21 @@ class Faults:
         return n, self.levers[act.lever], token
 
     def _apply(self, n: int, lever: Lever, token: Token) -> AcklossError | None:
-        try:
-            lever.apply(token)
-        except AcklossError as error:
-            self.journal.write("failed", n=n, what="apply", error=str(error))
-            return error
-        self.journal.write("done", n=n)
-        return None
+        return self._do("apply", "done", n, lever.apply, token)
 
     def _undo(self, n: int, lever: Lever, token: Token) -> AcklossError | None:
+        return self._do("undo", "undone", n, lever.undo, token)
+
+    def _do(
+        self, what: str, done: str, n: int, act: Callable[[Token], None], token: Token
+    ) -> AcklossError | None:
+        """Apply or undo one act and journal it; what failed is returned, not raised."""
         try:
-            lever.undo(token)
+            act(token)
         except AcklossError as error:
-            self.journal.write("failed", n=n, what="undo", error=str(error))
+            self.journal.write("failed", n=n, what=what, error=str(error))
             return error
-        self.journal.write("undone", n=n)
+        self.journal.write(done, n=n)
         return None
 
     def _prove(

@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from harness.errors import PlanError
+from harness.plan_changes import apply_change
 from harness.plan_errors import explain
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
@@ -287,65 +288,3 @@ def read_plan(path: Path, changes: Iterable[str] = ()) -> dict[str, Any]:
     for change in changes:
         apply_change(document, change)
     return document
-
-
-def apply_change(document: dict[str, Any], change: str) -> None:
-    """Apply one `KEY=VALUE`: KEY a TOML dotted key, VALUE a TOML value or else raw text.
-
-    A part that is a number steps into a list (`faults.0.at_s`). Where the schema wants text and
-    VALUE reads as a TOML number (`target.version=4.1`), the raw text is taken.
-    """
-    key, equals, raw = change.partition("=")
-    if not equals or not key.strip():
-        raise PlanError(f"{change!r} is not KEY=VALUE", key="--set")
-    parts = _dotted(key.strip())
-    place: Any = document
-    for part in parts[:-1]:
-        place = _step_into(place, part, key)
-    last: Any = parts[-1]
-    if isinstance(place, list):
-        last = _index(place, last, key)
-    place[last] = raw if _wants_text(parts) else _toml_value(raw)
-
-
-def _dotted(key: str) -> list[str]:
-    try:
-        node: Any = tomllib.loads(f"{key} = 0")
-    except tomllib.TOMLDecodeError as error:
-        raise PlanError(
-            f"{key!r} is no TOML key", key="--set", hint='quote parts that hold dots: a."b.c"'
-        ) from error
-    parts = []
-    while isinstance(node, dict):
-        part, node = next(iter(node.items()))
-        parts.append(part)
-    return parts
-
-
-def _step_into(place: Any, part: str, key: str) -> Any:
-    if isinstance(place, list):
-        return place[_index(place, part, key)]
-    inner = place.setdefault(part, {})
-    if not isinstance(inner, dict | list):
-        raise PlanError(f"{part!r} is a value, nothing is below it", key=f"--set {key}")
-    return inner
-
-
-def _index(place: list[Any], part: str, key: str) -> int:
-    if not part.isdigit() or int(part) >= len(place):
-        raise PlanError(f"the list has no entry {part!r}", key=f"--set {key}")
-    return int(part)
-
-
-def _toml_value(raw: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {raw}")["value"]
-    except tomllib.TOMLDecodeError:
-        return raw
-
-
-_TEXT_KEYS = {("name",), ("about",), ("expect",), ("target", "version"), ("target", "image")}
-
-
-def _wants_text(parts: list[str]) -> bool:
-    return tuple(parts) in _TEXT_KEYS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.errors import PlanError
@@ -28,6 +29,20 @@ def read_properties(path: Path) -> dict[str, str]:
             )
         settings[_unescaped(match[1])] = _unescaped(match[2])
     return settings
+
+
+def sort_out(
+    given: Mapping[str, str], why_refused: Callable[[str], str | None]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """A user's own settings, sorted: what is taken, and what is set aside and why."""
+    taken: dict[str, str] = {}
+    aside: dict[str, str] = {}
+    for key, value in given.items():
+        if why := why_refused(key):
+            aside[key] = why
+        else:
+            taken[key] = value
+    return taken, aside
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,17 +94,15 @@ def own_settings(
     broker: Path | None, producer: Path | None, out: Output
 ) -> dict[str, dict[str, str]]:
     """The settings of a user's own properties files; what is set aside is said and named."""
-    from harness.properties import read_properties
-    from targets.kafka.configuration import sort_settings
-    from targets.kafka.producer_settings import sort_producer_settings
+    from harness.properties import read_properties, sort_out
+    from targets.kafka import configuration, producer_settings
 
-    sorters: tuple[tuple[str, Path | None, Callable[..., Any]], ...] = (
-        ("broker", broker, sort_settings),
-        ("producer", producer, sort_producer_settings),
-    )
     taken: dict[str, dict[str, str]] = {}
-    for name, path, sort in sorters:
-        taken[name], aside = sort(read_properties(path)) if path else ({}, {})
+    for name, path, why_refused in (
+        ("broker", broker, configuration.why_refused),
+        ("producer", producer, producer_settings.why_refused),
+    ):
+        taken[name], aside = sort_out(read_properties(path) if path else {}, why_refused)
         for key, reason in aside.items():
             out.say(f"{path}: {key} is set aside: {reason}", style="yellow")
     return taken

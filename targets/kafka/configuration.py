@@ -64,17 +64,6 @@ def check_settings(settings: Mapping[str, Any], *, where: str) -> None:
             )
 
 
-def sort_settings(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """A user's own server.properties, sorted: what is taken, and what is set aside and why."""
-    taken, aside = {}, {}
-    for key, value in given.items():
-        if reason := why_refused(key):
-            aside[key] = reason
-        else:
-            taken[key] = value
-    return taken, aside
-
-
 def text(value: Any) -> str:
     """A setting's value as Kafka writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -147,18 +147,6 @@ def effective_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     return {**DEFAULTS, **asked}
 
 
-def sort_producer_settings(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """A user's own producer.properties, sorted: what is taken, and what is set aside and why."""
-    taken: dict[str, str] = {}
-    aside: dict[str, str] = {}
-    for key, value in given.items():
-        if why := why_refused(key):
-            aside[key] = why
-        else:
-            taken[key] = value
-    return taken, aside
-
-
 def _place(key: str) -> str:
     return f'{WHERE}."{key}"'
 

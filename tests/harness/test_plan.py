@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import PlanError
-from harness.plan import apply_change, load_plan, parse_plan
+from harness.plan import load_plan, parse_plan
+from harness.plan_changes import apply_change
 
 PLANS = sorted((Path(__file__).parents[2] / "plans").rglob("*.toml"))
 
