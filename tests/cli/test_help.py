@@ -1,0 +1,31 @@
+"""`ackloss --help` answers at once: it imports none of the heavy libraries."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = {"pyspark", "matplotlib", "jinja2", "docker", "paramiko", "confluent_kafka", "kafka"}
+
+PROGRAM = """
+import sys
+from harness.cli import main
+try:
+    main(["--help"])
+except SystemExit as ended:
+    assert ended.code == 0
+print("IMPORTED", *sorted(name for name in sys.modules if "." not in name))
+"""
+
+
+def test_help_names_every_verb_and_exit_code_and_imports_nothing_heavy() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    told, _, imported = done.stdout.partition("IMPORTED")
+    assert HEAVY.isdisjoint(imported.split())
+    for verb in ("run", "check", "report", "compare", "ls", "show", "clean", "doctor", "prepare"):
+        assert verb in told
+    for verb in ("plan", "list", "version"):
+        assert verb in told
+    assert "130 interrupted" in told
