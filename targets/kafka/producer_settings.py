@@ -147,6 +147,11 @@ def effective_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     return {**DEFAULTS, **asked}
 
 
+def attempts_once(effective: Mapping[str, str]) -> bool:
+    """Whether a producer with these effective settings never tries a write again."""
+    return effective["enable.idempotence"] != "true" and effective.get("retries") == "0"
+
+
 def _place(key: str) -> str:
     return f'{WHERE}."{key}"'
 
@@ -158,7 +163,9 @@ def _text(name: str, key: str, value: Any) -> str:
         raise PlanError(f"{value!r} is no whole number", key=_place(key))
     if name in _FLAGS and (text := text.lower()) not in ("true", "false"):
         raise PlanError(f"{value!r} is neither true nor false", key=_place(key))
-    return str(int(text) // 1024) if key == "buffer.memory" else text
+    if name not in _NUMBERS:
+        return text
+    return str(int(text) // 1024 if key == "buffer.memory" else int(text))
 
 
 def _librdkafkas_refusal(sentence: str, settings: Mapping[str, Any]) -> PlanError:

@@ -12,14 +12,14 @@ import logging
 import time
 from collections.abc import Mapping
 from itertools import cycle
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from harness.plan import Plan
 from harness.protocols import FAIL, INFO, OK, Completion, Done, Invoke
 from targets.kafka.outcomes import outcome
-from targets.kafka.producer_settings import effective_settings
+from targets.kafka.producer_settings import attempts_once, effective_settings
 
 _SLICE_S: Final = 0.001
 """How long one producer is waited for while others may have reports: latency that it can add."""
@@ -37,9 +37,7 @@ class KafkaClient:
     def __init__(self, bootstrap: str, plan: Plan) -> None:
         settings = effective_settings(plan.workload.producer)
         self._topic = plan.topic.name
-        self._only_attempt = settings["enable.idempotence"] != "true" and (
-            int(settings.get("retries", "1")) == 0
-        )
+        self._only_attempt = attempts_once(settings)
         self._pending: dict[bytes, int] = {}
         self._refused: list[tuple[int, Completion]] = []
         self._done: Done
@@ -112,8 +110,7 @@ class KafkaClient:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         process = self._pending.pop(message.value() or b"")
         if error is None:
-            offset: Any = message.offset()
-            self._done(process, Completion(OK, offset if offset >= 0 else None))
+            self._done(process, Completion(OK, message.offset()))
         else:
             ended = outcome(error.code(), only_attempt=self._only_attempt)
             self._done(process, Completion(ended.type, error=error.name()))

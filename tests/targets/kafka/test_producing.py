@@ -1,0 +1,172 @@
+"""The producing client: where nothing listens, and against librdkafka's own test cluster.
+
+Real brokers come in the end-to-end tests.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+
+from harness.clock import RunClock
+from harness.interpreter import play_workload
+from harness.plan import Plan, parse_plan
+from harness.protocols import FAIL, INFO, OK, Client, Completion, Invoke
+from harness.recorder import Recorder
+from targets.kafka.producing import KafkaClient
+from workloads.append import Append
+
+NOBODY = "127.0.0.1:1"
+PARTITIONS = 4
+
+
+def plan_for(producer: dict[str, Any] | None = None, **workload: Any) -> Plan:
+    asked = {"clients": 3, **workload, "producer": producer or {}}
+    return parse_plan(
+        {"schema": 1, "name": "t", "topic": {"partitions": PARTITIONS}, "workload": asked}
+    )
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[str]:
+    """Addresses of three brokers that live inside this process."""
+    owner = Producer({"test.mock.num.brokers": 3, "bootstrap.servers": "none", "log_level": 0})
+    found = owner.list_topics(timeout=10).brokers.values()
+    address = ",".join(f"{broker.host}:{broker.port}" for broker in found)
+    deadline = time.monotonic() + 10
+    while len(owner.list_topics("ackloss", timeout=10).topics["ackloss"].partitions) < PARTITIONS:
+        assert time.monotonic() < deadline
+    yield address
+    del owner  # its brokers end with it
+
+
+class Answers(dict[int, Completion]):
+    """What each process was told, once."""
+
+    def done(self, process: int, completion: Completion) -> None:
+        assert process not in self, "completed twice"
+        self[process] = completion
+
+
+def poll_until(client: Client, answers: Answers, count: int) -> None:
+    deadline = time.monotonic() + 10
+    while len(answers) < count:
+        assert time.monotonic() < deadline
+        client.poll(0.1, answers.done)
+
+
+def test_writes_are_acknowledged_with_their_offsets(brokers: str) -> None:
+    client, answers = KafkaClient(brokers, plan_for()), Answers()
+    values = {process: 10 * process for process in range(60)}
+    for process, value in values.items():
+        assert client.submit(process, Invoke("append", value, process % PARTITIONS, "k"))
+    poll_until(client, answers, 60)
+    client.close(5, answers.done)
+    assert {completion.type for completion in answers.values()} == {OK}
+    for partition in range(PARTITIONS):
+        offsets = [c.offset for p, c in answers.items() if p % PARTITIONS == partition]
+        assert all(isinstance(offset, int) for offset in offsets)
+        assert len(set(offsets)) == len(offsets), "an offset was told twice"
+
+
+def test_without_acks_no_offset_is_told(brokers: str) -> None:
+    client, answers = KafkaClient(brokers, plan_for({"acks": 0})), Answers()
+    client.submit(0, Invoke("append", 5, 0))
+    poll_until(client, answers, 1)
+    client.close(5, answers.done)
+    assert answers == {0: Completion(OK, None)}
+
+
+def test_what_produce_itself_refuses_surely_failed(brokers: str) -> None:
+    client, answers = KafkaClient(brokers, plan_for(clients=1)), Answers()
+    client.submit(0, Invoke("append", 1, 0))
+    poll_until(client, answers, 1)
+    assert client.submit(1, Invoke("append", 2, 99)), "taken, and answered from inside poll"
+    assert 1 not in answers
+    poll_until(client, answers, 2)
+    client.close(5, answers.done)
+    assert answers[1] == Completion(FAIL, error="_UNKNOWN_PARTITION")
+
+
+def test_a_full_queue_is_refused_and_not_attempted() -> None:
+    client = KafkaClient(NOBODY, plan_for({"queue.buffering.max.messages": 5}, clients=2))
+    answers = Answers()
+    taken = {p for p in range(30) if client.submit(p, Invoke("append", p, 0))}
+    assert taken == set(range(10)), "five a producer"
+    client.close(0.1, answers.done)
+    assert answers.keys() == taken
+
+
+@pytest.mark.parametrize(
+    ("producer", "error"),
+    [({}, "_PURGE_QUEUE"), ({"message.timeout.ms": 300}, "_MSG_TIMED_OUT"), ({"retries": 0}, None)],
+)
+def test_where_nothing_listens_everything_ends_in_info_and_close_returns_in_time(
+    producer: dict[str, Any], error: str | None
+) -> None:
+    client, answers = KafkaClient(NOBODY, plan_for(producer)), Answers()
+    for process in range(50):
+        assert client.submit(process, Invoke("append", process, 0))
+    began = time.monotonic()
+    client.poll(0.2, answers.done)
+    client.close(1.5, answers.done)
+    assert time.monotonic() - began < 5
+    assert answers.keys() == set(range(50))
+    assert {completion.type for completion in answers.values()} == {INFO}
+    if error:
+        assert {completion.error for completion in answers.values()} == {error}
+
+
+def test_poll_waits_when_there_is_nothing_to_do(brokers: str) -> None:
+    client, answers = KafkaClient(brokers, plan_for()), Answers()
+    client.submit(0, Invoke("append", 7, 0))
+    poll_until(client, answers, 1)
+    client.poll(0.05, answers.done)  # whatever the connections still had to tell
+    began, used = time.monotonic(), time.process_time()
+    client.poll(0.3, answers.done)
+    assert time.monotonic() - began >= 0.29
+    assert time.process_time() - used < 0.2, "it spins instead of waiting"
+    client.close(1, answers.done)
+
+
+def test_every_producer_is_served(brokers: str) -> None:
+    """One answer on the last of many producers is not waited for longer than a round."""
+    client, answers = KafkaClient(brokers, plan_for({"linger.ms": 0}, clients=16)), Answers()
+    for process in range(16):
+        client.submit(process, Invoke("append", 1000 + process, process % PARTITIONS))
+    poll_until(client, answers, 16)
+    took = []
+    for turn in range(20):
+        process, began = 16 + 16 * turn + 15, time.monotonic()
+        client.submit(process, Invoke("append", 2000 + turn, 0))
+        poll_until(client, answers, 17 + turn)
+        took.append(time.monotonic() - began)
+    client.close(5, answers.done)
+    assert min(took) < 0.02
+
+
+@pytest.mark.parametrize("rate_per_s", [0, 300])
+def test_a_whole_workload(brokers: str, tmp_path: Path, rate_per_s: float) -> None:
+    plan = plan_for(processes=50, rate_per_s=rate_per_s, duration_s=0.5)
+    with Recorder(tmp_path, run_id="r") as recorder:
+        report = play_workload(
+            Append(),
+            KafkaClient(brokers, plan),
+            plan=plan,
+            recorder=recorder,
+            clock=RunClock(),
+            stop=threading.Event(),
+        )
+    rows = pq.read_table(tmp_path).to_pandas()
+    assert report.attempted == (rows.type == "invoke").sum() > 40
+    assert (rows.type == "ok").sum() == report.attempted
+    written = rows[rows.type == "ok"]
+    assert not written.duplicated(["partition", "offset"]).any()
+    assert set(written.partition) == set(range(PARTITIONS))
