@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,7 +19,8 @@ from harness.user_config import user_config
 
 pytestmark = pytest.mark.docker
 
-TINY = Recipe(name="test-tiny", packages=("hostname",))
+# A name of its own: other tests may run on this machine at the same time.
+TINY = Recipe(name=f"test-tiny-{os.getpid()}", packages=("hostname",))
 
 
 @pytest.fixture
@@ -71,10 +73,10 @@ def test_an_image_that_cannot_be_pulled_is_one_sentence() -> None:
 def test_images_are_built_from_the_users_base(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = "ackloss/test-own-base:1"
+    own = f"ackloss/test-own-base:{os.getpid()}"
     building.holder()
     client = connect()
-    client.images.get(building.base_reference()).tag("ackloss/test-own-base", "1")
+    client.images.get(building.base_reference()).tag(*own.split(":"))
     config = tmp_path / "config.toml"
     config.write_text(f'base_image = "{own}"\n')
     monkeypatch.setenv("ACKLOSS_CONFIG", str(config))
