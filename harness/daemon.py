@@ -7,6 +7,11 @@ from docker.errors import DockerException
 
 from harness.errors import EnvironmentFailure
 
+LABEL = "ackloss"
+"""Everything that ackloss makes carries this label."""
+RUN_LABEL = "ackloss.run"
+"""Whose it is: by this label, and no other sign, it is removed."""
+
 
 def connect() -> docker.DockerClient:
     """A client of the local Docker daemon. Raises EnvironmentFailure with the cure."""

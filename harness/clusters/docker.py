@@ -22,7 +22,8 @@ from docker.errors import APIError
 from docker.types import IPAMConfig, IPAMPool, LogConfig
 
 from harness.clusters.pod import PID_FILE, DockerNode, packed
-from harness.clusters.removal import LABEL, RUN_LABEL, remove_run
+from harness.clusters.removal import remove_run
+from harness.daemon import LABEL, RUN_LABEL
 from harness.errors import EnvironmentFailure
 from harness.protocols import NODE_DATA, NodeSpec
 

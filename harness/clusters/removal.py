@@ -10,10 +10,8 @@ from typing import Any
 import docker
 from docker.errors import APIError, NotFound
 
+from harness.daemon import RUN_LABEL
 from harness.errors import HarnessFailure
-
-LABEL = "ackloss"
-RUN_LABEL = "ackloss.run"
 
 
 def remove_run(client: docker.DockerClient, run_id: str, *, dry_run: bool = False) -> list[str]:

@@ -1,9 +1,13 @@
-"""One command in a throw-away container of an image: no network, no rights, its files back."""
+"""One command in a throw-away container of an image: no network, no rights, its files back.
+
+It is registered like a run, so that `ackloss clean` finds what a killed process left of it.
+"""
 
 from __future__ import annotations
 
 import io
 import tarfile
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,9 +17,10 @@ import docker
 import requests
 from docker.errors import APIError, NotFound
 
-from harness.daemon import connect
+from harness import state
+from harness.daemon import LABEL, RUN_LABEL, connect
 from harness.errors import EnvironmentFailure
-from harness.images.recipe import IMAGE_LABEL
+from harness.paths import cache_dir
 
 FILES = "/tmp"  # noqa: S108  inside the container
 _STOP_S = 60
@@ -79,42 +84,51 @@ def one_off(
     `files` are written to `FILES`; `mounts` are read-only. It has loopback and no other network.
     Raises EnvironmentFailure when Docker refuses.
     """
-    client = connect()
+    client, name = connect(), f"oneoff-{uuid.uuid4().hex[:8]}"
+    with state.registered(name, cache_dir()):
+        try:
+            container = _create(client, name, image, argv, mounts or {})
+            try:
+                client.api.put_archive(container, FILES, _packed(files or {}))
+                client.api.start(container)
+                yield OneOff(container, client)
+            finally:
+                client.api.remove_container(container, force=True, v=True)
+        except APIError as error:
+            raise EnvironmentFailure(
+                f"a container could not be used: Docker says: {error.explanation or error}"
+            ) from error
+        finally:
+            state.forget(name)
+
+
+def _create(
+    client: docker.DockerClient,
+    name: str,
+    image: str,
+    argv: Sequence[str],
+    mounts: Mapping[Path, str],
+) -> str:
     api = client.api
-    try:
-        container = api.create_container(
-            image,
-            entrypoint=[argv[0]],
-            command=list(argv[1:]),
-            user="0:0",
-            hostname="localhost",  # the only name that resolves without a network
-            labels={IMAGE_LABEL: "1"},
-            working_dir="/",
-            host_config=api.create_host_config(
-                network_mode="none",
-                binds=[f"{host}:{inside}:ro" for host, inside in (mounts or {}).items()],
-                cap_drop=["ALL"],
-                security_opt=["no-new-privileges"],
-                mem_limit="1g",
-                pids_limit=1024,
-            ),
-        )["Id"]
-    except APIError as error:
-        raise _refused(error) from error
-    try:
-        api.put_archive(container, FILES, _packed(files or {}))
-        api.start(container)
-        yield OneOff(container, client)
-    except APIError as error:
-        raise _refused(error) from error
-    finally:
-        api.remove_container(container, force=True, v=True)
-
-
-def _refused(error: APIError) -> EnvironmentFailure:
-    return EnvironmentFailure(
-        f"a container could not be used: Docker says: {error.explanation or error}"
+    created = api.create_container(
+        image,
+        entrypoint=[argv[0]],
+        command=list(argv[1:]),
+        user="0:0",
+        name=f"ackloss-{name}",
+        hostname="localhost",  # the only name that resolves without a network
+        labels={LABEL: "1", RUN_LABEL: name},
+        working_dir="/",
+        host_config=api.create_host_config(
+            network_mode="none",
+            binds=[f"{host}:{inside}:ro" for host, inside in mounts.items()],
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            mem_limit="1g",
+            pids_limit=1024,
+        ),
     )
+    return str(created["Id"])
 
 
 def _packed(files: Mapping[str, bytes]) -> bytes:

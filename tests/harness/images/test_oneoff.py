@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from harness.cleaning import clean_all
 from harness.daemon import connect
 from harness.images.building import holder
 from harness.images.oneoff import FILES, one_off
@@ -41,3 +44,22 @@ def test_one_that_takes_too_long_is_told() -> None:
         one_off(holder().id, ["sleep", "60"]) as command,
     ):
         command.wait(limit_s=1)
+
+
+def test_what_a_killed_process_leaves_is_found_by_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACKLOSS_STATE", str(tmp_path))
+    script = (
+        "import os, signal\n"
+        "from harness.images.oneoff import one_off\n"
+        f"with one_off({holder().id!r}, ['sleep', '600']) as command:\n"
+        "    print(command.container, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    container = killed.stdout.strip()
+    api = connect().api
+    name = api.inspect_container(container)["Name"].lstrip("/")
+    assert f"container {name}" in clean_all(dry_run=False, kept=False).removed
+    assert api.containers(all=True, filters={"id": container}) == []
