@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,8 +19,12 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
-def snapshot() -> dict[str, str]:
-    """What the machine holds that a run could leave: Docker's objects, and the host's rules."""
+OTHER_RUNS = re.compile(r"ackloss-\d{8}-\d{6}-([0-9a-f]{6})|\bal([0-9a-f]{6})\b|oneoff-")
+
+
+def snapshot(out: Path) -> dict[str, list[str]]:
+    """What the machine holds that the run in `out` could leave: Docker's objects, and the host's
+    rules and routes. Lines that name another run, which may live beside this one, are left out."""
     commands = {
         "containers": ["docker", "ps", "-a", "--format", "{{.Names}}"],
         "networks": ["docker", "network", "ls", "--format", "{{.Name}}"],
@@ -27,14 +32,18 @@ def snapshot() -> dict[str, str]:
         "rules": ["iptables-save"],
         "routes": ["ip", "route"],
     }
-    told = {
-        name: subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-        for name, argv in commands.items()
-    }
-    told["rules"] = "\n".join(
-        line.partition("[")[0] for line in told["rules"].splitlines() if not line.startswith("#")
-    )
+    runs = {path.name[-6:] for path in out.iterdir()}
+    told = {}
+    for name, argv in commands.items():
+        printed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        lines = [re.sub(r" \[\d+:\d+\]$", "", line) for line in printed.splitlines()]
+        told[name] = sorted(line for line in lines if line[:1] != "#" and _concerns(line, runs))
     return told
+
+
+def _concerns(line: str, runs: set[str]) -> bool:
+    named = OTHER_RUNS.search(line)
+    return named is None or bool({named[1], named[2]} & runs)
 
 
 def started(out: Path) -> subprocess.Popen[str]:
@@ -62,13 +71,18 @@ def fault_is_on(out: Path) -> bool:
     return bool(journals) and '"type":"on"' in journals[0].read_text()
 
 
+def has_containers(out: Path) -> bool:
+    names = snapshot(out)["containers"]
+    return any(path.name in name for path in out.iterdir() for name in names)
+
+
 def state(out: Path) -> str:
     (path,) = out.glob("*/run.json")
     return str(json.loads(path.read_text())["state"])
 
 
 def test_ctrl_c_undoes_everything_and_keeps_what_was_recorded(tmp_path: Path) -> None:
-    before = snapshot()
+    before = snapshot(tmp_path)
     run = started(tmp_path)
     wait_for(lambda: fault_is_on(tmp_path), within_s=120)
     run.send_signal(signal.SIGINT)
@@ -77,37 +91,42 @@ def test_ctrl_c_undoes_everything_and_keeps_what_was_recorded(tmp_path: Path) ->
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 130, output
     assert "Traceback" not in output
-    assert snapshot() == before
+    assert snapshot(tmp_path) == before
     assert state(tmp_path) == "interrupted"
     assert list(tmp_path.glob("*/history/part-*.parquet"))
 
 
 def test_ctrl_c_while_the_cluster_starts_undoes_everything(tmp_path: Path) -> None:
-    before = snapshot()
+    before = snapshot(tmp_path)
     run = started(tmp_path)
-    wait_for(lambda: snapshot()["containers"] != before["containers"], within_s=120)
+    wait_for(lambda: has_containers(tmp_path), within_s=120)
     run.send_signal(signal.SIGINT)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 130, output
-    assert snapshot() == before
+    assert snapshot(tmp_path) == before
 
 
 def test_clean_removes_what_a_killed_run_left_and_leaves_a_live_one_alone(tmp_path: Path) -> None:
-    before = snapshot()
+    before = snapshot(tmp_path)
     run = started(tmp_path)
     wait_for(lambda: fault_is_on(tmp_path), within_s=120)
+    run_id = next(tmp_path.iterdir()).name
     alive = clean()
-    assert alive["removed"] == []
-    assert "is alive" in " ".join(alive["left"])
+    assert not mentioned(run_id, alive["removed"])
+    assert any(run_id in told and "is alive" in told for told in alive["left"])
     os.kill(run.pid, signal.SIGKILL)
     run.communicate(timeout=30)
-    assert snapshot() != before
+    assert snapshot(tmp_path) != before
     would = clean("--dry-run")
-    assert snapshot() != before
+    assert snapshot(tmp_path) != before
     done = clean()
-    assert done["removed"] == would["removed"] != []
-    assert snapshot() == before
-    assert clean()["removed"] == []
+    assert mentioned(run_id, done["removed"]) == mentioned(run_id, would["removed"]) != []
+    assert snapshot(tmp_path) == before
+    assert not mentioned(run_id, clean()["removed"])
+
+
+def mentioned(run_id: str, removed: list[str]) -> list[str]:
+    return [name for name in removed if run_id in name]
 
 
 def clean(*args: str) -> dict[str, list[str]]:

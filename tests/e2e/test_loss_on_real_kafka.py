@@ -48,10 +48,10 @@ def docker(*args: str) -> str:
     return done.stdout
 
 
-def leftovers() -> str:
-    """Everything labelled ours that Docker still has."""
+def leftovers(run_id: str) -> str:
+    """Everything of a run that Docker still has."""
     kinds = (("ps", "-aq"), ("network", "ls", "-q"), ("volume", "ls", "-q"))
-    return "".join(docker(*kind, "--filter", "label=ackloss.run") for kind in kinds)
+    return "".join(docker(*kind, "--filter", f"label=ackloss.run={run_id}") for kind in kinds)
 
 
 def test_unclean_election_loses_acknowledged_writes(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_unclean_election_loses_acknowledged_writes(tmp_path: Path) -> None:
     again = ackloss("check", str(folder), "--json")
     assert again.returncode == 1
     assert json.loads(again.stdout)["counts"] == counts
-    assert leftovers() == ""
+    assert leftovers(folder.name) == ""
 
 
 def test_safe_settings_lose_nothing_under_the_same_faults(tmp_path: Path) -> None:
@@ -97,4 +97,4 @@ def test_safe_settings_lose_nothing_under_the_same_faults(tmp_path: Path) -> Non
     told = json.loads((folder / "run.json").read_text())
     assert told["image"]["reference"] == image
     assert told["versions"]["target"] == "4.3.1"
-    assert leftovers() == ""
+    assert leftovers(folder.name) == ""
