@@ -43,7 +43,10 @@ def play(
             clock=client,
             **kwargs,
         )
-    return report, history(folder)
+        acknowledged = recorder.acknowledged()
+    rows = history(folder)
+    assert acknowledged.tolist() == rows[rows.type == "ok"].value.tolist()
+    return report, rows
 
 
 def history(folder: Path) -> pd.DataFrame:
@@ -258,6 +261,56 @@ def test_starvation_is_time_that_the_loop_did_not_choose_to_wait(tmp_path: Path)
     assert "2.5 s at a time" in (report.starved or "")
     late_ns = (invokes(rows).time_ns - invokes(rows).intended_ns).max()
     assert late_ns == pytest.approx(2.5 * S, rel=0.01), "and it shows as lateness too"
+
+
+def test_a_little_longer_than_it_chose_is_not_held_up(tmp_path: Path) -> None:
+    client = VirtualClient()
+    poll = client.poll
+
+    def slow(timeout_s: float, done: Any) -> None:
+        poll(timeout_s, done)
+        client.now += 60 * MS
+
+    client.poll = slow  # type: ignore[method-assign]
+    report, _ = play(tmp_path, client, processes=4, rate_per_s=2, duration_s=10)
+    assert report.held_up_s == 0
+    assert report.starved is None
+
+
+def test_flat_out_it_looks_for_completions_between_bursts(tmp_path: Path) -> None:
+    class Counting(VirtualClient):
+        since_poll = most = 0
+
+        def submit(self, process: int, invoke: Invoke) -> bool:
+            self.since_poll += 1
+            self.most = max(self.most, self.since_poll)
+            return super().submit(process, invoke)
+
+        def poll(self, timeout_s: float, done: Any) -> None:
+            self.since_poll = 0
+            super().poll(timeout_s, done)
+
+    client = Counting()
+    play(tmp_path, client, processes=3000, rate_per_s=0, duration_s=0.05)
+    assert client.most == 256
+
+
+def test_it_ends_when_the_recorder_cannot_write(tmp_path: Path) -> None:
+    client, recorder = VirtualClient(), Recorder(tmp_path / "gone", run_id="r", period_s=0)
+    report = play_workload(
+        Append(),
+        client,
+        plan=plan_for(processes=3, rate_per_s=100, duration_s=86_400),
+        recorder=recorder,
+        clock=client,
+        stop=threading.Event(),
+    )
+    assert report.ended_ns < 86_400 * S
+    assert client.closed
+    (tmp_path / "gone").mkdir()
+    recorder.close()
+    rows = history(tmp_path / "gone")
+    assert (rows.type == "ok").sum() == report.attempted, "nothing that was played is lost"
 
 
 def report(held_up_s: float, longest_s: float) -> LoadReport:

@@ -111,3 +111,16 @@ def test_a_folder_that_is_gone_is_told_on_close(tmp_path: Path) -> None:
     writer.close()
     assert writer.failure is None
     assert len(pq.read_table(tmp_path / "gone")) == 1, "and what was not written still is"
+
+
+def test_a_failing_body_is_not_hidden_by_a_bad_disk(tmp_path: Path) -> None:
+    writer = PartWriter(tmp_path / "gone", OBSERVATIONS, run_id="r")
+
+    def body() -> None:
+        with writer:
+            writer.append([VIEW])
+            raise KeyError("the body's own")
+
+    with pytest.raises(KeyError, match="the body's own"):
+        body()
+    assert writer.failure is not None
