@@ -129,27 +129,40 @@ def test_poll_waits_when_there_is_nothing_to_do(brokers: str) -> None:
     client.submit(0, Invoke("append", 7, 0))
     poll_until(client, answers, 1)
     client.poll(0.05, answers.done)  # whatever the connections still had to tell
-    began, used = time.monotonic(), time.process_time()
+    began, used = time.monotonic(), time.thread_time()
     client.poll(0.3, answers.done)
     assert time.monotonic() - began >= 0.29
-    assert time.process_time() - used < 0.2, "it spins instead of waiting"
+    assert time.thread_time() - used < 0.02, "it spins instead of waiting"
     client.close(1, answers.done)
 
 
-def test_every_producer_is_served(brokers: str) -> None:
+def test_one_poll_serves_every_producer(brokers: str) -> None:
+    client, answers = KafkaClient(brokers, plan_for({"linger.ms": 0}, clients=16)), Answers()
+    for turn, patience_s in enumerate((0.2, 1, 5)):
+        for process in range(16 * turn, 16 * turn + 16):
+            assert client.submit(process, Invoke("append", process, process % PARTITIONS))
+        time.sleep(patience_s)  # for the producers' own threads; there is nothing to wait on
+        before = len(answers)
+        client.poll(0, answers.done)
+        served = len(answers) - before
+        if served >= 16:
+            break
+    client.close(5, answers.done)
+    assert served >= 16
+    assert {completion.type for completion in answers.values()} == {OK}
+
+
+def test_an_answer_is_seen_within_milliseconds(brokers: str) -> None:
     """One answer on the last of many producers is not waited for longer than a round."""
     client, answers = KafkaClient(brokers, plan_for({"linger.ms": 0}, clients=16)), Answers()
-    for process in range(16):
-        client.submit(process, Invoke("append", 1000 + process, process % PARTITIONS))
-    poll_until(client, answers, 16)
     took = []
-    for turn in range(20):
-        process, began = 16 + 16 * turn + 15, time.monotonic()
-        client.submit(process, Invoke("append", 2000 + turn, 0))
-        poll_until(client, answers, 17 + turn)
+    for turn in range(30):
+        began = time.monotonic()
+        client.submit(16 * turn + 15, Invoke("append", turn, 0))
+        poll_until(client, answers, turn + 1)
         took.append(time.monotonic() - began)
     client.close(5, answers.done)
-    assert min(took) < 0.02
+    assert min(took) < 0.01
 
 
 @pytest.mark.parametrize("rate_per_s", [0, 300])
