@@ -8,6 +8,8 @@ The longest gap between acknowledgements, from the first attempt to the last, ne
 the first and the last acknowledgement of every short stretch of time are enough for each gap that
 is longer than a stretch. Where none is, what is told is the longest that is seen across borders of
 stretches, a lower bound within a stretch's length of the truth.
+
+Both come from one pass over the operations: a grouping set each.
 """
 
 from __future__ import annotations
@@ -27,6 +29,11 @@ _STRETCH_NS: Final = (1_000_000, 100_000_000)
 _CELLS: Final = 100
 """Cells of the histogram for each factor of e."""
 
+_IN_FAULT: Final = (
+    "type = 'invoke' AND exists(windows, w -> first_ns BETWEEN w.from_ns AND w.to_ns"
+    " OR last_ns BETWEEN w.from_ns AND w.to_ns)"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Availability:
@@ -42,12 +49,10 @@ class Availability:
 
 def availability(histories: Histories) -> dict[str, Availability]:
     """What clients saw, by run id; a run without operations is missing."""
-    seen = {row["run_id"]: row.asDict() for row in gaps(histories).collect()}
-    delays = {row["run_id"]: row.asDict() for row in percentiles(histories).collect()}
     return {
-        run_id: _told({**row, **delays[run_id]}, timed=histories.facts[run_id].timed)
-        for run_id, row in seen.items()
-        if run_id in histories.facts
+        row["run_id"]: _told(row.asDict(), timed=histories.facts[row["run_id"]].timed)
+        for row in seen(histories).collect()
+        if row["run_id"] in histories.facts
     }
 
 
@@ -64,59 +69,30 @@ def _told(row: Mapping[str, Any], *, timed: bool) -> Availability:
     )
 
 
-def gaps(histories: Histories) -> DataFrame:
+def seen(histories: Histories) -> DataFrame:
     """Per run: `gap_ns`, the longest time without an acknowledgement between the first and the last
-    attempt, and `attempted_in_fault`."""
-    longest_s = max((facts.duration_s for facts in histories.facts.values()), default=0.0)
-    least_ns, most_ns = _STRETCH_NS
-    stretch_ns = min(max(int(longest_s * 1e9 / _STRETCHES), least_ns), most_ns)
-    begun = F.when(F.col("type") == "invoke", F.col("time_ns"))
-    acked = F.when(F.col("type") == "ok", F.col("time_ns"))
-    stretches = (
-        histories.writes.where(F.col("type").isin("invoke", "ok"))
-        .groupBy("run_id", F.expr(f"time_ns div {stretch_ns}").alias("stretch"))
-        .agg(
-            F.min(begun).alias("first_begun"),
-            F.max(begun).alias("last_begun"),
-            F.min(acked).alias("first_acked"),
-            F.max(acked).alias("last_acked"),
-        )
-    )
+    attempt; `attempted_in_fault`; `latency_p50_ms, latency_p99_ms` of acknowledged writes;
+    `lateness_p99_ms`."""
     in_order = Window.partitionBy("run_id").orderBy("stretch")
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    since = F.coalesce(F.max("last_acked").over(before), F.min("first_begun").over(so_far))
-    in_fault = "exists(windows, w -> {0} BETWEEN w.from_ns AND w.to_ns)"
+    first_begun, last_begun, first_acked, last_acked = (
+        F.when((F.col("type") == kind) & F.col("stretch").isNotNull(), F.col(name))
+        for kind in ("invoke", "ok")
+        for name in ("first_ns", "last_ns")
+    )
+    since = F.coalesce(F.max(last_acked).over(before), F.min(first_begun).over(so_far))
+    alike = Window.partitionBy("run_id", "type", F.col("cell").isNull())
+    share = F.sum("n").over(alike.orderBy("cell")) / F.sum("n").over(alike)
+    since_the_last = F.max(last_begun) - F.coalesce(F.max(last_acked), F.min(first_begun))
     return (
-        stretches.withColumn("gap", F.col("first_acked") - since)
+        _grouped(histories)
+        .withColumns({"gap_ns": first_acked - since, "share": share})
         .join(histories.about, on="run_id", how="inner")
         .groupBy("run_id")
         .agg(
-            F.greatest(
-                F.max("gap"),
-                F.max("last_begun") - F.coalesce(F.max("last_acked"), F.min("first_begun")),
-            ).alias("gap_ns"),
-            F.max(
-                F.expr(f"{in_fault.format('first_begun')} OR {in_fault.format('last_begun')}")
-            ).alias("attempted_in_fault"),
-        )
-    )
-
-
-def percentiles(histories: Histories) -> DataFrame:
-    """Per run: `latency_p50_ms, latency_p99_ms` of acknowledged writes, and `lateness_p99_ms`."""
-    delay = F.greatest(F.col("time_ns") - F.col("intended_ns"), F.lit(1))
-    cells = (
-        histories.writes.where(F.col("type").isin("invoke", "ok"))
-        .groupBy("run_id", "type", F.floor(F.log(delay) * _CELLS).alias("cell"))
-        .agg(F.count(F.lit(1)).alias("n"))
-    )
-    all_ = Window.partitionBy("run_id", "type")
-    below = F.sum("n").over(all_.orderBy("cell")) / F.sum("n").over(all_)
-    return (
-        cells.withColumn("below", below)
-        .groupBy("run_id")
-        .agg(
+            F.greatest(F.max("gap_ns"), since_the_last).alias("gap_ns"),
+            F.max(F.expr(_IN_FAULT)).alias("attempted_in_fault"),
             _percentile(0.5, "ok").alias("latency_p50_ms"),
             _percentile(0.99, "ok").alias("latency_p99_ms"),
             _percentile(0.99, "invoke").alias("lateness_p99_ms"),
@@ -124,7 +100,29 @@ def percentiles(histories: Histories) -> DataFrame:
     )
 
 
+def _grouped(histories: Histories) -> DataFrame:
+    """How many operations began (invoke) and were acknowledged (ok), and when the first and last
+    of them, by run and `stretch` of time, and again by run and `cell` of the delays."""
+    longest_s = max((facts.duration_s for facts in histories.facts.values()), default=0.0)
+    least_ns, most_ns = _STRETCH_NS
+    stretch_ns = min(max(int(longest_s * 1e9 / _STRETCHES), least_ns), most_ns)
+    delay_ns = F.greatest(F.col("time_ns") - F.col("intended_ns"), F.lit(1))
+    begun_or_acked = histories.writes.where(F.col("type").isin("invoke", "ok")).select(
+        "run_id",
+        "type",
+        "time_ns",
+        F.expr(f"time_ns div {stretch_ns}").alias("stretch"),
+        F.floor(F.log(delay_ns) * _CELLS).alias("cell"),
+    )
+    by = ("run_id", "type", "stretch", "cell")
+    return begun_or_acked.groupingSets([by[:3], (*by[:2], by[3])], *by).agg(
+        F.count(F.lit(1)).alias("n"),
+        F.min("time_ns").alias("first_ns"),
+        F.max("time_ns").alias("last_ns"),
+    )
+
+
 def _percentile(share: float, kind: str) -> Column:
     """The middle, in milliseconds, of the first cell up to which there is this share; or null."""
-    reached = (F.col("type") == kind) & (F.col("below") >= share)
+    reached = (F.col("type") == kind) & (F.col("share") >= share)
     return F.exp((F.min(F.when(reached, F.col("cell"))) + 0.5) / _CELLS) / 1e6

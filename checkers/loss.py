@@ -30,27 +30,21 @@ from checkers.verdict import Counts
 # Where it is not known where a write was sent to, any partition is the right one.
 _AT_HOME: Final = "attempted AND (size(sent_to) = 0 OR array_contains(sent_to, c.partition))"
 
-# Each block of expressions stands on the one before it.
-_TOLD: Final = {
+# Each expression may stand on those before it.
+_JUDGED: Final = {
     "attempted": f"marks <> {READ}",
     "told_ok": f"marks & {OK} <> 0",
     "until": "get(filter(ends, each -> each.partition = partition), 0)",
-}
-_SPLIT: Final = {
     "acknowledged": "told_ok AND NOT fire_and_forget",
     "sent": "told_ok AND fire_and_forget",
     "failed": f"NOT told_ok AND marks & {INFO} = 0 AND marks & {FAIL} <> 0",
     "home": f"filter(copies, c -> {_AT_HOME})",
     "astray": f"filter(copies, c -> NOT ({_AT_HOME}))",
-}
-_JUDGED: Final = {
     "unknown": "attempted AND NOT told_ok AND NOT failed",
     "survivors": "size(home) > 0",
     "absent": "acknowledged AND size(home) = 0",
     "beyond": "NOT coalesce(until.whole, false) AND coalesce(offset >= until.read_to, true)",
     "below": "coalesce(until.log_start, 0) > 0 AND coalesce(offset < until.log_start, true)",
-}
-_COUNTED: Final = {
     "lost": "absent AND NOT beyond",
     "not_yet_visible": "absent AND beyond",
     "deleted": "absent AND NOT beyond AND below",
@@ -67,11 +61,11 @@ KINDS: Final[Mapping[str, str]] = {
     "deleted": f"if(deleted, {_NOWHERE}, array())",
     "not_yet_visible": f"if(not_yet_visible, {_NOWHERE}, array())",
     "failed_found": "if(failed_found, slice(home, 1, 1), array())",
-    "unknown_found": "if(unknown_found, slice(home, 1, 1), array())",
     "unexpected": "slice(astray, 1, 1)",
     "duplicate": "slice(copies, 2, greatest(size(copies) - 1, 0))",
 }
-"""The kinds of findings, each with the places at which it was found: one row a place."""
+"""The kinds of findings, each with the places at which it was found: one row a place. (That an
+unknown write is there is nobody's fault; such writes are only counted.)"""
 
 _FAULT: Final = (
     "nullif(array_join(transform(filter(windows, w -> "
@@ -98,8 +92,8 @@ class Checked:
 
 @dataclass(frozen=True)
 class Loss:
-    """Counts acknowledged writes that are lost, and what else was not promised: refused or unknown
-    writes that are there, duplicates, values that nobody wrote.
+    """Counts acknowledged writes that are lost, and what else was not promised: refused writes that
+    are there, duplicates, values that nobody wrote.
 
     `idempotent_producer` says of histories from elsewhere that duplicates should be impossible.
     """
@@ -136,21 +130,27 @@ class Loss:
 
 
 def _plain_counts(tally: Mapping[str, Any] | None, *, sent: bool) -> Counts:
-    """Counts of plain values: all that ended ok was found, and nothing else was."""
+    """Counts of plain values: what ended ok was found, what was refused was not."""
     if tally is None:
         return Counts()
-    ok = tally["ok"]
-    ended = {"sent": ok, "unacknowledged_found": ok} if sent else {"acknowledged": ok}
-    kept = {name: tally[name] for name in ("attempted", "failed", "unknown")}
-    return Counts(**kept, **ended, survivors=ok)
+    attempted, ok, failed, found = (tally[name] for name in ("attempted", "ok", "failed", "found"))
+    return Counts(
+        attempted=attempted,
+        acknowledged=0 if sent else ok,
+        sent=ok if sent else 0,
+        failed=failed,
+        unknown=attempted - ok - failed,
+        survivors=found,
+        unacknowledged_found=found if sent else found - ok,
+        unknown_found=found - ok,
+    )
 
 
 def _judged(histories: Histories, values: DataFrame) -> DataFrame:
     """One row for each of these values: what `looked_up` tells, and a column for each count."""
     rows = looked_up(histories, values).join(histories.about, on="run_id", how="inner")
-    for block in (_TOLD, _SPLIT, _JUDGED, _COUNTED):
-        rows = rows.withColumns({name: F.expr(text) for name, text in block.items()})
-    return rows.drop("ends", "until")
+    judged = [f"{text} AS {name}" for name, text in _JUDGED.items()]
+    return rows.selectExpr("*", *judged).drop("ends", "until")
 
 
 def _tally(judged: DataFrame) -> DataFrame:

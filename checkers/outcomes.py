@@ -7,11 +7,11 @@ it was sent to. Their groups are few, so nearly all of it happens before the fir
 shuffles: a third of the processor time of a plain `groupBy(run_id, key, value)`, and a tenth of its
 memory. (Sparse values only fill their words less.)
 
-A value is *plain* when it was invoked and completed, and either acknowledged and read, once and
-where it was sent to, or neither. Plain values are counted by their bits. All others are *odd*:
-lost, found although not acknowledged, duplicated, unexpected, on a wrong partition, never
-completed. They are looked up again by value, with all that is known of them; without any, there is
-no second pass.
+A value is *plain* when its place in the log is what was promised: acknowledged and read, once and
+where it was sent to; refused and not read; or unknown and either of them. Plain values are counted
+by their bits. All others are *odd*: lost, refused and found, duplicated, unexpected, on a wrong
+partition. They are looked up again by value, with all that is known of them; where there are none,
+there is no second pass.
 """
 
 from __future__ import annotations
@@ -36,9 +36,16 @@ _BITS: Final = {"invoked": INVOKED, "ok": OK, "fail": FAIL, "info": INFO, "read"
 
 _HOME: Final = "(invoked | ok | fail | info) & read"
 _ODD: Final = (
-    "(ok ^ read) | (invoked ^ (ok | fail | info)) | (read & ~home)"
+    "(ok & ~read) | (fail & read & ~(ok | info)) | (read & ~home)"
     " | if(copies = bit_count(read), 0L, read)"
 )
+_PLAIN: Final = {
+    "attempted": "(invoked | ok | fail | info) & ~odd",
+    "ok": "ok & ~odd",
+    "failed": "fail & ~(ok | info | odd)",
+    "found": "read & ~odd",
+    "odd": "odd",
+}
 
 
 def words(histories: Histories) -> DataFrame:
@@ -84,18 +91,11 @@ def _bits(mark: int) -> Column:
 
 
 def plain_tally(found: DataFrame) -> DataFrame:
-    """Per run, from `words`: its plain values by how they ended, and how many are `odd`."""
+    """Per run, from `words`: how many plain values were `attempted`, ended `ok`, `failed`, were
+    `found`, and how many values are `odd`."""
     return found.groupBy("run_id").agg(
-        _population("(invoked | ok | fail | info) & ~odd").alias("attempted"),
-        _population("ok & ~odd").alias("ok"),
-        _population("fail & ~(ok | info | odd)").alias("failed"),
-        _population("info & ~(ok | odd)").alias("unknown"),
-        _population("odd").alias("odd"),
+        *(F.sum(F.expr(f"bit_count({bits})")).alias(name) for name, bits in _PLAIN.items())
     )
-
-
-def _population(bits: str) -> Column:
-    return F.sum(F.expr(f"bit_count({bits})"))
 
 
 def odd_values(found: DataFrame, *, count: int = _FEW + 1) -> DataFrame:

@@ -42,8 +42,8 @@ class Counts:
     @property
     def findings(self) -> int:
         """How many rows the findings have: one for each value of a kind (`deleted` are lost)."""
-        found = self.failed_found + self.unknown_found + self.duplicates + self.unexpected
-        return self.lost + self.not_yet_visible + found
+        absent = self.lost + self.not_yet_visible
+        return absent + self.failed_found + self.duplicates + self.unexpected
 
 
 def rates(counts: Counts) -> dict[str, float | None]:

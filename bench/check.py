@@ -1,0 +1,372 @@
+"""Checking stored runs: ours beside DuckDB and Python sets, on the same files, all counts compared.
+
+Corpora are made from a seed, with their truth, in a temporary folder that is removed again; half of
+the runs lose writes. Ours is the whole command, `ackloss check RUN... --json`, from its start to
+its answer, with availability, findings and verdicts; DuckDB is one query for the counts alone, in a
+process of its own; sets are what Jepsen's set checker does, over Parquet columns. Memory is the
+peak of resident pages, the JVM's included.
+
+    python -m bench.check [--full]         full: 1,000 x 10,000 and 100 x 1,000,000 operations
+    python -m bench.check RUNS OPERATIONS  one corpus of this size
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import orjson
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.history import ENDS, HISTORY, READS
+from harness.parts import PART_S, PartWriter
+from harness.plan import parse_plan
+from harness.rundir import RunDir
+
+Ints = npt.NDArray[np.int64]
+Counts = dict[str, int]
+
+SEED: Final = 2013
+PARTITIONS: Final = 3
+COUNTED: Final = (
+    *("attempted", "acknowledged", "failed", "unknown", "survivors", "lost"),
+    *("unacknowledged_found", "duplicates", "unexpected"),
+)
+
+
+class Corpus(NamedTuple):
+    """How many runs of how many operations, and what is asked of us there."""
+
+    name: str
+    runs: int
+    operations: int
+    at_most_s: float | None = None
+    at_most_ratio: float | None = None
+    at_most_mb: float | None = None
+
+
+FIRST: Final = Corpus("first answer", 1, 2_000, at_most_s=9)
+QUICK: Final = (FIRST, Corpus("many runs", 200, 2_000), Corpus("large runs", 4, 250_000))
+FULL: Final = (
+    FIRST,
+    Corpus("many runs", 1_000, 10_000, at_most_s=25),
+    Corpus("large runs", 100, 1_000_000, at_most_ratio=5, at_most_mb=6_000),
+)
+
+
+# --- corpora ----------------------------------------------------------------------------------
+
+
+def make_run(parent: Path, operations: int, number: int) -> tuple[str, Counts]:
+    """Write one run's folder; tells its id and the truth about it."""
+    rundir = RunDir.create(parent, f"bench-{number:05d}")
+    plan = parse_plan(
+        {"schema": 1, "name": rundir.run_id, "seed": SEED, "topic": {"partitions": PARTITIONS}}
+    )
+    rundir.write_json(rundir.plan, plan.document())
+    rundir.write_json(
+        rundir.run, {"schema": 1, "run_id": rundir.run_id, "state": "done", "seed": SEED}
+    )
+    log = Log.drawn(np.random.default_rng([SEED, number]), operations, lossy=number % 2 == 1)
+    with PartWriter(rundir.history, HISTORY, run_id=rundir.run_id) as parts:
+        for part in log.history(max(1_000.0, operations / 100)):
+            parts.write(part)
+    with PartWriter(rundir.reads, READS, run_id=rundir.run_id) as parts:
+        parts.write(log.reads())
+    end = {"run_id": rundir.run_id, "reader": "bench", "log_start_offset": 0, "complete": True}
+    end |= {"end_offset": 2 * operations, "position": 2 * operations, "isr": ["b1", "b2", "b3"]}
+    ends = [{**end, "partition": partition} for partition in range(PARTITIONS)]
+    pq.write_table(pa.Table.from_pylist(ends, schema=ENDS), rundir.ends)
+    return rundir.run_id, log.truth()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """What became of the values 0, 1, 2 ...: `end` is 1 ok, 2 fail, 3 info; `copies` how often a
+    value is in the log; `strange` values are in it although nobody wrote them."""
+
+    end: Ints
+    copies: Ints
+    latency_ns: Ints
+    strange: Ints
+
+    @classmethod
+    def drawn(cls, rng: np.random.Generator, size: int, *, lossy: bool) -> Log:
+        """95 % ok, 3 % fail, 2 % info, of which half is there; lossy: some of each anomaly."""
+        end = rng.choice([1, 2, 3], size, p=[0.95, 0.03, 0.02])
+        there = np.where(end == 1, True, (end == 3) & (rng.random(size) < 0.5))
+        strange = np.zeros(0, dtype=np.int64)
+        copies = there.astype(np.int64)
+        if lossy:
+            copies[(end == 1) & (rng.random(size) < 0.002)] = 0
+            copies[(end == 2) & (rng.random(size) < 0.01)] = 1
+            copies[(copies == 1) & (rng.random(size) < 0.001)] += rng.integers(1, 3)
+            strange = np.arange(size + 5, size + 8)
+        latency_ns = (rng.lognormal(1.0, 0.7, size) * 1e6).astype(np.int64)
+        return cls(end=end, copies=copies, latency_ns=latency_ns, strange=strange)
+
+    def truth(self) -> Counts:
+        """The counts, from how the log was drawn."""
+        ok, found = self.end == 1, self.copies > 0
+        return {
+            "attempted": len(self.end),
+            "acknowledged": int(ok.sum()),
+            "failed": int((self.end == 2).sum()),
+            "unknown": int((self.end == 3).sum()),
+            "survivors": int(found.sum()),
+            "lost": int((ok & ~found).sum()),
+            "unacknowledged_found": int((~ok & found).sum()),
+            "duplicates": int((self.copies - 1)[found].sum()),
+            "unexpected": len(self.strange),
+        }
+
+    def history(self, rate_per_s: float) -> list[pa.Table]:
+        """Its operations in parts, as the recorder would write them."""
+        size = len(self.end)
+        due_ns = (np.arange(size) / rate_per_s * 1e9).astype(np.int64)
+        time_ns = np.concatenate([due_ns + 20_000, due_ns + 20_000 + self.latency_ns])
+        order = np.argsort(time_ns, kind="stable")
+        value, kind = order % size, np.where(order < size, 0, self.end[order % size])
+        types = pa.array(["invoke", "ok", "fail", "info"])
+        none = pa.nulls(2 * size, HISTORY.field("node").type)
+        table = pa.table(
+            {
+                "index": np.arange(2 * size),
+                "process": (value % 10).astype(np.int32),
+                "type": pa.DictionaryArray.from_arrays(kind.astype(np.int32), types),
+                "f": pa.DictionaryArray.from_arrays(np.zeros(2 * size, np.int32), ["append"]),
+                "key": none,
+                "value": value,
+                "partition": (value % PARTITIONS).astype(np.int32),
+                "offset": pa.array(value // PARTITIONS, mask=kind != 1),
+                "node": none,
+                "error": pa.DictionaryArray.from_arrays(
+                    pa.array(np.zeros(2 * size, np.int32), mask=kind < 2), ["_MSG_TIMED_OUT"]
+                ),
+                "intended_ns": due_ns[value],
+                "time_ns": time_ns[order],
+            }
+        )
+        rows = max(int(2 * rate_per_s * PART_S), 1)
+        return [table.slice(begin, rows) for begin in range(0, 2 * size, rows)]
+
+    def reads(self) -> pa.Table:
+        """Its log, read by one reader."""
+        size = len(self.end)
+        value = np.concatenate([np.repeat(np.arange(size), self.copies), self.strange])
+        # The further copies of a value stand far behind the first.
+        first = np.concatenate([[True], value[1:] != value[:-1]])
+        offset = np.where(first, value // PARTITIONS, size + np.arange(len(value)))
+        text = np.zeros(len(value), np.int32)
+        return pa.table(
+            {
+                "reader": pa.DictionaryArray.from_arrays(text, ["bench"]),
+                "key": pa.nulls(len(value), READS.field("key").type),
+                "partition": (value % PARTITIONS).astype(np.int32),
+                "offset": offset,
+                "value": value,
+                "leader_epoch": text,
+                "time_ns": np.full(len(value), 2**40),
+            }
+        )
+
+
+# --- engines ----------------------------------------------------------------------------------
+
+
+def by_duckdb(folder: Path) -> dict[str, Counts]:
+    """One query over the files of all runs."""
+    query = f"""
+        WITH marks AS (
+            SELECT run_id, key, value,
+                   CASE type WHEN 'invoke' THEN 1 WHEN 'ok' THEN 2 WHEN 'fail' THEN 4 ELSE 8 END
+                       AS mark, NULL AS place
+            FROM read_parquet('{folder}/*/history/part-*.parquet')
+            WHERE process >= 0 AND f = 'append'
+            UNION ALL
+            SELECT run_id, key, value, 16, partition::HUGEINT * 9223372036854775807 + "offset"
+            FROM read_parquet('{folder}/*/reads/part-*.parquet')
+        ), outcomes AS (
+            SELECT run_id, bit_or(mark) AS marks, count(DISTINCT place) AS copies
+            FROM marks GROUP BY run_id, key, value
+        )
+        SELECT run_id,
+               count(*) FILTER (marks & 15 <> 0),
+               count(*) FILTER (marks & 2 <> 0),
+               count(*) FILTER (marks & 14 = 4),
+               count(*) FILTER (marks & 10 = 8),
+               count(*) FILTER (marks & 15 <> 0 AND marks & 16 <> 0),
+               count(*) FILTER (marks & 18 = 2),
+               count(*) FILTER (marks & 18 = 16 AND marks & 15 <> 0),
+               sum(greatest(copies - 1, 0)),
+               count(*) FILTER (marks = 16)
+        FROM outcomes GROUP BY run_id
+    """
+    rows = duckdb.execute(query).fetchall()
+    return {run_id: dict(zip(COUNTED, map(int, told), strict=True)) for run_id, *told in rows}
+
+
+def by_sets(folder: Path) -> dict[str, Counts]:
+    """Python's sets, run by run."""
+    return {path.name: _sets_of(path) for path in sorted(folder.iterdir())}
+
+
+def _sets_of(run: Path) -> Counts:
+    ended: dict[str, set[int]] = {"invoke": set(), "ok": set(), "fail": set(), "info": set()}
+    for part in sorted(run.glob("history/part-*.parquet")):
+        table = pq.read_table(part, columns=["type", "value"])
+        for kind, value in zip(
+            *(table[name].to_pylist() for name in ("type", "value")), strict=True
+        ):
+            ended[kind].add(value)
+    copies: dict[int, set[tuple[int, int]]] = {}
+    for part in sorted(run.glob("reads/part-*.parquet")):
+        table = pq.read_table(part, columns=["value", "partition", "offset"])
+        columns = (table[name].to_pylist() for name in ("value", "partition", "offset"))
+        for value, partition, offset in zip(*columns, strict=True):
+            copies.setdefault(value, set()).add((partition, offset))
+    read, ok = set(copies), ended["ok"]
+    attempted = ended["invoke"] | ok | ended["fail"] | ended["info"]
+    return {
+        "attempted": len(attempted),
+        "acknowledged": len(ok),
+        "failed": len(ended["fail"]),
+        "unknown": len(ended["info"]),
+        "survivors": len(read & attempted),
+        "lost": len(ok - read),
+        "unacknowledged_found": len(read & attempted - ok),
+        "duplicates": sum(len(places) - 1 for places in copies.values()),
+        "unexpected": len(read - attempted),
+    }
+
+
+ENGINES: Final[Mapping[str, Callable[[Path], dict[str, Counts]]]] = {
+    "duckdb": by_duckdb,
+    "sets": by_sets,
+}
+
+
+# --- measuring --------------------------------------------------------------------------------
+
+
+class Measured(NamedTuple):
+    """What an engine said, how long it took, and the memory it held."""
+
+    counts: dict[str, Counts]
+    took_s: float
+    peak_mb: float
+
+
+def measured(command: list[str], counts_of: Callable[[Any], dict[str, Counts]]) -> Measured:
+    """Run a command that prints JSON; its processes' memory is looked at all the while."""
+    begun = time.monotonic()
+    peak = 0
+    with tempfile.TemporaryFile() as told:
+        process = subprocess.Popen(command, stdout=told)
+        while process.poll() is None:
+            peak = max(peak, _resident(process.pid))
+            time.sleep(0.05)
+        took_s = time.monotonic() - begun
+        told.seek(0)
+        body = told.read()
+    return Measured(counts_of(orjson.loads(body)), took_s, peak / 2**20)
+
+
+def _resident(pid: int) -> int:
+    total = 0
+    try:
+        parent = psutil.Process(pid)
+        for process in (parent, *parent.children(recursive=True)):
+            total += process.memory_info().rss
+    except psutil.NoSuchProcess:
+        pass
+    return total
+
+
+def _ours_told(document: Any) -> dict[str, Counts]:
+    results = document.get("results", [document])
+    return {
+        result["run_id"]: {name: result["counts"][name] for name in COUNTED} for result in results
+    }
+
+
+def compare(corpus: Corpus) -> bool:
+    """Make a corpus, let all engines count it, print them side by side; whether all is well."""
+    with tempfile.TemporaryDirectory(prefix="ackloss-bench-") as scratch:
+        folder = Path(scratch)
+        with ProcessPoolExecutor() as pool:
+            make = partial(make_run, folder, corpus.operations)
+            truth = dict(pool.map(make, range(corpus.runs), chunksize=4))
+        runs = sorted(str(path) for path in folder.iterdir())
+        say(f"{corpus.name}: {corpus.runs:,} x {corpus.operations:,} operations")
+        told = {
+            "ours": measured(
+                [sys.executable, "-m", "harness", "check", *runs, "--json"], _ours_told
+            )
+        }
+        for name in ENGINES:
+            command = [sys.executable, "-m", "bench.check", name, scratch]
+            told[name] = measured(command, lambda counts: counts)
+    fair = True
+    for name, each in told.items():
+        right = each.counts == truth
+        fair = fair and right
+        rate = corpus.runs * corpus.operations / each.took_s
+        say(
+            f"  {name:7} {each.took_s:8.1f} s  {each.peak_mb:7,.0f} MB  {rate:12,.0f} operations/s"
+            f"  {'' if right else 'COUNTS DIFFER FROM THE TRUTH'}"
+        )
+    return bars(corpus, told) and fair
+
+
+def bars(corpus: Corpus, told: Mapping[str, Measured]) -> bool:
+    """Print the ratios and what is asked; whether it is met."""
+    ours = told["ours"]
+    ratio = ours.took_s / told["duckdb"].took_s
+    say(f"  ours takes {ratio:.1f} x DuckDB, {ours.took_s / told['sets'].took_s:.2f} x Python sets")
+    asked = (
+        (corpus.at_most_s, ours.took_s, "s"),
+        (corpus.at_most_ratio, ratio, "x DuckDB"),
+        (corpus.at_most_mb, ours.peak_mb, "MB"),
+    )
+    met = True
+    for limit, value, unit in asked:
+        if limit is not None:
+            met = met and value <= limit
+            say(f"  bar {limit:,g} {unit}: {'met' if value <= limit else f'MISSED ({value:,.1f})'}")
+    return met
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    """The corpora that were asked for; 1 if a count differs or a bar is missed."""
+    if arguments and arguments[0] in ENGINES:
+        counts = ENGINES[arguments[0]](Path(arguments[1]))
+        sys.stdout.buffer.write(orjson.dumps(counts))
+        return 0
+    if len(arguments) == 2:
+        corpora: tuple[Corpus, ...] = (Corpus("corpus", int(arguments[0]), int(arguments[1])),)
+    else:
+        corpora = FULL if arguments == ["--full"] else QUICK
+    outcomes = [compare(corpus) for corpus in corpora]
+    return 0 if all(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,181 @@
+"""Histories from elsewhere: what each line may be, and the one sentence for what it may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from checkers.facts import Facts
+from checkers.jsonlines import convert
+from checkers.result import check_histories
+from harness.errors import AcklossError, HistoryError, PlanError
+
+ADD = {"process": 0, "type": "invoke", "f": "add", "value": 1}
+
+
+def lines(*ops: object) -> bytes:
+    return b"".join(orjson.dumps(op) + b"\n" for op in ops)
+
+
+BAD: dict[str, tuple[bytes, str, str]] = {
+    "empty": (b"", "", "is empty"),
+    "blank": (b"\n  \n", "", "is empty"),
+    "cut-off": (lines(ADD) + b'{"process": 0, "ty', ":2", "is cut off"),
+    "not-json": (b"hello\n", ":1", "is not JSON"),
+    "parquet": (b"PAR1\x15\x04\x15\xff\n\x00PAR1", ":1", "is not JSON"),
+    "a-list": (lines([1]), ":1", "is not a JSON object"),
+    "unknown-type": (lines(ADD, {**ADD, "type": "okay"}), ":2", "'okay' is none of invoke, ok"),
+    "no-type": (lines({"f": "add", "value": 1, "process": 0}), ":1", "None is none of"),
+    "no-f": (lines({"type": "ok", "value": 1, "process": 0}), ":1", "has no f"),
+    "text-value": (lines({**ADD, "value": "17"}), ":1", "'17' is not an integer"),
+    "fraction": (lines({**ADD, "value": 1.5}), ":1", "1.5 is not an integer"),
+    "true": (lines({**ADD, "value": True}), ":1", "True is not an integer"),
+    "no-value": (lines({**ADD, "value": None}), ":1", "None is not an integer"),
+    "too-large": (lines({**ADD, "value": 2**63}), ":1", "is not an integer of 64 bits"),
+    "no-process": (lines({"type": "ok", "f": "add", "value": 1}), ":1", "None is not an integer"),
+    "odd-process": (lines({**ADD, "process": -4}), ":1", "-4 is no number of a process"),
+    "text-time": (lines({**ADD, "time": "now"}), ":1", "'now' is not an integer"),
+    "read-of-one": (lines({"type": "ok", "f": "read", "value": 3}), ":1", "is a list"),
+    "read-of-text": (lines({"type": "ok", "f": "read", "value": [1, "2"]}), ":1", "'2' is not"),
+    "newer": (lines({**ADD, "schema": 2}), ":1", "has schema 2, this ackloss reads 1"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_lines_are_told_with_file_and_line(name: str, tmp_path: Path) -> None:
+    content, place, what = BAD[name]
+    file = tmp_path / f"{name}.jsonl"
+    file.write_bytes(content)
+    with pytest.raises(HistoryError) as caught:
+        convert(file, tmp_path / "out")
+    assert caught.value.file == f"{file}{place}"
+    assert what in str(caught.value)
+    assert caught.value.exit_code == 4
+
+
+def test_a_folder_is_no_history(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="cannot be read: Is a directory"):
+        convert(tmp_path, tmp_path / "out")
+
+
+def converted(tmp_path: Path, *ops: object) -> tuple[Facts, pa.Table, pa.Table]:
+    file = tmp_path / "mine.jsonl"
+    file.write_bytes(lines(*ops))
+    facts = convert(file, tmp_path / "out")
+    return facts, whole(facts.history), whole(facts.reads)
+
+
+def whole(parts: tuple[Path, ...]) -> pa.Table:
+    return pa.concat_tables(map(pq.read_table, parts)) if parts else pa.table({})
+
+
+def test_adds_become_writes_that_were_due_when_they_began(tmp_path: Path) -> None:
+    ops: list[dict[str, Any]] = [
+        {**ADD, "time": 10},
+        {**ADD, "type": "info", "time": 30, "error": ["timeout", 5]},
+        {**ADD, "type": "ok", "value": 2, "time": 40},
+        {"type": "info", "f": "start", "process": "nemesis", "value": "majority"},
+    ]
+    facts, history, _ = converted(tmp_path, *ops)
+    columns = ("run_id", "index", "type", "f", "value", "partition", "intended_ns", "time_ns")
+    assert [tuple(row[name] for name in columns) for row in history.to_pylist()] == [
+        ("mine", 0, "invoke", "append", 1, 0, 10, 10),
+        ("mine", 1, "info", "append", 1, 0, 10, 30),
+        ("mine", 2, "ok", "append", 2, 0, 40, 40),
+    ]
+    assert history["error"].to_pylist() == [None, '["timeout",5]', None]
+    assert facts.run_id == "mine"
+    assert facts.timed
+    assert not facts.ends
+
+
+def test_the_last_ok_read_counts(tmp_path: Path) -> None:
+    read = {"process": 1, "f": "read"}
+    facts, _, reads = converted(
+        tmp_path,
+        {**read, "type": "invoke", "value": None},
+        {**read, "type": "ok", "value": [5]},
+        {**read, "type": "ok", "value": [2, 1, 2]},
+        {**read, "type": "fail", "value": None},
+    )
+    assert reads["value"].to_pylist() == [2, 1, 2]
+    assert len(set(reads["offset"].to_pylist())) == 3
+    assert facts.read_whole
+    assert not facts.history
+
+
+def test_without_times_nothing_is_timed(tmp_path: Path) -> None:
+    facts, _, _ = converted(tmp_path, ADD)
+    assert not facts.timed
+
+
+def test_large_files_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkers.jsonlines._PART_ROWS", 4)
+    facts, history, _ = converted(tmp_path, *({**ADD, "value": n} for n in range(10)))
+    assert len(facts.history) == 3
+    assert history["value"].to_pylist() == list(range(10))
+    assert history["index"].to_pylist() == list(range(10))
+
+
+@pytest.mark.spark
+def test_bad_files_do_not_keep_the_others_from_being_judged(spark: object, tmp_path: Path) -> None:
+    names = ("good", "bad", "unread")
+    files = [tmp_path / f"{name}.jsonl" for name in names]
+    read = {"process": 1, "f": "read", "type": "ok", "value": [1, 2]}
+    files[0].write_bytes(lines(ADD, {**ADD, "type": "ok"}, read))
+    files[1].write_bytes(b"{")
+    files[2].write_bytes(lines(ADD, {**ADD, "type": "ok"}))
+    errors: list[AcklossError] = []
+    good, unread = check_histories(files, errors=errors)
+    assert (good["run_id"], good["verdict"]) == ("good", "invalid")
+    assert good["reason"] == "1 value was read that nobody wrote there"
+    assert good["plan"] is None
+    assert good["availability"]["latency_p50_ms"] is None
+    assert (unread["verdict"], unread["reason"]) == (
+        "unknown",
+        "nothing was read back; 1 acknowledged write may stand beyond what was read",
+    )
+    assert unread["complete"] is False
+    assert [error.file for error in errors] == [f"{files[1]}:1"]
+    with pytest.raises(HistoryError, match="is cut off"):
+        check_histories(files)
+
+
+@pytest.mark.spark
+def test_a_history_of_reads_alone(spark: object, tmp_path: Path) -> None:
+    file = tmp_path / "reads.jsonl"
+    file.write_bytes(lines({"process": 1, "f": "read", "type": "ok", "value": [4, 5]}))
+    (document,) = check_histories([file])
+    assert (document["verdict"], document["counts"]["unexpected"]) == ("invalid", 2)
+
+
+@pytest.mark.spark
+def test_histories_of_the_same_name_are_told_apart(spark: object, tmp_path: Path) -> None:
+    read = {"process": 1, "f": "read", "type": "ok", "value": [1]}
+    files = [tmp_path / folder / "same.jsonl" for folder in ("a", "b")]
+    for file in files:
+        file.parent.mkdir()
+    files[0].write_bytes(lines(ADD, {**ADD, "type": "ok"}, read))
+    files[1].write_bytes(lines(ADD, {**ADD, "type": "ok"}, {**read, "value": []}))
+    assert [document["verdict"] for document in check_histories(files)] == ["valid", "invalid"]
+
+
+@pytest.mark.spark
+def test_an_option_of_the_checker(spark: object, tmp_path: Path) -> None:
+    file = tmp_path / "twice.jsonl"
+    read = {"process": 1, "f": "read", "type": "ok", "value": [1, 1]}
+    file.write_bytes(lines(ADD, {**ADD, "type": "ok"}, read))
+    (plain,) = check_histories([file])
+    (strict,) = check_histories([file], options={"idempotent_producer": "true"})
+    assert (plain["verdict"], plain["counts"]["duplicates"]) == ("valid", 1)
+    assert strict["verdict"] == "invalid"
+
+
+def test_an_unknown_checker_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="did you mean 'loss'"):
+        check_histories([tmp_path / "x.jsonl"], checker="los")

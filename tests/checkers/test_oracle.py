@@ -1,0 +1,206 @@
+"""Random histories, judged all in one Spark job, against a plain-Python reading of the truth rules.
+
+The oracle goes over rows, not over bits: it shares nothing with the checker but the words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.checkers.conftest import Judge, Judged
+from tests.fixtures.hand_made import E, Made, R, W
+
+pytestmark = pytest.mark.spark
+
+EXAMPLES = 400
+PARTITIONS = 3
+
+values = st.integers(-3, 140) | st.integers(-3, 140) | st.sampled_from([2**62, -(2**62)])
+keys = st.sampled_from([None, None, None, "x", "y"])
+offsets = st.integers(0, 12)
+
+
+@st.composite
+def writes(draw: st.DrawFn) -> list[W]:
+    chosen = draw(st.lists(values, unique=True, max_size=14))
+    made = []
+    for value in chosen:
+        end = draw(st.sampled_from("oooofi."))
+        made.append(
+            W(
+                value,
+                end,
+                partition=draw(st.integers(0, PARTITIONS - 1)),
+                offset=draw(st.none() | offsets),
+                key=draw(keys),
+                # A write that was neither begun nor answered leaves no row.
+                invoked=end == "." or draw(st.sampled_from([True, True, True, False])),
+            )
+        )
+    return made
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Made:
+    """Mostly what a cluster would do, with every anomaly drawn now and then."""
+    written = draw(writes())
+    readers = draw(st.sampled_from([("a",), ("a",), ("a", "b")]))
+    reads = []
+    for reader in readers:
+        for write in written:
+            for _ in range(draw(st.sampled_from([0, 1, 1, 1, 1, 2]))):
+                away = draw(st.sampled_from([0] * 19 + [1]))
+                partition = (write.partition or 0) + away
+                place = draw(offsets)
+                reads.append(R(write.value, partition % PARTITIONS, place, reader, write.key))
+        for value in draw(st.lists(values, max_size=1)) if draw(st.booleans()) else ():
+            reads.append(R(value, 0, draw(offsets), reader, draw(keys)))
+    ends = [
+        E(
+            partition=partition,
+            position=draw(st.sampled_from([1000, 1000, 6])),
+            start=draw(st.sampled_from([0, 4, 9])),
+            isr=draw(st.sampled_from([3, 3, 2])),
+            complete=draw(st.sampled_from([True, True, False])),
+            reader=reader,
+        )
+        for reader in readers
+        for partition in range(draw(st.sampled_from([3, 3, 3, 2])))
+    ]
+    acks = draw(st.sampled_from(["all", "all", 1, 0]))
+    plan = {"topic": {"partitions": PARTITIONS}, "workload": {"producer": {"acks": acks}}}
+    return Made(writes=written, reads=reads, ends=ends, plan=plan)
+
+
+@dataclass
+class Oracle:
+    """Truth rule 4, value by value."""
+
+    made: Made
+    counts: Counter[str] = field(default_factory=Counter)
+    kinds: set[tuple[str, str | None, int]] = field(default_factory=set)
+
+    def judge(self) -> None:
+        written = {(write.key, write.value): write for write in self.made.writes}
+        places: dict[tuple[str | None, int], set[tuple[int, int]]] = {}
+        for read in self.made.reads:
+            assert read.offset is not None
+            places.setdefault((read.key, read.value), set()).add((read.partition, read.offset))
+        for thing in written.keys() | places.keys():
+            self._judge(thing, written.get(thing), places.get(thing, set()))
+
+    def _judge(
+        self, thing: tuple[str | None, int], write: W | None, places: set[tuple[int, int]]
+    ) -> None:
+        at_home = {place for place in places if write and place[0] == write.partition}
+        if places - at_home:
+            self._found(thing, "unexpected")
+        if len(places) > 1:
+            self.counts["duplicates"] += len(places) - 1
+            self.kinds.add(("duplicate", *thing))
+        if write is None:
+            return
+        self.counts["attempted"] += 1
+        fire_and_forget = self.made.plan["workload"]["producer"]["acks"] == 0
+        state = {"o": "acknowledged", "f": "failed", "i": "unknown", ".": "unknown"}[write.end]
+        if state == "acknowledged" and fire_and_forget:
+            state = "sent"
+        self.counts[state] += 1
+        if at_home:
+            self.counts["survivors"] += 1
+            if state != "acknowledged":
+                self.counts["unacknowledged_found"] += 1
+            if state == "failed":
+                self._found(thing, "failed_found")
+            elif state == "unknown":
+                self.counts["unknown_found"] += 1
+        elif state == "acknowledged":
+            self._absent(thing, write)
+
+    def _absent(self, thing: tuple[str | None, int], write: W) -> None:
+        told = [end for end in self.made.ends if end.partition == write.partition]
+        sure = any(end.complete and end.isr == 3 for end in told)
+        read_to = max((end.position or 0 for end in told), default=0)
+        start = min((end.start or 0 for end in told), default=0)
+        unknown = write.offset is None
+        if not sure and (unknown or write.offset >= read_to or not told):  # type: ignore[operator]
+            self._found(thing, "not_yet_visible")
+        elif start > 0 and (unknown or write.offset < start):  # type: ignore[operator]
+            self.counts["lost"] += 1
+            self._found(thing, "deleted")
+        else:
+            self._found(thing, "lost")
+
+    def _found(self, thing: tuple[str | None, int], kind: str) -> None:
+        self.counts[kind] += 1
+        self.kinds.add((kind, *thing))
+
+
+def examples() -> list[Made]:
+    """What hypothesis draws, the smallest first; the same in every run."""
+    drawn: list[Made] = []
+
+    @settings(
+        max_examples=EXAMPLES,
+        phases=[Phase.generate],
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(runs())
+    def draw(made: Made) -> None:
+        drawn.append(made)
+
+    draw()
+    return sorted(drawn, key=lambda made: len(made.writes) + len(made.reads))
+
+
+@pytest.fixture(scope="module")
+def judged(judge: Judge) -> list[tuple[Made, Judged]]:
+    made = {f"random-{number:04d}": each for number, each in enumerate(examples())}
+    told = judge(made)
+    return [(each, told[name]) for name, each in made.items()]
+
+
+def test_the_examples_have_every_anomaly(judged: list[tuple[Made, Judged]]) -> None:
+    seen: Counter[str] = Counter()
+    for _, told in judged:
+        seen.update(told.counted().keys())
+    assert min(seen.values()) >= 10, seen
+    assert set(seen) == set(judged[0][1].document["counts"])
+
+
+def test_counts_are_those_of_the_oracle(judged: list[tuple[Made, Judged]]) -> None:
+    for made, told in judged:
+        oracle = Oracle(made)
+        oracle.judge()
+        assert told.counted() == dict(oracle.counts), made
+
+
+def test_findings_are_those_of_the_oracle(judged: list[tuple[Made, Judged]]) -> None:
+    for made, told in judged:
+        oracle = Oracle(made)
+        oracle.judge()
+        found = {(row["kind"], row["key"], row["value"]) for row in told.findings}
+        assert found == oracle.kinds, made
+
+
+def test_what_was_sent_adds_up(judged: list[tuple[Made, Judged]]) -> None:
+    for made, told in judged:
+        counts: dict[str, Any] = told.document["counts"]
+        found = counts["acknowledged"] + counts["unacknowledged_found"]
+        assert found == counts["survivors"] + counts["lost"] + counts["not_yet_visible"], made
+
+
+def test_no_verdict_is_valid_where_something_is_missing(judged: list[tuple[Made, Judged]]) -> None:
+    for made, told in judged:
+        if told.document["verdict"] == "valid":
+            counts = told.document["counts"]
+            assert told.document["complete"], made
+            assert counts["lost"] + counts["not_yet_visible"] + counts["unexpected"] == 0, made
