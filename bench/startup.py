@@ -93,6 +93,7 @@ def run_plain(
     container = api.create_container(
         image,
         command=list(spec.argv),
+        name=f"ackloss-{cluster.run_id}-{spec.name}",
         labels=cluster.labels(),
         networking_config=api.create_networking_config(
             {cluster.network: api.create_endpoint_config(ipv4_address=address)}  # type: ignore[arg-type]
