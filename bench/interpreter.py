@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from harness.clock import RunClock
 from harness.interpreter import play_workload
 from harness.plan import parse_plan
-from harness.protocols import OK, Completion, Done, Invoke, Script
+from harness.protocols import OK, Completion, Done, Invoke, Script, completion
 from harness.recorder import Recorder
 from workloads.append import Append
 
@@ -55,7 +55,7 @@ class NothingClient:
         if not self._answered:
             time.sleep(timeout_s)
         while self._answered:
-            done(self._answered.popleft(), Completion(OK, 7))
+            done(self._answered.popleft(), completion(OK, 7))
 
     def close(self, timeout_s: float, done: Done) -> None:
         self.poll(timeout_s, done)
@@ -103,7 +103,7 @@ def thread_per_worker_per_s() -> float:
 
     def work(worker: int) -> None:
         while inboxes[worker].get() is not None:
-            answers.put((worker, Completion(OK, 7)))
+            answers.put((worker, completion(OK, 7)))
 
     threads = [threading.Thread(target=work, args=(worker,)) for worker in range(WORKERS)]
     scripts: list[Script] = [Append().script(w, WORKERS, PARTITIONS, 0) for w in range(WORKERS)]
@@ -112,18 +112,19 @@ def thread_per_worker_per_s() -> float:
     history: list[dict[str, object]] = []
     begun, n = time.monotonic(), 0
 
-    def begin(worker: int, invoke: Invoke) -> None:
-        row: dict[str, object] = {"process": worker, "time_ns": time.monotonic_ns()}
-        history.append(row | {"type": "invoke"} | invoke._asdict())
-        inboxes[worker].put(invoke)
+    def begin(worker: int, op: Invoke) -> None:
+        f, value, partition, key = op
+        told: dict[str, object] = {"f": f, "value": value, "partition": partition, "key": key}
+        history.append(told | {"process": worker, "type": "invoke", "time_ns": time.monotonic_ns()})
+        inboxes[worker].put(op)
 
     for worker, script in enumerate(scripts):
         begin(worker, next(script))
     while (elapsed_s := time.monotonic() - begun) < ROUND_S:
-        worker, completion = answers.get()
-        row: dict[str, object] = {"process": worker, "time_ns": time.monotonic_ns()}
-        history.append(row | completion._asdict())
-        begin(worker, scripts[worker].send(completion))
+        worker, (type_, offset, error, node) = answers.get()
+        told: dict[str, object] = {"type": type_, "offset": offset, "error": error, "node": node}
+        history.append(told | {"process": worker, "time_ns": time.monotonic_ns()})
+        begin(worker, scripts[worker].send((type_, offset, error, node)))
         n += 1
     for inbox in inboxes:
         inbox.put(None)

@@ -15,11 +15,13 @@ The loop polls while it waits, never sleeps, and takes time only from the clock 
 
 from __future__ import annotations
 
+import gc
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -100,16 +102,28 @@ def play_workload(
         for process in range(asked.processes)
     ]
     loop = _Loop(scripts, client, recorder, clock, stop, rate_per_s=asked.rate_per_s)
-    try:
+    with _rare_collections(), closing(loop):
         report = loop.play(int(asked.duration_s * 1e9))
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="before-drain") as aside:
             ended = aside.submit(before_drain)
             loop.turn_until(ended.done)
         ended.result()
         loop.drain()
+        return report
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """What exists now is left out of garbage collection, which then comes by far more rarely: the
+    loop makes no cycles, and a full collection of a big process would hold it up."""
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(100_000, *thresholds[1:])
+    try:
+        yield
     finally:
-        loop.close()
-    return report
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 class _Loop:
@@ -127,11 +141,10 @@ class _Loop:
     ) -> None:
         scripts = list(scripts)
         self._threads = self._playing = len(scripts)
-        self._invoke = [next(script) for script in scripts]
+        self._op = [next(script) for script in scripts]
         self._send = [script.send for script in scripts]
-        self._process = list(range(self._threads))
         self._intended_ns = [0] * self._threads
-        self._free = deque(range(self._threads))
+        self._free = deque(range(self._threads))  # processes, not threads
         self._client = client
         self._recorder = recorder
         self._stop = stop
@@ -205,18 +218,20 @@ class _Loop:
         """Begin what is due, a burst at most. False: the client takes no more now."""
         now, free, period_ns = self._now_ns, self._free, self._period_ns
         submit, record = self._client.submit, self._recorder.invoke
+        threads, ops, intended = self._threads, self._op, self._intended_ns
         for _ in range(min(_BURST, len(free))):
             now_ns = now()
             intended_ns = self._due_ns() if period_ns else now_ns
             if intended_ns > now_ns:
                 break
-            thread = free.popleft()
-            process, invoke = self._process[thread], self._invoke[thread]
-            if not submit(process, invoke):
-                free.append(thread)
+            process = free.popleft()
+            thread = process % threads
+            op = ops[thread]
+            if not submit(process, op):
+                free.append(process)
                 return False
-            record(process, invoke, intended_ns, now_ns)
-            self._intended_ns[thread] = intended_ns
+            record(process, op, intended_ns, now_ns)
+            intended[thread] = intended_ns
             self._attempted += 1
         return True
 
@@ -224,13 +239,13 @@ class _Loop:
         now_ns = self._now_ns()
         thread = process % self._threads
         self._recorder.complete(
-            process, self._invoke[thread], completion, self._intended_ns[thread], now_ns
+            process, self._op[thread], completion, self._intended_ns[thread], now_ns
         )
-        if completion.type == INFO:
-            self._process[thread] = process + self._threads
+        if completion[0] == INFO:
+            process += self._threads
         try:
-            self._invoke[thread] = self._send[thread](completion)
+            self._op[thread] = self._send[thread](completion)
         except StopIteration:
             self._playing -= 1
         else:
-            self._free.append(thread)
+            self._free.append(process)

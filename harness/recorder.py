@@ -87,9 +87,9 @@ class Recorder:
         self._thread = threading.Thread(target=self._write_parts, name="recorder", daemon=True)
         self._thread.start()
 
-    def invoke(self, process: int, invoke: Invoke, intended_ns: int, time_ns: int) -> None:
+    def invoke(self, process: int, op: Invoke, intended_ns: int, time_ns: int) -> None:
         """Record that an operation begins."""
-        f, value, partition, key = invoke
+        f, value, partition, key = op
         at = self._at
         _ROW.pack_into(
             self._block, at,
@@ -101,10 +101,10 @@ class Recorder:
             self.hand_over()
 
     def complete(
-        self, process: int, invoke: Invoke, ended: Completion, intended_ns: int, time_ns: int
+        self, process: int, op: Invoke, ended: Completion, intended_ns: int, time_ns: int
     ) -> None:
         """Record how an operation ended."""
-        f, value, partition, key = invoke
+        f, value, partition, key = op
         type_, offset, error, node = ended
         at = self._at
         _ROW.pack_into(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.history import WRITE
-from harness.protocols import Invoke, Script
+from harness.protocols import Script
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,6 @@ class Append:
         del seed  # nothing is drawn
         value, partition = process, process % partitions
         while True:
-            yield Invoke(WRITE, value, partition)
+            yield WRITE, value, partition, None
             value += processes
             partition = (partition + 1) % partitions

@@ -17,7 +17,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from harness.plan import Plan
-from harness.protocols import FAIL, INFO, OK, Completion, Done, Invoke
+from harness.protocols import FAIL, INFO, OK, Completion, Done, Invoke, completion
 from targets.kafka.outcomes import outcome
 from targets.kafka.producer_settings import attempts_once, effective_settings
 
@@ -56,16 +56,16 @@ class KafkaClient:
         }
         return Producer({**settings, **ours}, logger=_LOG)
 
-    def submit(self, process: int, invoke: Invoke) -> bool:
+    def submit(self, process: int, op: Invoke) -> bool:
         """Queue a write. False: the producer's queue is full."""
-        _, value, partition, key = invoke
+        _, value, partition, key = op
         raw = b"%010d" % value
         try:
             self._produce[process % self._clients](self._topic, raw, key, partition)
         except BufferError:
             return False
         except KafkaException as error:  # raised before it was queued: surely not written
-            self._refused.append((process, Completion(FAIL, error=error.args[0].name())))
+            self._refused.append((process, completion(FAIL, error=error.args[0].name())))
         else:
             self._pending[raw] = process
         return True
@@ -94,7 +94,7 @@ class KafkaClient:
             producer.flush(_PURGED_S)
             producer.close()
         for process in self._pending.values():
-            done(process, Completion(INFO, error="_UNREPORTED"))
+            done(process, completion(INFO, error="_UNREPORTED"))
         self._pending.clear()
 
     def _serve(self) -> int:
@@ -110,7 +110,7 @@ class KafkaClient:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         process = self._pending.pop(message.value() or b"")
         if error is None:
-            self._done(process, Completion(OK, message.offset()))
+            self._done(process, (OK, message.offset(), None, None))
         else:
             ended = outcome(error.code(), only_attempt=self._only_attempt)
-            self._done(process, Completion(ended.type, error=error.name()))
+            self._done(process, completion(ended.type, error=error.name()))

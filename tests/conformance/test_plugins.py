@@ -11,7 +11,7 @@ import pytest
 
 from harness import registry
 from harness.errors import PlanError
-from harness.protocols import OK, Completion, Workload
+from harness.protocols import OK, Workload, completion
 
 ALL = [(kind, name) for kind in registry.KINDS for name in registry.plugins(kind)]
 UNITS = ("_s", "_ms", "_ns", "_bytes", "_mb", "_count", "_share", "_per_s")
@@ -61,6 +61,6 @@ def test_a_workload_writes_unique_values_to_every_partition(
     for process in range(processes):
         script = workload.script(process, processes, partitions, 1)
         written.append(next(script))
-        written += [script.send(Completion(OK)) for _ in itertools.repeat(None, 40)]
-    assert len({invoke.value for invoke in written}) == len(written)
-    assert {invoke.partition for invoke in written} == set(range(partitions))
+        written += [script.send(completion(OK)) for _ in itertools.repeat(None, 40)]
+    assert len({value for _, value, _, _ in written}) == len(written)
+    assert {partition for _, _, partition, _ in written} == set(range(partitions))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from harness.errors import HarnessFailure
 from harness.interpreter import LoadReport, play_workload
 from harness.plan import Plan, parse_plan
-from harness.protocols import FAIL, INFO, OK, Completion, Invoke, Script
+from harness.protocols import FAIL, INFO, OK, Completion, Invoke, Script, completion, invoke
 from harness.recorder import Recorder
 from tests.fixtures.virtual import MS, S, VirtualClient
 from workloads.append import Append
@@ -71,7 +71,7 @@ def test_a_stall_shows_as_lateness_and_intended_times_are_kept(tmp_path: Path) -
 
     def stalls(now_ns: int, _: Invoke) -> tuple[int, Completion]:
         answered_ns = now_ns + 5 * MS
-        return (2 * S if S <= answered_ns < 2 * S else answered_ns), Completion(OK)
+        return (2 * S if S <= answered_ns < 2 * S else answered_ns), completion(OK)
 
     report, rows = play(tmp_path, VirtualClient(stalls), processes=4, rate_per_s=100, duration_s=4)
     begun = invokes(rows)
@@ -86,7 +86,7 @@ def test_a_stall_shows_as_lateness_and_intended_times_are_kept(tmp_path: Path) -
 
 def test_operations_that_were_due_but_never_played_are_counted(tmp_path: Path) -> None:
     def slow(now_ns: int, _: Invoke) -> tuple[int, Completion]:
-        return now_ns + S, Completion(OK)
+        return now_ns + S, completion(OK)
 
     report, _ = play(tmp_path, VirtualClient(slow), processes=1, rate_per_s=10, duration_s=5)
     assert report.attempted == 5
@@ -128,7 +128,7 @@ def test_histories_are_well_formed(
 
     def answer(now_ns: int, _: Invoke) -> tuple[int, Completion]:
         type_, after_ms = next(script)
-        return now_ns + after_ms * MS, Completion(type_, 3 if type_ == OK else None)
+        return now_ns + after_ms * MS, completion(type_, 3 if type_ == OK else None)
 
     client = VirtualClient(answer, capacity=capacity)
     folder = tmp_path_factory.mktemp("run")
@@ -152,7 +152,7 @@ def test_histories_are_well_formed(
 
 def test_no_operation_is_lost_when_nothing_is_ever_answered(tmp_path: Path) -> None:
     def never(_: int, __: Invoke) -> tuple[int, Completion]:
-        return 10_000 * S, Completion(OK)
+        return 10_000 * S, completion(OK)
 
     client = VirtualClient(never)
     report, rows = play(tmp_path, client, processes=20, rate_per_s=0, duration_s=1)
@@ -164,7 +164,7 @@ def test_no_operation_is_lost_when_nothing_is_ever_answered(tmp_path: Path) -> N
 
 def test_what_is_in_flight_at_the_end_is_waited_for(tmp_path: Path) -> None:
     def slow(now_ns: int, _: Invoke) -> tuple[int, Completion]:
-        return now_ns + 8 * S, Completion(OK)
+        return now_ns + 8 * S, completion(OK)
 
     report, rows = play(tmp_path, VirtualClient(slow), processes=5, rate_per_s=0, duration_s=1)
     assert report.attempted == (rows.type == "ok").sum() == 5
@@ -177,7 +177,7 @@ def test_stop_ends_it_early_and_everything_is_completed(tmp_path: Path) -> None:
     def answer(now_ns: int, _: Invoke) -> tuple[int, Completion]:
         if now_ns > S:
             stop.set()
-        return now_ns + MS, Completion(OK)
+        return now_ns + MS, completion(OK)
 
     report, rows = play(
         tmp_path, VirtualClient(answer), processes=3, rate_per_s=100, duration_s=60, stop=stop
@@ -192,7 +192,7 @@ def test_operations_complete_while_the_faults_are_being_healed(tmp_path: Path) -
     and does not last at all if nobody polls."""
 
     def slow(now_ns: int, _: Invoke) -> tuple[int, Completion]:
-        return 1_500 * MS, Completion(OK)
+        return 1_500 * MS, completion(OK)
 
     client, polled = VirtualClient(slow), threading.Event()
     poll = client.poll
@@ -233,8 +233,8 @@ class ThreeEach:
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         for turn in range(3):
-            completion = yield Invoke("append", process + turn * processes, 0, key=f"k{seed}")
-            assert completion == Completion(OK, 0)
+            ended = yield invoke("append", process + turn * processes, 0, key=f"k{seed}")
+            assert ended == completion(OK, 0)
 
 
 def test_it_ends_when_every_script_has_ended(tmp_path: Path) -> None:
@@ -281,10 +281,10 @@ def test_flat_out_it_looks_for_completions_between_bursts(tmp_path: Path) -> Non
     class Counting(VirtualClient):
         since_poll = most = 0
 
-        def submit(self, process: int, invoke: Invoke) -> bool:
+        def submit(self, process: int, op: Invoke) -> bool:
             self.since_poll += 1
             self.most = max(self.most, self.since_poll)
-            return super().submit(process, invoke)
+            return super().submit(process, op)
 
         def poll(self, timeout_s: float, done: Any) -> None:
             self.since_poll = 0

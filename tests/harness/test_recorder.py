@@ -18,33 +18,33 @@ import pytest
 
 from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.history import HISTORY
-from harness.protocols import FAIL, INFO, OK, Completion, Invoke
+from harness.protocols import FAIL, INFO, OK, Completion, completion, invoke
 from harness.recorder import Live, Recorder
 
 WRITER = """
 import sys
 from pathlib import Path
-from harness.protocols import OK, Completion, Invoke
+from harness.protocols import OK, completion, invoke
 from harness.recorder import Recorder
 
 recorder = Recorder(Path(sys.argv[1]), run_id="killed", period_s=0.3)
 n = 0
 while True:
     for process in range(1000):
-        invoke = Invoke("append", n, n % 3)
-        recorder.invoke(process, invoke, n, n)
-        recorder.complete(process, invoke, Completion(OK, n), n, n + 1)
+        op = invoke("append", n, n % 3)
+        recorder.invoke(process, op, n, n)
+        recorder.complete(process, op, completion(OK, n), n, n + 1)
         n += 1
     recorder.hand_over()
 """
 
 
-def append(recorder: Recorder, value: int, completion: Completion | None) -> None:
+def append(recorder: Recorder, value: int, ended: Completion | None) -> None:
     """Record a write by the process of the same number, at times that tell its value."""
-    invoke = Invoke("append", value, value % 3)
-    recorder.invoke(value, invoke, 10 * value, 10 * value + 1)
-    if completion is not None:
-        recorder.complete(value, invoke, completion, 10 * value, 10 * value + 2)
+    op = invoke("append", value, value % 3)
+    recorder.invoke(value, op, 10 * value, 10 * value + 1)
+    if ended is not None:
+        recorder.complete(value, op, ended, 10 * value, 10 * value + 2)
     recorder.hand_over()
 
 
@@ -57,15 +57,15 @@ def wait_until(holds: Callable[[], object]) -> None:
 
 def test_rows_are_the_events_in_their_order(tmp_path: Path) -> None:
     one, two, three = (
-        Invoke("append", 17, 2, key="k"),
-        Invoke("append", 18, 0),
-        Invoke("read", 19, 1),
+        invoke("append", 17, 2, key="k"),
+        invoke("append", 18, 0),
+        invoke("read", 19, 1),
     )
     with Recorder(tmp_path, run_id="r-1") as recorder:
         recorder.invoke(4, one, 100, 105)
         recorder.invoke(5, two, 110, 111)
-        recorder.complete(5, two, Completion(OK, 7), 110, 120)
-        timed_out = Completion(INFO, error="_MSG_TIMED_OUT", node="b2")
+        recorder.complete(5, two, completion(OK, 7), 110, 120)
+        timed_out = completion(INFO, error="_MSG_TIMED_OUT", node="b2")
         recorder.complete(4, one, timed_out, 100, 130)
         recorder.invoke(5, three, 140, 141)
     table = pq.read_table(tmp_path)
@@ -89,7 +89,7 @@ def test_rows_are_the_events_in_their_order(tmp_path: Path) -> None:
 def test_parts_follow_each_other(tmp_path: Path) -> None:
     with Recorder(tmp_path, run_id="r", period_s=0) as recorder:
         for value in range(3):
-            append(recorder, value, Completion(FAIL, error=f"E{value}"))
+            append(recorder, value, completion(FAIL, error=f"E{value}"))
             wait_until(lambda parts=value + 1: len(list(tmp_path.glob("part-*"))) == parts)
     rows = [pq.read_table(part).to_pylist() for part in sorted(tmp_path.glob("part-*"))]
     assert [[row["index"] for row in part] for part in rows] == [[0, 1], [2, 3], [4, 5]]
@@ -99,15 +99,15 @@ def test_parts_follow_each_other(tmp_path: Path) -> None:
 def test_more_rows_than_a_block_holds(tmp_path: Path) -> None:
     with Recorder(tmp_path, run_id="r") as recorder:
         for value in range(50_000):
-            recorder.invoke(0, Invoke("append", value, 0), value, value)
+            recorder.invoke(0, invoke("append", value, 0), value, value)
     table = pq.read_table(tmp_path)
     assert table["value"].to_pylist() == table["index"].to_pylist() == list(range(50_000))
 
 
 def test_rows_of_the_nemesis_stand_where_they_happened(tmp_path: Path) -> None:
     with Recorder(tmp_path, run_id="r") as recorder:
-        append(recorder, 1, Completion(OK, 1))
-        append(recorder, 5, Completion(OK, 2))
+        append(recorder, 1, completion(OK, 1))
+        append(recorder, 5, completion(OK, 2))
         threading.Thread(
             target=recorder.note,
             args=("invoke",),
@@ -129,11 +129,11 @@ def test_what_it_tells_while_it_goes_on(tmp_path: Path) -> None:
         assert recorder.live() == Live()
         for value in range(1000):
             ended = (OK, OK, OK, FAIL, INFO)[value % 5]
-            append(recorder, value, Completion(ended))
+            append(recorder, value, completion(ended))
         append(recorder, 1000, None)
-        read = Invoke("read", 2000, 0)
+        read = invoke("read", 2000, 0)
         recorder.invoke(2000, read, 0, 0)
-        recorder.complete(2000, read, Completion(OK), 0, 1)
+        recorder.complete(2000, read, completion(OK), 0, 1)
         recorder.hand_over()
         recorder.note("info", f="kill", key="k", node="b1", error="heal", time_ns=1)
         wait_until(lambda: recorder.live().attempted == 1002)
@@ -148,13 +148,13 @@ def test_what_it_tells_while_it_goes_on(tmp_path: Path) -> None:
 def test_acknowledged_is_what_was_handed_over(tmp_path: Path) -> None:
     with Recorder(tmp_path, run_id="r") as recorder:
         for value in range(50):
-            append(recorder, value, Completion(OK))
+            append(recorder, value, completion(OK))
             assert recorder.acknowledged().tolist() == list(range(value + 1))
 
 
 def test_a_failure_of_the_background_thread_is_seen_and_raised(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, run_id="r", period_s=0)
-    append(recorder, 1, Completion(INFO, error="\ud800 cannot be encoded"))
+    append(recorder, 1, completion(INFO, error="\ud800 cannot be encoded"))
     wait_until(lambda: isinstance(recorder.failure, HarnessFailure))
     with pytest.raises(HarnessFailure, match="the recorder broke"):
         recorder.close()
@@ -203,10 +203,10 @@ def fill(disk: Path) -> Path:
 
 def test_a_full_disk_is_told_and_what_was_recorded_stays(small_disk: Path) -> None:
     recorder = Recorder(small_disk, run_id="r", period_s=0.05)
-    append(recorder, 1, Completion(OK))
+    append(recorder, 1, completion(OK))
     wait_until(lambda: list(small_disk.glob("part-*.parquet")))
     fill(small_disk)
-    append(recorder, 2, Completion(OK))
+    append(recorder, 2, completion(OK))
     wait_until(lambda: recorder.failure is not None)
     with pytest.raises(EnvironmentFailure, match="No space left on device"):
         recorder.close()
@@ -219,10 +219,10 @@ def test_what_a_full_disk_did_not_take_is_written_when_it_can_be(small_disk: Pat
     with Recorder(small_disk, run_id="r", period_s=0.05) as recorder:
         ballast = fill(small_disk)
         for value in range(500):
-            append(recorder, value, Completion(OK))
+            append(recorder, value, completion(OK))
         wait_until(lambda: recorder.failure is not None)
         ballast.unlink()
-        append(recorder, 500, Completion(OK))
+        append(recorder, 500, completion(OK))
     assert recorder.failure is None
     rows = pq.read_table(small_disk)
     assert rows["index"].to_pylist() == list(range(1002))
@@ -233,7 +233,7 @@ def test_a_failing_body_is_not_hidden_by_a_full_disk(small_disk: Path) -> None:
 
     def body() -> None:
         with recorder:
-            append(recorder, 1, Completion(OK))
+            append(recorder, 1, completion(OK))
             fill(small_disk)
             raise KeyError("the body's own")
 

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from harness.clock import RunClock
 from harness.interpreter import play_workload
 from harness.plan import Plan, parse_plan
-from harness.protocols import FAIL, INFO, OK, Client, Completion, Invoke
+from harness.protocols import FAIL, INFO, OK, Client, Completion, completion, invoke
 from harness.recorder import Recorder
 from targets.kafka.producing import KafkaClient
 from workloads.append import Append
@@ -50,9 +50,9 @@ def brokers() -> Iterator[str]:
 class Answers(dict[int, Completion]):
     """What each process was told, once."""
 
-    def done(self, process: int, completion: Completion) -> None:
+    def done(self, process: int, ended: Completion) -> None:
         assert process not in self, "completed twice"
-        self[process] = completion
+        self[process] = ended
 
 
 def poll_until(client: Client, answers: Answers, count: int) -> None:
@@ -66,39 +66,41 @@ def test_writes_are_acknowledged_with_their_offsets(brokers: str) -> None:
     client, answers = KafkaClient(brokers, plan_for()), Answers()
     values = {process: 10 * process for process in range(60)}
     for process, value in values.items():
-        assert client.submit(process, Invoke("append", value, process % PARTITIONS, "k"))
+        assert client.submit(process, invoke("append", value, process % PARTITIONS, "k"))
     poll_until(client, answers, 60)
     client.close(5, answers.done)
-    assert {completion.type for completion in answers.values()} == {OK}
+    assert {type_ for type_, _, _, _ in answers.values()} == {OK}
     for partition in range(PARTITIONS):
-        offsets = [c.offset for p, c in answers.items() if p % PARTITIONS == partition]
+        offsets = [
+            offset for p, (_, offset, _, _) in answers.items() if p % PARTITIONS == partition
+        ]
         assert all(isinstance(offset, int) for offset in offsets)
         assert len(set(offsets)) == len(offsets), "an offset was told twice"
 
 
 def test_without_acks_no_offset_is_told(brokers: str) -> None:
     client, answers = KafkaClient(brokers, plan_for({"acks": 0})), Answers()
-    client.submit(0, Invoke("append", 5, 0))
+    client.submit(0, invoke("append", 5, 0))
     poll_until(client, answers, 1)
     client.close(5, answers.done)
-    assert answers == {0: Completion(OK, None)}
+    assert answers == {0: completion(OK, None)}
 
 
 def test_what_produce_itself_refuses_surely_failed(brokers: str) -> None:
     client, answers = KafkaClient(brokers, plan_for(clients=1)), Answers()
-    client.submit(0, Invoke("append", 1, 0))
+    client.submit(0, invoke("append", 1, 0))
     poll_until(client, answers, 1)
-    assert client.submit(1, Invoke("append", 2, 99)), "taken, and answered from inside poll"
+    assert client.submit(1, invoke("append", 2, 99)), "taken, and answered from inside poll"
     assert 1 not in answers
     poll_until(client, answers, 2)
     client.close(5, answers.done)
-    assert answers[1] == Completion(FAIL, error="_UNKNOWN_PARTITION")
+    assert answers[1] == completion(FAIL, error="_UNKNOWN_PARTITION")
 
 
 def test_a_full_queue_is_refused_and_not_attempted() -> None:
     client = KafkaClient(NOBODY, plan_for({"queue.buffering.max.messages": 5}, clients=2))
     answers = Answers()
-    taken = {p for p in range(30) if client.submit(p, Invoke("append", p, 0))}
+    taken = {p for p in range(30) if client.submit(p, invoke("append", p, 0))}
     assert taken == set(range(10)), "five a producer"
     client.close(0.1, answers.done)
     assert answers.keys() == taken
@@ -113,20 +115,20 @@ def test_where_nothing_listens_everything_ends_in_info_and_close_returns_in_time
 ) -> None:
     client, answers = KafkaClient(NOBODY, plan_for(producer)), Answers()
     for process in range(50):
-        assert client.submit(process, Invoke("append", process, 0))
+        assert client.submit(process, invoke("append", process, 0))
     began = time.monotonic()
     client.poll(0.2, answers.done)
     client.close(1.5, answers.done)
     assert time.monotonic() - began < 5
     assert answers.keys() == set(range(50))
-    assert {completion.type for completion in answers.values()} == {INFO}
+    assert {type_ for type_, _, _, _ in answers.values()} == {INFO}
     if error:
-        assert {completion.error for completion in answers.values()} == {error}
+        assert {told for _, _, told, _ in answers.values()} == {error}
 
 
 def test_poll_waits_when_there_is_nothing_to_do(brokers: str) -> None:
     client, answers = KafkaClient(brokers, plan_for()), Answers()
-    client.submit(0, Invoke("append", 7, 0))
+    client.submit(0, invoke("append", 7, 0))
     poll_until(client, answers, 1)
     client.poll(0.05, answers.done)  # whatever the connections still had to tell
     began, used = time.monotonic(), time.thread_time()
@@ -140,7 +142,7 @@ def test_one_poll_serves_every_producer(brokers: str) -> None:
     client, answers = KafkaClient(brokers, plan_for({"linger.ms": 0}, clients=16)), Answers()
     for turn, patience_s in enumerate((0.2, 1, 5)):
         for process in range(16 * turn, 16 * turn + 16):
-            assert client.submit(process, Invoke("append", process, process % PARTITIONS))
+            assert client.submit(process, invoke("append", process, process % PARTITIONS))
         time.sleep(patience_s)  # for the producers' own threads; there is nothing to wait on
         before = len(answers)
         client.poll(0, answers.done)
@@ -149,7 +151,7 @@ def test_one_poll_serves_every_producer(brokers: str) -> None:
             break
     client.close(5, answers.done)
     assert served >= 16
-    assert {completion.type for completion in answers.values()} == {OK}
+    assert {type_ for type_, _, _, _ in answers.values()} == {OK}
 
 
 def test_an_answer_is_seen_within_milliseconds(brokers: str) -> None:
@@ -158,7 +160,7 @@ def test_an_answer_is_seen_within_milliseconds(brokers: str) -> None:
     took = []
     for turn in range(30):
         began = time.monotonic()
-        client.submit(16 * turn + 15, Invoke("append", turn, 0))
+        client.submit(16 * turn + 15, invoke("append", turn, 0))
         poll_until(client, answers, turn + 1)
         took.append(time.monotonic() - began)
     client.close(5, answers.done)
