@@ -54,7 +54,13 @@ def measure(start: Callable[[DockerCluster, Plan], float]) -> Times:
         try:
             begun = time.monotonic()
             containers_s = start(cluster, PLAN)
-            TARGET.bring_up(cluster, PLAN, timeout_s=120)
+            try:
+                TARGET.bring_up(cluster, PLAN, timeout_s=120)
+            except TimeoutError:
+                for node in cluster.nodes.values():
+                    if not node.process().running:
+                        print(node.name, cluster.output(node)[-2000:].decode(), sep="\n")
+                raise
             return Times(containers_s, time.monotonic() - begun)
         finally:
             cluster.down()

@@ -8,13 +8,14 @@ die() {
     exit 5
 }
 
-# step WHAT COMMAND...: say it, do it (without the lock's descriptor), say how long it took.
+# step WHAT COMMAND...: say it, do it (without the lock's descriptor), say how long it took. In a
+# subshell: where a function is called with 9>&-, bash keeps a copy, which a background job inherits.
 step() {
     local what=$1 begun_us ms
     shift
     say "$what ..."
     begun_us=${EPOCHREALTIME/[.,]/}
-    "$@" 9>&- || die "$what: failed"
+    (exec 9>&- && "$@") || die "$what: failed"
     ms=$(((${EPOCHREALTIME/[.,]/} - begun_us) / 1000))
     say "$what: $((ms / 1000)).$((ms % 1000 / 100)) s"
 }

@@ -66,7 +66,7 @@ def test_two_set_ups_take_turns(tmp_path: Path) -> None:
 
 def test_what_a_step_leaves_running_does_not_hold_the_lock(tmp_path: Path) -> None:
     env = {"ACKLOSS_STATE": str(tmp_path)}
-    linger = "one_at_a_time; later() { sleep 5 >/dev/null 2>&1 & }; step later later"
+    linger = "one_at_a_time; later() { as_root sleep 5 >/dev/null 2>&1 & }; step later later"
     assert sh(linger, **env).returncode == 0
     again = sh("one_at_a_time", **env)
     assert (again.returncode, again.stderr) == (0, "")
