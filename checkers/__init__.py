@@ -1,1 +1,1 @@
-"""Checkers, one file per family: pure Spark functions from histories to findings."""
+"""Checkers: pure functions from one run's rows to findings; Spark deals the runs out."""

@@ -1,7 +1,7 @@
 """What one run left behind, as far as judging it needs: its files, its ends, its circumstances.
 
-Everything here is small and is read in Python; operations and records stay in their Parquet files
-for Spark. What is damaged, or of a newer schema, is refused here, file by file, before Spark runs.
+Everything here is small; operations and records stay in their Parquet files until `checkers.rows`
+reads them. What is damaged, or of a newer schema, is refused here, file by file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ class Facts:
     rundir: RunDir | None = None
     history: tuple[Path, ...]
     reads: tuple[Path, ...]
-    readers: int
     ends: tuple[PartitionEnd, ...]
     partitions: int
     plan: str | None = None
@@ -66,7 +65,6 @@ class Facts:
     starved: str | None = None
     faults_asked: int = 0
     windows: tuple[FaultWindow, ...] = ()
-    duration_s: float
     timed: bool = True
     timings: Mapping[str, float | None] = field(default_factory=dict)
 
@@ -103,7 +101,6 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any]) -> Facts:
         rundir=rundir,
         history=history,
         reads=_parts(rundir.parts(rundir.reads), READS),
-        readers=len({row["reader"] for row in rows}),
         ends=tuple(_merged(rows, replicas=_replicas_needed(plan))),
         partitions=plan["topic"]["partitions"],
         plan=plan["name"],
@@ -118,7 +115,6 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any]) -> Facts:
         else None,
         faults_asked=sum(1 for step in plan["faults"] if step.get("nemesis")),
         windows=tuple(windows(rundir.faults)),
-        duration_s=plan["workload"]["duration_s"],
         timings=run.get("timings") or {},
     )
 

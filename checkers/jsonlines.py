@@ -61,10 +61,8 @@ def convert(file: Path, folder: Path) -> Facts:
         run_id=run_id,
         history=tuple(sorted(history.glob("part-*.parquet"))),
         reads=tuple(sorted(reads.glob("part-*.parquet"))),
-        readers=1,
         ends=() if last is None else (PartitionEnd(partition=0, complete=True, whole=True),),
         partitions=1,
-        duration_s=rows.latest_ns / 1e9,
         timed=rows.timed,
     )
 
@@ -145,7 +143,6 @@ class _Rows:
 
     def __init__(self, parts: PartWriter) -> None:
         self.timed = False
-        self.latest_ns = 0
         self._parts = parts
         self._count = 0
         self._begun: dict[int, tuple[int, int]] = {}
@@ -165,7 +162,6 @@ class _Rows:
             raise complain(f"{process} is no number of a process", "process")
         time_ns = _integer(op.get("time", 0), "time", complain)
         self.timed = self.timed or "time" in op
-        self.latest_ns = max(self.latest_ns, time_ns)
         if op["type"] == "invoke":
             self._begun[process] = (value, time_ns)
         begun_value, begun_ns = self._begun.get(process, (None, 0))

@@ -16,84 +16,57 @@ acknowledged + unacknowledged_found = survivors + lost + not_yet_visible.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, NamedTuple
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from checkers.histories import Histories
-from checkers.outcomes import FAIL, INFO, OK, READ, looked_up, odd_values, plain_tally, words
+from checkers.facts import Facts
+from checkers.outcomes import Odd
+from checkers.rows import FAIL, INFO, NULL, OK, READ, Bools, Ints
 from checkers.verdict import Counts
+from harness.journal import FaultWindow
 
-# Where it is not known where a write was sent to, any partition is the right one.
-_AT_HOME: Final = "attempted AND (size(sent_to) = 0 OR array_contains(sent_to, c.partition))"
-
-# Each expression may stand on those before it.
-_JUDGED: Final = {
-    "attempted": f"marks <> {READ}",
-    "told_ok": f"marks & {OK} <> 0",
-    "until": "get(filter(ends, each -> each.partition = partition), 0)",
-    "acknowledged": "told_ok AND NOT fire_and_forget",
-    "sent": "told_ok AND fire_and_forget",
-    "failed": f"NOT told_ok AND marks & {INFO} = 0 AND marks & {FAIL} <> 0",
-    "home": f"filter(copies, c -> {_AT_HOME})",
-    "astray": f"filter(copies, c -> NOT ({_AT_HOME}))",
-    "unknown": "attempted AND NOT told_ok AND NOT failed",
-    "survivors": "size(home) > 0",
-    "absent": "acknowledged AND size(home) = 0",
-    "beyond": "NOT coalesce(until.whole, false) AND coalesce(offset >= until.read_to, true)",
-    "below": "coalesce(until.log_start, 0) > 0 AND coalesce(offset < until.log_start, true)",
-    "lost": "absent AND NOT beyond",
-    "not_yet_visible": "absent AND beyond",
-    "deleted": "absent AND NOT beyond AND below",
-    "unacknowledged_found": "survivors AND NOT acknowledged",
-    "failed_found": "survivors AND failed",
-    "unknown_found": "survivors AND unknown",
-    "unexpected": "size(astray) > 0",
-    "duplicates": "greatest(size(copies) - 1, 0)",
-}
-
-_NOWHERE: Final = "array(struct(cast(null as int) AS partition, cast(null as bigint) AS offset))"
-KINDS: Final[Mapping[str, str]] = {
-    "lost": f"if(lost AND NOT deleted, {_NOWHERE}, array())",
-    "deleted": f"if(deleted, {_NOWHERE}, array())",
-    "not_yet_visible": f"if(not_yet_visible, {_NOWHERE}, array())",
-    "failed_found": "if(failed_found, slice(home, 1, 1), array())",
-    "unexpected": "slice(astray, 1, 1)",
-    "duplicate": "slice(copies, 2, greatest(size(copies) - 1, 0))",
-}
-"""The kinds of findings, each with the places at which it was found: one row a place. (That an
-unknown write is there is nobody's fault; such writes are only counted.)"""
-
-_FAULT: Final = (
-    "nullif(array_join(transform(filter(windows, w -> "
-    "coalesce(complete_ns, invoke_ns) BETWEEN w.from_ns AND w.to_ns), w -> w.id), ','), '')"
+FINDINGS: Final = pa.schema(
+    {
+        "run_id": pa.string(),
+        "kind": pa.string(),
+        "key": pa.string(),
+        "value": pa.int64(),
+        "process": pa.int32(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "intended_ns": pa.int64(),
+        "invoke_ns": pa.int64(),
+        "complete_ns": pa.int64(),
+        "error": pa.string(),
+        "fault": pa.string(),
+        "found_partition": pa.int32(),
+        "found_offset": pa.int64(),
+    }
 )
+"""One row a finding. `kind`: lost, deleted, not_yet_visible, failed_found, unexpected or duplicate;
+`partition`, `offset` and times as the client knew them; `fault`: the windows in which the write was
+answered, or begun where it never was, joined by commas; `found_*`: where it was read."""
+
+_ORDER: Final = ("kind", "partition", "complete_ns", "value")
 
 
-@dataclass(frozen=True)
-class Checked:
-    """What the loss checker says of several runs.
+class Found(NamedTuple):
+    """What a checker says of one run."""
 
-    `counts` by run id; `judged`, cached, one row for each value that is not plain, null where all
-    are.
-    """
-
-    counts: Mapping[str, Counts]
-    judged: DataFrame | None
-
-    @property
-    def findings(self) -> DataFrame | None:
-        """The rows of `Loss.findings`; null where nothing can be found."""
-        return None if self.judged is None else _findings(self.judged)
+    counts: Counts
+    findings: pa.Table
 
 
 @dataclass(frozen=True)
 class Loss:
     """Counts acknowledged writes that are lost, and what else was not promised: refused writes that
-    are there, duplicates, values that nobody wrote.
+    are there, duplicates, values that nobody wrote. (That an unknown write is there is nobody's
+    fault; such writes are only counted.)
 
     `idempotent_producer` says of histories from elsewhere that duplicates should be impossible.
     """
@@ -102,38 +75,21 @@ class Loss:
 
     idempotent_producer: bool = False
 
-    def findings(self, histories: Histories) -> DataFrame:
-        """One row a finding: `run_id, kind, key, value, process, partition, offset` (as the client
-        knew them), `intended_ns, invoke_ns, complete_ns, error, fault` (the windows in which it
-        was answered, or begun where it never was, joined by commas), and for what was found
-        `found_partition, found_offset`."""
-        return _findings(_judged(histories, odd_values(words(histories))))
-
-    def check(self, histories: Histories) -> Checked:
-        """Counts and findings of all these runs."""
-        found = words(histories).persist()
-        tallies = {row["run_id"]: row.asDict() for row in plain_tally(found).collect()}
-        counts = {
-            run_id: _plain_counts(tallies.get(run_id), sent=facts.acks == "0")
-            for run_id, facts in histories.facts.items()
-        }
-        odd = {run_id: tally["odd"] for run_id, tally in tallies.items() if tally["odd"]}
-        judged = None
-        if odd:
-            values = odd_values(found, count=sum(odd.values()))
-            judged = _judged(histories.only(odd), values).persist()
-            for row in _tally(judged).collect():
-                told = row.asDict()
-                counts[told.pop("run_id")] += Counts(**told)
-        found.unpersist()
-        return Checked(counts, judged)
+    def check(self, facts: Facts, plain: Ints, odd: Odd) -> Found:
+        """Counts and findings of a run: `plain` values by their marks, and the `odd` ones."""
+        judged = _judge(facts, odd)
+        return Found(
+            counts=_plain_counts(plain, sent=facts.acks == "0") + judged.counts(),
+            findings=_findings(facts, odd, judged),
+        )
 
 
-def _plain_counts(tally: Mapping[str, Any] | None, *, sent: bool) -> Counts:
+def _plain_counts(plain: Ints, *, sent: bool) -> Counts:
     """Counts of plain values: what ended ok was found, what was refused was not."""
-    if tally is None:
-        return Counts()
-    attempted, ok, failed, found = (tally[name] for name in ("attempted", "ok", "failed", "found"))
+    kinds = np.arange(len(plain))
+    is_ok, is_found = kinds & OK != 0, kinds & READ != 0
+    attempted, ok, found = (int(each.sum()) for each in (plain, plain[is_ok], plain[is_found]))
+    failed = int(plain[~is_ok & (kinds & INFO == 0) & (kinds & FAIL != 0)].sum())
     return Counts(
         attempted=attempted,
         acknowledged=0 if sent else ok,
@@ -146,31 +102,159 @@ def _plain_counts(tally: Mapping[str, Any] | None, *, sent: bool) -> Counts:
     )
 
 
-def _judged(histories: Histories, values: DataFrame) -> DataFrame:
-    """One row for each of these values: what `looked_up` tells, and a column for each count."""
-    rows = looked_up(histories, values).join(histories.about, on="run_id", how="inner")
-    judged = [f"{text} AS {name}" for name, text in _JUDGED.items()]
-    return rows.selectExpr("*", *judged).drop("ends", "until")
+@dataclass(frozen=True)
+class _Judged:
+    """Whether each odd value is of each kind; and, of the copies, whether each is where it should
+    be. `extra`: the copies but each value's first."""
+
+    by_name: Mapping[str, Bools]
+    home: Bools
+    extra: Bools
+
+    def counts(self) -> Counts:
+        """How many there are of each."""
+        counted = {name: int(each.sum()) for name, each in self.by_name.items()}
+        return Counts(**counted, duplicates=int(self.extra.sum()))
 
 
-def _tally(judged: DataFrame) -> DataFrame:
-    """The counts of `judged` values, a row a run."""
-    counts = [F.sum(F.col(f.name).cast("long")).alias(f.name) for f in fields(Counts)]
-    return judged.groupBy("run_id").agg(*counts)
+def _judge(facts: Facts, odd: Odd) -> _Judged:
+    attempted = odd.marks != 0
+    told_ok = odd.marks & OK != 0
+    acknowledged = told_ok & (facts.acks != "0")
+    failed = ~told_ok & (odd.marks & INFO == 0) & (odd.marks & FAIL != 0)
+    unknown = attempted & ~told_ok & ~failed
 
-
-def _findings(judged: DataFrame) -> DataFrame:
-    kinds = ", ".join(
-        f"transform({places}, at -> struct('{kind}' AS kind, at.partition AS found_partition, "
-        f"at.offset AS found_offset))"
-        for kind, places in KINDS.items()
+    owner = odd.copies[:, 0]
+    home = _at_home(odd)
+    survivors = _any(owner[home], len(attempted))
+    absent = acknowledged & ~survivors
+    beyond, below = _beyond_and_below(facts, odd)
+    return _Judged(
+        {
+            "attempted": attempted,
+            "acknowledged": acknowledged,
+            "sent": told_ok & ~acknowledged,
+            "failed": failed,
+            "unknown": unknown,
+            "survivors": survivors,
+            "lost": absent & ~beyond,
+            "not_yet_visible": absent & beyond,
+            "deleted": absent & ~beyond & below,
+            "unacknowledged_found": survivors & ~acknowledged,
+            "failed_found": survivors & failed,
+            "unknown_found": survivors & unknown,
+            "unexpected": _any(owner[~home], len(attempted)),
+        },
+        home=home,
+        extra=~_first(owner),
     )
-    return (
-        judged.withColumn("fault", F.expr(_FAULT))
-        .withColumn("finding", F.expr(f"explode(concat({kinds}))"))
-        .select(
-            *("run_id", "finding.kind", "key", "value", "process", "partition", "offset"),
-            *("intended_ns", "invoke_ns", "complete_ns", "error", "fault"),
-            *("finding.found_partition", "finding.found_offset"),
-        )
+
+
+def _at_home(odd: Odd) -> Bools:
+    """Of each copy, whether its value was attempted on its partition; where it is not known where
+    a write was sent to, any partition is the right one."""
+    owner, where = odd.copies[:, 0], odd.copies[:, 1]
+    sent, sent_to = odd.sent_to[:, 0], odd.sent_to[:, 1]
+    partitions = 1 + max(where.max(initial=0), sent_to.max(initial=0))
+    sent_there = np.isin(owner * partitions + where, sent * partitions + sent_to)
+    known = _any(sent, len(odd.marks))
+    home: Bools = (odd.marks != 0)[owner] & (~known[owner] | sent_there)
+    return home
+
+
+def _beyond_and_below(facts: Facts, odd: Odd) -> tuple[Bools, Bools]:
+    """Whether each value may stand beyond what was read of its partition, or below its start."""
+    beyond, below = np.ones(len(odd.marks), np.bool_), np.zeros(len(odd.marks), np.bool_)
+    no_offset = odd.offset == NULL
+    for end in facts.ends:
+        here = odd.partition == end.partition
+        if end.whole:
+            beyond[here] = False
+        elif end.read_to is not None:
+            beyond[here] = (no_offset | (odd.offset >= end.read_to))[here]
+        if end.log_start is not None and end.log_start > 0:
+            below[here] = (no_offset | (odd.offset < end.log_start))[here]
+    return beyond, below
+
+
+def _any(places: Ints, size: int) -> Bools:
+    """Whether each of `size` is among these places."""
+    found = np.zeros(size, np.bool_)
+    found[places] = True
+    return found
+
+
+def _first(owner: Ints) -> Bools:
+    """Whether each is its owner's first, of sorted owners."""
+    first: Bools = np.diff(owner, prepend=-1) != 0
+    return first
+
+
+def _findings(facts: Facts, odd: Odd, judged: _Judged) -> pa.Table:
+    """The rows of FINDINGS, in order."""
+    kinds, home = judged.by_name, judged.home
+    at_home, astray = odd.copies[home], odd.copies[~home]
+    failed_found = kinds["failed_found"][at_home[:, 0]] & _first(at_home[:, 0])
+    found = {
+        "lost": _nowhere(kinds["lost"] & ~kinds["deleted"]),
+        "deleted": _nowhere(kinds["deleted"]),
+        "not_yet_visible": _nowhere(kinds["not_yet_visible"]),
+        "failed_found": at_home[failed_found],
+        "unexpected": astray[_first(astray[:, 0])],
+        "duplicate": odd.copies[judged.extra],
+    }
+    places = np.concatenate(list(found.values()))
+    at = places[:, 0]
+    fault = _faults(
+        facts.windows, np.where(odd.complete_ns == NULL, odd.invoke_ns, odd.complete_ns)
     )
+    columns = {
+        "run_id": [facts.run_id] * len(at),
+        "kind": np.repeat(list(found), [len(each) for each in found.values()]),
+        "key": pa.array(odd.keys, pa.string()).take(at),
+        **{
+            name: _known(getattr(odd, name)[at])
+            for name in (
+                "process",
+                "partition",
+                "offset",
+                "intended_ns",
+                "invoke_ns",
+                "complete_ns",
+            )
+        },
+        "value": odd.values[at],
+        "error": pa.array(odd.error, pa.string()).take(at),
+        "fault": pa.array(fault, pa.string()).take(at),
+        "found_partition": _known(places[:, 1]),
+        "found_offset": _known(places[:, 2]),
+    }
+    table = pa.table(
+        {name: pa.array(columns[name]).cast(FINDINGS.field(name).type) for name in FINDINGS.names}
+    )
+    keys = [(name, "ascending") for name in _ORDER]
+    return table.take(pc.sort_indices(table, sort_keys=keys, null_placement="at_start"))
+
+
+def _nowhere(chosen: Bools) -> Ints:
+    """The chosen values as copies that were not read."""
+    at = np.flatnonzero(chosen)
+    return np.column_stack([at, np.full((len(at), 2), NULL)])
+
+
+def _known(numbers: Ints) -> pa.Array:
+    return pa.array(numbers, mask=numbers == NULL)
+
+
+def _faults(windows: Sequence[FaultWindow], time_ns: Ints) -> list[str | None]:
+    """The fault windows that each instant stands in; null where it stands in none."""
+    told: list[list[str]] = [[] for _ in time_ns]
+    for window in windows:
+        if window.from_s is not None:
+            from_ns = round(window.from_s * 1e9)
+            inside = (time_ns >= from_ns) & (time_ns != NULL)
+            if window.to_s is not None:
+                inside &= time_ns <= round(window.to_s * 1e9)
+            for at in np.flatnonzero(inside).tolist():
+                told[at].append(window.id)
+    return [",".join(names) or None for names in told]

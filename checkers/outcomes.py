@@ -1,150 +1,167 @@
-"""What became of every written value: a sieve over words of 64 values, then the few that stick.
+"""What became of every written value: a sieve over all of them, then a closer look at a few.
 
-Values of a run are dense integers, so 64 neighbours fit the bits of one long. Conditional
-aggregations with bitwise ors, `groupBy(run_id, key, partition, value div 64)` and then without the
-partition, tell of each of them whether it was invoked, how it ended and whether it was read where
-it was sent to. Their groups are few, so nearly all of it happens before the first of the two
-shuffles: a third of the processor time of a plain `groupBy(run_id, key, value)`, and a tenth of its
-memory. (Sparse values only fill their words less.)
-
-A value is *plain* when its place in the log is what was promised: acknowledged and read, once and
-where it was sent to; refused and not read; or unknown and either of them. Plain values are counted
-by their bits. All others are *odd*: lost, refused and found, duplicated, unexpected, on a wrong
-partition. They are looked up again by value, with all that is known of them; where there are none,
-there is no second pass.
+One byte a value tells whether it was invoked, how it ended and whether it was read. A value is
+*plain* when its place in the log is what was promised: acknowledged and read, once and where it was
+sent to; refused and not read; or unknown and either of them. Plain values are counted by their
+bytes. All others are *odd*: lost, refused and found, duplicated, unexpected, on a wrong partition.
+Their rows are gone over again, for all that is known of them; where none is odd, there is no second
+pass.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import numpy as np
 
-from checkers.histories import Histories
-
-INVOKED: Final = 1
-OK: Final = 2
-FAIL: Final = 4
-INFO: Final = 8
-READ: Final = 16
-
-_FEW: Final = 1_000_000
-"""So many odd values, at most, are sent to every task."""
-
-_BITS: Final = {"invoked": INVOKED, "ok": OK, "fail": FAIL, "info": INFO, "read": READ}
-
-_HOME: Final = "(invoked | ok | fail | info) & read"
-_ODD: Final = (
-    "(ok & ~read) | (fail & read & ~(ok | info)) | (read & ~home)"
-    " | if(copies = bit_count(read), 0L, read)"
+from checkers.numbering import Numbering
+from checkers.rows import (
+    FAIL,
+    INFO,
+    INVOKED,
+    NULL,
+    OK,
+    READ,
+    Bits,
+    Bools,
+    Int32s,
+    Ints,
+    Part,
+    Reads,
+    Rows,
+    Writes,
+    some,
 )
-_PLAIN: Final = {
-    "attempted": "(invoked | ok | fail | info) & ~odd",
-    "ok": "ok & ~odd",
-    "failed": "fail & ~(ok | info | odd)",
-    "found": "read & ~odd",
-    "odd": "odd",
-}
+
+ATTEMPTED: Final = INVOKED | OK | FAIL | INFO
+LATEST: Final = 2**63 - 1
+NOBODY: Final = -1
 
 
-def words(histories: Histories) -> DataFrame:
-    """One row for 64 neighbouring values: `run_id, key, word` (value div 64), the bits `invoked,
-    ok, fail, info, read`, and `odd`, the bits of the values that need a closer look."""
-    columns = ("run_id", "key", "partition", "value")
-    rows = histories.writes.select(*columns, _mark().alias("mark")).unionByName(
-        histories.reads.select(*columns, F.lit(READ).alias("mark"))
-    )
-    word, bit = F.shiftright("value", 6), F.expr("shiftleft(1L, cast(value & 63 as int))")
-    by_partition = (
-        rows.withColumns({"word": word, "bit": bit})
-        .groupBy("run_id", "key", "partition", "word")
-        .agg(
-            *(_bits(mark).alias(name) for name, mark in _BITS.items()),
-            F.count(F.when(F.col("mark") == READ, 1)).alias("copies"),
-        )
-        .withColumn("home", F.expr(_HOME))
-    )
-    return (
-        by_partition.repartition("run_id")
-        .groupBy("run_id", "key", "word")
-        .agg(
-            *(F.bit_or(name).alias(name) for name in (*_BITS, "home")),
-            F.sum("copies").alias("copies"),
-        )
-        .withColumn("odd", F.expr(_ODD))
-    )
+class Sieve:
+    """Marks of all values of a run, by number, and which of them are odd. First all writes, then
+    all reads."""
+
+    def __init__(self, numbering: Numbering) -> None:
+        self._numbering = numbering
+        self._marks: Bits = np.zeros(numbering.size, np.uint8)
+        # Where it was sent to; for values that were sent anywhere, where it was read first.
+        self._partition: Int32s = np.full(numbering.size, NOBODY, np.int32)
+        self._offset: Ints = np.empty(numbering.size, np.int64)
+        self._odd: Bools = np.zeros(numbering.size, np.bool_)
+
+    def write(self, rows: Writes) -> None:
+        """Mark some writes."""
+        numbers = self._numbering.numbers(rows.key, rows.value)
+        for mark in (INVOKED, OK, FAIL, INFO):
+            self._marks[numbers[rows.mark == mark]] |= mark
+        sent = rows.partition != NULL
+        self._settle(numbers[sent], rows.partition[sent])
+
+    def read(self, rows: Reads) -> None:
+        """Mark some records that were read."""
+        numbers = self._numbering.numbers(rows.key, rows.value)
+        self._settle(numbers, rows.partition)
+        before = (self._marks[numbers] & READ != 0) & (self._offset[numbers] != rows.offset)
+        self._offset[numbers] = rows.offset
+        # Of several copies within these rows, the last one's offset now stands.
+        self._odd[numbers[before | (self._offset[numbers] != rows.offset)]] = True
+        self._marks[numbers] |= READ
+
+    def _settle(self, numbers: Ints, partition: Ints) -> None:
+        """Note the partitions of values; one that has another already is odd."""
+        fresh = self._partition[numbers] == NOBODY
+        self._partition[numbers[fresh]] = partition[fresh]
+        self._odd[numbers[self._partition[numbers] != partition]] = True
+
+    def odd(self) -> Bools:
+        """Which values are odd, when all rows are marked."""
+        marks = self._marks
+        refused = (marks & FAIL != 0) & (marks & (OK | INFO) == 0)
+        read = marks & READ != 0
+        lost = (marks & OK != 0) & ~read
+        odd: Bools = self._odd | lost | (refused & read) | (read & (marks & ATTEMPTED == 0))
+        return odd
+
+    def plain(self) -> Ints:
+        """How many plain values have which marks: an array of 32 counts."""
+        marks = self._marks[~self.odd()]
+        return np.bincount(marks[marks != 0], minlength=32)
 
 
-def _mark() -> Column:
-    kind = F.col("type")
-    return (
-        F.when(kind == "ok", OK)
-        .when(kind == "invoke", INVOKED)
-        .when(kind == "fail", FAIL)
-        .otherwise(INFO)
-    )
+@dataclass(frozen=True)
+class Odd:
+    """All that the rows of a run say of its odd values; arrays, one entry a value.
 
-
-def _bits(mark: int) -> Column:
-    return F.bit_or(F.when(F.col("mark") == mark, F.col("bit")).otherwise(F.lit(0).cast("long")))
-
-
-def plain_tally(found: DataFrame) -> DataFrame:
-    """Per run, from `words`: how many plain values were `attempted`, ended `ok`, `failed`, were
-    `found`, and how many values are `odd`."""
-    return found.groupBy("run_id").agg(
-        *(F.sum(F.expr(f"bit_count({bits})")).alias(name) for name, bits in _PLAIN.items())
-    )
-
-
-def odd_values(found: DataFrame, *, count: int = _FEW + 1) -> DataFrame:
-    """The odd values of `words` as `odd_run_id, odd_key, odd_value`; how they are joined depends on
-    their `count`."""
-    values = found.where("odd <> 0").select(
-        F.col("run_id").alias("odd_run_id"),
-        F.col("key").alias("odd_key"),
-        F.expr(
-            "explode(transform("
-            "filter(sequence(0, 63), place -> shiftright(odd, place) & 1 = 1), "
-            "place -> shiftleft(word, 6) | place))"
-        ).alias("odd_value"),
-    )
-    return F.broadcast(values) if count <= _FEW else values
-
-
-def looked_up(histories: Histories, values: DataFrame) -> DataFrame:
-    """One row for each of the odd `values` with all that the rows of its run say of it.
-
-    `marks` (a sum of INVOKED, OK, FAIL, INFO, READ), `process`, `partition` and `offset` as the
-    client knew them, `sent_to` (every partition it was sent to), `intended_ns, invoke_ns,
-    complete_ns, error`, and `copies`: the distinct places (partition, offset) at which it was
-    read, sorted.
+    `marks`, without READ; `process`, `partition` and `offset` as the client knew them, and
+    `intended_ns, invoke_ns, complete_ns`, NULL where nobody knew; `error`, or null. `sent_to`:
+    pairs of a value's place here and a partition it was sent to. `copies`: the distinct (place
+    here, partition, offset) at which values were read, in order.
     """
-    writes = histories.writes.withColumn("mark", _mark())
-    reads = histories.reads.select(
-        "run_id",
-        "key",
-        "value",
-        F.lit(READ).alias("mark"),
-        F.struct("partition", "offset").alias("copy"),
-    )
-    rows = _among(writes, values).unionByName(_among(reads, values), allowMissingColumns=True)
-    invoked = F.col("mark") == INVOKED
-    return rows.groupBy("run_id", "key", "value").agg(
-        F.bit_or("mark").alias("marks"),
-        F.max("process").alias("process"),
-        F.max("partition").alias("partition"),
-        F.collect_set("partition").alias("sent_to"),
-        F.max(F.when(F.col("mark") == OK, F.col("offset"))).alias("offset"),
-        F.min("intended_ns").alias("intended_ns"),
-        F.min(F.when(invoked, F.col("time_ns"))).alias("invoke_ns"),
-        F.max(F.when(~invoked, F.col("time_ns"))).alias("complete_ns"),
-        F.max("error").alias("error"),
-        F.array_sort(F.collect_set("copy")).alias("copies"),
+
+    keys: list[str | None]
+    values: Ints
+    marks: Bits
+    process: Ints
+    partition: Ints
+    offset: Ints
+    intended_ns: Ints
+    invoke_ns: Ints
+    complete_ns: Ints
+    error: list[str | None]
+    sent_to: Ints
+    copies: Ints
+
+
+def looked_up(rows: Rows, numbering: Numbering, odd: Bools) -> Odd:
+    """Go over all rows again, for the odd values."""
+    numbers = np.flatnonzero(odd)
+    place = np.cumsum(odd) - 1
+    keys, values = numbering.things(numbers)
+
+    def among(parts: Iterable[Part]) -> Iterator[tuple[Part, Ints]]:
+        for part in parts:
+            each = numbering.numbers(part.key, part.value)
+            yield some(part, odd[each]), place[each[odd[each]]]
+
+    writes = list(among(rows.writes()))
+    copies = [
+        np.column_stack([at, reads.partition, reads.offset]) for reads, at in among(rows.reads())
+    ]
+    return Odd(
+        keys=keys, values=values, **_written(writes, len(numbers)), copies=_distinct(copies, 3)
     )
 
 
-def _among(rows: DataFrame, values: DataFrame) -> DataFrame:
-    same = F.expr("run_id = odd_run_id AND key <=> odd_key AND value = odd_value")
-    return rows.join(values, on=same, how="left_semi")
+def _written(writes: Sequence[tuple[Writes, Ints]], size: int) -> dict[str, Any]:
+    """What the writes of odd values tell of them: the fields of Odd."""
+    marks = np.zeros(size, np.uint8)
+    error = np.full(size, -1)
+    most = {name: np.full(size, NULL) for name in ("process", "partition", "offset", "complete_ns")}
+    least = {name: np.full(size, LATEST) for name in ("intended_ns", "invoke_ns")}
+    names = sorted({name for part, _ in writes for name in part.error.names})
+    for part, at in writes:
+        ok, begun = part.mark == OK, part.mark == INVOKED
+        np.bitwise_or.at(marks, at, part.mark)
+        np.maximum.at(error, at, part.error.places(names))
+        np.maximum.at(most["process"], at, part.process)
+        np.maximum.at(most["partition"], at, part.partition)
+        np.maximum.at(most["offset"], at[ok], part.offset[ok])
+        np.maximum.at(most["complete_ns"], at[~begun], part.time_ns[~begun])
+        np.minimum.at(least["intended_ns"], at, part.intended_ns)
+        np.minimum.at(least["invoke_ns"], at[begun], part.time_ns[begun])
+    sent = [np.column_stack([at, part.partition])[part.partition != NULL] for part, at in writes]
+    known = {name: np.where(times == LATEST, NULL, times) for name, times in least.items()}
+    texts = [None if code < 0 else names[code] for code in error.tolist()]
+    return {"marks": marks, "error": texts, "sent_to": _distinct(sent, 2), **most, **known}
+
+
+def _distinct(parts: Sequence[Ints], columns: int) -> Ints:
+    """The distinct rows of these, in order."""
+    rows = np.concatenate([np.empty((0, columns), np.int64), *parts])
+    rows = rows[np.lexsort(rows.T[::-1])]
+    new = np.ones(len(rows), np.bool_)
+    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return rows[new]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from checkers.jsonlines import convert
 from checkers.result import check_runs
-from checkers.session import SMALL, session
+from checkers.spark import FLAGS, context
 from harness.history import ENDS
 from harness.plan import parse_plan
 from harness.rundir import RunDir
@@ -60,8 +60,8 @@ def _operations() -> list[dict[str, object]]:
 
 def main(archive: Path) -> None:
     """Judge the run in a JVM that writes its class-data archive when it ends."""
-    spark = session(flags=("-Xlog:disable", f"-XX:ArchiveClassesAtExit={archive}", *SMALL))
-    gateway: Any = spark.sparkContext._gateway
+    spark = context(flags=("-Xlog:disable", f"-XX:ArchiveClassesAtExit={archive}", *FLAGS))
+    gateway: Any = spark._gateway
     rehearse()
     spark.stop()
     gateway.proc.stdin.close()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
-from checkers.session import session
+from checkers.spark import context
 
 
 @pytest.fixture(scope="session")
-def spark() -> SparkSession:
-    """The session of the whole test run, as small histories get it."""
-    return session(small=True)
+def spark() -> SparkContext:
+    """The Spark of the whole test run."""
+    return context()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from checkers.result import check_runs
 from harness.rundir import RunDir
@@ -29,7 +29,7 @@ Judge = Callable[[dict[str, Made]], dict[str, Judged]]
 
 
 @pytest.fixture(scope="session")
-def judge(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judge:
+def judge(spark: SparkContext, tmp_path_factory: pytest.TempPathFactory) -> Judge:
     """Builds runs by name and judges all of them in one Spark job."""
 
     def judged(runs: dict[str, Made]) -> dict[str, Judged]:

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from checkers.result import check_runs
 from harness.rundir import RunDir
@@ -16,7 +16,7 @@ STORED = Path(__file__).parents[1] / "histories" / "runs"
 pytestmark = pytest.mark.spark
 
 
-def test_real_runs_are_judged_as_they_were(spark: SparkSession, tmp_path: Path) -> None:
+def test_real_runs_are_judged_as_they_were(spark: SparkContext, tmp_path: Path) -> None:
     shutil.copytree(STORED, tmp_path, dirs_exist_ok=True)
     names = ("unclean-election-loses", "idempotent-producer-duplicates")
     lossy, duplicated = check_runs([RunDir(tmp_path / name) for name in names])

@@ -12,9 +12,7 @@ from checkers.verdict import Counts, is_complete, judge, rates
 from harness.journal import FaultWindow
 
 WHOLE = PartitionEnd(partition=0, log_start=0, read_to=9, complete=True, whole=True)
-FACTS = Facts(
-    run_id="a", history=(), reads=(), readers=1, ends=(WHOLE,), partitions=1, duration_s=1
-)
+FACTS = Facts(run_id="a", history=(), reads=(), ends=(WHOLE,), partitions=1)
 GOOD = Counts(attempted=4800, acknowledged=4799, unknown=1, survivors=4799)
 CUT = FaultWindow(
     id="cut",

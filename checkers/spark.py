@@ -1,8 +1,8 @@
-"""The one SparkSession of a process: quiet, on loopback, started from a class-data archive.
+"""The one SparkContext of a process: quiet, on loopback, started from a class-data archive.
 
-Spark's start is class loading and compiling, most of it avoidable for a small history: with an
-archive of its classes (`checkers.archive`), the serial collector and the first compiler alone it
-takes a third of the time. Large histories want the second compiler and the parallel collector.
+Spark's start is class loading and compiling, most of it avoidable: with an archive of its classes
+(`checkers.archive`), the serial collector and the first compiler alone it takes a third of the
+time. Rows are judged in Python workers, so the JVM itself has little to do.
 
 What the JVM has to say goes to a file that nobody sees unless it fails: stdout belongs to `--json`.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -21,56 +22,45 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
 
 from checkers.archive import archive_flags
-from harness.errors import EnvironmentFailure, HarnessFailure, HistoryError
+from harness.errors import EnvironmentFailure, HarnessFailure
 
 LOCAL: Final = "local[*]"
 
-SMALL: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-LARGE: Final = ("-XX:+UseParallelGC",)
+FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 _CONF: Final[Mapping[str, str]] = {
     "spark.app.name": "ackloss",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": "2g",
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
-    # Many small files are the common case: list them here, and pack many into one task.
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
-    "spark.sql.files.openCostInBytes": str(64 * 1024),
-    # Every expression would otherwise look up which line of Python it was written on.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.driver.memory": "1g",
 }
 _LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 _lock = threading.Lock()
-_running: list[SparkSession] = []
+_running: list[SparkContext] = []
 
 
-def session(
+def context(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     *,
-    small: bool = False,
     flags: Sequence[str] | None = None,
-) -> SparkSession:
-    """This process' session, started by the first call, whose arguments count.
+) -> SparkContext:
+    """This process' Spark, started by the first call, whose arguments count.
 
-    `conf` is any Spark configuration and wins over ours. `small` suits a few thousand operations;
-    `flags` are the JVM's, instead of those that we choose. Raises EnvironmentFailure when Java or
-    Spark does not start.
+    `conf` is any Spark configuration and wins over ours; `flags` are the JVM's, instead of those
+    that we choose. Raises EnvironmentFailure when Java or Spark does not start.
     """
     with _lock:
         if not _running:
-            chosen = (*archive_flags(), *(SMALL if small else LARGE)) if flags is None else flags
+            chosen = (*archive_flags(), *FLAGS) if flags is None else flags
             _running.append(_start(master or LOCAL, conf or {}, chosen))
         return _running[0]
 
 
-def _start(master: str, conf: Mapping[str, str], flags: Sequence[str]) -> SparkSession:
+def _start(master: str, conf: Mapping[str, str], flags: Sequence[str]) -> SparkContext:
     settings = {**_CONF, "spark.master": master}
     if master.startswith("local"):
         settings |= _LOOPBACK
@@ -87,7 +77,7 @@ def _start(master: str, conf: Mapping[str, str], flags: Sequence[str]) -> SparkS
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 spark_conf, popen_kwargs={"stdout": told, "stderr": told}
             )
-            return SparkSession(SparkContext(conf=spark_conf, gateway=gateway))
+            return SparkContext(conf=spark_conf, gateway=gateway)
         except (PySparkException, Py4JError, OSError) as error:
             raise EnvironmentFailure(
                 f"Spark does not start: {_last_line(told) or error}",
@@ -103,15 +93,13 @@ def _last_line(told: IO[bytes]) -> str:
 
 @contextlib.contextmanager
 def told_clearly() -> Iterator[None]:
-    """What Spark raises, as one sentence: HistoryError for a file it cannot read, naming it, else
-    HarnessFailure."""
+    """What Spark raises, as one sentence; what a worker raised, by its own last line."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        condition = getattr(error, "getCondition", lambda: None)() or ""
-        if condition.startswith("FAILED_READ_FILE"):
-            file = (error.getMessageParameters() or {}).get("path", "")
-            raise HistoryError(
-                "cannot be read: its Parquet is damaged", file=file.removeprefix("file://")
-            ) from error
-        raise HarnessFailure(f"Spark failed: {str(error).strip().splitlines()[0]}") from error
+        in_worker = re.search(
+            r"Traceback \(most recent call last\):.*?(?=\n SQLSTATE|\n\s*at )", str(error), re.S
+        )
+        lines = (in_worker[0] if in_worker else str(error)).strip().splitlines()
+        told = lines[-1 if in_worker else 0]
+        raise HarnessFailure(f"Spark failed: {told}") from error

@@ -1,0 +1,140 @@
+"""One run, or one history from elsewhere, judged: where Spark sends each of many.
+
+rows -> sieve -> odd values -> counts and findings
+     -> timeline -> availability          -> verdict -> findings/, result.json
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.availability import Availability, Timeline
+from checkers.facts import Facts, facts_of
+from checkers.jsonlines import convert
+from checkers.loss import Found, Loss
+from checkers.numbering import numbered
+from checkers.outcomes import Sieve, looked_up
+from checkers.rows import Rows
+from checkers.verdict import Counts, is_complete, judge, rates
+from harness.errors import AcklossError, EnvironmentFailure
+from harness.rundir import SCHEMA_VERSION, RunDir
+
+Document = dict[str, Any]
+Input = TypeVar("Input")
+Task = Sequence[tuple[int, Input]]
+"""Some inputs, each with its place among all."""
+
+
+def judge_task(
+    task: Task[Input], judge: Callable[[Input], Document]
+) -> list[tuple[int, Document | AcklossError]]:
+    """What `judge` says of each input, or why it cannot be judged, with its place."""
+    answers: list[tuple[int, Document | AcklossError]] = []
+    for place, each in task:
+        try:
+            answers.append((place, judge(each)))
+        except AcklossError as error:
+            answers.append((place, error))
+    return answers
+
+
+def judge_run(rundir: RunDir, checker: Loss) -> Document:
+    """Judge a run folder; writes its `result.json`, and what was found below `findings/`.
+
+    Raises HistoryError for what cannot be read, EnvironmentFailure where the folder takes nothing.
+    """
+    begun_s = time.monotonic()
+    facts = facts_of(rundir)
+    found, seen = examine(facts, checker)
+    _file(rundir, found.findings)
+    document = _document(facts, found.counts, seen, begun_s=begun_s, checker=checker)
+    rundir.write_json(rundir.result, document)
+    return document
+
+
+def judge_history(file: Path, checker: Loss) -> Document:
+    """Judge a history from elsewhere (JSON lines); nothing is written.
+
+    Raises HistoryError with the line that cannot be used.
+    """
+    begun_s = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="ackloss-") as scratch:
+        facts = convert(file, Path(scratch))
+        found, seen = examine(facts, checker)
+    return _document(facts, found.counts, seen, begun_s=begun_s, checker=checker)
+
+
+def examine(facts: Facts, checker: Loss) -> tuple[Found, Availability]:
+    """What `checker` finds in a run's rows, and how available the cluster was."""
+    rows = Rows(facts)
+    numbering = numbered(rows.things)
+    sieve, timeline = Sieve(numbering), Timeline()
+    for writes in rows.writes():
+        sieve.write(writes)
+        timeline.add(writes)
+    for reads in rows.reads():
+        sieve.read(reads)
+    found = checker.check(facts, sieve.plain(), looked_up(rows, numbering, sieve.odd()))
+    return found, timeline.availability(facts.windows) if facts.timed else Availability()
+
+
+def _file(rundir: RunDir, findings: pa.Table) -> None:
+    """Write what was found; what an earlier check found goes."""
+    try:
+        if findings.num_rows:
+            rundir.findings.mkdir(exist_ok=True)
+            partial = rundir.loss.with_name(f".{rundir.loss.name}.partial")
+            pq.write_table(findings, partial, compression="zstd")
+            partial.replace(rundir.loss)
+        else:
+            rundir.loss.unlink(missing_ok=True)
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"cannot write what was found: {error.strerror or error}", file=str(rundir.loss)
+        ) from error
+
+
+def _document(
+    facts: Facts, counts: Counts, seen: Availability, *, begun_s: float, checker: Loss
+) -> Document:
+    """A result document, as the design names its fields."""
+    verdict, reason = judge(
+        counts,
+        facts,
+        attempted_in_fault=seen.attempted_in_fault,
+        idempotent=facts.idempotent or checker.idempotent_producer,
+    )
+    told = {name: facts.timings.get(name) for name in ("cluster_s", "run_s", "read_s")}
+    check_s = round(time.monotonic() - begun_s, 3)
+    return {
+        "schema": SCHEMA_VERSION,
+        "run_id": facts.run_id,
+        "plan": facts.plan,
+        "seed": facts.seed,
+        "verdict": verdict,
+        "reason": reason,
+        "complete": is_complete(facts),
+        "counts": asdict(counts),
+        "rates": rates(counts),
+        "availability": {
+            "longest_gap_s": seen.longest_gap_s,
+            "refused": counts.failed,
+            "unknown": counts.unknown,
+            "latency_p50_ms": seen.latency_p50_ms,
+            "latency_p99_ms": seen.latency_p99_ms,
+            "lateness_p99_ms": seen.lateness_p99_ms,
+        },
+        "faults": [
+            {name: value for name, value in asdict(window).items() if name != "why"}
+            for window in facts.windows
+        ],
+        "timings": {**told, "check_s": check_s, "report_s": None},
+    }

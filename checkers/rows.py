@@ -1,0 +1,182 @@
+"""A run's operations and records as numpy columns, part after part.
+
+Null numbers are NULL; texts are codes into a list of names, null is -1. A run that is not large is
+kept in memory while it is judged; the parts of a larger one are read anew by every pass, so that a
+run of any size takes the memory of one part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from checkers.facts import Facts
+from harness.errors import HistoryError
+from harness.history import WRITE
+
+Ints = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Bits = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
+
+NULL: Final = -(2**63)
+
+INVOKED, OK, FAIL, INFO, READ = 1, 2, 4, 8, 16
+_MARKS: Final = {"invoke": INVOKED, "ok": OK, "fail": FAIL}
+
+_KEPT_BYTES: Final = 16 * 2**20
+_PART_ROWS: Final = 2**20
+_THINGS: Final = ("key", "value")
+_WRITES: Final = (
+    *("process", "type", "f", "key", "value", "partition", "offset", "error"),
+    *("intended_ns", "time_ns"),
+)
+_READS: Final = (*_THINGS, "partition", "offset")
+
+
+class Texts(NamedTuple):
+    """A column of text: `names[code]`, or null where the code is -1."""
+
+    codes: Int32s
+    names: list[str]
+
+    def places(self, names: Sequence[str]) -> Ints:
+        """Where each stands in `names`, which has all of them; -1 for null."""
+        place = {name: number for number, name in enumerate(names)}
+        return np.array([*(place[name] for name in self.names), -1], np.int64)[self.codes]
+
+
+class Writes(NamedTuple):
+    """Rows of HISTORY that are writes. `mark` is INVOKED, or how the write ended."""
+
+    key: Texts
+    value: Ints
+    mark: Bits
+    process: Ints
+    partition: Ints
+    offset: Ints
+    error: Texts
+    intended_ns: Ints
+    time_ns: Ints
+
+
+class Reads(NamedTuple):
+    """Rows of READS: records that a reader met; several readers may meet the same."""
+
+    key: Texts
+    value: Ints
+    partition: Ints
+    offset: Ints
+
+
+Part = TypeVar("Part", Writes, Reads)
+
+
+def some(rows: Part, chosen: Bools) -> Part:
+    """Some of the rows."""
+    return type(rows)._make(
+        Texts(column.codes[chosen], column.names) if isinstance(column, Texts) else column[chosen]
+        for column in rows
+    )
+
+
+class Rows:
+    """The rows of one run. All raise HistoryError for a part that cannot be read."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        size_bytes = sum(path.stat().st_size for path in (*facts.history, *facts.reads))
+        self._keeps = size_bytes <= _KEPT_BYTES
+        self._writes: list[Writes] | None = None
+        self._reads: list[Reads] | None = None
+
+    def writes(self) -> Iterator[Writes]:
+        """The writes: neither the nemesis' nor other operations."""
+        if self._writes is None and self._keeps:
+            self._writes = list(_each(self._facts.history, _WRITES, _writes))
+        return iter(self._writes or _each(self._facts.history, _WRITES, _writes))
+
+    def reads(self) -> Iterator[Reads]:
+        """The records."""
+        if self._reads is None and self._keeps:
+            self._reads = list(_each(self._facts.reads, _READS, _reads))
+        return iter(self._reads or _each(self._facts.reads, _READS, _reads))
+
+    def things(self) -> Iterator[tuple[Texts, Ints]]:
+        """The keys and values of all rows."""
+        if self._keeps:
+            yield from ((rows.key, rows.value) for rows in self.writes())
+            yield from ((rows.key, rows.value) for rows in self.reads())
+        else:
+            yield from _each(self._facts.history, _THINGS, _things)
+            yield from _each(self._facts.reads, _THINGS, _things)
+
+
+Made = TypeVar("Made")
+
+
+def _each(
+    paths: Sequence[Path], columns: Sequence[str], make: Callable[[pa.RecordBatch], Made]
+) -> Iterator[Made]:
+    for path in paths:
+        try:
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(_PART_ROWS, columns=columns, use_threads=False):
+                    if batch.num_rows:
+                        yield make(batch)
+        except (OSError, pa.ArrowException) as error:
+            raise HistoryError("cannot be read: its Parquet is damaged", file=str(path)) from error
+
+
+def _writes(batch: pa.RecordBatch) -> Writes:
+    kind, f = _texts(batch["type"]), _texts(batch["f"])
+    marks = np.array([_MARKS.get(name, INFO) for name in kind.names] + [INFO], np.uint8)
+    is_write = np.array([name == WRITE for name in f.names] + [False])
+    process = _ints(batch["process"])
+    chosen = is_write[f.codes] & (process >= 0)
+    if batch["value"].null_count:
+        chosen &= batch["value"].is_valid().to_numpy(zero_copy_only=False)
+    columns = Writes(
+        key=_texts(batch["key"]),
+        value=_ints(batch["value"]),
+        mark=marks[kind.codes],
+        process=process,
+        partition=_ints(batch["partition"]),
+        offset=_ints(batch["offset"]),
+        error=_texts(batch["error"]),
+        intended_ns=_ints(batch["intended_ns"]),
+        time_ns=_ints(batch["time_ns"]),
+    )
+    if chosen.all():
+        return columns
+    return some(columns, chosen)
+
+
+def _reads(batch: pa.RecordBatch) -> Reads:
+    key, value = _things(batch)
+    return Reads(key, value, _ints(batch["partition"]), _ints(batch["offset"]))
+
+
+def _things(batch: pa.RecordBatch) -> tuple[Texts, Ints]:
+    return _texts(batch["key"]), _ints(batch["value"])
+
+
+def _ints(column: pa.Array) -> Ints:
+    if column.null_count:
+        column = pc.fill_null(column.cast(pa.int64()), NULL)
+    numbers: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return numbers.astype(np.int64, copy=False)
+
+
+def _texts(column: pa.Array) -> Texts:
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    codes = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False)
+    return Texts(codes.astype(np.int32, copy=False), column.dictionary.to_pylist())
