@@ -221,6 +221,9 @@ class Mix(_Part):
 class FinalPlan(_Part):
     """What happens after the last fault is healed."""
 
+    drain_s: float = Field(
+        60, ge=0, le=3600, description="How long to wait for answers to writes in flight."
+    )
     settle_s: float = Field(60, gt=0, le=3600, description="How long to wait for a whole ISR.")
     read_s: float = Field(120, gt=0, le=86_400, description="How long the final read may take.")
 
