@@ -35,9 +35,11 @@ class RecordingNode:
     commands: list[str] = field(default_factory=list)
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:  # noqa: ARG002
-        """Record; a rule that is asked for (`iptables -C`) is not there."""
+        """Record; a rule that is asked for (`iptables -C`) is not there, a route is."""
         if "-C" in argv:
             return Completed(1, "")
+        if "route" in argv:
+            return Completed(0, f"default via {_EXAMPLE_SUBNET}.1 dev eth0")
         self.commands.append(f"{self.name}# {' '.join(argv)}")
         return Completed(0, "")
 

@@ -6,51 +6,74 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness import selectors
+from harness import grudges, links, selectors
+from harness.levers.clients import CLIENTS, clients_address
+from harness.levers.net_rules import refused
 from harness.protocols import Act, Cluster, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """Cut the chosen nodes from their peers; clients are not peers and still reach them.
+    """Cut the chosen nodes from their peers; clients still reach them, unless they are the peers.
 
-    peers      a selector: the nodes they are cut from (themselves left out)
+    form       isolate: each chosen node from all peers, so also from each other;
+               halves: the chosen nodes on one side, all other peers on the other (with `minority`,
+               `majority` or `one` as `nodes`, random ones);
+               bridge: the other peers in two halves, the chosen node sees both;
+               ring: every chosen node sees a majority of them, no two the same (`nodes = "all"`)
+    groups     instead of a form: selectors; chosen nodes (`nodes = "all"`) see each other only
+               where a group has both, one that is in no group sees all
+    peers      a selector: the nodes they are cut from; or clients, as seen from each node. The
+               observer is a client too, and learns nothing of a node that is cut from clients
     ports      drop only TCP to these ports; none: all traffic
-    direction  in: what peers send to the node; out: what it sends to them; both
+    direction  in: what the cut-off send to the node (the first named of two) is dropped; out: what
+               it sends to them; both
     """
 
     plugin: ClassVar[str] = "partition"
 
+    form: Literal["isolate", "halves", "bridge", "ring"] = "isolate"
+    groups: tuple[str, ...] = ()
     peers: str = "all"
     ports: tuple[int, ...] = ()
     direction: Literal["in", "out", "both"] = "both"
 
     def __post_init__(self) -> None:
-        selectors.check(self.peers, key="peers")
-        for port in self.ports:
-            if not 0 < port < 65536:
-                raise ValueError(f"{port} is no TCP port")
+        links.check_links(self.peers, self.ports)
+        for group in self.groups:
+            selectors.check(group, key="groups")
+        if len(self.groups) == 1:
+            raise ValueError("one group alone cuts nothing: name two or more")
+        if self.groups and (self.form != "isolate" or self.peers != "all"):
+            raise ValueError("groups say who is cut from whom: leave out form and peers")
+        if self.form == "ring" and self.peers != "all":
+            raise ValueError("a ring is made of the chosen nodes: leave out peers")
+        if self.peers == CLIENTS and self.form != "isolate":
+            raise ValueError("clients can be cut only by form isolate")
 
     def available(self, cluster: Cluster) -> str | None:
         """Null, or why no packets can be dropped here."""
         for node in cluster.nodes.values():
-            answer = node.admin(["iptables", "-w", "-S", "INPUT"])
-            if answer.exit_code:
-                return f"{node.name} has no working iptables: {answer.output.strip()[:200]}"
+            if why := refused(node):
+                return why
+            if self.peers == CLIENTS and clients_address(node) is None:
+                return f"{node.name} has no default route, so its clients cannot be told"
         return None
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        """One act per node: its rules against all its peers."""
-        peers = [{"name": peer.name, "address": peer.address} for peer in select(self.peers)]
-        return [
-            Act(
-                "net",
-                {
-                    "node": node.name,
-                    "peers": [peer for peer in peers if peer["name"] != node.name],
-                    "ports": list(self.ports),
-                    "direction": self.direction,
-                },
-            )
-            for node in nodes
-        ]
+        """One act per node that is cut from somebody: its rules against all of those."""
+        how = {"ports": list(self.ports), "direction": self.direction}
+        if self.peers == CLIENTS:
+            return links.client_acts(nodes, **how)
+        addresses = {node.name: node.address for node in [*nodes, *select("all")]}
+        return links.net_acts(self._grudge(nodes, select), addresses, **how)
+
+    def _grudge(self, nodes: Sequence[Node], select: Select) -> grudges.Grudge:
+        chosen = [node.name for node in nodes]
+        if self.groups:
+            parts = [[node.name for node in select(group)] for group in self.groups]
+            return grudges.groups([[name for name in part if name in chosen] for part in parts])
+        if self.form == "ring":
+            return grudges.ring(chosen)
+        shape = {"isolate": grudges.isolate, "halves": grudges.halves, "bridge": grudges.bridge}
+        return shape[self.form](chosen, [peer.name for peer in select(self.peers)])

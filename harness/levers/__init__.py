@@ -9,10 +9,11 @@ from collections.abc import Mapping
 
 from harness.levers.net import NetLever
 from harness.levers.process import ProcessLever
+from harness.levers.shaping import ShapingLever
 from harness.protocols import Lever, Node
 
 
 def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever]:
     """Every lever over these nodes, by name."""
-    levers: list[Lever] = [NetLever(nodes), ProcessLever(nodes)]
+    levers: list[Lever] = [NetLever(nodes), ProcessLever(nodes), ShapingLever(nodes)]
     return {lever.name: lever for lever in levers}

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from harness import registry
+from harness import registry, selectors
 from harness.clusters.docker import DockerCluster
 from harness.clusters.pod import DockerNode
 from harness.faults import Faults
 from harness.journal import Journal, open_acts, windows
 from harness.levers import all_levers
-from harness.protocols import Act, Completed, Nemesis, Node
+from harness.protocols import Act, Completed, Nemesis, Node, Situation
 
 pytestmark = pytest.mark.docker
 
@@ -24,6 +24,25 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in NEMESES),
     ("partition", {"ports": [9092], "direction": "in", "peers": "role:broker"}),
     ("partition", {"direction": "out"}),
+    ("partition", {"form": "halves"}),
+    ("partition", {"form": "bridge"}),
+    ("partition", {"form": "ring"}),
+    ("partition", {"groups": ["node:b1 + node:c1", "node:b2"], "direction": "out"}),
+    ("partition", {"peers": "clients"}),
+    ("partition", {"peers": "clients", "direction": "in"}),
+    ("partition", {"peers": "clients", "direction": "out", "ports": [9092]}),
+    ("lossy", {"share": 0.05, "direction": "in"}),
+    ("lossy", {"share": 0.3, "ports": [9092], "peers": "role:broker"}),
+    ("lossy", {"share": 0.3, "ports": [9092], "peers": "clients"}),
+    ("lossy", {"share": 0.3, "peers": "clients", "direction": "in"}),
+    ("lossy", {"reset": True}),
+    ("lossy", {"reset": True, "ports": [9092], "direction": "in"}),
+    ("lossy", {"reset": True, "direction": "out"}),
+    ("lossy", {"reset": True, "peers": "clients"}),
+    ("lossy", {"reset": True, "peers": "clients", "direction": "out"}),
+    ("lossy", {"rate_kbit": 64}),
+    ("lossy", {"rate_kbit": 500}),
+    ("lossy", {"rate_kbit": 20_000}),
 ]
 
 
@@ -41,11 +60,14 @@ def nemesis(request: pytest.FixtureRequest) -> Nemesis:
 
 def acts_on(nemesis: Nemesis, pods: DockerCluster) -> list[Act]:
     nodes = list(pods.nodes.values())
+    roles = {node.name: node.roles for node in nodes}
 
     def select(text: str) -> Sequence[Node]:
-        return nodes if text == "all" else [n for n in nodes if text == f"role:{min(n.roles)}"]
+        choice = selectors.Choice(roles=roles, situation=Situation(time_ns=0))
+        return [pods.nodes[name] for name in selectors.select(text, choice)]
 
-    return nemesis.acts([pods.nodes["b1"]], select)
+    among_them = getattr(nemesis, "form", None) == "ring" or getattr(nemesis, "groups", ())
+    return nemesis.acts(nodes if among_them else [pods.nodes["b1"]], select)
 
 
 @pytest.fixture
@@ -108,11 +130,11 @@ def test_a_lever_that_does_nothing_is_found_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The check of the check: iptables and kill say yes and do nothing."""
+    """The check of the check: iptables, tc and kill say yes and do nothing."""
     real = DockerNode.admin
 
     def lying(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
-        if argv[0] in ("iptables", "kill"):
+        if argv[0] in ("iptables", "kill", "tc"):
             return Completed(0 if "-D" not in argv else 1, "")
         return real(node, argv, **options)
 

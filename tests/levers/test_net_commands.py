@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.levers.net import NetLever
+from harness.levers.net_rules import refused
 from harness.preview import RecordingNode
 
 
@@ -54,3 +55,45 @@ def test_no_command_names_a_built_in_chain_but_to_hook_ours(
         words = command.split()
         if "INPUT" in words or "OUTPUT" in words:
             assert words[-1].startswith("ACKLOSS-")
+
+
+def test_a_share_is_dropped_at_random_and_a_rule_in_front_counts_all(
+    nodes: dict[str, RecordingNode],
+) -> None:
+    NetLever(nodes).apply({**TOKEN, "share": 0.2})
+    assert [command for command in nodes["b1"].commands if "comment" in command] == [
+        "b1# iptables -w -I ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092 "
+        "-m comment --comment ackloss/cut/b2 "
+        "-m statistic --mode random --probability 0.2 -j DROP",
+        "b1# iptables -w -I ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092 "
+        "-m comment --comment ackloss/cut/b2/seen",
+    ]
+
+
+def test_a_reset_leaves_resets_and_all_but_tcp_alone(nodes: dict[str, RecordingNode]) -> None:
+    NetLever(nodes).apply({**TOKEN, "ports": [], "direction": "out", "action": "reset"})
+    assert nodes["b1"].commands[-1] == (
+        "b1# iptables -w -I ACKLOSS-OUT -d 198.18.0.12/32 -p tcp -m tcp ! --tcp-flags RST RST "
+        "-m comment --comment ackloss/cut/b2 -j REJECT --reject-with tcp-reset"
+    )
+
+
+def test_what_clients_get_comes_from_the_port(nodes: dict[str, RecordingNode]) -> None:
+    clients = [{"name": "clients", "address": "198.18.0.1"}]
+    NetLever(nodes).apply({**TOKEN, "peers": clients, "direction": "both"})
+    assert [command for command in nodes["b1"].commands if "comment" in command] == [
+        "b1# iptables -w -I ACKLOSS-IN -s 198.18.0.1/32 -p tcp -m tcp --dport 9092 "
+        "-m comment --comment ackloss/cut/clients -j DROP",
+        "b1# iptables -w -I ACKLOSS-OUT -d 198.18.0.1/32 -p tcp -m tcp --sport 9092 "
+        "-m comment --comment ackloss/cut/clients -j DROP",
+    ]
+
+
+def test_a_trial_rule_is_tried_where_no_packet_comes_by(nodes: dict[str, RecordingNode]) -> None:
+    assert refused(nodes["b1"], part=0.2) is None
+    assert nodes["b1"].commands == [
+        "b1# iptables -w -N ACKLOSS-TRIAL",
+        "b1# iptables -w -A ACKLOSS-TRIAL -m statistic --mode random --probability 0.2 -j DROP",
+        "b1# iptables -w -F ACKLOSS-TRIAL",
+        "b1# iptables -w -X ACKLOSS-TRIAL",
+    ]

@@ -1,0 +1,41 @@
+"""Clients as seen from a node: they run where ackloss does, and are no node of the cluster.
+
+Their packets come from the node's default gateway, the address of this host in the node's network.
+The observer and the final reader are clients too: who cuts clients makes them blind as well.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from harness.protocols import Node
+
+CLIENTS = "clients"
+"""The name that stands for them where peers are named."""
+
+
+def clients_address(node: Node) -> str | None:
+    """Where the clients' packets come from; null when the node has no default route."""
+    routes = node.admin(["ip", "-4", "route", "show", "default"]).output
+    match = re.search(r"default via (\d+\.\d+\.\d+\.\d+)", routes)
+    return match[1] if match else None
+
+
+def connect(address: str, port: int, *, timeout_s: float) -> str:
+    """Try a connection as clients do: `passed`, `was refused` or `got no answer`."""
+    try:
+        socket.create_connection((address, port), timeout=timeout_s).close()
+    except ConnectionError:
+        return "was refused"
+    except OSError:
+        return "got no answer"
+    return "passed"
+
+
+def connect_often(address: str, port: int, *, times: int, timeout_s: float) -> None:
+    """Try many connections, most of them at once."""
+    with ThreadPoolExecutor(max_workers=64) as pool:
+        list(pool.map(partial(connect, timeout_s=timeout_s), [address] * times, [port] * times))

@@ -1,0 +1,109 @@
+"""A bad network that still works: lost packets, reset connections, low bandwidth, late packets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from harness import grudges, links
+from harness.levers import net_rules, shaping
+from harness.levers.clients import CLIENTS, clients_address
+from harness.protocols import Act, Cluster, Node, Select
+
+_NETEM = ("delay_ms", "jitter_ms", "duplicate_share", "corrupt_share", "reorder_share")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lossy:
+    """Worsen the chosen nodes' network. One form at a time; none named: share = 0.2.
+
+    share            drop this share of the packets, at random
+    reset            answer TCP with resets: connections break, new ones are refused
+    rate_kbit        limit what the node sends, to whomever
+    delay_ms         delay what it sends, to whomever, by this ...
+    jitter_ms        ... give or take this (where the kernel has netem, as for the next three)
+    duplicate_share  send this share of packets twice
+    corrupt_share    flip a bit in this share of packets
+    reorder_share    send this share of packets at once, ahead of the delayed ones
+    peers            share and reset only: with whom, a selector or clients
+    ports            share and reset only: TCP to these ports; none: all
+    direction        share and reset only: in, out or both, as seen from the node
+    """
+
+    plugin: ClassVar[str] = "lossy"
+
+    share: float | None = None
+    reset: bool = False
+    rate_kbit: int | None = None
+    delay_ms: float | None = None
+    jitter_ms: float | None = None
+    duplicate_share: float | None = None
+    corrupt_share: float | None = None
+    reorder_share: float | None = None
+    peers: str = "all"
+    ports: tuple[int, ...] = ()
+    direction: Literal["in", "out", "both"] = "both"
+
+    def __post_init__(self) -> None:
+        links.check_links(self.peers, self.ports)
+        named = [self.share is not None, self.reset, self.rate_kbit is not None, bool(self._netem)]
+        if sum(named) > 1:
+            raise ValueError("one form at a time: share, reset, rate_kbit, or delay_ms and its kin")
+        if self.share is not None and not 0.01 <= self.share <= 0.99:
+            raise ValueError("share is from 0.01 to 0.99: to drop all, take a partition")
+        if self.rate_kbit is not None and not 64 <= self.rate_kbit <= 100_000:
+            raise ValueError("rate_kbit is from 64 to 100000")
+        self._check_netem()
+        if self._shapes and (self.peers, self.ports, self.direction) != ("all", (), "both"):
+            raise ValueError("only share and reset know peers, ports and direction: leave them out")
+
+    def _check_netem(self) -> None:
+        for name, value in self._netem.items():
+            if name.endswith("_ms") and not 0 < value <= 10_000:
+                raise ValueError(f"{name} is from above 0 to 10000")
+            if name.endswith("_share") and not 0 < value <= 1:
+                raise ValueError(f"{name} is from above 0 to 1")
+        if self.delay_ms is None and (self.jitter_ms or self.reorder_share):
+            raise ValueError("jitter_ms and reorder_share need delay_ms")
+
+    @property
+    def _netem(self) -> dict[str, float]:
+        values = {name: getattr(self, name) for name in _NETEM}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def _shapes(self) -> bool:
+        return self.rate_kbit is not None or bool(self._netem)
+
+    def available(self, cluster: Cluster) -> str | None:
+        """Null, or what this kernel lacks."""
+        for node in cluster.nodes.values():
+            if self._shapes:
+                why = shaping.refused(node, "netem" if self._netem else "tbf")
+            else:
+                why = net_rules.refused(node, part=self.share or 0.2, reset=self.reset)
+            if why:
+                return why
+            if (self._shapes or self.peers == CLIENTS) and clients_address(node) is None:
+                return f"{node.name} has no default route"
+        return None
+
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
+        """One act per node."""
+        if self.rate_kbit is not None:
+            asked = {"kind": "tbf", "rate_kbit": self.rate_kbit}
+            return [Act("shaping", {"node": node.name, **asked}) for node in nodes]
+        if self._netem:
+            return [
+                Act("shaping", {"node": node.name, "kind": "netem", **self._netem})
+                for node in nodes
+            ]
+        does = {"action": "reset"} if self.reset else {"share": self.share or 0.2}
+        how = {"ports": list(self.ports), "direction": self.direction, **does}
+        if self.peers == CLIENTS:
+            return links.client_acts(nodes, **how)
+        peers = select(self.peers)
+        addresses = {peer.name: peer.address for peer in peers}
+        shape = grudges.isolate([node.name for node in nodes], [peer.name for peer in peers])
+        return links.net_acts(shape, addresses, **how)

@@ -1,0 +1,132 @@
+"""The network's faults on real pods: what they leave alone, and what their evidence is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from harness import registry
+from harness.clusters.docker import DockerCluster
+from harness.clusters.pod import DockerNode
+from harness.errors import HarnessFailure
+from harness.levers.net import NetLever
+from harness.levers.shaping import ShapingLever, refused
+from harness.protocols import Completed
+
+pytestmark = pytest.mark.docker
+
+SLOW = {"node": "b1", "fault": "slow", "kind": "tbf", "rate_kbit": 800}
+
+
+def link(pods: DockerCluster, **how: Any) -> dict[str, Any]:
+    peer = {"name": "b2", "address": pods.nodes["b2"].address}
+    return {
+        "node": "b1",
+        "fault": "x",
+        "peers": [peer],
+        "ports": [],
+        "direction": "both",
+        **how,
+    }
+
+
+@pytest.fixture
+def foreign(pods: DockerCluster) -> Iterator[DockerNode]:
+    """A node where somebody else shapes and filters already."""
+    node = pods.nodes["b1"]
+    shape = ["dev", "eth0", "root", "handle", "1:", "tbf", "rate", "1gbit", "burst", "1mb"]
+    rule = ["INPUT", "-p", "udp", "--dport", "7", "-j", "DROP"]
+    assert node.admin(["tc", "qdisc", "add", *shape, "latency", "50ms"]).exit_code == 0
+    assert node.admin(["iptables", "-w", "-A", *rule]).exit_code == 0
+    yield node
+    node.admin(["tc", "qdisc", "del", "dev", "eth0", "root"])
+    node.admin(["iptables", "-w", "-D", *rule])
+
+
+def test_what_is_not_ours_stays_as_it_is(pods: DockerCluster, foreign: DockerNode) -> None:
+    def theirs() -> tuple[str, str]:
+        rules = foreign.admin(["iptables", "-w", "-S"]).output
+        return rules, foreign.admin(["tc", "qdisc", "show"]).output
+
+    before = theirs()
+    shaping, net = ShapingLever(pods.nodes), NetLever(pods.nodes)
+    with pytest.raises(HarnessFailure, match=r"eth0 is shaped by another already \(tbf 1:\)"):
+        shaping.apply(SLOW)
+    assert not shaping.probe(SLOW, applied=True).proven
+    shaping.undo(SLOW)
+    net.apply(link(pods, share=0.5))
+    net.undo(link(pods, share=0.5))
+    assert theirs() == before
+
+
+def test_done_twice_is_done_once_and_undone_by_anybody_with_the_token(pods: DockerCluster) -> None:
+    node = pods.nodes["b1"]
+    for token in (link(pods, share=0.5), link(pods, action="reset")):
+        NetLever(pods.nodes).apply(token)
+        once = node.admin(["iptables", "-w", "-S"]).output
+        NetLever(pods.nodes).apply(token)
+        assert node.admin(["iptables", "-w", "-S"]).output == once
+        for _ in range(2):
+            NetLever(pods.nodes).undo(token)
+            assert NetLever(pods.nodes).residue(node) == []
+    for _ in range(2):
+        ShapingLever(pods.nodes).apply(SLOW)
+    for _ in range(2):
+        ShapingLever(pods.nodes).undo(SLOW)
+        assert ShapingLever(pods.nodes).residue(node) == []
+
+
+def test_two_that_shape_one_node_the_second_fails_and_undoes_nothing(pods: DockerCluster) -> None:
+    lever, second = ShapingLever(pods.nodes), {**SLOW, "fault": "slower"}
+    lever.apply(SLOW)
+    try:
+        with pytest.raises(HarnessFailure, match="shaped by another"):
+            lever.apply(second)
+        lever.undo(second)
+        assert lever.probe(SLOW, applied=True).proven
+    finally:
+        lever.undo(SLOW)
+    assert lever.probe(SLOW, applied=False).proven
+
+
+@pytest.mark.parametrize("real", [0.1, 0.9])
+def test_another_share_than_was_asked_is_no_proof(
+    pods: DockerCluster, monkeypatch: pytest.MonkeyPatch, real: float
+) -> None:
+    """The kernel drops another share than the lever asks for."""
+    admin = DockerNode.admin
+
+    def other(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
+        return admin(node, [str(real) if word == "0.4" else word for word in argv], **options)
+
+    monkeypatch.setattr(DockerNode, "admin", other)
+    lever, token = NetLever(pods.nodes), link(pods, share=0.4)
+    lever.apply(token)
+    try:
+        proof = lever.probe(token, applied=True)
+    finally:
+        lever.undo(token)
+    assert not proof.proven, proof.evidence
+    assert "asked 40.0%" in proof.evidence[0]
+
+
+def test_a_closed_port_is_no_reset_of_ours(pods: DockerCluster) -> None:
+    proof = NetLever(pods.nodes).probe(link(pods, action="reset", ports=[7]), applied=True)
+    assert not proof.proven
+    assert "was refused" in proof.evidence[0]
+
+
+def test_available_tells_whether_the_kernel_has_netem(pods: DockerCluster) -> None:
+    """Told from what tc itself says when it is asked for one, on another device."""
+    node = pods.nodes["b2"]
+    asked = node.admin(["tc", "qdisc", "add", "dev", "eth0", "root", "netem", "delay", "1ms"])
+    if asked.exit_code == 0:
+        node.admin(["tc", "qdisc", "del", "dev", "eth0", "root"])
+    told = registry.make("nemeses", "lossy", {"delay_ms": 1}, key="n").available(pods)
+    assert (told is None) == (asked.exit_code == 0)
+    assert told is None or "this kernel has no netem" in told
+    assert refused(node, "tbf") is None
+    lever = ShapingLever(pods.nodes)
+    assert [told for n in pods.nodes.values() for told in lever.residue(n)] == []

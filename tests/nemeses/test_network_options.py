@@ -1,0 +1,107 @@
+"""What plans may ask of the network's faults, and who is met."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from harness import registry, selectors
+from harness.errors import PlanError
+from harness.preview import RecordingNode
+from harness.protocols import Act, Node, Situation
+
+NODES: list[Node] = [
+    RecordingNode(name, frozenset({"broker" if name[0] == "b" else "controller"}), f"198.18.0.{n}")
+    for n, name in enumerate(["b1", "b2", "b3", "c1"], start=11)
+]
+
+
+def acts(nemesis: str, nodes: str, **options: Any) -> list[Act]:
+    def select(text: str) -> Sequence[Node]:
+        choice = selectors.Choice(
+            roles={node.name: node.roles for node in NODES}, situation=Situation(time_ns=0)
+        )
+        return [node for node in NODES if node.name in selectors.select(text, choice)]
+
+    made = registry.make("nemeses", nemesis, options, key="nemesis")
+    found: list[Act] = made.acts(select(nodes), select)
+    return found
+
+
+def met(found: list[Act]) -> dict[str, list[str]]:
+    return {act.token["node"]: [peer["name"] for peer in act.token["peers"]] for act in found}
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "options", "why"),
+    [
+        ("lossy", {"share": 0.2, "reset": True}, "one form at a time"),
+        ("lossy", {"rate_kbit": 500, "delay_ms": 5}, "one form at a time"),
+        ("lossy", {"share": 1.0}, "to drop all, take a partition"),
+        ("lossy", {"rate_kbit": 1}, "from 64 to 100000"),
+        ("lossy", {"rate_kbit": 500, "ports": [9092]}, "only share and reset know"),
+        ("lossy", {"delay_ms": 5, "peers": "role:broker"}, "only share and reset know"),
+        ("lossy", {"jitter_ms": 5}, "need delay_ms"),
+        ("lossy", {"delay_ms": -1}, "delay_ms is from"),
+        ("lossy", {"corrupt_share": 2}, "corrupt_share is from"),
+        ("lossy", {"ports": [0]}, "no TCP port"),
+        ("lossy", {"peers": "nobody"}, "no selector"),
+        ("partition", {"groups": ["node:b1"]}, "name two or more"),
+        ("partition", {"groups": ["node:b1", "node:b2"], "form": "ring"}, "leave out form"),
+        ("partition", {"groups": ["node:b1", "huh"]}, "no selector"),
+        ("partition", {"form": "ring", "peers": "role:broker"}, "leave out peers"),
+        ("partition", {"form": "halves", "peers": "clients"}, "only by form isolate"),
+        ("partition", {"form": "star"}, "isolate"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(
+    nemesis: str, options: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(PlanError, match=why):
+        registry.make("nemeses", nemesis, options, key="faults.0.nemesis")
+
+
+def test_isolated_nodes_are_cut_from_all_but_themselves() -> None:
+    found = acts("partition", "node:b1", peers="role:broker", direction="in", ports=[9092])
+    assert met(found) == {"b1": ["b2", "b3"]}
+    assert found[0].token["direction"] == "in"
+    assert found[0].token["ports"] == [9092]
+
+
+def test_halves_keep_the_chosen_together() -> None:
+    found = acts("partition", "node:b1 + node:c1", form="halves")
+    assert met(found) == {"b1": ["b2", "b3"], "c1": ["b2", "b3"]}
+
+
+def test_the_chosen_node_is_the_bridge() -> None:
+    found = acts("partition", "node:b2", form="bridge")
+    assert met(found) == {"b1": ["b3"], "c1": ["b3"]}
+
+
+def test_a_ring_of_four_cuts_the_opposite() -> None:
+    assert met(acts("partition", "all", form="ring")) == {"b1": ["b3"], "b2": ["c1"]}
+
+
+def test_groups_are_named_by_selectors_among_the_chosen() -> None:
+    groups = ["node:b1 + node:c1", "role:broker - node:b1"]
+    assert met(acts("partition", "all", groups=groups)) == {"b1": ["b2", "b3"], "c1": ["b2", "b3"]}
+    assert met(acts("partition", "role:broker", groups=groups)) == {"b1": ["b2", "b3"]}
+
+
+@pytest.mark.parametrize("nemesis", ["partition", "lossy"])
+def test_clients_are_where_the_default_route_goes(nemesis: str) -> None:
+    (act,) = acts(nemesis, "node:b1", peers="clients", direction="in")
+    assert act.token["peers"] == [{"name": "clients", "address": "198.18.0.1"}]
+
+
+def test_a_form_becomes_the_levers_token() -> None:
+    assert acts("lossy", "node:b1")[0].token["share"] == 0.2
+    assert acts("lossy", "node:b1", reset=True)[0].token["action"] == "reset"
+    assert acts("lossy", "node:b1", rate_kbit=500) == [
+        Act("shaping", {"node": "b1", "kind": "tbf", "rate_kbit": 500})
+    ]
+    assert acts("lossy", "node:b1", delay_ms=50, jitter_ms=5) == [
+        Act("shaping", {"node": "b1", "kind": "netem", "delay_ms": 50.0, "jitter_ms": 5.0})
+    ]
