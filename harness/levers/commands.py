@@ -1,4 +1,4 @@
-"""Commands on a node that have to succeed."""
+"""Commands that a lever cannot do without."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.protocols import Node
 
 
 def must(node: Node, argv: Sequence[str]) -> str:
-    """Run an admin command; returns its output. Raises HarnessFailure when it fails."""
+    """Run a command on a node; its output. Raises HarnessFailure when it fails."""
     done = node.admin(argv)
     if done.exit_code:
         raise HarnessFailure(f"{node.name}: {' '.join(argv)} failed: {done.output.strip()[:300]}")

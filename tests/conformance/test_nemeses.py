@@ -24,6 +24,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in NEMESES),
     ("partition", {"ports": [9092], "direction": "in", "peers": "role:broker"}),
     ("partition", {"direction": "out"}),
+    ("kill", {"signal": "TERM"}),
+    ("stress", {"busy_count": 0, "memory_mb": 20}),
 ]
 
 
@@ -108,7 +110,7 @@ def test_a_lever_that_does_nothing_is_found_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The check of the check: iptables and kill say yes and do nothing."""
+    """The check of the check: iptables and kill say yes and do nothing, a shell starts nothing."""
     real = DockerNode.admin
 
     def lying(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
@@ -117,7 +119,9 @@ def test_a_lever_that_does_nothing_is_found_out(
         return real(node, argv, **options)
 
     monkeypatch.setattr(DockerNode, "admin", lying)
-    monkeypatch.setattr("harness.levers.process._DEATH_S", 0.2)
+    monkeypatch.setattr(DockerNode, "run", lambda *_, **__: Completed(0, ""))
+    for limit in ("process._DEATH_S", "pause._SEEN_S", "stress._SEEN_S"):
+        monkeypatch.setattr(f"harness.levers.{limit}", 0.2)
     faults.journal.write("step", fault="x", nemesis="n", nodes=["b1"], met=None, why="")
     faults.inject("x", "n", acts_on(nemesis, pods))
     (window,) = windows(tmp_path / "faults.jsonl")
