@@ -43,6 +43,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("lossy", {"rate_kbit": 64}),
     ("lossy", {"rate_kbit": 500}),
     ("lossy", {"rate_kbit": 20_000}),
+    ("kill", {"signal": "TERM"}),
+    ("stress", {"busy_count": 0, "memory_mb": 20}),
 ]
 
 
@@ -130,7 +132,8 @@ def test_a_lever_that_does_nothing_is_found_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The check of the check: iptables, tc and kill say yes and do nothing."""
+    """The check of the check: iptables, tc and kill say yes and do nothing, a shell starts
+    nothing."""
     real = DockerNode.admin
 
     def lying(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
@@ -139,7 +142,9 @@ def test_a_lever_that_does_nothing_is_found_out(
         return real(node, argv, **options)
 
     monkeypatch.setattr(DockerNode, "admin", lying)
-    monkeypatch.setattr("harness.levers.process._DEATH_S", 0.2)
+    monkeypatch.setattr(DockerNode, "run", lambda *_, **__: Completed(0, ""))
+    for limit in ("process._DEATH_S", "pause._SEEN_S", "stress._SEEN_S"):
+        monkeypatch.setattr(f"harness.levers.{limit}", 0.2)
     faults.journal.write("step", fault="x", nemesis="n", nodes=["b1"], met=None, why="")
     faults.inject("x", "n", acts_on(nemesis, pods))
     (window,) = windows(tmp_path / "faults.jsonl")
