@@ -24,6 +24,9 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in NEMESES),
     ("partition", {"ports": [9092], "direction": "in", "peers": "role:broker"}),
     ("partition", {"direction": "out"}),
+    ("clock", {"offset_s": -7200}),
+    ("clock", {"form": "drift"}),
+    ("clock", {"form": "strobe"}),
 ]
 
 
@@ -108,11 +111,11 @@ def test_a_lever_that_does_nothing_is_found_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The check of the check: iptables and kill say yes and do nothing."""
+    """The check of the check: iptables, kill and the clock's script say yes and do nothing."""
     real = DockerNode.admin
 
     def lying(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
-        if argv[0] in ("iptables", "kill"):
+        if argv[0] in ("iptables", "kill") or argv[2:3] == ["add"]:
             return Completed(0 if "-D" not in argv else 1, "")
         return real(node, argv, **options)
 
