@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 
 from harness.images import faketime
 from harness.levers import clock
-from harness.protocols import FAKETIME, Needs, Nemesis, NodeSpec
+from harness.protocols import FAKETIME, Needs, NodeSpec
 
 
-def needs_of(nemeses: Iterable[Nemesis | None]) -> frozenset[str]:
+def needs_of(nemeses: Iterable[object]) -> frozenset[str]:
     """All that these nemeses need, by name."""
     return frozenset().union(*(n.needs for n in nemeses if isinstance(n, Needs)))
 

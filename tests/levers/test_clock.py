@@ -22,7 +22,15 @@ from harness.rundir import new_run_id
 pytestmark = pytest.mark.docker
 
 SEEN = "/var/lib/ackloss/seen"
-TELL = f"while :; do echo $EPOCHREALTIME >{SEEN}.new; mv {SEEN}.new {SEEN}; sleep 0.1; done"
+TELL = f"""
+use Time::HiRes 'time';
+while (1) {{
+    open(my $file, '>', '{SEEN}.new');
+    printf $file "%.6f", time;
+    close $file;
+    rename '{SEEN}.new', '{SEEN}';
+    select(undef, undef, undef, 0.1);
+}}"""
 ROLES = frozenset({"broker"})
 
 
@@ -30,7 +38,7 @@ ROLES = frozenset({"broker"})
 def pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
     """b1 and b2 are prepared, b3 has all the files but not the library in its process, b4 none."""
     run_id, image = new_run_id(), holder()
-    plain = NodeSpec(name="b4", roles=ROLES, argv=["bash", "-c", TELL])
+    plain = NodeSpec(name="b4", roles=ROLES, argv=["perl", "-e", TELL])
     whole = prepared(plain, library(image.id))
     specs = [
         replace(whole, name="b1"),
