@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from harness.levers.clock import ClockLever
 from harness.levers.net import NetLever
 from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
@@ -19,9 +20,10 @@ def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever]:
     """Every lever over these nodes, by name."""
     levers: list[Lever] = [
         NetLever(nodes),
+        ShapingLever(nodes),
         ProcessLever(nodes),
         PauseLever(nodes),
-        ShapingLever(nodes),
         StressLever(nodes),
+        ClockLever(nodes),
     ]
     return {lever.name: lever for lever in levers}

@@ -45,6 +45,9 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("lossy", {"rate_kbit": 20_000}),
     ("kill", {"signal": "TERM"}),
     ("stress", {"busy_count": 0, "memory_mb": 20}),
+    ("clock", {"offset_s": -7200}),
+    ("clock", {"form": "drift"}),
+    ("clock", {"form": "strobe"}),
 ]
 
 
@@ -132,12 +135,12 @@ def test_a_lever_that_does_nothing_is_found_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The check of the check: iptables, tc and kill say yes and do nothing, a shell starts
-    nothing."""
+    """The check of the check: iptables, tc, kill and the clock's script say yes and do nothing, a
+    shell starts nothing."""
     real = DockerNode.admin
 
     def lying(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
-        if argv[0] in ("iptables", "kill", "tc"):
+        if argv[0] in ("iptables", "kill", "tc") or argv[2:3] == ["add"]:
             return Completed(0 if "-D" not in argv else 1, "")
         return real(node, argv, **options)
 
