@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from harness.levers.disk import DiskLever
 from harness.levers.net import NetLever
 from harness.levers.process import ProcessLever
 from harness.protocols import Lever, Node
@@ -14,5 +15,5 @@ from harness.protocols import Lever, Node
 
 def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever]:
     """Every lever over these nodes, by name."""
-    levers: list[Lever] = [NetLever(nodes), ProcessLever(nodes)]
+    levers: list[Lever] = [NetLever(nodes), ProcessLever(nodes), DiskLever(nodes)]
     return {lever.name: lever for lever in levers}
