@@ -20,10 +20,14 @@ from harness.protocols import Act, Completed, Nemesis, Node
 pytestmark = pytest.mark.docker
 
 NEMESES = registry.plugins("nemeses")
+SEGMENT = Path(__file__).parents[1] / "levers" / "segment.log"
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in NEMESES),
     ("partition", {"ports": [9092], "direction": "in", "peers": "role:broker"}),
     ("partition", {"direction": "out"}),
+    *(("disk", {"form": form}) for form in ("wipe", "reformat", "truncate", "flip")),
+    ("disk", {"tail": "zeros"}),
+    ("disk", {"form": "flip", "alive": True}),
 ]
 
 
@@ -37,6 +41,18 @@ def nemesis(request: pytest.FixtureRequest) -> Nemesis:
     name, options = request.param
     made: Nemesis = registry.make("nemeses", name, options, key="nemesis")
     return made
+
+
+@pytest.fixture(autouse=True)
+def stored(pods: DockerCluster) -> None:
+    """Files as Kafka keeps them: earlier tests have damaged theirs."""
+    files = {
+        f"data/ackloss-0/{0:020}.log": SEGMENT.read_bytes(),
+        "data/meta.properties": b"version=1\ndirectory.id=old\n",
+        "data/bootstrap.checkpoint": b"c",
+    }
+    for node in pods.nodes.values():
+        node.put(files)
 
 
 def acts_on(nemesis: Nemesis, pods: DockerCluster) -> list[Act]:
@@ -108,11 +124,11 @@ def test_a_lever_that_does_nothing_is_found_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The check of the check: iptables and kill say yes and do nothing."""
+    """The check of the check: iptables, kill and sh say yes and do nothing."""
     real = DockerNode.admin
 
     def lying(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
-        if argv[0] in ("iptables", "kill"):
+        if argv[0] in ("iptables", "kill", "sh"):
             return Completed(0 if "-D" not in argv else 1, "")
         return real(node, argv, **options)
 
@@ -122,6 +138,9 @@ def test_a_lever_that_does_nothing_is_found_out(
     faults.inject("x", "n", acts_on(nemesis, pods))
     (window,) = windows(tmp_path / "faults.jsonl")
     assert not window.proven, window.evidence
+    monkeypatch.undo()
+    faults.heal_all()
+    assert residue(pods) == []
 
 
 def test_healing_one_of_two_overlapping_faults_leaves_the_other(
