@@ -37,11 +37,13 @@ class _Active:
 
 @dataclass
 class Faults:
-    """The faults of one run. `note` puts them into the history; all methods are thread-safe."""
+    """The faults of one run. `note` puts them into the history, `seed` goes into every token for
+    what a lever draws; all methods are thread-safe."""
 
     levers: Mapping[str, Lever]
     journal: Journal
     note: Note = lambda *_: None
+    seed: int = 0
     active: dict[str, _Active] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -94,7 +96,7 @@ class Faults:
             raise failures[0]
 
     def _announce(self, fault: str, act: Act) -> tuple[int, Lever, Token]:
-        token = {**act.token, "fault": fault}
+        token = {**act.token, "fault": fault, "seed": self.seed}
         n = self.journal.intent(fault=fault, lever=act.lever, token=token)
         return n, self.levers[act.lever], token
 

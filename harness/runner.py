@@ -208,7 +208,7 @@ def _play(
         Recorder(rundir.history, run_id=how.run_id) as recorder,
         Observer(bound.target, cluster.nodes, plan, clock, observations.append) as observer,
     ):
-        faults = Faults(levers, journal, partial(_note, recorder, clock))
+        faults = Faults(levers, journal, partial(_note, recorder, clock), plan.seed)
         _show(how.status, clock, recorder, faults, observer)
         schedule = Schedule(plan, bound.steps, cluster.nodes, faults, observer, clock)
         with record.timed("run_s"), schedule.playing():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.levers.clock import ClockLever
+from harness.levers.disk import DiskLever
 from harness.levers.net import NetLever
 from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
@@ -25,5 +26,6 @@ def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever]:
         PauseLever(nodes),
         StressLever(nodes),
         ClockLever(nodes),
+        DiskLever(nodes),
     ]
     return {lever.name: lever for lever in levers}

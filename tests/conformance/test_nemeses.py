@@ -20,6 +20,7 @@ from harness.protocols import Act, Completed, Nemesis, Node, Situation
 pytestmark = pytest.mark.docker
 
 NEMESES = registry.plugins("nemeses")
+SEGMENT = Path(__file__).parents[1] / "levers" / "segment.log"
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in NEMESES),
     ("partition", {"ports": [9092], "direction": "in", "peers": "role:broker"}),
@@ -48,6 +49,9 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("clock", {"offset_s": -7200}),
     ("clock", {"form": "drift"}),
     ("clock", {"form": "strobe"}),
+    *(("disk", {"form": form}) for form in ("wipe", "reformat", "truncate", "flip")),
+    ("disk", {"tail": "zeros"}),
+    ("disk", {"form": "flip", "alive": True}),
 ]
 
 
@@ -61,6 +65,18 @@ def nemesis(request: pytest.FixtureRequest) -> Nemesis:
     name, options = request.param
     made: Nemesis = registry.make("nemeses", name, options, key="nemesis")
     return made
+
+
+@pytest.fixture(autouse=True)
+def stored(pods: DockerCluster) -> None:
+    """Files as Kafka keeps them: earlier tests have damaged theirs."""
+    files = {
+        f"data/ackloss-0/{0:020}.log": SEGMENT.read_bytes(),
+        "data/meta.properties": b"version=1\ndirectory.id=old\n",
+        "data/bootstrap.checkpoint": b"c",
+    }
+    for node in pods.nodes.values():
+        node.put(files)
 
 
 def acts_on(nemesis: Nemesis, pods: DockerCluster) -> list[Act]:
@@ -135,12 +151,13 @@ def test_a_lever_that_does_nothing_is_found_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The check of the check: iptables, tc, kill and the clock's script say yes and do nothing, a
-    shell starts nothing."""
+    """The check of the check: iptables, tc, kill and scripts say yes and do nothing, a shell starts
+    nothing."""
     real = DockerNode.admin
 
     def lying(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
-        if argv[0] in ("iptables", "kill", "tc") or argv[2:3] == ["add"]:
+        acts = argv[0] == "sh" and argv[2:3] != ["show"]
+        if argv[0] in ("iptables", "kill", "tc") or acts:
             return Completed(0 if "-D" not in argv else 1, "")
         return real(node, argv, **options)
 
@@ -152,6 +169,9 @@ def test_a_lever_that_does_nothing_is_found_out(
     faults.inject("x", "n", acts_on(nemesis, pods))
     (window,) = windows(tmp_path / "faults.jsonl")
     assert not window.proven, window.evidence
+    monkeypatch.undo()
+    faults.heal_all()
+    assert residue(pods) == []
 
 
 def test_healing_one_of_two_overlapping_faults_leaves_the_other(
