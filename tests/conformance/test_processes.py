@@ -17,7 +17,7 @@ from harness.errors import HarnessFailure
 from harness.images.building import holder
 from harness.levers import all_levers
 from harness.levers.waiting import poll_until
-from harness.protocols import Lever, NodeSpec, Token
+from harness.protocols import Completed, Lever, NodeSpec, Token
 from harness.rundir import new_run_id
 
 pytestmark = pytest.mark.docker
@@ -177,6 +177,19 @@ def test_memory_beyond_the_nodes_limit_ends_ours_and_not_the_target(
     assert not lever(pods, "stress").probe(token, applied=True).proven
     assert node.process().running
     assert node.pid() == pid
+
+
+def test_load_that_cannot_be_looked_for_is_not_taken_for_gone(
+    pods: DockerCluster, node: DockerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = stress(node, "busy", busy_count=1)
+    lever(pods, "stress").apply(token)
+    with monkeypatch.context() as blind:
+        blind.setattr(DockerNode, "admin", lambda *_, **__: Completed(124, "no answer"))
+        with pytest.raises(HarnessFailure, match="no answer"):
+            lever(pods, "stress").undo(token)
+    assert lever(pods, "stress").residue(node)
+    lever(pods, "stress").undo(token)
 
 
 def test_load_beside_a_dead_process_is_refused(pods: DockerCluster, node: DockerNode) -> None:
