@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.journal import Journal
-from harness.protocols import Act, Lever, Token
+from harness.protocols import Act, Lever, Proof, Token
 
 T = TypeVar("T")
 
@@ -122,7 +122,7 @@ class Faults:
         self, fault: str, acts: Sequence[tuple[int, Lever, Token]], *, phase: str, applied: bool
     ) -> None:
         proofs = _at_once(
-            [partial(lever.probe, token, applied=applied) for _, lever, token in acts]
+            [partial(_probe, lever, token, applied=applied) for _, lever, token in acts]
         )
         self.journal.write(
             "proof",
@@ -131,6 +131,14 @@ class Faults:
             proven=bool(proofs) and all(proof.proven for proof in proofs),
             evidence=[sentence for proof in proofs for sentence in proof.evidence],
         )
+
+
+def _probe(lever: Lever, token: Token, *, applied: bool) -> Proof:
+    """A lever's proof; one that cannot look has seen nothing."""
+    try:
+        return lever.probe(token, applied=applied)
+    except AcklossError as error:
+        return Proof(False, [f"it could not be seen: {error}"])
 
 
 def _at_once(calls: Sequence[Callable[[], T]]) -> list[T]:

@@ -85,7 +85,10 @@ def _states(node: Node, pid: int | None) -> list[str]:
     """The state of each thread of a process; none: there is no such process."""
     if pid is None:
         return []
-    return node.admin(["ps", "-L", "-o", "state=", "-p", str(pid)]).output.split()
+    looked = node.admin(["ps", "-L", "-o", "state=", "-p", str(pid)])
+    if looked.exit_code not in (0, 1):  # 1: there is no such process
+        raise HarnessFailure(f"{node.name}: ps failed: {looked.output.strip()[:300]}")
+    return looked.output.split()
 
 
 def _told(states: list[str]) -> str:

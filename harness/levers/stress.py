@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.errors import HarnessFailure
+from harness.levers.commands import must
 from harness.levers.waiting import poll_until
 from harness.protocols import Node, Proof, Token
 
@@ -35,7 +36,9 @@ _HOLD = (
     'while [ $i -lt $2 ]; do eval "v$i=\\$c"; i=$((i+1)); done; '
     f"while {_ALIVE}; do sleep 1; done"
 )
-_DETACHED = '"$@" < /dev/null > /dev/null 2>&1 &'
+_DETACHED = (
+    'n=$1; shift; while [ $n -gt 0 ]; do "$@" < /dev/null > /dev/null 2>&1 & n=$((n-1)); done'
+)
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,11 @@ class StressLever:
         node = self.nodes[token["node"]]
         for kind, script, count in (
             ("cpu", _BURN, token["busy_count"]),
-            ("memory", _HOLD, 1 if token["memory_mb"] else 0),
+            ("memory", _HOLD, min(1, token["memory_mb"])),
         ):
-            for _ in range(count - len(_ours(node, token["fault"], kind))):
-                _start(node, _BEGIN + script, token, kind)
+            missing = count - len(_ours(node, token["fault"], kind))
+            if missing > 0:
+                _start(node, missing, _BEGIN + script, token, kind)
 
     def undo(self, token: Token) -> None:
         """End every process of this fault. Raises HarnessFailure when one stays."""
@@ -90,10 +94,10 @@ class StressLever:
         return [f"{node.name}: process {pid} of {mark}" for pid, mark in _marked(node)]
 
 
-def _start(node: Node, script: str, token: Token, kind: str) -> None:
+def _start(node: Node, count: int, script: str, token: Token, kind: str) -> None:
     limits = [str(round(token["at_most_s"])), str(token["memory_mb"])]
     ours = ["/bin/sh", "-c", script, f"ackloss/{token['fault']}/{kind}", *limits]
-    begun = node.run(["/bin/sh", "-c", _DETACHED, "sh", *ours])
+    begun = node.run(["/bin/sh", "-c", _DETACHED, "sh", str(count), *ours])
     if begun.exit_code:
         raise HarnessFailure(f"{node.name}: no load could be started: {begun.output.strip()[:300]}")
 
@@ -101,7 +105,7 @@ def _start(node: Node, script: str, token: Token, kind: str) -> None:
 def _marked(node: Node) -> list[tuple[int, str]]:
     """Process and mark of everything that this lever has started on a node."""
     found = []
-    for line in node.admin(["ps", "-e", "-ww", "-o", "pid=,args="]).output.splitlines():
+    for line in must(node, ["ps", "-e", "-ww", "-o", "pid=,args="]).splitlines():
         words = line.split()
         if len(words) > 3 and words[-3].startswith("ackloss/"):
             found.append((int(words[0]), words[-3]))

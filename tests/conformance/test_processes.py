@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness import state as known_runs
 from harness.clusters.docker import DockerCluster
 from harness.clusters.pod import DockerNode
+from harness.daemon import connect
 from harness.errors import HarnessFailure
+from harness.images.building import holder
 from harness.levers import all_levers
 from harness.levers.waiting import poll_until
-from harness.protocols import Lever, Token
+from harness.protocols import Completed, Lever, NodeSpec, Token
+from harness.rundir import new_run_id
 
 pytestmark = pytest.mark.docker
 
@@ -174,6 +179,19 @@ def test_memory_beyond_the_nodes_limit_ends_ours_and_not_the_target(
     assert node.pid() == pid
 
 
+def test_load_that_cannot_be_looked_for_is_not_taken_for_gone(
+    pods: DockerCluster, node: DockerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = stress(node, "busy", busy_count=1)
+    lever(pods, "stress").apply(token)
+    with monkeypatch.context() as blind:
+        blind.setattr(DockerNode, "admin", lambda *_, **__: Completed(124, "no answer"))
+        with pytest.raises(HarnessFailure, match="no answer"):
+            lever(pods, "stress").undo(token)
+    assert lever(pods, "stress").residue(node)
+    lever(pods, "stress").undo(token)
+
+
 def test_load_beside_a_dead_process_is_refused(pods: DockerCluster, node: DockerNode) -> None:
     killed = kill(node)
     lever(pods, "process").apply(killed)
@@ -181,3 +199,23 @@ def test_load_beside_a_dead_process_is_refused(pods: DockerCluster, node: Docker
         lever(pods, "stress").apply(stress(node, "late", busy_count=1))
     lever(pods, "process").undo(killed)
     assert lever(pods, "process").probe(killed, applied=False).proven
+
+
+def test_a_paused_process_does_not_keep_its_cluster_from_being_taken_down(tmp_path: Path) -> None:
+    run_id, image = new_run_id(), holder()
+    cluster = DockerCluster(run_id, connect(), image.id)
+    with known_runs.registered(run_id, tmp_path):
+        try:
+            spec = NodeSpec(name="b1", roles=frozenset({"broker"}), argv=["sleep", "600"])
+            cluster.start([spec], image.id, cluster.create_network(["b1"]))
+            node = cluster.nodes["b1"]
+            assert poll_until(lambda: node.pid() is not None, within_s=5)
+            token = pause(node, "still")
+            lever(cluster, "pause").apply(token)
+            lever(cluster, "stress").apply(stress(node, "busy", busy_count=1))
+            assert lever(cluster, "pause").probe(token, applied=True).proven
+        finally:
+            removed = cluster.down()
+            known_runs.forget(run_id)
+    assert len(removed) == 4, "two containers, a volume and a network"
+    assert not Path(f"/proc/{node.holder_pid}").exists()

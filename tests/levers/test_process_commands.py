@@ -41,20 +41,14 @@ def test_a_process_that_was_dead_before_is_sent_nothing(
     assert not lever({"b1": node}).probe(token, applied=True).proven
 
 
-def test_each_busy_loop_is_a_shell_of_its_own_that_names_its_fault_and_its_end(
-    node: RecordingNode,
-) -> None:
-    StressLever({"b1": node}).apply(STRESS)
-    started = [command for command in node.commands if "/bin/sh" in command]
-    assert len(started) == 2
-    assert all(command.endswith(" ackloss/busy/cpu 60 0") for command in started)
-    assert all("/proc/uptime" in command for command in started)
-
-
-def test_memory_is_one_process(node: RecordingNode) -> None:
-    StressLever({"b1": node}).apply({**STRESS, "busy_count": 0, "memory_mb": 100})
-    (started,) = [command for command in node.commands if "/bin/sh" in command]
-    assert started.endswith(" ackloss/busy/memory 60 100")
+def test_load_is_started_at_once_and_names_its_fault_and_its_end(node: RecordingNode) -> None:
+    StressLever({"b1": node}).apply({**STRESS, "memory_mb": 100})
+    busy, memory = [command for command in node.commands if "/bin/sh" in command]
+    assert " sh 2 /bin/sh -c " in busy
+    assert busy.endswith(" ackloss/busy/cpu 60 100")
+    assert " sh 1 /bin/sh -c " in memory
+    assert memory.endswith(" ackloss/busy/memory 60 100")
+    assert all("/proc/uptime" in command for command in (busy, memory))
 
 
 @pytest.mark.parametrize(
