@@ -10,10 +10,16 @@ from collections.abc import Mapping
 from harness.levers.disk import DiskLever
 from harness.levers.net import NetLever
 from harness.levers.process import ProcessLever
+from harness.levers.read_only import ReadOnlyLever
 from harness.protocols import Lever, Node
 
 
 def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever]:
     """Every lever over these nodes, by name."""
-    levers: list[Lever] = [NetLever(nodes), ProcessLever(nodes), DiskLever(nodes)]
+    levers: list[Lever] = [
+        NetLever(nodes),
+        ProcessLever(nodes),
+        DiskLever(nodes),
+        ReadOnlyLever(nodes),
+    ]
     return {lever.name: lever for lever in levers}

@@ -25,7 +25,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in NEMESES),
     ("partition", {"ports": [9092], "direction": "in", "peers": "role:broker"}),
     ("partition", {"direction": "out"}),
-    *(("disk", {"form": form}) for form in ("wipe", "reformat", "truncate", "flip")),
+    *(("disk", {"form": form}) for form in ("wipe", "reformat", "truncate", "flip", "read-only")),
     ("disk", {"tail": "zeros"}),
     ("disk", {"form": "flip", "alive": True}),
 ]
@@ -124,11 +124,11 @@ def test_a_lever_that_does_nothing_is_found_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The check of the check: iptables, kill and sh say yes and do nothing."""
+    """The check of the check: iptables, kill, sh and find say yes and do nothing."""
     real = DockerNode.admin
 
     def lying(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
-        if argv[0] in ("iptables", "kill", "sh"):
+        if argv[0] in ("iptables", "kill", "sh", "find"):
             return Completed(0 if "-D" not in argv else 1, "")
         return real(node, argv, **options)
 
