@@ -22,14 +22,15 @@ _PATTERN = re.compile(r"(?!\.)[A-Za-z0-9._*?\[\]!-]+(/(?!\.)[A-Za-z0-9._*?\[\]!-
 
 @dataclass(frozen=True, kw_only=True)
 class Disk:
-    """Damage the files of the chosen nodes while their processes are dead.
+    """Damage the files of the chosen nodes, but for two forms while their processes are dead.
 
     The processes are killed (SIGKILL), the files are damaged, and healing starts the processes
     again. What was lost stays lost.
 
     form        wipe: the folders are gone; reformat: all data is gone and the disk is formatted
                 anew, with another directory.id; unsynced: power loss, what was not fsynced is gone;
-                truncate: the newest segment lost its end; flip: bits of it are wrong
+                truncate: the newest segment lost its end; flip: bits of it are wrong;
+                read-only: no file can be made any more, under the running process, until healed
     folders     patterns of the folders that are met, below the node's data folder; by default
                 Kafka's folders of all topics but internal ones
     keep_share  of the batches that were not fsynced, how many survived: 0 to 1, or "random"
@@ -42,7 +43,7 @@ class Disk:
 
     plugin: ClassVar[str] = "disk"
 
-    form: Literal["wipe", "reformat", "unsynced", "truncate", "flip"] = "unsynced"
+    form: Literal["wipe", "reformat", "unsynced", "truncate", "flip", "read-only"] = "unsynced"
     folders: tuple[str, ...] = ("data/[!_]*-[0-9]*",)
     keep_share: float | Literal["random"] = 0.0
     tail: Literal["clean", "torn", "zeros"] = "clean"
@@ -76,6 +77,11 @@ class Disk:
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""
+        if self.form == "read-only":
+            return [
+                Act("read-only", {"node": node.name, "folder": "data", "pid": node.pid()})
+                for node in nodes
+            ]
         options = {**asdict(self), "folders": list(self.folders)}
         return [
             Act("disk", {"node": node.name, "signal": "KILL", "pid": node.pid(), **options})

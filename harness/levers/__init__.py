@@ -12,6 +12,7 @@ from harness.levers.disk import DiskLever
 from harness.levers.net import NetLever
 from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
+from harness.levers.read_only import ReadOnlyLever
 from harness.levers.shaping import ShapingLever
 from harness.levers.stress import StressLever
 from harness.protocols import Lever, Node
@@ -27,5 +28,6 @@ def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever]:
         StressLever(nodes),
         ClockLever(nodes),
         DiskLever(nodes),
+        ReadOnlyLever(nodes),
     ]
     return {lever.name: lever for lever in levers}

@@ -49,7 +49,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("clock", {"offset_s": -7200}),
     ("clock", {"form": "drift"}),
     ("clock", {"form": "strobe"}),
-    *(("disk", {"form": form}) for form in ("wipe", "reformat", "truncate", "flip")),
+    *(("disk", {"form": form}) for form in ("wipe", "reformat", "truncate", "flip", "read-only")),
     ("disk", {"tail": "zeros"}),
     ("disk", {"form": "flip", "alive": True}),
 ]
@@ -151,13 +151,13 @@ def test_a_lever_that_does_nothing_is_found_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The check of the check: iptables, tc, kill and scripts say yes and do nothing, a shell starts
+    """The check of the check: iptables, tc, kill, find and scripts say yes and do nothing, a shell starts
     nothing."""
     real = DockerNode.admin
 
     def lying(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
         acts = argv[0] == "sh" and argv[2:3] != ["show"]
-        if argv[0] in ("iptables", "kill", "tc") or acts:
+        if argv[0] in ("iptables", "kill", "tc", "find") or acts:
             return Completed(0 if "-D" not in argv else 1, "")
         return real(node, argv, **options)
 
