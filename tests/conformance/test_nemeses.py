@@ -151,8 +151,8 @@ def test_a_lever_that_does_nothing_is_found_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The check of the check: iptables, tc, kill, find and scripts say yes and do nothing, a shell starts
-    nothing."""
+    """The check of the check: iptables, tc, kill, find and scripts say yes and do nothing, a shell
+    starts nothing."""
     real = DockerNode.admin
 
     def lying(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
