@@ -16,7 +16,7 @@ Token: {"node", "fault", "form": "jump", "offset_s": 60.0}, or "drift" with "dri
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -28,6 +28,7 @@ from harness.protocols import NODE_DATA, Node, NodeSpec, Proof, Token
 TOLERANCE_S = 0.05
 _DRIFT_SEEN_S = 2.0
 _LOOP_ENDS_S = 3.0
+_TRIES = 3  # on a busy machine a loop may come late with a step, once
 
 
 def prepared(spec: NodeSpec, library: bytes) -> NodeSpec:
@@ -80,10 +81,11 @@ class ClockLever:
         if not applied:
             poll_until(lambda: fault not in _look(node).loops, within_s=_LOOP_ENDS_S)
             return _undone(node, _look(node), token)
-        seen = list(_looks(node, token))
-        fitting = [_fits(look, token) for look in seen]
-        whole = all(look.why is None for look in seen) and all(fitting) and _moved(seen, token)
-        return Proof(whole, [_told(node, seen, token)])
+        for _ in range(_TRIES):
+            seen = _looks(node, token)
+            if proven := _shows(seen, token):
+                break
+        return Proof(proven, [_told(node, seen, token)])
 
     def residue(self, node: Node) -> list[str]:
         """Faults whose offset or loop stands on the node."""
@@ -139,17 +141,24 @@ def _look(node: Node) -> _Look:
     )
 
 
-def _looks(node: Node, token: Token) -> Iterator[_Look]:
-    """As many looks as it takes to see a form: once, twice, or over a period."""
-    yield _look(node)
+def _looks(node: Node, token: Token) -> list[_Look]:
+    """As many looks as it takes to see a form: one, two, or over a period."""
+    seen = [_look(node)]
     if token["form"] == "drift":
         time.sleep(_DRIFT_SEEN_S)
-        yield _look(node)
+        seen.append(_look(node))
     elif token["form"] == "strobe":
-        until_s = time.monotonic() + token["period_s"]
-        while time.monotonic() < until_s:
+        until_s = time.monotonic() + 1.5 * token["period_s"]
+        while not _moved(seen, token) and time.monotonic() < until_s:
             time.sleep(token["period_s"] / 8)
-            yield _look(node)
+            seen.append(_look(node))
+    return seen
+
+
+def _shows(seen: list[_Look], token: Token) -> bool:
+    """Whether these looks show the fault, seen by the process itself."""
+    loaded = all(look.why is None for look in seen)
+    return loaded and all(_fits(look, token) for look in seen) and _moved(seen, token)
 
 
 def _fits(look: _Look, token: Token) -> bool:

@@ -1,0 +1,46 @@
+"""A broker's clock is moved, and nobody else's: as the broker's own log and its retention tell."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
+
+
+def furthest_ahead_s(log: Path, *, ended: datetime) -> float:
+    """How far the latest time stamp of a broker's log is beyond the run's end."""
+    stamps = re.findall(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", log.read_text(), re.MULTILINE)
+    latest = max(datetime.fromisoformat(stamp).replace(tzinfo=UTC) for stamp in stamps)
+    return (latest - ended).total_seconds()
+
+
+def test_a_jump_beyond_the_retention_time_deletes_what_was_acknowledged(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "harness", "run", "plans/faults/clock-retention.toml"]
+    done = subprocess.run(
+        [*command, "--json", "--out", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    result = json.loads(done.stdout)
+    assert result["verdict"] == "invalid", result["reason"]
+    assert result["counts"]["lost"] == result["counts"]["deleted"] > 100
+    (window,) = result["faults"]
+    assert window["proven"], window["evidence"]
+    (met,) = window["nodes"]
+    (folder,) = tmp_path.iterdir()
+    ended = datetime.now(UTC)
+    for node in ("b1", "b2", "b3", "c1"):
+        ahead_s = furthest_ahead_s(folder / "nodes" / node / "server.log", ended=ended)
+        assert 6900 < ahead_s < 7200 if node == met else ahead_s <= 0, (node, ahead_s)
