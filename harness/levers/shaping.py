@@ -128,9 +128,10 @@ def _burst_bytes(rate_kbit: int) -> int:
 
 
 def _qdiscs(node: Node, device: str | None = None) -> list[dict[str, Any]]:
-    """The disciplines of a device, or of all, with their counters."""
+    """The disciplines of a device, or of all, with their counters. Raises HarnessFailure when they
+    cannot be seen."""
     at = ["dev", device] if device else []
-    told = node.admin(["tc", "-s", "-j", "qdisc", "show", *at]).output
+    told = must(node, ["tc", "-s", "-j", "qdisc", "show", *at])
     try:
         found = json.loads(told)
     except json.JSONDecodeError:
