@@ -6,10 +6,10 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 FAST := not spark and not docker and not e2e and not browser
 
-.PHONY: help setup run test check lint docs bench clean
+.PHONY: help setup run test check lint docs bench e2e torture clean
 
 help:  ## Say what can be made
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
 setup:  ## Set this machine up: packages, Docker, .venv, images, archives
 	@scripts/setup
@@ -44,6 +44,14 @@ bench:  ## Measure, as ratios: start-up, recording, checking
 		name=$$(basename $$file .py); \
 		$(BIN)/python -m bench.$$name || missed=1; \
 	done; exit $$missed
+
+e2e:  ## Play every plan in plans/faults/ on real Kafka: does each give the verdict it expects?
+	@scripts/setup dev
+	@ACKLOSS_E2E=all $(BIN)/pytest tests/e2e/test_fault_plans.py
+
+torture:  ## Kill runs of every fault family 50 times at random instants: does clean leave nothing?
+	@scripts/setup dev
+	@ACKLOSS_TORTURE_ROUNDS=50 $(BIN)/pytest -s tests/e2e/test_torture.py
 
 clean:  ## Remove what dead runs left, and the tools' caches; runs/ and .venv stay
 	@if [ -x $(BIN)/ackloss ]; then $(BIN)/ackloss clean; fi

@@ -6,7 +6,6 @@ rows -> sieve -> odd values -> counts and findings
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -26,6 +25,7 @@ from checkers.rows import Rows
 from checkers.verdict import Counts, is_complete, judge, rates
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.rundir import SCHEMA_VERSION, RunDir
+from harness.scratch import scratch
 
 Document = dict[str, Any]
 Input = TypeVar("Input")
@@ -66,8 +66,8 @@ def judge_history(file: Path, checker: Loss) -> Document:
     Raises HistoryError with the line that cannot be used.
     """
     begun_s = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="ackloss-") as scratch:
-        facts = convert(file, Path(scratch))
+    with scratch() as folder:
+        facts = convert(file, Path(folder))
         found, seen = examine(facts, checker)
     return _document(facts, found.counts, seen, begun_s=begun_s, checker=checker)
 

@@ -7,7 +7,6 @@ ends; `checkers.archive` calls it so.
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from checkers.spark import FLAGS, context
 from harness.history import ENDS
 from harness.plan import parse_plan
 from harness.rundir import RunDir
+from harness.scratch import scratch
 
 _RUN_ID = "rehearsal"
 _LIMIT_S = 120
@@ -28,8 +28,8 @@ _LIMIT_S = 120
 
 def rehearse() -> None:
     """Judge a run of a few writes, of which one is lost, in a folder that is removed again."""
-    with tempfile.TemporaryDirectory(prefix="ackloss-") as scratch:
-        check_runs([_made_up(Path(scratch))])
+    with scratch() as folder:
+        check_runs([_made_up(Path(folder))])
 
 
 def _made_up(scratch: Path) -> RunDir:

@@ -1,4 +1,5 @@
-"""Removes what dead runs left: the containers, networks and volumes of registered runs.
+"""Removes what dead runs left: the containers, networks and volumes of registered runs, and
+temporary folders.
 
 Rules and processes of a fault live inside a node's own namespaces, so they go with its containers.
 """
@@ -12,6 +13,7 @@ from harness import state
 from harness.clusters.removal import remove_run, unknown_runs
 from harness.daemon import connect
 from harness.errors import AcklossError
+from harness.scratch import remove_abandoned
 
 
 @dataclass
@@ -27,7 +29,7 @@ class Cleaned:
 
 def clean_all(*, dry_run: bool, kept: bool) -> Cleaned:
     """Clean every dead run. Tries all of them, then raises the first failure."""
-    told, failures = Cleaned(), []
+    told, failures = Cleaned(remove_abandoned(dry_run=dry_run)), []
     runs = state.registrations()
     docker = connect()
     for run in runs:

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.journal import Journal
-from harness.protocols import Act, Lever, Token
+from harness.protocols import Act, Lever, Proof, Token
 
 T = TypeVar("T")
 
@@ -37,11 +37,13 @@ class _Active:
 
 @dataclass
 class Faults:
-    """The faults of one run. `note` puts them into the history; all methods are thread-safe."""
+    """The faults of one run. `note` puts them into the history, `seed` goes into every token for
+    what a lever draws; all methods are thread-safe."""
 
     levers: Mapping[str, Lever]
     journal: Journal
     note: Note = lambda *_: None
+    seed: int = 0
     active: dict[str, _Active] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -94,7 +96,7 @@ class Faults:
             raise failures[0]
 
     def _announce(self, fault: str, act: Act) -> tuple[int, Lever, Token]:
-        token = {**act.token, "fault": fault}
+        token = {**act.token, "fault": fault, "seed": self.seed}
         n = self.journal.intent(fault=fault, lever=act.lever, token=token)
         return n, self.levers[act.lever], token
 
@@ -120,7 +122,7 @@ class Faults:
         self, fault: str, acts: Sequence[tuple[int, Lever, Token]], *, phase: str, applied: bool
     ) -> None:
         proofs = _at_once(
-            [partial(lever.probe, token, applied=applied) for _, lever, token in acts]
+            [partial(_probe, lever, token, applied=applied) for _, lever, token in acts]
         )
         self.journal.write(
             "proof",
@@ -129,6 +131,14 @@ class Faults:
             proven=bool(proofs) and all(proof.proven for proof in proofs),
             evidence=[sentence for proof in proofs for sentence in proof.evidence],
         )
+
+
+def _probe(lever: Lever, token: Token, *, applied: bool) -> Proof:
+    """A lever's proof; one that cannot look has seen nothing."""
+    try:
+        return lever.probe(token, applied=applied)
+    except AcklossError as error:
+        return Proof(False, [f"it could not be seen: {error}"])
 
 
 def _at_once(calls: Sequence[Callable[[], T]]) -> list[T]:

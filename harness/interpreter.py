@@ -35,8 +35,7 @@ _BURST: Final = 256
 _WAIT_NS: Final = 50_000_000
 """The longest poll, so that `stop` is noticed."""
 
-_DRAIN_NS: Final = 15_000_000_000
-_STOPPED_DRAIN_NS: Final = 1_000_000_000
+_STOPPED_DRAIN_S: Final = 1.0
 _CLOSE_S: Final = 2.0
 
 _HELD_UP_NS: Final = 100_000_000
@@ -108,7 +107,7 @@ def play_workload(
             ended = aside.submit(before_drain)
             loop.turn_until(ended.done)
         ended.result()
-        loop.drain()
+        loop.drain(plan.final.drain_s)
         return report
 
 
@@ -181,14 +180,14 @@ class _Loop:
         while not done():
             self._turn(_WAIT_NS)
 
-    def drain(self) -> None:
+    def drain(self, at_most_s: float) -> None:
         """Wait for what is in flight; not for long when a person wants to stop."""
         begun_ns = self._now_ns()
 
         def over() -> bool:
-            limit_ns = _STOPPED_DRAIN_NS if self._stopped() else _DRAIN_NS
+            limit_s = _STOPPED_DRAIN_S if self._stopped() else at_most_s
             idle = len(self._free) == self._playing
-            return idle or self._now_ns() - begun_ns >= limit_ns
+            return idle or self._now_ns() - begun_ns >= limit_s * 1e9
 
         self.turn_until(over)
 

@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from harness.errors import PlanError
+from harness.expansion import concrete, named_schedule
 from harness.plan_changes import apply_change
 from harness.plan_errors import explain
 
@@ -81,6 +82,11 @@ class TargetPlan(_Part):
     )
     brokers: int = Field(3, ge=1, le=9, description="How many brokers.")
     controllers: Literal[1, 3, 5] = Field(3, description="How many controllers.")
+    racks: list[Slug] = Field(
+        default_factory=list,
+        max_length=9,
+        description="Racks (zones) that brokers, and controllers, are spread over in turn.",
+    )
     combined: bool = Field(
         False, description="true: the first brokers are the controllers too, no nodes of their own."
     )
@@ -132,6 +138,15 @@ class WorkloadPlan(_Part):
     options: dict[str, Any] = Field(default_factory=dict, description="The plug-in's own options.")
 
 
+class Repeat(_Part):
+    """How a step is repeated."""
+
+    times: int = Field(ge=1, le=100, description="How often, the first time included.")
+    every_s: float = Field(
+        0, ge=0, le=3600, description="From one time to the next; without `at_s`: its `after_s`."
+    )
+
+
 class FaultStep(BaseModel):
     """One step of the schedule; steps begin one after the other, faults may overlap.
 
@@ -155,6 +170,11 @@ class FaultStep(BaseModel):
     heal: Literal["all"] | list[Slug] | None = Field(
         None, description="Heal these earlier steps instead of applying a nemesis."
     )
+    repeat: Repeat | None = Field(
+        None,
+        description="`{ times, every_s }`: steps of the same kind, ids ending in -1, -2 ...; "
+        "`{n}` in `nodes` is the number.",
+    )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -172,9 +192,38 @@ class FaultStep(BaseModel):
         return self
 
 
+class Family(BaseModel):
+    """One kind of fault in a mix; other keys are the nemesis' own options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    nemesis: Slug = Field(description="A plug-in in nemeses/.")
+    nodes: str = Field("random", max_length=200, description="Which nodes it meets: a selector.")
+    weight: float = Field(1, gt=0, le=1000, description="How often, beside the other families.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The nemesis' own options, as given."""
+        return dict(self.model_extra or {})
+
+
+class Mix(_Part):
+    """Faults at random, instead of steps: times, lengths and families are drawn from the seed.
+    They may overlap."""
+
+    families: list[Family] = Field(min_length=1, max_length=50, description="What may happen.")
+    from_s: float = Field(2, ge=0, le=86_400, description="Calm at the beginning.")
+    mean_gap_s: float = Field(6, ge=0.1, le=3600, description="From one fault's begin to the next.")
+    mean_length_s: float = Field(4, ge=0.1, le=3600, description="How long a fault lasts.")
+    calm_s: float = Field(10, ge=0, le=86_400, description="Calm at the end: all is healed.")
+
+
 class FinalPlan(_Part):
     """What happens after the last fault is healed."""
 
+    drain_s: float = Field(
+        60, ge=0, le=3600, description="How long to wait for answers to writes in flight."
+    )
     settle_s: float = Field(60, gt=0, le=3600, description="How long to wait for a whole ISR.")
     read_s: float = Field(120, gt=0, le=86_400, description="How long the final read may take.")
 
@@ -194,6 +243,8 @@ class Plan(_Part):
     topic: TopicPlan = Field(default_factory=lambda: TopicPlan())
     workload: WorkloadPlan = Field(default_factory=lambda: WorkloadPlan())
     faults: list[FaultStep] = Field(default_factory=list)
+    schedule: Slug | None = Field(None, description="A named schedule, instead of steps.")
+    mix: Mix | None = Field(None, description="Faults at random, instead of steps: see [mix].")
     final: FinalPlan = Field(default_factory=lambda: FinalPlan())
     checks: list[Slug] = Field(
         default_factory=lambda: ["loss"], min_length=1, description="Plug-ins in checkers/."
@@ -201,6 +252,9 @@ class Plan(_Part):
 
     @model_validator(mode="after")
     def _possible(self) -> Plan:
+        given = [name for name in ("faults", "schedule", "mix") if getattr(self, name)]
+        if len(given) > 1:
+            raise ValueError(f"has {' and '.join(given)}: one of the three says what happens")
         _check_replicas(self)
         _check_steps(self)
         return self
@@ -265,9 +319,18 @@ def parse_plan(document: Mapping[str, Any], *, file: str = "plan") -> Plan:
             hint="use a newer ackloss",
         )
     try:
-        return Plan.model_validate(document)
+        plan = Plan.model_validate(document)
+        if plan.schedule:
+            plan = Plan.model_validate(
+                {**document, "schedule": None, **named_schedule(plan.schedule)}
+            )
+        steps = concrete(plan)
+        return Plan.model_validate({**plan.document(), "mix": None, "faults": steps})
     except ValidationError as error:
         raise explain(error, Plan, file=file) from error
+    except PlanError as error:
+        error.file = error.file or file
+        raise
 
 
 def load_plan(path: Path, changes: Iterable[str] = ()) -> Plan:

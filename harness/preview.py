@@ -117,7 +117,7 @@ def _dry_step(
         return [nodes[name] for name in selectors.select(text, choice)]
 
     for act in bound_step.nemesis.acts([nodes[name] for name in chosen], select):
-        levers[act.lever].apply({**act.token, "fault": step.id})
+        levers[act.lever].apply({**act.token, "fault": step.id, "seed": plan.seed})
     commands = [command for node in nodes.values() for command in node.commands]
     for node in nodes.values():
         node.commands.clear()

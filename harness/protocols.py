@@ -290,6 +290,18 @@ class Nemesis(Protocol):
         ...
 
 
+FAKETIME = "faketime"
+"""A need: the target's process starts with libfaketime in it (see `harness.levers.clock`)."""
+
+
+@runtime_checkable
+class Needs(Protocol):
+    """A nemesis whose fault cannot be made on a node that was not started for it."""
+
+    needs: ClassVar[frozenset[str]]
+    """By name, what nodes must have from their start (see `harness.preparing`)."""
+
+
 # --- systems under test -----------------------------------------------------------------------
 
 

@@ -36,8 +36,8 @@ from harness.journal import Journal
 from harness.levers import all_levers
 from harness.observer import Observer
 from harness.parts import PartWriter
-from harness.plan import Plan
-from harness.protocols import HasLeaders, HasLogs, Ingredients, Lever, Target
+from harness.preparing import needs_of, prepared
+from harness.protocols import HasLeaders, HasLogs, Ingredients, Lever
 from harness.recorder import Recorder
 from harness.rundir import RunDir, write_atomically
 from harness.runrecord import RunRecord, client_versions
@@ -116,12 +116,13 @@ def _taken_down(cluster: DockerCluster, how: Playing) -> Iterator[None]:
             state.forget(how.run_id)
 
 
-def start_nodes(
-    target: Target, plan: Plan, ingredients: Ingredients, cluster: DockerCluster
-) -> None:
-    """Make the network and start every node of a plan's cluster; they are not up yet."""
-    addresses = cluster.create_network(target.names(plan))
-    specs = target.nodes(plan, ingredients, addresses)
+def start_nodes(bound: Bound, ingredients: Ingredients, cluster: DockerCluster) -> None:
+    """Make the network and start every node of a plan's cluster, prepared for the plan's faults;
+    they are not up yet."""
+    addresses = cluster.create_network(bound.target.names(bound.plan))
+    specs = bound.target.nodes(bound.plan, ingredients, addresses)
+    needs = needs_of(step.nemesis for step in bound.steps)
+    specs = prepared(specs, needs, holder_id=cluster.holder_image)
     cluster.start(specs, ingredients.image.id, addresses)
 
 
@@ -140,7 +141,7 @@ def _bring_up(
         image={"reference": image.reference, "id": image.id, "digest": image.digest},
     )
     try:
-        start_nodes(target, plan, ingredients, cluster)
+        start_nodes(bound, ingredients, cluster)
         target.bring_up(cluster, plan, timeout_s=_UP_S)
     except TimeoutError as error:
         _keep_logs(bound, cluster, record.rundir)
@@ -207,7 +208,7 @@ def _play(
         Recorder(rundir.history, run_id=how.run_id) as recorder,
         Observer(bound.target, cluster.nodes, plan, clock, observations.append) as observer,
     ):
-        faults = Faults(levers, journal, partial(_note, recorder, clock))
+        faults = Faults(levers, journal, partial(_note, recorder, clock), plan.seed)
         _show(how.status, clock, recorder, faults, observer)
         schedule = Schedule(plan, bound.steps, cluster.nodes, faults, observer, clock)
         with record.timed("run_s"), schedule.playing():

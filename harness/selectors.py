@@ -2,8 +2,11 @@
 
     expression := term (("+" | "-" | "&") term)*       from left to right
     term       := all | controller | leader | leader(P) | follower(P) | isr(P) | out-of-isr(P)
-                | one | minority | majority            drawn from the seed among the brokers
-                | role:NAME | node:NAME | same:STEP    STEP: the nodes an earlier step has met
+                | one | minority | majority | random   drawn from the seed among the brokers;
+                                                       random: each by the toss of a coin, not none
+                | broker(N)                            the Nth broker: 1, 2 ...
+                | role:NAME | rack:NAME | node:NAME    NAME of a role, of a rack, of a node
+                | same:STEP                            the nodes an earlier step has met
 
 `leader` without a partition is the node that leads most partitions (the lowest name when several
 do), as in the experiment of 2013.
@@ -22,9 +25,9 @@ from harness.protocols import Situation
 
 _TERM = r"[a-z-]+(?:\(\d+\)|:[a-z0-9][a-z0-9._]*(?:-[a-z0-9._]+)*)?"
 _EXPRESSION = re.compile(rf"\s*({_TERM})\s*((?:[+&-]\s+{_TERM}\s*)*)$")
-_PLAIN = frozenset({"all", "controller", "leader", "one", "minority", "majority"})
-_OF_PARTITION = frozenset({"leader", "follower", "isr", "out-of-isr"})
-_NAMED = frozenset({"role", "node", "same"})
+_PLAIN = frozenset({"all", "controller", "leader", "one", "minority", "majority", "random"})
+_NUMBERED = frozenset({"leader", "follower", "isr", "out-of-isr", "broker"})
+_NAMED = frozenset({"role", "rack", "node", "same"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +48,7 @@ def check(text: str, *, key: str) -> None:
     """Raise PlanError unless `text` is a selector."""
     for _, term in _terms(text, key):
         word, arg = _split(term)
-        known = _NAMED if ":" in term else _OF_PARTITION if "(" in term else _PLAIN
+        known = _NAMED if ":" in term else _NUMBERED if "(" in term else _PLAIN
         if word not in known:
             raise PlanError(
                 f"{term!r} is no selector",
@@ -85,6 +88,10 @@ def _resolve(term: str, choice: Choice) -> set[str]:
     word, arg = _split(term)
     if arg is not None and word == "role":
         return {name for name, roles in choice.roles.items() if arg in roles}
+    if arg is not None and word == "rack":
+        return {name for name, roles in choice.roles.items() if f"rack:{arg}" in roles}
+    if arg is not None and word == "broker":
+        return set(choice.brokers[int(arg) - 1 : int(arg)])
     if arg is not None and word == "node":
         return {arg} & set(choice.roles)
     if arg is not None and word == "same":
@@ -98,6 +105,9 @@ def _resolve(term: str, choice: Choice) -> set[str]:
     if word == "leader":
         return _leading_most(choice)
     brokers = sorted(choice.brokers)
+    if word == "random":
+        heads = {name for name in brokers if choice.draw.random() < 0.5}
+        return heads or {choice.draw.choice(brokers)}
     half = (len(brokers) - 1) // 2
     count = {"one": 1, "minority": half, "majority": len(brokers) - half}[word]
     return set(choice.draw.sample(brokers, count))

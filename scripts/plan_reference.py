@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import registry
+from harness.expansion import named_schedules
 from harness.preview import plan_schema
 
 PAGE = Path(__file__).parents[1] / "docs" / "plan.md"
@@ -27,6 +28,8 @@ TABLES = {
     "topic": ("TopicPlan", "[topic]"),
     "workload": ("WorkloadPlan", "[workload]"),
     "faults": ("FaultStep", "[[faults]]"),
+    "mix": ("Mix", "[mix]"),
+    "families": ("Family", "[[mix.families]]"),
     "final": ("FinalPlan", "[final]"),
 }
 
@@ -39,9 +42,26 @@ def page() -> str:
         told = schema if definition == "Plan" else schema["$defs"][definition]
         parts.append(f"## {title}\n\n{told.get('description', '').strip()}\n\n{_table(told)}")
     parts.append(_nemeses())
+    parts.append(_schedules())
     parts.append(_module_words("Selectors: which nodes", "harness.selectors"))
     parts.append(_module_words("Observations: when", "harness.conditions"))
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _schedules() -> str:
+    """The named schedules."""
+    rows = [f"| `{name}` | {told['about']} |" for name, told in named_schedules().items()]
+    return "\n".join(
+        [
+            "## Named schedules",
+            "",
+            '`schedule = "NAME"` in place of steps; `ackloss run --dry-run` prints its steps.',
+            "",
+            "| name | what happens |",
+            "|---|---|",
+            *rows,
+        ]
+    )
 
 
 def _table(told: dict[str, Any]) -> str:

@@ -30,6 +30,9 @@ from harness.protocols import NODE_DATA, NodeSpec
 SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
 
 _HOLDER_CAPABILITIES = ["NET_ADMIN", "NET_RAW", "KILL", "SYS_PTRACE", "DAC_OVERRIDE"]
+# Process 1 of the pod: does nothing but take in the processes that have lost their parents, so that
+# none of them stays behind as a zombie.
+_HOLD = ["sh", "-c", "while :; do sleep 86400 & wait; done"]
 # Writes the process' own id, as the pod sees it, then becomes the target's process.
 _START = 'echo $$ > "$0" && exec "$@"'
 
@@ -87,7 +90,7 @@ class DockerCluster:
         data = f"{volume}:{NODE_DATA}:rw"
         holder = api.create_container(
             self.holder_image,
-            command=["sleep", "infinity"],
+            command=_HOLD,
             name=f"{volume}-holder",
             hostname=spec.name,
             labels=self.labels(),

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import docker
-from docker.errors import NotFound
+from docker.errors import APIError, NotFound
 
+from harness.errors import HarnessFailure
 from harness.protocols import NODE_DATA, Completed, ProcessState
 
 PID_FILE = f"{NODE_DATA}/pid"
@@ -47,14 +48,18 @@ class DockerNode:
         return Completed(done.returncode, (done.stdout + done.stderr).decode(errors="replace"))
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:  # noqa: ARG002
-        """Run a command in the target's own container (an exec, so it must be running)."""
+        """Run a command in the target's own container (an exec, so it must be running: otherwise
+        HarnessFailure)."""
         return self._exec(self.container, argv)
 
     def _exec(self, container: str, argv: Sequence[str]) -> Completed:
         api = self.client.api
-        created = api.exec_create(container, list(argv))
-        output = api.exec_start(created["Id"])
-        code = api.exec_inspect(created["Id"])["ExitCode"]
+        try:
+            created = api.exec_create(container, list(argv))
+            output = api.exec_start(created["Id"])
+            code = api.exec_inspect(created["Id"])["ExitCode"]
+        except APIError as error:  # its process has ended, and the container with it
+            raise HarnessFailure(f"{self.name}: {error.explanation or error}") from error
         return Completed(code if code is not None else -1, output.decode(errors="replace"))
 
     def put(self, files: Mapping[str, bytes]) -> None:

@@ -10,7 +10,6 @@ import io
 import shutil
 import subprocess
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from harness.images.recipe import DEBIAN, HOLDER, MMDEBSTRAP, Recipe, made_base
 from harness.images.steps import Say, quietly, step
 from harness.paths import cache_dir
 from harness.protocols import ImageRef
+from harness.scratch import scratch
 from harness.user_config import user_config
 
 _BUILD_LIMIT_S = 1800
@@ -59,10 +59,10 @@ def ensure(recipe: Recipe, say: Say = quietly) -> ImageRef:
     reference = recipe.reference(base)
     if found := find(reference, version=recipe.version):
         return found
-    with alone(reference), tempfile.TemporaryDirectory(prefix="ackloss-") as scratch:
+    with alone(reference), scratch() as folder:
         if found := find(reference, version=recipe.version):
             return found
-        context = Path(scratch)
+        context = Path(folder)
         if recipe.jars:
             with step(say, f"jars of {recipe.name} {recipe.version} by Maven"):
                 maven.fetch(recipe, context)
@@ -131,10 +131,10 @@ def _make_base(reference: str) -> None:
             hint="apt-get install mmdebstrap, or set ACKLOSS_BASE_IMAGE",
         )
     repository, _, tag = reference.partition(":")
-    with tempfile.TemporaryDirectory(prefix="ackloss-") as scratch:
+    with scratch() as folder:
         # mmdebstrap drops its rights inside: the folder must be open to others.
-        Path(scratch).chmod(0o755)
-        tar = Path(scratch) / "base.tar"
+        Path(folder).chmod(0o755)
+        tar = Path(folder) / "base.tar"
         try:
             done = subprocess.run(
                 ["mmdebstrap", *MMDEBSTRAP, DEBIAN, str(tar)],

@@ -7,13 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from harness.levers.clock import ClockLever
+from harness.levers.disk import DiskLever
 from harness.levers.net import NetLever
+from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
+from harness.levers.read_only import ReadOnlyLever
 from harness.levers.shaping import ShapingLever
+from harness.levers.stress import StressLever
 from harness.protocols import Lever, Node
 
 
 def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever]:
     """Every lever over these nodes, by name."""
-    levers: list[Lever] = [NetLever(nodes), ProcessLever(nodes), ShapingLever(nodes)]
+    levers: list[Lever] = [
+        NetLever(nodes),
+        ShapingLever(nodes),
+        ProcessLever(nodes),
+        PauseLever(nodes),
+        StressLever(nodes),
+        ClockLever(nodes),
+        DiskLever(nodes),
+        ReadOnlyLever(nodes),
+    ]
     return {lever.name: lever for lever in levers}

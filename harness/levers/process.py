@@ -1,7 +1,11 @@
-"""The process lever: kills the target's process on a node and starts it again.
+"""The process lever: ends the target's process on a node by a signal, and starts it again.
 
 A signal counts as applied when the process is seen to have died of it, not when it was sent. The
 process is known by the id that it wrote itself when it started, never by a name pattern.
+
+TERM asks for a clean stop. A process that has not stopped by then is killed, as any service manager
+does: it must not end by itself after it was healed. The exit code then tells, and the fault is not
+proven.
 
 Token: {"node", "signal": "KILL", "pid": 17}
 """
@@ -16,8 +20,8 @@ from harness.errors import HarnessFailure
 from harness.levers.waiting import poll_until
 from harness.protocols import Node, Proof, Token
 
-_DEATH_S = 10
-_EXIT_CODES = {"KILL": 137}
+_DEATH_S = 30
+_EXIT_CODES = {"KILL": (137,), "TERM": (143, 0)}
 
 
 @dataclass(frozen=True)
@@ -32,10 +36,12 @@ class ProcessLever:
         node, pid = self.nodes[token["node"]], token["pid"]
         if pid is None:
             return  # it was dead before: the probe says so
-        sent = node.admin(["kill", f"-{token['signal']}", str(pid)])
-        if sent.exit_code and node.process().running:
-            raise HarnessFailure(f"{node.name}: the signal was refused: {sent.output.strip()}")
-        poll_until(lambda: not node.process().running, within_s=_DEATH_S)
+        for signal in (token["signal"], "KILL"):
+            sent = node.admin(["kill", f"-{signal}", str(pid)])
+            if sent.exit_code and node.process().running:
+                raise HarnessFailure(f"{node.name}: the signal was refused: {sent.output.strip()}")
+            if poll_until(lambda: not node.process().running, within_s=_DEATH_S):
+                return
 
     def undo(self, token: Token) -> None:
         """Start the process again; nothing when it runs."""
@@ -49,18 +55,28 @@ class ProcessLever:
         state = node.process()
         if applied:
             wanted = _EXIT_CODES[token["signal"]]
-            proven = token["pid"] is not None and state.exit_code == wanted
-            told = "still runs" if state.running else f"exit code {state.exit_code}"
-            return Proof(
-                proven, [f"{node.name}: process {token['pid']} {told} at {state.finished_at}"]
+            proven = token["pid"] is not None and state.exit_code in wanted
+            told = (
+                "still runs"
+                if state.running
+                else f"ended with exit code {state.exit_code} at {state.finished_at}"
             )
-        poll_until(lambda: node.pid() not in (None, token["pid"]), within_s=_DEATH_S)
-        pid = node.pid()
+            return Proof(proven, [f"{node.name}: process {token['pid']} {told}"])
+        another = poll_until(lambda: node.pid() not in (None, token["pid"]), within_s=_DEATH_S)
         return Proof(
-            pid is not None,
-            [f"{node.name}: process {pid} runs since {node.process().started_at}"],
+            another,
+            [f"{node.name}: process {node.pid()} runs since {node.process().started_at}"],
         )
 
     def residue(self, node: Node) -> list[str]:
         """A process that does not run."""
         return [] if node.process().running else [f"{node.name}: its process does not run"]
+
+
+def unsignalled(nodes: Mapping[str, Node]) -> str | None:
+    """Null, or which node's process cannot be sent a signal."""
+    for node in nodes.values():
+        pid = node.pid()
+        if pid is None or node.admin(["kill", "-0", str(pid)]).exit_code:
+            return f"{node.name}: its process cannot be signalled"
+    return None

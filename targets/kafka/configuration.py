@@ -91,6 +91,12 @@ def node_roles(name: str, plan: Plan) -> frozenset[str]:
     return frozenset({"broker"})
 
 
+def rack_of(name: str, plan: Plan) -> str | None:
+    """The rack of a node: its number's turn among the plan's racks; null where there are none."""
+    racks = plan.target.racks
+    return racks[(int(name[1:]) - 1) % len(racks)] if racks else None
+
+
 def server_properties(name: str, plan: Plan, addresses: Mapping[str, str]) -> bytes:
     """server.properties of one node: our defaults, the plan's settings, what ackloss owns."""
     roles, ids = node_roles(name, plan), node_ids(plan)
@@ -109,6 +115,8 @@ def server_properties(name: str, plan: Plan, addresses: Mapping[str, str]) -> by
     if "broker" in roles:
         owned["advertised.listeners"] = f"PLAINTEXT://{addresses[name]}:{BROKER_PORT}"
         owned["inter.broker.listener.name"] = "PLAINTEXT"
+        if rack := rack_of(name, plan):
+            owned["broker.rack"] = rack
     defaults = {k: v for k, v in DEFAULTS.items() if k != "offsets.topic.replication.factor"}
     defaults["offsets.topic.replication.factor"] = min(3, plan.target.brokers)
     merged = {**defaults, **plan.target.settings, **owned}

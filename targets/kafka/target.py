@@ -28,6 +28,7 @@ from targets.kafka.configuration import (
     new_cluster_id,
     node_ids,
     node_roles,
+    rack_of,
     server_properties,
 )
 from targets.kafka.eras import DEFAULT_VERSION, Era, era_of
@@ -84,7 +85,8 @@ class Kafka:
         return [
             NodeSpec(
                 name=name,
-                roles=node_roles(name, plan),
+                roles=node_roles(name, plan)
+                | ({f"rack:{rack}"} if (rack := rack_of(name, plan)) else set()),
                 argv=argv,
                 files={
                     "server.properties": server_properties(name, plan, addresses),

@@ -1,4 +1,5 @@
-"""Three real pods whose process listens on Kafka's port: all that levers need, without Kafka."""
+"""Three real pods whose process listens on Kafka's port, prepared for every fault there is: all
+that levers need, without Kafka."""
 
 from __future__ import annotations
 
@@ -8,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import state
+from harness import registry, state
 from harness.clusters.docker import DockerCluster
 from harness.daemon import connect
 from harness.images.building import holder
+from harness.preparing import needs_of, prepared
 from harness.protocols import NodeSpec
 from harness.rundir import new_run_id
 
@@ -35,6 +37,8 @@ def pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
                 NodeSpec(name=name, roles=roles, argv=LISTEN, files={"conf/x": name.encode()})
                 for name, roles in ROLES.items()
             ]
+            nemeses = [registry.make("nemeses", n, {}, key="") for n in registry.plugins("nemeses")]
+            specs = prepared(specs, needs_of(nemeses), holder_id=image.id)
             cluster.start(specs, image.id, addresses)
             time.sleep(0.3)
             yield cluster

@@ -20,6 +20,7 @@ from harness.protocols import Act, Completed, Nemesis, Node, Situation
 pytestmark = pytest.mark.docker
 
 NEMESES = registry.plugins("nemeses")
+SEGMENT = Path(__file__).parents[1] / "levers" / "segment.log"
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in NEMESES),
     ("partition", {"ports": [9092], "direction": "in", "peers": "role:broker"}),
@@ -43,6 +44,14 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("lossy", {"rate_kbit": 64}),
     ("lossy", {"rate_kbit": 500}),
     ("lossy", {"rate_kbit": 20_000}),
+    ("kill", {"signal": "TERM"}),
+    ("stress", {"busy_count": 0, "memory_mb": 20}),
+    ("clock", {"offset_s": -7200}),
+    ("clock", {"form": "drift"}),
+    ("clock", {"form": "strobe"}),
+    *(("disk", {"form": form}) for form in ("wipe", "reformat", "truncate", "flip", "read-only")),
+    ("disk", {"tail": "zeros"}),
+    ("disk", {"form": "flip", "alive": True}),
 ]
 
 
@@ -56,6 +65,18 @@ def nemesis(request: pytest.FixtureRequest) -> Nemesis:
     name, options = request.param
     made: Nemesis = registry.make("nemeses", name, options, key="nemesis")
     return made
+
+
+@pytest.fixture(autouse=True)
+def stored(pods: DockerCluster) -> None:
+    """Files as Kafka keeps them: earlier tests have damaged theirs."""
+    files = {
+        f"data/ackloss-0/{0:020}.log": SEGMENT.read_bytes(),
+        "data/meta.properties": b"version=1\ndirectory.id=old\n",
+        "data/bootstrap.checkpoint": b"c",
+    }
+    for node in pods.nodes.values():
+        node.put(files)
 
 
 def acts_on(nemesis: Nemesis, pods: DockerCluster) -> list[Act]:
@@ -130,20 +151,27 @@ def test_a_lever_that_does_nothing_is_found_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The check of the check: iptables, tc and kill say yes and do nothing."""
+    """The check of the check: iptables, tc, kill, find and scripts say yes and do nothing, a shell
+    starts nothing."""
     real = DockerNode.admin
 
     def lying(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
-        if argv[0] in ("iptables", "kill", "tc"):
+        acts = argv[0] == "sh" and argv[2:3] != ["show"]
+        if argv[0] in ("iptables", "kill", "tc", "find") or acts:
             return Completed(0 if "-D" not in argv else 1, "")
         return real(node, argv, **options)
 
     monkeypatch.setattr(DockerNode, "admin", lying)
-    monkeypatch.setattr("harness.levers.process._DEATH_S", 0.2)
+    monkeypatch.setattr(DockerNode, "run", lambda *_, **__: Completed(0, ""))
+    for limit in ("process._DEATH_S", "pause._SEEN_S", "stress._SEEN_S"):
+        monkeypatch.setattr(f"harness.levers.{limit}", 0.2)
     faults.journal.write("step", fault="x", nemesis="n", nodes=["b1"], met=None, why="")
     faults.inject("x", "n", acts_on(nemesis, pods))
     (window,) = windows(tmp_path / "faults.jsonl")
     assert not window.proven, window.evidence
+    monkeypatch.undo()
+    faults.heal_all()
+    assert residue(pods) == []
 
 
 def test_healing_one_of_two_overlapping_faults_leaves_the_other(

@@ -4,59 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.fixtures import machine
+from tests.fixtures.machine import clean, snapshot
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
-OTHER_RUNS = re.compile(r"ackloss-\d{8}-\d{6}-([0-9a-f]{6})|\bal([0-9a-f]{6})\b|oneoff-")
-
-
-def snapshot(out: Path) -> dict[str, list[str]]:
-    """What the machine holds that the run in `out` could leave: Docker's objects, and the host's
-    rules and routes. Lines that name another run, which may live beside this one, are left out."""
-    commands = {
-        "containers": ["docker", "ps", "-a", "--format", "{{.Names}}"],
-        "networks": ["docker", "network", "ls", "--format", "{{.Name}}"],
-        "volumes": ["docker", "volume", "ls", "-q"],
-        "rules": ["iptables-save"],
-        "routes": ["ip", "route"],
-    }
-    runs = {path.name[-6:] for path in out.iterdir()}
-    told = {}
-    for name, argv in commands.items():
-        printed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-        lines = [re.sub(r" \[\d+:\d+\]$", "", line) for line in printed.splitlines()]
-        told[name] = sorted(line for line in lines if line[:1] != "#" and _concerns(line, runs))
-    return told
-
-
-def _concerns(line: str, runs: set[str]) -> bool:
-    named = OTHER_RUNS.search(line)
-    return named is None or bool({named[1], named[2]} & runs)
-
-
 def started(out: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "harness", "run", "plans/kafka-unclean.toml"),
-            *("--out", str(out), "--set", "target.controllers=1"),
-        ],
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    return machine.started(out, "plans/kafka-unclean.toml", "target.controllers=1")
 
 
 def wait_for(holds: Callable[[], bool], *, within_s: float) -> None:
@@ -127,14 +90,3 @@ def test_clean_removes_what_a_killed_run_left_and_leaves_a_live_one_alone(tmp_pa
 
 def mentioned(run_id: str, removed: list[str]) -> list[str]:
     return [name for name in removed if run_id in name]
-
-
-def clean(*args: str) -> dict[str, list[str]]:
-    done = subprocess.run(
-        [sys.executable, "-m", "harness", "clean", "--json", *args],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return dict(json.loads(done.stdout))

@@ -24,9 +24,11 @@ def refused(**changes: object) -> PlanError:
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
 def test_shipped_plans_are_valid_and_say_what_they_show(path: Path) -> None:
+    """A plan whose outcome is a matter of chance says so, and expects none."""
     plan = load_plan(path)
     assert plan.about.strip()
-    assert plan.expect is not None
+    chance = "no verdict to expect" in " ".join(plan.about.split())
+    assert (plan.expect is None) == chance
 
 
 def test_defaults_fill_a_minimal_plan() -> None:

@@ -23,6 +23,7 @@ from harness.recorder import Live, Recorder
 
 WRITER = """
 import sys
+import time
 from pathlib import Path
 from harness.protocols import OK, completion, invoke
 from harness.recorder import Recorder
@@ -36,6 +37,7 @@ while True:
         recorder.complete(process, op, completion(OK, n), n, n + 1)
         n += 1
     recorder.hand_over()
+    time.sleep(0.01)  # as one who polls does, so that the background thread gets its turn
 """
 
 

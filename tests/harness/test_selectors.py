@@ -12,8 +12,8 @@ from harness.protocols import PartitionView, Situation
 from harness.selectors import Choice
 
 ROLES = {
-    **{f"b{n}": frozenset({"broker"}) for n in (1, 2, 3)},
-    **{f"c{n}": frozenset({"controller"}) for n in (1, 2, 3)},
+    **{f"b{n}": frozenset({"broker", f"rack:r{n % 2}"}) for n in (1, 2, 3)},
+    **{f"c{n}": frozenset({"controller", f"rack:r{n % 2}"}) for n in (1, 2, 3)},
 }
 
 
@@ -46,6 +46,12 @@ THREE = (view(0, "b2", "b1", "b2"), view(1, "b2", "b2"), view(2, "b1", "b1", "b2
         ("role:controller", ["c1", "c2", "c3"]),
         ("node:b3", ["b3"]),
         ("node:b9", []),
+        ("broker(2)", ["b2"]),
+        ("broker(0)", []),
+        ("broker(4)", []),
+        ("rack:r1", ["b1", "b3", "c1", "c3"]),
+        ("rack:r1 & role:broker", ["b1", "b3"]),
+        ("rack:nowhere", []),
         ("same:cut", ["b1"]),
         ("role:broker - leader", ["b1", "b3"]),
         ("role:broker & isr(0) - leader(0)", ["b1"]),
@@ -76,3 +82,11 @@ def test_nonsense_is_refused_with_its_key(text: str) -> None:
         selectors.check(text, key="faults.0.nodes")
     assert refused.value.key == "faults.0.nodes"
     assert refused.value.hint
+
+
+def test_random_is_never_nobody_and_not_always_the_same() -> None:
+    drawn = [tuple(selectors.select("random", choice(seed=seed))) for seed in range(60)]
+    assert drawn == [tuple(selectors.select("random", choice(seed=seed))) for seed in range(60)]
+    assert () not in drawn
+    assert {name for names in drawn for name in names} == {"b1", "b2", "b3"}
+    assert {len(names) for names in drawn} == {1, 2, 3}

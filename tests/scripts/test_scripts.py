@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = [ROOT / "scripts" / name for name in ("setup", "venv", "lib.sh")] + [ROOT / ".ci/run"]
-TARGETS = ("help", "setup", "run", "test", "check", "docs", "bench", "clean")
+TARGETS = ("help", "setup", "run", "test", "check", "docs", "bench", "e2e", "torture", "clean")
 
 
 def sh(script: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,135 @@
+"""What the clock lever leaves on a prepared node: how its process starts, and the script that keeps
+the file with its offset. In shell, because a node's tools need not be more than that.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.protocols import NODE_DATA
+
+FOLDER: Final = "clock"
+LIBRARY: Final = "libfaketimeMT.so.1"
+OFFSET: Final = "offset"
+SCRIPT: Final = "clock.sh"
+
+_INSIDE: Final = f"{NODE_DATA}/{FOLDER}"
+
+# Without the fix for old systems timed waits work, and Java does not spin; a cache of 0 seconds is
+# one reading of the file a second. Times of files stay what they are when a clock is moved.
+_ENV: Final = (
+    f"LD_PRELOAD={_INSIDE}/{LIBRARY} FAKETIME_TIMESTAMP_FILE={_INSIDE}/{OFFSET} "
+    "FAKETIME_CACHE_DURATION=0 FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_FORCE_MONOTONIC_FIX=0 "
+    "NO_FAKE_STAT=1 FAKE_UTIME=0"
+)
+
+START: Final = f"""\
+if {_ENV} /bin/sh -c : 2>/dev/null; then export {_ENV}; fi
+exec "$@"
+"""
+"""A shell's text that becomes the target's process, with the library where its system loads it."""
+
+_TEXT: Final = """\
+# clock.sh: the offset of this node's wall clock is the sum of all that the files in faults/ say.
+#   add FAULT FORM MICROSECONDS [PERIOD_MS LIMIT_S]   drop FAULT   show PID
+# A file holds its fault's present offset in microseconds, and the uptime in ms when it began.
+cd @INSIDE@ || exit 1
+mkdir -p faults
+
+uptime_ms() {
+    read -r up _ </proc/uptime
+    now_ms=${up%.*}${up#*.}0
+}
+
+settle() {
+    total=0
+    for file in faults/*; do
+        [ -e "$file" ] || continue
+        read -r us _ <"$file"
+        total=$((total + us))
+    done
+    sign=+
+    [ "$total" -ge 0 ] || { sign=-; total=$((-total)); }
+    printf '%s%d.%06d\\n' "$sign" $((total / 1000000)) $((total % 1000000)) >next
+    mv next @OFFSET@
+}
+
+add() {
+    [ ! -e "faults/$1" ] || exit 0
+    uptime_ms
+    us=$3
+    [ "$2" != drift ] || us=0
+    echo "$us $now_ms" >"faults/$1"
+    settle
+    if [ "$2" != jump ]; then
+        setsid sh @SCRIPT@ loop "$@" "$now_ms" </dev/null >/dev/null 2>&1 9>&- &
+    fi
+}
+
+# loop FAULT FORM MICROSECONDS PERIOD_MS LIMIT_S BEGAN_MS
+loop() {
+    while sleep 0.2; do
+        exec 9>lock
+        flock 9
+        [ -e "faults/$1" ] || exit 0
+        read -r was began <"faults/$1"
+        [ "$began" = "$6" ] || exit 0
+        uptime_ms
+        age_ms=$((now_ms - began))
+        if [ "$age_ms" -ge $(($5 * 1000)) ]; then
+            rm -f "faults/$1"
+            settle
+            exit 0
+        fi
+        if [ "$2" = drift ]; then
+            us=$(($3 * age_ms / 1000))
+        else
+            us=$((age_ms * 2 / $4 % 2 ? 0 : $3))
+        fi
+        echo "$us $began" >"faults/$1"
+        [ "$us" = "$was" ] || settle
+        exec 9>&-
+    done
+}
+
+show() {
+    before=$(date +%s%N)
+    own=$(@ENV@ date +%s%N)
+    echo "clocks $before $own $(date +%s%N)"
+    uptime_ms
+    for file in faults/*; do
+        [ -e "$file" ] || continue
+        read -r us began <"$file"
+        echo "fault ${file#faults/} $us $((now_ms - began))"
+    done
+    pgrep -af '^sh @SCRIPT@ loop' | while read -r _ _ _ _ fault _; do echo "loop $fault"; done
+    if grep -q '@INSIDE@/@LIBRARY@' "/proc/$1/maps" &&
+        tr '\\0' '\\n' <"/proc/$1/environ" | grep -qx 'FAKETIME_TIMESTAMP_FILE=@INSIDE@/@OFFSET@'
+    then
+        echo "loaded yes"
+    fi
+}
+
+verb=$1
+shift
+if [ "$verb" = loop ]; then
+    loop "$@"
+    exit
+fi
+exec 9>lock
+flock 9
+case $verb in
+add) add "$@" ;;
+drop) rm -f "faults/$1" && settle ;;
+show) show "$@" ;;
+esac
+"""
+
+
+def text() -> str:
+    """The script."""
+    holes = {"INSIDE": _INSIDE, "OFFSET": OFFSET, "SCRIPT": SCRIPT, "LIBRARY": LIBRARY, "ENV": _ENV}
+    whole = _TEXT
+    for hole, filling in holes.items():
+        whole = whole.replace(f"@{hole}@", filling)
+    return whole

@@ -1,0 +1,32 @@
+"""Temporary folders that carry the number of their process, so that a dead one's can be removed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+import psutil
+
+_NAME = re.compile(r"ackloss-(\d+)-\w+")
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A temporary folder of this process, removed at the end of its context."""
+    return tempfile.TemporaryDirectory(prefix=f"ackloss-{os.getpid()}-")
+
+
+def remove_abandoned(*, dry_run: bool) -> list[str]:
+    """Remove the temporary folders, of this user, whose process is dead; tells their names."""
+    removed = []
+    for path in sorted(Path(tempfile.gettempdir()).glob("ackloss-*")):
+        match = _NAME.fullmatch(path.name)
+        if match is None or path.is_symlink() or path.lstat().st_uid != os.getuid():
+            continue
+        if not psutil.pid_exists(int(match[1])):
+            removed.append(f"temporary folder {path}")
+            if not dry_run:
+                shutil.rmtree(path, ignore_errors=True)
+    return removed

@@ -1,0 +1,65 @@
+"""Wrong clocks: the wall clock that the target's process sees on the chosen nodes is moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from harness.levers import clock
+from harness.protocols import FAKETIME, Act, Cluster, Node, Select
+
+_LONGEST_S = 20 * 365 * 86_400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """Move the wall clock of the target's process; its monotonic clock, the host's clock and those
+    of other nodes stay right. Healing puts it back.
+
+    form            jump: at once by offset_s; drift: ever further, by drift_ms_per_s;
+                    strobe: by offset_s for half of each period_s, right for the other half
+    offset_s        how far ahead; negative: behind
+    drift_ms_per_s  how much it gains each second, in steps of 0.2 s; negative: loses
+    period_s        how long a strobe's two halves take together
+    limit_s         a drift or strobe ends by itself after this, whatever happens
+    """
+
+    plugin: ClassVar[str] = "clock"
+    needs: ClassVar[frozenset[str]] = frozenset({FAKETIME})
+
+    form: Literal["jump", "drift", "strobe"] = "jump"
+    offset_s: float = 60
+    drift_ms_per_s: float = 20
+    period_s: float = 4
+    limit_s: int = 3600
+
+    def __post_init__(self) -> None:
+        if not 0.2 <= abs(self.offset_s) <= _LONGEST_S:
+            raise ValueError("offset_s is from 0.2 s to 20 years, ahead or behind")
+        if not 5 <= abs(self.drift_ms_per_s) <= 100:
+            raise ValueError("drift_ms_per_s is from 5 to 100 ms a second, gained or lost")
+        if not 4 <= self.period_s <= 3600:
+            raise ValueError("period_s is from 4 s (a process sees a change within 1 s) to an hour")
+        if not 1 <= self.limit_s <= 86_400:
+            raise ValueError("limit_s is from 1 s to a day")
+
+    def available(self, cluster: Cluster) -> str | None:
+        """Null, or why the clock of a node's process cannot be moved."""
+        for node in cluster.nodes.values():
+            if why := clock.unprepared(node):
+                return f"{node.name}: {why}"
+        return None
+
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
+        """One act per node."""
+        what = {"form": self.form} | (
+            {"drift_ms_per_s": self.drift_ms_per_s}
+            if self.form == "drift"
+            else {"offset_s": self.offset_s}
+        )
+        if self.form == "strobe":
+            what["period_s"] = self.period_s
+        if self.form != "jump":
+            what["limit_s"] = self.limit_s
+        return [Act("clock", {"node": node.name, **what}) for node in nodes]

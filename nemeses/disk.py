@@ -1,0 +1,89 @@
+"""Damage to what nodes have stored: lost disks, lost power, cut and rotten files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import ClassVar, Literal
+
+from harness.levers.disk import TOOLS
+from harness.protocols import Act, Cluster, Node, Select
+
+_ONLY_OF = {
+    "keep_share": "unsynced",
+    "tail": "unsynced",
+    "cut_bytes": "truncate",
+    "flip_count": "flip",
+    "alive": "flip",
+}
+_PATTERN = re.compile(r"(?!\.)[A-Za-z0-9._*?\[\]!-]+(/(?!\.)[A-Za-z0-9._*?\[\]!-]+)*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disk:
+    """Damage the files of the chosen nodes, but for two forms while their processes are dead.
+
+    The processes are killed (SIGKILL), the files are damaged, and healing starts the processes
+    again. What was lost stays lost.
+
+    form        wipe: the folders are gone; reformat: all data is gone and the disk is formatted
+                anew, with another directory.id; unsynced: power loss, what was not fsynced is gone;
+                truncate: the newest segment lost its end; flip: bits of it are wrong;
+                read-only: no file can be made any more, under the running process, until healed
+    folders     patterns of the folders that are met, below the node's data folder; by default
+                Kafka's folders of all topics but internal ones
+    keep_share  of the batches that were not fsynced, how many survived: 0 to 1, or "random"
+    tail        what stands behind the last batch that survived unsynced: clean: nothing; torn: the
+                beginning of the next one; zeros: zeros up to the old length
+    cut_bytes   how much truncate cuts off
+    flip_count  how many bits flip flips, drawn from the seed
+    alive       flip the bits under the running process, which is not killed
+    """
+
+    plugin: ClassVar[str] = "disk"
+
+    form: Literal["wipe", "reformat", "unsynced", "truncate", "flip", "read-only"] = "unsynced"
+    folders: tuple[str, ...] = ("data/[!_]*-[0-9]*",)
+    keep_share: float | Literal["random"] = 0.0
+    tail: Literal["clean", "torn", "zeros"] = "clean"
+    cut_bytes: int = 10
+    flip_count: int = 1
+    alive: bool = False
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            of = _ONLY_OF.get(field.name, self.form)
+            if of != self.form and getattr(self, field.name) != field.default:
+                raise ValueError(f"{field.name} belongs to form {of!r}, not to {self.form!r}")
+        if self.keep_share != "random" and not 0 <= self.keep_share < 1:
+            raise ValueError(f"keep_share is from 0 to below 1, not {self.keep_share:g}")
+        if self.cut_bytes < 1 or self.flip_count < 1:
+            raise ValueError("cut_bytes and flip_count are at least 1")
+        if not self.folders:
+            raise ValueError("folders names no folder")
+        for pattern in self.folders:
+            if not _PATTERN.fullmatch(pattern):
+                raise ValueError(f"{pattern!r} is no pattern of folders below the data folder")
+
+    def available(self, cluster: Cluster) -> str | None:
+        """Null, or why files cannot be damaged here."""
+        for node in cluster.nodes.values():
+            if node.admin(["which", *TOOLS]).exit_code:
+                return f"{node.name} lacks one of {', '.join(TOOLS)}"
+            if not node.process().running:
+                return f"{node.name}: its process does not run"
+        return None
+
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
+        """One act per node."""
+        if self.form == "read-only":
+            return [
+                Act("read-only", {"node": node.name, "folder": "data", "pid": node.pid()})
+                for node in nodes
+            ]
+        options = {**asdict(self), "folders": list(self.folders)}
+        return [
+            Act("disk", {"node": node.name, "signal": "KILL", "pid": node.pid(), **options})
+            for node in nodes
+        ]

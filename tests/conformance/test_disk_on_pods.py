@@ -1,0 +1,134 @@
+"""The disk lever on a real node: what `tests/levers` expects of its commands, on real files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.clusters.docker import DockerCluster
+from harness.clusters.pod import DockerNode
+from harness.levers.disk import DiskLever
+from harness.protocols import Completed
+from nemeses.disk import Disk
+
+pytestmark = pytest.mark.docker
+
+SEGMENT = (Path(__file__).parents[1] / "levers" / "segment.log").read_bytes()
+FOLDER = "data/ackloss-0"
+LOG = f"{0:020}.log"
+META = b"version=1\ncluster.id=C\nnode.id=1\ndirectory.id=old\n"
+FILES = {
+    f"{FOLDER}/{LOG}": SEGMENT,
+    f"{FOLDER}/partition.metadata": b"p",
+    "data/__offsets-0/x": b"o",
+    "data/meta.properties": META,
+    "data/bootstrap.checkpoint": b"c",
+    "data/recovery-point-offset-checkpoint": b"0\n1\nackloss 0 5\n",
+}
+
+
+@pytest.fixture
+def node(pods: DockerCluster) -> Iterator[DockerNode]:
+    node = pods.nodes["b2"]
+    node.put(FILES)
+    yield node
+    node.start()
+    node.admin(["rm", "-rf", "/var/lib/ackloss/data", "/var/lib/ackloss/ackloss-disk"])
+
+
+def token(node: DockerNode, **options: Any) -> dict[str, Any]:
+    (act,) = Disk(**options).acts([node], lambda _: [])
+    return {**act.token, "fault": "x", "seed": 1}
+
+
+def played(node: DockerNode, asked: dict[str, Any]) -> dict[str, bytes]:
+    """Apply, prove, undo from the token alone, prove; the data folder as the fault left it."""
+    nodes = {node.name: node}
+    DiskLever(nodes).apply(asked)
+    proof = DiskLever(nodes).probe(asked, applied=True)
+    assert proof.proven, proof.evidence
+    assert DiskLever(nodes).residue(node)
+    left = node.get("data")
+    DiskLever(nodes).undo(asked)
+    proof = DiskLever(nodes).probe(asked, applied=False)
+    assert proof.proven, proof.evidence
+    assert DiskLever(nodes).residue(node) == []
+    assert node.process().running
+    assert node.get("data") == left, "what was lost stays lost"
+    return left
+
+
+def test_wipe_deletes_the_topic_and_nothing_else(node: DockerNode) -> None:
+    left = played(node, token(node, form="wipe"))
+    assert left == {
+        path.removeprefix("data/"): content
+        for path, content in FILES.items()
+        if not path.startswith(FOLDER)
+    }
+
+
+def test_reformat_leaves_a_formatted_disk_with_another_id(node: DockerNode) -> None:
+    left = played(node, token(node, form="reformat"))
+    assert set(left) == {"meta.properties", "bootstrap.checkpoint"}
+    assert left["bootstrap.checkpoint"] == b"c"
+    assert left["meta.properties"].startswith(META.partition(b"directory.id=")[0])
+    assert left["meta.properties"] != META
+
+
+@pytest.mark.parametrize(
+    ("tail", "log"),
+    [("clean", SEGMENT[:268]), ("zeros", SEGMENT[:268] + bytes(len(SEGMENT) - 268))],
+)
+def test_power_loss_cuts_at_the_recovery_point(node: DockerNode, tail: str, log: bytes) -> None:
+    left = played(node, token(node, form="unsynced", tail=tail))
+    assert left[f"ackloss-0/{LOG}"] == log
+    assert left["meta.properties"] == META
+
+
+def test_a_torn_tail_ends_inside_a_batch(node: DockerNode) -> None:
+    left = played(node, token(node, form="unsynced", tail="torn"))[f"ackloss-0/{LOG}"]
+    assert SEGMENT.startswith(left)
+    assert 268 < len(left) < 346
+
+
+def test_every_byte_can_be_flipped_to_any_other(node: DockerNode) -> None:
+    before = bytes(range(256))
+    node.put({f"{FOLDER}/{LOG}": before})
+    pid = node.pid()
+    asked = token(node, form="flip", flip_count=1024, alive=True)
+    after = played(node, asked)[f"ackloss-0/{LOG}"]
+    assert len(after) == 256
+    assert sum((a ^ b).bit_count() for a, b in zip(before, after, strict=True)) == 1024
+    assert len(set(after)) > 100
+    assert node.pid() == pid
+
+
+@pytest.mark.parametrize(
+    ("options", "command"),
+    [({"form": "wipe"}, "rm"), ({"form": "truncate"}, "truncate"), ({"form": "flip"}, "sh")],
+)
+def test_a_command_that_does_nothing_is_found_out(
+    node: DockerNode, options: dict[str, Any], command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = DockerNode.admin
+
+    def lying(node: DockerNode, argv: Sequence[str], **kinds: Any) -> Completed:
+        return Completed(0, "") if argv[0] == command else real(node, argv, **kinds)
+
+    monkeypatch.setattr(DockerNode, "admin", lying)
+    asked = token(node, **options)
+    DiskLever({node.name: node}).apply(asked)
+    proof = DiskLever({node.name: node}).probe(asked, applied=True)
+    assert not proof.proven, proof.evidence
+    assert not node.process().running
+
+
+def test_it_is_not_available_without_its_tools(
+    pods: DockerCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Disk().available(pods) is None
+    monkeypatch.setattr("nemeses.disk.TOOLS", ("find", "no-such-tool"))
+    assert "no-such-tool" in (Disk().available(pods) or "")

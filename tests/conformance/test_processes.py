@@ -1,0 +1,221 @@
+"""The levers that touch processes, on real pods: how they overlap, and what they leave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import state as known_runs
+from harness.clusters.docker import DockerCluster
+from harness.clusters.pod import DockerNode
+from harness.daemon import connect
+from harness.errors import HarnessFailure
+from harness.images.building import holder
+from harness.levers import all_levers
+from harness.levers.waiting import poll_until
+from harness.protocols import Completed, Lever, NodeSpec, Token
+from harness.rundir import new_run_id
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture
+def node(pods: DockerCluster) -> Iterator[DockerNode]:
+    """A node that is as it was before: its process runs, and nothing of ours is there."""
+    node = pods.nodes["b1"]
+    before = processes(node)
+    yield node
+    levers = all_levers(pods.nodes).values()
+    assert [told for lever in levers for told in lever.residue(node)] == []
+    assert not [name for name in node.admin(["ls", "/run"]).output.split() if "ackloss" in name]
+    assert poll_until(lambda: processes(node) == before, within_s=5), processes(node)
+
+
+def processes(node: DockerNode) -> list[str]:
+    """What runs on a node, zombies too, but for the command that looks."""
+    told = node.admin(["ps", "-e", "-o", "stat=,args="]).output.splitlines()
+    return sorted(line for line in told if " ps -e" not in line)
+
+
+def lever(pods: DockerCluster, name: str) -> Lever:
+    """A lever that remembers nothing."""
+    return all_levers(pods.nodes)[name]
+
+
+def pause(node: DockerNode, fault: str) -> Token:
+    return {"node": node.name, "fault": fault, "pid": node.pid()}
+
+
+def kill(node: DockerNode, signal: str = "KILL") -> Token:
+    return {"node": node.name, "fault": "kill", "signal": signal, "pid": node.pid()}
+
+
+def stress(node: DockerNode, fault: str, **options: Any) -> Token:
+    given = {"busy_count": 0, "memory_mb": 0, "at_most_s": 600.0, **options}
+    return {"node": node.name, "fault": fault, **given}
+
+
+def state(node: DockerNode, pid: int | None) -> str:
+    return node.admin(["ps", "-o", "state=", "-p", str(pid)]).output.strip()
+
+
+def test_a_pause_healed_leaves_the_other_pause_in_force(
+    pods: DockerCluster, node: DockerNode
+) -> None:
+    first, second = pause(node, "first"), pause(node, "second")
+    for token in (first, second, first):
+        lever(pods, "pause").apply(token)
+    lever(pods, "pause").undo(first)
+    undone = lever(pods, "pause").probe(first, applied=False)
+    assert undone.proven
+    assert "paused by second too" in undone.evidence[0]
+    assert lever(pods, "pause").probe(second, applied=True).proven
+    for _ in range(2):
+        lever(pods, "pause").undo(second)
+        assert lever(pods, "pause").probe(second, applied=False).proven
+
+
+def test_a_process_that_somebody_else_has_stopped_is_left_alone(
+    pods: DockerCluster, node: DockerNode
+) -> None:
+    pid = node.pid()
+    node.admin(["kill", "-STOP", str(pid)])
+    lever(pods, "pause").undo(pause(node, "never"))
+    assert state(node, pid) == "T"
+    assert lever(pods, "pause").residue(node)
+    node.admin(["kill", "-CONT", str(pid)])
+
+
+def test_a_paused_process_that_is_killed_is_started_again_and_not_paused(
+    pods: DockerCluster, node: DockerNode
+) -> None:
+    paused, killed = pause(node, "still"), kill(node)
+    lever(pods, "pause").apply(paused)
+    lever(pods, "process").apply(killed)
+    assert lever(pods, "process").probe(killed, applied=True).proven
+    assert not lever(pods, "pause").probe(paused, applied=True).proven, "it is no longer stopped"
+    lever(pods, "process").undo(killed)
+    assert lever(pods, "process").probe(killed, applied=False).proven
+    lever(pods, "pause").undo(paused)
+    assert state(node, node.pid()) == "S"
+    assert not lever(pods, "pause").probe(paused, applied=False).proven, "it never went on"
+
+
+def test_a_process_that_cannot_stop_by_itself_is_killed_and_the_clean_stop_is_not_proven(
+    pods: DockerCluster, node: DockerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.levers.process._DEATH_S", 0.5)
+    paused, stopped = pause(node, "still"), kill(node, "TERM")
+    lever(pods, "pause").apply(paused)
+    lever(pods, "process").apply(stopped)
+    proof = lever(pods, "process").probe(stopped, applied=True)
+    assert not proof.proven
+    assert "exit code 137" in proof.evidence[0]
+    lever(pods, "process").undo(stopped)
+    assert lever(pods, "process").probe(stopped, applied=False).proven
+    lever(pods, "pause").undo(paused)
+
+
+def test_a_second_kill_of_a_dead_process_is_not_proven(
+    pods: DockerCluster, node: DockerNode
+) -> None:
+    first = kill(node)
+    lever(pods, "process").apply(first)
+    second = kill(node)
+    lever(pods, "process").apply(second)
+    assert not lever(pods, "process").probe(second, applied=True).proven
+    lever(pods, "process").undo(first)
+    assert lever(pods, "process").probe(first, applied=False).proven
+
+
+def test_load_is_started_once_and_ended_for_one_fault_alone(
+    pods: DockerCluster, node: DockerNode
+) -> None:
+    busy, other = stress(node, "busy", busy_count=2), stress(node, "busy2", busy_count=1)
+    for token in (busy, other, busy):
+        lever(pods, "stress").apply(token)
+    assert len(lever(pods, "stress").residue(node)) == 3
+    proof = lever(pods, "stress").probe(busy, applied=True)
+    assert proof.proven, proof.evidence
+    lever(pods, "stress").undo(busy)
+    assert lever(pods, "stress").probe(busy, applied=False).proven
+    assert not lever(pods, "stress").probe(busy, applied=True).proven
+    assert lever(pods, "stress").probe(other, applied=True).proven
+    lever(pods, "stress").undo(other)
+
+
+def test_load_ends_by_itself(pods: DockerCluster, node: DockerNode) -> None:
+    token = stress(node, "short", busy_count=1, memory_mb=5, at_most_s=5.0)
+    lever(pods, "stress").apply(token)
+    assert len(lever(pods, "stress").residue(node)) == 2
+    assert poll_until(lambda: lever(pods, "stress").residue(node) == [], within_s=30)
+
+
+def test_busy_loops_that_stand_still_are_no_load(pods: DockerCluster, node: DockerNode) -> None:
+    token = stress(node, "idle", busy_count=1)
+    lever(pods, "stress").apply(token)
+    pid = lever(pods, "stress").residue(node)[0].split()[2]
+    node.admin(["kill", "-STOP", pid])
+    time.sleep(0.1)
+    proof = lever(pods, "stress").probe(token, applied=True)
+    assert not proof.proven
+    assert "0 of 1 busy loops took 0.00 s" in proof.evidence[0]
+    lever(pods, "stress").undo(token)
+
+
+def test_memory_beyond_the_nodes_limit_ends_ours_and_not_the_target(
+    pods: DockerCluster, node: DockerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid, token = node.pid(), stress(node, "much", memory_mb=600)
+    lever(pods, "stress").apply(token)
+    assert poll_until(lambda: lever(pods, "stress").residue(node) == [], within_s=30)
+    monkeypatch.setattr("harness.levers.stress._SEEN_S", 0.2)
+    assert not lever(pods, "stress").probe(token, applied=True).proven
+    assert node.process().running
+    assert node.pid() == pid
+
+
+def test_load_that_cannot_be_looked_for_is_not_taken_for_gone(
+    pods: DockerCluster, node: DockerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = stress(node, "busy", busy_count=1)
+    lever(pods, "stress").apply(token)
+    with monkeypatch.context() as blind:
+        blind.setattr(DockerNode, "admin", lambda *_, **__: Completed(124, "no answer"))
+        with pytest.raises(HarnessFailure, match="no answer"):
+            lever(pods, "stress").undo(token)
+    assert lever(pods, "stress").residue(node)
+    lever(pods, "stress").undo(token)
+
+
+def test_load_beside_a_dead_process_is_refused(pods: DockerCluster, node: DockerNode) -> None:
+    killed = kill(node)
+    lever(pods, "process").apply(killed)
+    with pytest.raises(HarnessFailure, match="not running"):
+        lever(pods, "stress").apply(stress(node, "late", busy_count=1))
+    lever(pods, "process").undo(killed)
+    assert lever(pods, "process").probe(killed, applied=False).proven
+
+
+def test_a_paused_process_does_not_keep_its_cluster_from_being_taken_down(tmp_path: Path) -> None:
+    run_id, image = new_run_id(), holder()
+    cluster = DockerCluster(run_id, connect(), image.id)
+    with known_runs.registered(run_id, tmp_path):
+        try:
+            spec = NodeSpec(name="b1", roles=frozenset({"broker"}), argv=["sleep", "600"])
+            cluster.start([spec], image.id, cluster.create_network(["b1"]))
+            node = cluster.nodes["b1"]
+            assert poll_until(lambda: node.pid() is not None, within_s=5)
+            token = pause(node, "still")
+            lever(cluster, "pause").apply(token)
+            lever(cluster, "stress").apply(stress(node, "busy", busy_count=1))
+            assert lever(cluster, "pause").probe(token, applied=True).proven
+        finally:
+            removed = cluster.down()
+            known_runs.forget(run_id)
+    assert len(removed) == 4, "two containers, a volume and a network"
+    assert not Path(f"/proc/{node.holder_pid}").exists()

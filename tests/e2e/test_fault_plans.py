@@ -1,0 +1,58 @@
+"""Every plan in plans/faults/ gives the verdict that it expects, with each of its faults proven.
+
+All of them by `make e2e`; a short choice otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.plan import load_plan
+
+ROOT = Path(__file__).parents[2]
+CHOICE = {"flapping-leader"}
+PLANS = sorted((ROOT / "plans" / "faults").glob("*.toml"))
+
+pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
+
+
+def chosen() -> list[Path]:
+    if os.environ.get("ACKLOSS_E2E") == "all":
+        return PLANS
+    return [path for path in PLANS if path.stem in CHOICE]
+
+
+def test_the_choice_is_there() -> None:
+    assert {path.stem for path in chosen()} >= CHOICE
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_a_plan_is_valid_and_says_what_it_shows(path: Path) -> None:
+    plan = load_plan(path)
+    assert plan.name == path.stem
+    assert plan.about
+
+
+@pytest.mark.parametrize("path", chosen(), ids=lambda path: path.stem)
+def test_a_plan_gives_the_verdict_that_it_expects(path: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", "run", str(path), "--json", "--out", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    result = json.loads(done.stdout)
+    assert "error" not in result, done.stderr
+    assert result["faults"]
+    assert all(fault["proven"] for fault in result["faults"]), result["faults"]
+    if (expect := load_plan(path).expect) is not None:
+        assert result["verdict"] == expect, result["reason"]

@@ -1,0 +1,175 @@
+"""What a loss of power may leave, on bytes that Kafka 4.3.1 wrote (`segment.log`: 7 batches with
+the offsets 0 to 8), moved to where a test needs them."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.levers.disk_cutting import Change, batches, matching, planned, recovery_points
+
+SEGMENT = (Path(__file__).parent / "segment.log").read_bytes()
+FOLDER = "data/ackloss-0"
+FIRST, SECOND = f"{FOLDER}/{0:020}.log", f"{FOLDER}/{9:020}.log"
+CHECKPOINT = "data/recovery-point-offset-checkpoint"
+TOPICS = ["data/[!_]*-[0-9]*"]
+
+
+def moved(segment: bytes, by: int) -> bytes:
+    """The same batches with later offsets."""
+    parts = [(b, segment[b.place : b.place + b.size_bytes]) for b in batches(segment)]
+    return b"".join(struct.pack(">q", b.first + by) + part[8:] for b, part in parts)
+
+
+def cut(files: dict[str, bytes], **options: Any) -> list[Change]:
+    token = {
+        "form": "unsynced",
+        "node": "b1",
+        "fault": "x",
+        "seed": 1,
+        "folders": TOPICS,
+        "keep_share": 0.0,
+        "tail": "clean",
+        "cut_bytes": 10,
+        "flip_count": 3,
+        **options,
+    }
+    sizes = {path: len(content) for path, content in files.items()}
+    return planned(token, sizes, lambda path: files.get(path, b""))
+
+
+def synced(offset: int) -> bytes:
+    return f"0\n2\nackloss 0 {offset}\n__cluster_metadata 0 7\n".encode()
+
+
+def test_batches_are_found_with_their_offsets_and_places() -> None:
+    found = batches(SEGMENT)
+    assert [(b.first, b.last) for b in found] == [
+        (0, 0),
+        (1, 2),
+        (3, 4),
+        (5, 5),
+        (6, 6),
+        (7, 7),
+        (8, 8),
+    ]
+    assert found[-1].place + found[-1].size_bytes == len(SEGMENT)
+
+
+@pytest.mark.parametrize("tail", [b"\x00" * 500, SEGMENT[:60], SEGMENT[:77], b"\xff" * 80])
+def test_batches_end_where_the_next_is_torn_zeros_or_rubbish(tail: bytes) -> None:
+    assert batches(SEGMENT + tail) == batches(SEGMENT)
+
+
+def test_the_checkpoint_is_read_and_an_empty_one_says_nothing() -> None:
+    assert recovery_points(synced(5)) == {"ackloss-0": 5, "__cluster_metadata-0": 7}
+    assert recovery_points(b"") == {}
+
+
+def test_without_a_recovery_point_everything_may_go() -> None:
+    (change,) = cut({FIRST: SEGMENT})
+    assert (change.how, change.path, change.size_bytes) == ("resize", FIRST, 0)
+    assert change.told == "cut at offset 0, its end was 9, fsynced up to 0"
+
+
+def test_nothing_below_the_recovery_point_goes() -> None:
+    (change,) = cut({FIRST: SEGMENT, CHECKPOINT: synced(5)})
+    left = SEGMENT[: change.size_bytes]
+    assert [b.last for b in batches(left)] == [0, 2, 4]
+    assert len(left) == sum(b.size_bytes for b in batches(left))
+
+
+def test_a_log_that_was_fsynced_whole_is_left_alone() -> None:
+    assert cut({FIRST: SEGMENT, CHECKPOINT: synced(9)}) == []
+
+
+def test_a_share_of_what_was_not_fsynced_may_survive() -> None:
+    (change,) = cut({FIRST: SEGMENT, CHECKPOINT: synced(5)}, keep_share=0.5)
+    assert [b.first for b in batches(SEGMENT[: change.size_bytes])] == [0, 1, 3, 5, 6]
+
+
+def test_a_torn_tail_is_the_beginning_of_a_batch() -> None:
+    (change,) = cut({FIRST: SEGMENT, CHECKPOINT: synced(5)}, tail="torn")
+    assert change.how == "resize"
+    assert 268 < change.size_bytes < 346
+
+
+def test_a_tail_of_zeros_begins_at_the_cut() -> None:
+    (change,) = cut({FIRST: SEGMENT, CHECKPOINT: synced(5)}, tail="zeros")
+    assert (change.how, change.size_bytes) == ("zero", 268)
+
+
+def test_later_segments_go_with_their_indexes() -> None:
+    index = SECOND.replace(".log", ".index")
+    files = {FIRST: SEGMENT, SECOND: moved(SEGMENT, 9), index: b"i", f"{FOLDER}/other": b"o"}
+    changes = cut(files)
+    assert [(c.how, c.path) for c in changes] == [
+        ("resize", FIRST),
+        ("delete", index),
+        ("delete", SECOND),
+    ]
+
+
+def test_an_older_segment_that_was_fsynced_is_not_even_read() -> None:
+    files = {FIRST: b"not a segment at all", SECOND: moved(SEGMENT, 9), CHECKPOINT: synced(10)}
+    (change,) = cut(files)
+    assert (change.path, change.size_bytes) == (SECOND, 78)
+
+
+def test_random_shares_come_from_the_seed() -> None:
+    def at(seed: int) -> int:
+        (change,) = cut({FIRST: SEGMENT}, keep_share="random", seed=seed)
+        return change.size_bytes
+
+    assert [at(seed) for seed in range(5)] == [at(seed) for seed in range(5)]
+    assert len({at(seed) for seed in range(20)}) > 3
+
+
+def test_the_metadata_log_is_fsynced_and_never_cut() -> None:
+    files = {f"data/__cluster_metadata-0/{0:020}.log": SEGMENT}
+    assert cut(files, folders=["data/*"]) == []
+
+
+def test_patterns_fit_whole_folders_of_topics() -> None:
+    sizes = dict.fromkeys(
+        ["data/a-0/x", "data/a-b-12/x", "data/__offsets-0/x", "data/a-0/deep-1/x", "log/x", "y"], 1
+    )
+    assert matching(sizes, TOPICS) == ["data/a-0", "data/a-b-12"]
+
+
+def test_truncate_takes_the_end_of_the_newest_segment_that_holds_anything() -> None:
+    (change,) = cut({FIRST: SEGMENT, SECOND: b""}, form="truncate")
+    assert (change.path, change.size_bytes) == (FIRST, len(SEGMENT) - 10)
+
+
+def test_flip_changes_as_many_bits_as_asked() -> None:
+    (change,) = cut({FIRST: SEGMENT}, form="flip")
+    changed = sum(bin(SEGMENT[place] ^ byte).count("1") for place, byte in change.flips)
+    assert changed == 3
+
+
+def test_a_reformatted_disk_has_another_directory_id_and_nothing_else() -> None:
+    meta = "version=1\ncluster.id=C\nnode.id=1\ndirectory.id=old\n"
+    files = {
+        "data/meta.properties": meta.encode(),
+        "data/bootstrap.checkpoint": b"c",
+        "data/__cluster_metadata-0/x": b"m",
+        FIRST: SEGMENT,
+        CHECKPOINT: synced(5),
+        "server.properties": b"s",
+    }
+    *deleted, written = cut(files, form="reformat")
+    assert {(c.how, c.path) for c in deleted} == {
+        ("delete", "data/__cluster_metadata-0"),
+        ("delete", FOLDER),
+        ("delete", CHECKPOINT),
+    }
+    lines = written.content.splitlines()
+    assert lines[:3] == meta.splitlines()[:3]
+    assert len(lines) == 4
+    assert lines[3].startswith("directory.id=")
+    assert len(lines[3]) == len("directory.id=") + 22
+    assert cut(files, form="reformat", seed=2)[-1].content != written.content
