@@ -25,7 +25,7 @@ from harness.clock import RunClock
 from harness.clusters.docker import DockerCluster
 from harness.clusters.pod import DockerNode
 from harness.daemon import connect
-from harness.errors import HarnessFailure
+from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.faults import Faults
 from harness.finalread import NOT_WHOLE, read_everything, settle
 from harness.history import OBSERVATIONS
@@ -37,7 +37,7 @@ from harness.levers import all_levers
 from harness.observer import Observer
 from harness.parts import PartWriter
 from harness.preparing import needs_of, prepared
-from harness.protocols import HasLeaders, HasLogs, Ingredients, Lever
+from harness.protocols import Cluster, HasLeaders, HasLogs, Ingredients, Lever, Nemesis
 from harness.recorder import Recorder
 from harness.rundir import RunDir, write_atomically
 from harness.runrecord import RunRecord, client_versions
@@ -91,6 +91,7 @@ def play(bound: Bound, how: Playing) -> RunDir:
             with how.interrupts.raising(), record.timed("cluster_s"):
                 _bring_up(bound, ingredients, cluster, record, how)
             levers = all_levers(cluster.nodes)
+            refuse_unavailable(bound, cluster)
             prove_unfaulted(levers, cluster)
             try:
                 _play(bound, cluster, levers, record, how)
@@ -124,6 +125,19 @@ def start_nodes(bound: Bound, ingredients: Ingredients, cluster: DockerCluster) 
     needs = needs_of(step.nemesis for step in bound.steps)
     specs = prepared(specs, needs, holder_id=cluster.holder_image)
     cluster.start(specs, ingredients.image.id, addresses)
+
+
+def refuse_unavailable(bound: Bound, cluster: Cluster) -> None:
+    """Raise EnvironmentFailure for the first fault that cannot be made on this cluster."""
+    asked: list[Nemesis] = []
+    for step in bound.steps:
+        if step.nemesis is None or step.nemesis in asked:
+            continue
+        asked.append(step.nemesis)
+        if why := step.nemesis.available(cluster):
+            raise EnvironmentFailure(
+                f"the fault {step.step.id!r} ({step.step.nemesis}) cannot be made here: {why}"
+            )
 
 
 def _bring_up(

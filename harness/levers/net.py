@@ -12,6 +12,7 @@ The peer named `clients` is no node: see `harness.levers.clients`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,10 +30,12 @@ from harness.levers.net_rules import (
     share,
     standing,
 )
-from harness.levers.net_tries import exchange, many
+from harness.levers.net_tries import Tried, exchange, many
 from harness.protocols import Node, Proof, Token
 
 T = TypeVar("T")
+
+_HEALED_S = 8
 
 
 @dataclass(frozen=True)
@@ -120,13 +123,27 @@ class NetLever:
         left = sum(mark.fault == token["fault"] for mark in standing(node))
         proven, evidence = left == 0, []
         plain = {**token, "action": "drop"}  # where TCP was reset, any answer will do
-        tries = self._with_all(exchange, node, plain)
+        tries = self._with_all(self._until_answered, node, plain)
         for peer, tried in zip(token["peers"], tries, strict=True):
             other = None if tried.answered else self._other_fault(node, peer["name"])
             proven = proven and (tried.answered or other is not None)
             evidence.append(f"{tried}{f', still cut by {other}' if other else ''}")
         told = "; ".join(evidence)
         return Proof(proven, [f"{node.name}: {left} rules of this fault left; {told}"])
+
+    def _until_answered(
+        self, node: Node, peer: Node | None, named: dict[str, Any], token: Token
+    ) -> Tried:
+        """Tried again for a while: what was lost is first sent anew, and may keep a server busy."""
+        deadline = time.monotonic() + _HEALED_S
+        while True:
+            tried = exchange(node, peer, named, token)
+            if (
+                tried.answered
+                or time.monotonic() > deadline
+                or self._other_fault(node, named["name"])
+            ):
+                return tried
 
     def _other_fault(self, node: Node, peer: str) -> str | None:
         """Another fault of ours that stands between a node and a peer, if any."""

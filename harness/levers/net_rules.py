@@ -13,6 +13,7 @@ from itertools import product
 from typing import NamedTuple
 
 from harness.levers.clients import CLIENTS
+from harness.levers.commands import must
 from harness.protocols import Node, Token
 
 CHAINS = {"in": ("INPUT", "ACKLOSS-IN"), "out": ("OUTPUT", "ACKLOSS-OUT")}
@@ -87,9 +88,9 @@ def _comment(mark: Mark) -> list[str]:
 
 def standing(node: Node) -> dict[Mark, int]:
     """Our rules that stand at a node, with the packets that each (or its twins for other ports and
-    directions) has matched."""
+    directions) has matched. Raises HarnessFailure when they cannot be seen."""
     found: dict[Mark, int] = {}
-    for line in node.admin(["iptables-save", "-c", "-t", "filter"]).output.splitlines():
+    for line in must(node, ["iptables-save", "-c", "-t", "filter"]).splitlines():
         if match := re.match(r"\[(\d+):\d+\].*--comment \"?ackloss/([^\s\"]+)", line):
             fault, peer, *seen = match[2].split("/")
             mark = Mark(fault, peer, seen == [_SEEN])

@@ -16,6 +16,7 @@ _ANSWER_S = 1
 _FEWEST, _MOST = 200, 2000
 _DROPS_WANTED = 20
 _AT_ONCE = 100
+_MANY_S = 8
 _DISCARD_PORT = 9
 
 
@@ -59,13 +60,14 @@ def many(node: Node, peer: Node | None, named: dict[str, Any], token: Token) -> 
     source, goal, _ = _ends(node, peer, named, token)
     if not token["ports"]:
         # -f: the next as soon as one is answered, or after 10 ms
-        source.admin(["ping", "-n", "-q", "-f", "-c", str(times), "-W", "1", goal], timeout_s=30)
+        ping = ["timeout", str(_MANY_S), "ping", "-n", "-q", "-f", "-c", str(times), "-W", "1"]
+        source.admin([*ping, goal], timeout_s=2 * _MANY_S)
     elif peer is None:
         port = _port(token)
         clients.connect_often(node.address, port, times=_AT_ONCE, timeout_s=_ANSWER_S)
     else:
         script = f'for i in $(seq {_AT_ONCE}); do nc -nz -w {_ANSWER_S} "$0" "$1" & done; wait'
-        source.admin(["sh", "-c", script, goal, str(_port(token))], timeout_s=30)
+        source.admin(["sh", "-c", script, goal, str(_port(token))], timeout_s=2 * _MANY_S)
 
 
 def _ends(

@@ -29,7 +29,9 @@ _DEVICE = "eth0"
 _QUEUE_MS = 400
 _LEAST_BURST_BYTES = 16_384  # more than one whole packet, and many ticks of the kernel's clock
 _BURST_S = 0.02
-_PING_BYTES = 8000
+_PING_BYTES = 1400
+_AT_ONCE = 16
+_PROBE_S = 3
 _SLACK = 1.1
 
 
@@ -126,9 +128,10 @@ def _burst_bytes(rate_kbit: int) -> int:
 
 
 def _qdiscs(node: Node, device: str | None = None) -> list[dict[str, Any]]:
-    """The disciplines of a device, or of all, with their counters."""
+    """The disciplines of a device, or of all, with their counters. Raises HarnessFailure when they
+    cannot be seen."""
     at = ["dev", device] if device else []
-    told = node.admin(["tc", "-s", "-j", "qdisc", "show", *at]).output
+    told = must(node, ["tc", "-s", "-j", "qdisc", "show", *at])
     try:
         found = json.loads(told)
     except json.JSONDecodeError:
@@ -143,11 +146,10 @@ def _ours(node: Node, token: Token) -> dict[str, Any] | None:
     return None
 
 
-def _ping(node: Node, *, count: int, size_bytes: int, flood: bool) -> str:
-    """Send packets through the device, to where clients are."""
-    pace = ["-f"] if flood else ["-i", "0.1"]
-    argv = ["ping", "-n", "-q", *pace, "-c", str(count), "-s", str(size_bytes), "-W", "2"]
-    return node.admin([*argv, clients_address(node) or ""], timeout_s=15).output
+def _ping(node: Node, *argv: str) -> str:
+    """Send packets through the device, to where clients are, for a few seconds at most."""
+    ping = ["timeout", str(_PROBE_S), "ping", "-n", "-q", "-W", "1", *argv]
+    return node.admin([*ping, clients_address(node) or ""]).output
 
 
 def _limited(node: Node, token: Token) -> Proof:
@@ -155,7 +157,8 @@ def _limited(node: Node, token: Token) -> Proof:
     rate_bytes_per_s = token["rate_kbit"] * 125
     burst_bytes = _burst_bytes(token["rate_kbit"])
     begun_s, before = time.monotonic(), _ours(node, token)
-    _ping(node, count=2 + 2 * burst_bytes // _PING_BYTES, size_bytes=_PING_BYTES, flood=True)
+    count = 2 + 3 * burst_bytes // (2 * _PING_BYTES)
+    _ping(node, "-f", "-l", str(_AT_ONCE), "-c", str(count), "-s", str(_PING_BYTES))
     after, took_s = _ours(node, token), time.monotonic() - begun_s
     if before is None or after is None:
         return Proof(False, [f"{node.name}: {_handle(token)} at {_DEVICE} is gone"])
@@ -175,7 +178,7 @@ def _limited(node: Node, token: Token) -> Proof:
 def _unruly(node: Node, token: Token) -> Proof:
     """Packets go through netem; where they are delayed, answers take as long."""
     before = _ours(node, token)
-    told = _ping(node, count=10, size_bytes=56, flood=False)
+    told = _ping(node, "-i", "0.1", "-c", "10")
     after = _ours(node, token)
     if before is None or after is None:
         return Proof(False, [f"{node.name}: {_handle(token)} at {_DEVICE} is gone"])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from harness.errors import HarnessFailure
 from harness.levers.net import NetLever
 from harness.levers.net_rules import refused
 from harness.preview import RecordingNode
+from harness.protocols import Completed
 
 
 @pytest.fixture
@@ -97,3 +101,14 @@ def test_a_trial_rule_is_tried_where_no_packet_comes_by(nodes: dict[str, Recordi
         "b1# iptables -w -F ACKLOSS-TRIAL",
         "b1# iptables -w -X ACKLOSS-TRIAL",
     ]
+
+
+@pytest.mark.parametrize("action", ["drop", "reset"])
+def test_rules_that_cannot_be_seen_are_not_taken_for_gone(action: str) -> None:
+    class Blind(RecordingNode):
+        def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+            return Completed(1 if argv[0] == "iptables-save" else 0, "no such table")
+
+    blind = {name: Blind(name, frozenset(), f"198.18.0.1{name[1]}") for name in ("b1", "b2")}
+    with pytest.raises(HarnessFailure, match="iptables-save"):
+        NetLever(blind).probe({**TOKEN, "action": action}, applied=False)
