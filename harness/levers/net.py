@@ -35,7 +35,7 @@ from harness.protocols import Node, Proof, Token
 
 T = TypeVar("T")
 
-_HEALED_S = 8
+_HEALED_S = 25
 
 
 @dataclass(frozen=True)
