@@ -54,9 +54,7 @@ class Faults:
             begun = [self._announce(fault, act) for act in acts]
             active = self.active[fault] = _Active(nemesis, begun)
             self.note("invoke", nemesis, fault, active.nodes, "inject")
-            _at_once(
-                [partial(self._do, "apply", "done", n, lever.apply, t) for n, lever, t in begun]
-            )
+            _at_once([partial(self._apply, n, lever, token) for n, lever, token in begun])
             self.journal.write("on", fault=fault)
             self.note("info", nemesis, fault, active.nodes, "inject")
         self._prove(fault, begun, phase="applied", applied=True)
@@ -71,12 +69,7 @@ class Faults:
             with suppress(EnvironmentFailure):  # a full disk must not keep it from being undone
                 self._prove(fault, active.acts, phase="held", applied=True)
             self.note("invoke", active.nemesis, fault, active.nodes, "heal")
-            failures = _at_once(
-                [
-                    partial(self._do, "undo", "undone", n, lever.undo, t)
-                    for n, lever, t in active.acts
-                ]
-            )
+            failures = _at_once([partial(self._undo, *act) for act in active.acts])
             self.note("info", active.nemesis, fault, active.nodes, "heal")
             if any(failures):
                 raise next(failure for failure in failures if failure)
