@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from checkers.rows import INVOKED, OK, Ints, Writes
+from checkers.rows import INVOKED, OK, Ints, Writes, within
 from harness.journal import FaultWindow
 
 
@@ -57,7 +57,7 @@ class Timeline:
             latency_p50_ms=_percentile_ms(latency, 0.5),
             latency_p99_ms=_percentile_ms(latency, 0.99),
             lateness_p99_ms=_percentile_ms(_joined(self.begun_late), 0.99),
-            attempted_in_fault=any(_within(begun, window) for window in windows),
+            attempted_in_fault=any(within(window, begun).any() for window in windows),
         )
 
 
@@ -79,12 +79,3 @@ def _percentile_ms(delays_ns: Ints, share: float) -> float | None:
         return None
     place = math.ceil(share * delays_ns.size) - 1
     return round(int(np.partition(delays_ns, place)[place]) / 1e6, 3)
-
-
-def _within(times_ns: Ints, window: FaultWindow) -> bool:
-    if window.from_s is None:
-        return False
-    inside = times_ns >= round(window.from_s * 1e9)
-    if window.to_s is not None:
-        inside &= times_ns <= round(window.to_s * 1e9)
-    return bool(inside.any())

@@ -82,7 +82,8 @@ def examine(facts: Facts, checker: Loss) -> tuple[Found, Availability]:
         timeline.add(writes)
     for reads in rows.reads():
         sieve.read(reads)
-    found = checker.check(facts, sieve.plain(), looked_up(rows, numbering, sieve.odd()))
+    odd = sieve.odd()
+    found = checker.check(facts, sieve.plain(odd), looked_up(rows, numbering, odd))
     return found, timeline.availability(facts.windows) if facts.timed else Availability()
 
 

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from checkers.facts import Facts
 from checkers.outcomes import Odd
-from checkers.rows import FAIL, INFO, NULL, OK, READ, Bools, Ints
+from checkers.rows import FAIL, INFO, NULL, OK, READ, Bools, Ints, within
 from checkers.verdict import Counts
 from harness.journal import FaultWindow
 
@@ -250,11 +250,6 @@ def _faults(windows: Sequence[FaultWindow], time_ns: Ints) -> list[str | None]:
     """The fault windows that each instant stands in; null where it stands in none."""
     told: list[list[str]] = [[] for _ in time_ns]
     for window in windows:
-        if window.from_s is not None:
-            from_ns = round(window.from_s * 1e9)
-            inside = (time_ns >= from_ns) & (time_ns != NULL)
-            if window.to_s is not None:
-                inside &= time_ns <= round(window.to_s * 1e9)
-            for at in np.flatnonzero(inside).tolist():
-                told[at].append(window.id)
+        for at in np.flatnonzero(within(window, time_ns)).tolist():
+            told[at].append(window.id)
     return [",".join(names) or None for names in told]

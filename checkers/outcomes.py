@@ -85,9 +85,9 @@ class Sieve:
         odd: Bools = self._odd | lost | (refused & read) | (read & (marks & ATTEMPTED == 0))
         return odd
 
-    def plain(self) -> Ints:
-        """How many plain values have which marks: an array of 32 counts."""
-        marks = self._marks[~self.odd()]
+    def plain(self, odd: Bools) -> Ints:
+        """How many of the others, the plain values, have which marks: an array of 32 counts."""
+        marks = self._marks[~odd]
         return np.bincount(marks[marks != 0], minlength=32)
 
 
@@ -122,7 +122,7 @@ def looked_up(rows: Rows, numbering: Numbering, odd: Bools) -> Odd:
     keys, values = numbering.things(numbers)
 
     def among(parts: Iterable[Part]) -> Iterator[tuple[Part, Ints]]:
-        for part in parts:
+        for part in parts if numbers.size else ():
             each = numbering.numbers(part.key, part.value)
             yield some(part, odd[each]), place[each[odd[each]]]
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from checkers.facts import Facts
 from harness.errors import HistoryError
 from harness.history import WRITE
+from harness.journal import FaultWindow
 
 Ints = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -85,6 +86,16 @@ def some(rows: Part, chosen: Bools) -> Part:
         Texts(column.codes[chosen], column.names) if isinstance(column, Texts) else column[chosen]
         for column in rows
     )
+
+
+def within(window: FaultWindow, times_ns: Ints) -> Bools:
+    """Which of these instants stand in a fault's window; NULL stands in none."""
+    if window.from_s is None:
+        return np.zeros(len(times_ns), np.bool_)
+    inside: Bools = times_ns >= round(window.from_s * 1e9)
+    if window.to_s is not None:
+        inside &= times_ns <= round(window.to_s * 1e9)
+    return inside
 
 
 class Rows:

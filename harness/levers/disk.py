@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from harness.errors import HarnessFailure
+from harness.levers.commands import must
 from harness.levers.disk_cutting import Change, planned
 from harness.levers.process import ProcessLever
 from harness.protocols import NODE_DATA, Node, Proof, Token
@@ -62,10 +63,7 @@ class DiskLever:
         node = self.nodes[token["node"]]
         if token["pid"] is not None:
             ProcessLever(self.nodes).undo(token)
-        record = f"{NODE_DATA}/{_path(token['fault'])}"
-        removed = node.admin(["rm", "-f", "--", record])
-        if removed.exit_code:
-            raise HarnessFailure(f"{node.name}: {record}: {removed.output.strip()[:300]}")
+        must(node, ["rm", "-f", "--", f"{NODE_DATA}/{_path(token['fault'])}"])
         node.admin(["rmdir", f"{NODE_DATA}/{_RECORDS}"])  # fails while there are others: as wanted
 
     def probe(self, token: Token, *, applied: bool) -> Proof:
@@ -144,16 +142,16 @@ def _make(node: Node, change: Change, size_bytes: int) -> None:
     """Do one change, in place."""
     path = f"{NODE_DATA}/{change.path}"
     if change.how == "delete":
-        _must(node, ["rm", "-rf", "--", path])
+        must(node, ["rm", "-rf", "--", path])
     elif change.how == "write":
         node.put({change.path: change.content.encode()})
     elif change.how == "flip":
         for place, byte in change.flips:
-            _must(node, ["sh", "-c", _FLIP, "flip", f"\\0{byte:03o}", path, str(place)])
+            must(node, ["sh", "-c", _FLIP, "flip", f"\\0{byte:03o}", path, str(place)])
     else:
-        _must(node, ["truncate", "-s", str(change.size_bytes), "--", path])
+        must(node, ["truncate", "-s", str(change.size_bytes), "--", path])
         if change.how == "zero":
-            _must(node, ["truncate", "-s", str(size_bytes), "--", path])
+            must(node, ["truncate", "-s", str(size_bytes), "--", path])
 
 
 def _sizes(node: Node) -> dict[str, int]:
@@ -174,9 +172,3 @@ def _path(fault: str) -> str:
 def _record(node: Node, fault: str) -> dict[str, Any] | None:
     content = _read(node, _path(fault))
     return dict(json.loads(content)) if content else None
-
-
-def _must(node: Node, argv: list[str]) -> None:
-    done = node.admin(argv)
-    if done.exit_code:
-        raise HarnessFailure(f"{node.name}: {' '.join(argv)} failed: {done.output.strip()[:300]}")

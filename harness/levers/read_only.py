@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.errors import HarnessFailure
+from harness.levers.commands import must
 from harness.levers.process import ProcessLever
 from harness.protocols import NODE_DATA, Completed, Node, Proof, Token
 
@@ -75,6 +75,4 @@ def _chmod(node: Node, folder: str, mode: Literal["u-w", "u+w"]) -> None:
     """Change every folder that is not yet as wanted."""
     due = ["-perm", "-u+w"] if mode == "u-w" else ["!", "-perm", "-u+w"]
     argv = ["find", f"{NODE_DATA}/{folder}", "-type", "d", *due, "-exec", "chmod", mode, "{}", "+"]
-    done = node.admin(argv)
-    if done.exit_code:
-        raise HarnessFailure(f"{node.name}: {' '.join(argv)}: {done.output.strip()[:300]}")
+    must(node, argv)
