@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,9 @@ ROLES = {
 LISTEN = ["nc", "-lk", "-p", "9092"]
 
 
-@pytest.fixture(scope="module")
-def pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    folder: Path = tmp_path_factory.mktemp("pods")
+@contextmanager
+def pods_in(folder: Path) -> Iterator[DockerCluster]:
+    """A cluster of its own, with its run folder."""
     run_id, image = new_run_id(), holder()
     with state.registered(run_id, folder):
         cluster = DockerCluster(run_id, connect(), image.id)
@@ -45,3 +46,9 @@ def pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
         finally:
             cluster.down()
             state.forget(run_id)
+
+
+@pytest.fixture(scope="module")
+def pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+    with pods_in(tmp_path_factory.mktemp("pods")) as cluster:
+        yield cluster

@@ -1,10 +1,18 @@
-"""What every nemesis promises, whatever it does: found in the registry, played on real pods."""
+"""What every nemesis promises, whatever it does: found in the registry, played on real pods.
+
+Nearly all of the time is waiting for connections to time out, so the promises are played side by
+side, each on one of a few clusters; a test tells what came out of one.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -16,12 +24,15 @@ from harness.faults import Faults
 from harness.journal import Journal, open_acts, windows
 from harness.levers import all_levers
 from harness.protocols import Act, Completed, Nemesis, Node, Situation
+from tests.conformance.conftest import pods_in
 
 pytestmark = pytest.mark.docker
 
 NEMESES = registry.plugins("nemeses")
 SEGMENT = Path(__file__).parents[1] / "levers" / "segment.log"
-VARIANTS: list[tuple[str, dict[str, Any]]] = [
+CLUSTERS = 5
+Variant = tuple[str, dict[str, Any]]
+VARIANTS: list[Variant] = [
     *((name, {}) for name in NEMESES),
     ("partition", {"ports": [9092], "direction": "in", "peers": "role:broker"}),
     ("partition", {"direction": "out"}),
@@ -55,28 +66,86 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def ids(variant: tuple[str, dict[str, Any]]) -> str:
+def ids(variant: Variant) -> str:
     name, options = variant
     return "-".join([name, *map(str, options.values())])
 
 
-@pytest.fixture(params=VARIANTS, ids=ids)
-def nemesis(request: pytest.FixtureRequest) -> Nemesis:
-    name, options = request.param
-    made: Nemesis = registry.make("nemeses", name, options, key="nemesis")
-    return made
+Promise = Callable[[Nemesis, DockerCluster, Path], None]
 
 
-@pytest.fixture(autouse=True)
-def stored(pods: DockerCluster) -> None:
-    """Files as Kafka keeps them: earlier tests have damaged theirs."""
-    files = {
-        f"data/ackloss-0/{0:020}.log": SEGMENT.read_bytes(),
-        "data/meta.properties": b"version=1\ndirectory.id=old\n",
-        "data/bootstrap.checkpoint": b"c",
-    }
-    for node in pods.nodes.values():
-        node.put(files)
+def is_a_nemesis_and_available(nemesis: Nemesis, pods: DockerCluster, folder: Path) -> None:
+    assert isinstance(nemesis, Nemesis)
+    assert nemesis.available(pods) is None
+    assert type(nemesis).__doc__
+
+
+def its_tokens_are_plain_data_and_the_same_for_the_same_nodes(
+    nemesis: Nemesis, pods: DockerCluster, folder: Path
+) -> None:
+    acts = acts_on(nemesis, pods)
+    assert acts
+    assert json.loads(json.dumps([act.token for act in acts])) == [act.token for act in acts]
+    assert acts == acts_on(nemesis, pods)
+
+
+def is_proven_on_and_proven_off_and_leaves_nothing(
+    nemesis: Nemesis, pods: DockerCluster, folder: Path
+) -> None:
+    assert residue(pods) == []
+    faults = faults_of(pods.nodes, folder)
+    begin(faults, "x", acts_on(nemesis, pods))
+    assert residue(pods) != []
+    assert open_acts(folder / "faults.jsonl")
+    faults.heal("x")
+    assert residue(pods) == []
+    faults.heal("x")
+    faults.heal_all()
+    assert residue(pods) == []
+    (window,) = windows(folder / "faults.jsonl")
+    assert window.proven, window.evidence
+    assert open_acts(folder / "faults.jsonl") == []
+
+
+def healing_what_was_never_injected_is_harmless(
+    nemesis: Nemesis, pods: DockerCluster, folder: Path
+) -> None:
+    faults = faults_of(pods.nodes, folder)
+    for act in acts_on(nemesis, pods):
+        faults.levers[act.lever].undo({**act.token, "fault": "never"})
+    assert residue(pods) == []
+
+
+def is_found_out_when_its_levers_do_nothing(
+    nemesis: Nemesis, pods: DockerCluster, folder: Path
+) -> None:
+    """The check of the check."""
+    acts, nodes = acts_on(nemesis, pods), {**pods.nodes}
+    faults = faults_of(nodes, folder)
+    nodes.update({name: Lying(**parts(node)) for name, node in pods.nodes.items()})
+    begin(faults, "x", acts)
+    (window,) = windows(folder / "faults.jsonl")
+    assert not window.proven, window.evidence
+    nodes.update(pods.nodes)
+    faults.heal_all()
+    assert residue(pods) == []
+
+
+class Lying(DockerNode):
+    """iptables, tc, kill, find and scripts say yes and do nothing, a shell starts nothing."""
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        acts = argv[0] == "sh" and argv[2:3] != ["show"]
+        if argv[0] in ("iptables", "kill", "tc", "find") or acts:
+            return Completed(0 if "-D" not in argv else 1, "")
+        return super().admin(argv, timeout_s=timeout_s)
+
+    def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
+        return Completed(0, "")
+
+
+def parts(node: DockerNode) -> dict[str, Any]:
+    return {field.name: getattr(node, field.name) for field in fields(node)}
 
 
 def acts_on(nemesis: Nemesis, pods: DockerCluster) -> list[Act]:
@@ -91,11 +160,14 @@ def acts_on(nemesis: Nemesis, pods: DockerCluster) -> list[Act]:
     return nemesis.acts(nodes if among_them else [pods.nodes["b1"]], select)
 
 
-@pytest.fixture
-def faults(pods: DockerCluster, tmp_path: Path) -> Faults:
+def faults_of(nodes: Mapping[str, Node], folder: Path) -> Faults:
     ticks = iter(range(1_000_000))
-    journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
-    return Faults(all_levers(pods.nodes), journal)
+    return Faults(all_levers(nodes), Journal(folder / "faults.jsonl", lambda: next(ticks)))
+
+
+def begin(faults: Faults, fault: str, acts: list[Act]) -> None:
+    faults.journal.write("step", fault=fault, nemesis="n", nodes=["b1"], met=None, why="")
+    faults.inject(fault, "n", acts)
 
 
 def residue(pods: DockerCluster) -> list[str]:
@@ -103,84 +175,108 @@ def residue(pods: DockerCluster) -> list[str]:
     return [told for lever in levers for n in pods.nodes.values() for told in lever.residue(n)]
 
 
-def test_it_is_a_nemesis_and_available(nemesis: Nemesis, pods: DockerCluster) -> None:
-    assert isinstance(nemesis, Nemesis)
-    assert nemesis.available(pods) is None
-    assert type(nemesis).__doc__
+def store_files(pods: DockerCluster) -> None:
+    """Files as Kafka keeps them: what was played before has damaged them."""
+    files = {
+        f"data/ackloss-0/{0:020}.log": SEGMENT.read_bytes(),
+        "data/meta.properties": b"version=1\ndirectory.id=old\n",
+        "data/bootstrap.checkpoint": b"c",
+    }
+    for node in pods.nodes.values():
+        node.put(files)
 
 
-def test_its_tokens_are_plain_data_and_the_same_for_the_same_nodes(
-    nemesis: Nemesis, pods: DockerCluster
+HONEST: tuple[Promise, ...] = (
+    is_a_nemesis_and_available,
+    its_tokens_are_plain_data_and_the_same_for_the_same_nodes,
+    is_proven_on_and_proven_off_and_leaves_nothing,
+    healing_what_was_never_injected_is_harmless,
+)
+Outcomes = dict[str, Future[None]]
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleQueue[DockerCluster]]:
+    queue: SimpleQueue[DockerCluster] = SimpleQueue()
+    with ExitStack() as stack:
+        for _ in range(CLUSTERS):
+            queue.put(stack.enter_context(pods_in(tmp_path_factory.mktemp("pods"))))
+        yield queue
+
+
+@contextmanager
+def under_way(
+    test: str, clusters: SimpleQueue[DockerCluster], request: pytest.FixtureRequest, base: Path
+) -> Iterator[Outcomes]:
+    """What was selected of a test's cases, being played, by their names."""
+
+    def play(name: str, promise: Promise, variant: Variant) -> None:
+        folder = base / name
+        folder.mkdir()
+        pods = clusters.get()
+        try:
+            store_files(pods)
+            promise(registry.make("nemeses", *variant, key="nemesis"), pods, folder)
+        finally:
+            clusters.put(pods)
+
+    with ThreadPoolExecutor(CLUSTERS) as pool:
+        yield {
+            item.name: pool.submit(play, item.name, **item.callspec.params)
+            for item in request.session.items
+            if isinstance(item, pytest.Function) and item.originalname == test
+        }
+
+
+@pytest.fixture(scope="module")
+def kept(
+    clusters: SimpleQueue[DockerCluster],
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Outcomes]:
+    base = tmp_path_factory.mktemp("kept")
+    with under_way("test_it_keeps_its_promise", clusters, request, base) as outcomes:
+        yield outcomes
+
+
+@pytest.fixture(scope="module")
+def found_out(
+    clusters: SimpleQueue[DockerCluster],
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Outcomes]:
+    base = tmp_path_factory.mktemp("found-out")
+    with pytest.MonkeyPatch.context() as patch:
+        for limit in ("process._DEATH_S", "pause._SEEN_S", "stress._SEEN_S"):
+            patch.setattr(f"harness.levers.{limit}", 0.2)  # what never comes is not waited for
+        name = "test_a_lever_that_does_nothing_is_found_out"
+        with under_way(name, clusters, request, base) as outcomes:
+            yield outcomes
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=ids)
+@pytest.mark.parametrize("promise", HONEST, ids=lambda promise: promise.__name__)
+def test_it_keeps_its_promise(
+    promise: Promise, variant: Variant, kept: Outcomes, request: pytest.FixtureRequest
 ) -> None:
-    acts = acts_on(nemesis, pods)
-    assert acts
-    assert json.loads(json.dumps([act.token for act in acts])) == [act.token for act in acts]
-    assert acts == acts_on(nemesis, pods)
+    kept[request.node.name].result()
 
 
-def test_it_is_proven_on_and_proven_off_and_leaves_nothing(
-    nemesis: Nemesis, pods: DockerCluster, faults: Faults, tmp_path: Path
-) -> None:
-    assert residue(pods) == []
-    faults.journal.write("step", fault="x", nemesis="n", nodes=["b1"], met=None, why="")
-    faults.inject("x", "n", acts_on(nemesis, pods))
-    assert residue(pods) != []
-    assert open_acts(tmp_path / "faults.jsonl")
-    faults.heal("x")
-    assert residue(pods) == []
-    faults.heal("x")
-    faults.heal_all()
-    assert residue(pods) == []
-    (window,) = windows(tmp_path / "faults.jsonl")
-    assert window.proven, window.evidence
-    assert open_acts(tmp_path / "faults.jsonl") == []
-
-
-def test_healing_what_was_never_injected_is_harmless(
-    nemesis: Nemesis, pods: DockerCluster, faults: Faults
-) -> None:
-    for act in acts_on(nemesis, pods):
-        faults.levers[act.lever].undo({**act.token, "fault": "never"})
-    assert residue(pods) == []
-
-
+@pytest.mark.parametrize("variant", VARIANTS, ids=ids)
+@pytest.mark.parametrize("promise", [is_found_out_when_its_levers_do_nothing], ids=["lie"])
 def test_a_lever_that_does_nothing_is_found_out(
-    nemesis: Nemesis,
-    pods: DockerCluster,
-    faults: Faults,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    promise: Promise, variant: Variant, found_out: Outcomes, request: pytest.FixtureRequest
 ) -> None:
-    """The check of the check: iptables, tc, kill, find and scripts say yes and do nothing, a shell
-    starts nothing."""
-    real = DockerNode.admin
-
-    def lying(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
-        acts = argv[0] == "sh" and argv[2:3] != ["show"]
-        if argv[0] in ("iptables", "kill", "tc", "find") or acts:
-            return Completed(0 if "-D" not in argv else 1, "")
-        return real(node, argv, **options)
-
-    monkeypatch.setattr(DockerNode, "admin", lying)
-    monkeypatch.setattr(DockerNode, "run", lambda *_, **__: Completed(0, ""))
-    for limit in ("process._DEATH_S", "pause._SEEN_S", "stress._SEEN_S"):
-        monkeypatch.setattr(f"harness.levers.{limit}", 0.2)
-    faults.journal.write("step", fault="x", nemesis="n", nodes=["b1"], met=None, why="")
-    faults.inject("x", "n", acts_on(nemesis, pods))
-    (window,) = windows(tmp_path / "faults.jsonl")
-    assert not window.proven, window.evidence
-    monkeypatch.undo()
-    faults.heal_all()
-    assert residue(pods) == []
+    found_out[request.node.name].result()
 
 
 def test_healing_one_of_two_overlapping_faults_leaves_the_other(
-    pods: DockerCluster, faults: Faults, tmp_path: Path
+    pods: DockerCluster, tmp_path: Path
 ) -> None:
+    faults = faults_of(pods.nodes, tmp_path)
     for fault in ("first", "second"):
         nemesis = registry.make("nemeses", "partition", {}, key="nemesis")
-        faults.journal.write("step", fault=fault, nemesis="n", nodes=["b1"], met=None, why="")
-        faults.inject(fault, "partition", acts_on(nemesis, pods))
+        begin(faults, fault, acts_on(nemesis, pods))
     faults.heal("first")
     assert any("ackloss/second/" in rule for rule in residue(pods))
     assert not any("ackloss/first/" in rule for rule in residue(pods))
