@@ -232,8 +232,8 @@ def _findings(facts: Facts, odd: Odd, judged: _Judged) -> pa.Table:
     table = pa.table(
         {name: pa.array(columns[name]).cast(FINDINGS.field(name).type) for name in FINDINGS.names}
     )
-    keys = [(name, "ascending") for name in _ORDER]
-    return table.take(pc.sort_indices(table, sort_keys=keys, null_placement="at_start"))
+    keys = [(name, "ascending", "at_start") for name in _ORDER]
+    return table.take(pc.sort_indices(table, sort_keys=keys))
 
 
 def _nowhere(chosen: Bools) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import docker
+import requests
 from docker.errors import DockerException
 
 from harness.errors import EnvironmentFailure
@@ -11,6 +12,9 @@ LABEL = "ackloss"
 """Everything that ackloss makes carries this label."""
 RUN_LABEL = "ackloss.run"
 """Whose it is: by this label, and no other sign, it is removed."""
+
+DAEMON_TROUBLE = (DockerException, requests.RequestException)
+"""What its client raises, refusals and lost connections alike."""
 
 
 def connect() -> docker.DockerClient:

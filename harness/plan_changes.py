@@ -1,4 +1,5 @@
-"""`--set KEY=VALUE`: one key of a plan's document changed, before it is validated."""
+"""One key of a plan's document changed, before it is validated: `--set KEY=VALUE`, and axes of
+campaigns."""
 
 from __future__ import annotations
 
@@ -17,17 +18,24 @@ def apply_change(document: dict[str, Any], change: str) -> None:
     key, equals, raw = change.partition("=")
     if not equals or not key.strip():
         raise PlanError(f"{change!r} is not KEY=VALUE", key="--set")
-    parts = _dotted(key.strip())
+    parts = dotted_parts(key.strip())
+    set_key(document, parts, raw if _wants_text(parts) else _toml_value(raw))
+
+
+def set_key(document: dict[str, Any], parts: list[str], value: Any) -> None:
+    """Put a value where the parts of a dotted key lead. Raises PlanError where they cannot."""
+    key = ".".join(parts)
     place: Any = document
     for part in parts[:-1]:
         place = _step_into(place, part, key)
     last: Any = parts[-1]
     if isinstance(place, list):
         last = _index(place, last, key)
-    place[last] = raw if _wants_text(parts) else _toml_value(raw)
+    place[last] = value
 
 
-def _dotted(key: str) -> list[str]:
+def dotted_parts(key: str) -> list[str]:
+    """The parts of a TOML dotted key. Raises PlanError when it is none."""
     try:
         node: Any = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError as error:

@@ -426,3 +426,27 @@ class HasLogs(Protocol):
     def logs(self, node: Node) -> dict[str, bytes]:
         """The node's log files by name."""
         ...
+
+
+@runtime_checkable
+class Reusable(Protocol):
+    """A target whose cluster can serve one run after another."""
+
+    def cluster_key(self, plan: Plan) -> str:
+        """Equal for plans that may be played on the same cluster."""
+        ...
+
+    def fresh(self, plan: Plan, number: int) -> Plan:
+        """The plan for the nth run on a cluster: nothing of it was there before."""
+        ...
+
+    def forget(self, cluster: Cluster, plan: Plan) -> None:
+        """Remove what a run has left. Raises HarnessFailure when that cannot be."""
+        ...
+
+
+@runtime_checkable
+class Spoils(Protocol):
+    """A nemesis after which a cluster may not be used again, healed or not."""
+
+    spoils: ClassVar[bool]

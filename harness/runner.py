@@ -89,18 +89,32 @@ def play(bound: Bound, how: Playing) -> RunDir:
     with record.outcome():
         with state.registered(how.run_id, rundir.path), _taken_down(cluster, how):
             with how.interrupts.raising(), record.timed("cluster_s"):
-                _bring_up(bound, ingredients, cluster, record, how)
-            levers = all_levers(cluster.nodes)
-            refuse_unavailable(bound, cluster)
-            prove_unfaulted(levers, cluster)
-            try:
-                _play(bound, cluster, levers, record, how)
-            finally:
-                how.status.enter("collecting logs")
-                _keep_logs(bound, cluster, rundir)
+                how.status.enter("starting the cluster")
+                start_nodes(bound, ingredients, cluster)
+            play_on(cluster, bound, ingredients, record, how)
         how.interrupts.check()
         record.update(state="done")
     return rundir
+
+
+def play_on(
+    cluster: DockerCluster,
+    bound: Bound,
+    ingredients: Ingredients,
+    record: RunRecord,
+    how: Playing,
+) -> None:
+    """Play a plan on nodes that have been started, from their coming up to their logs."""
+    with how.interrupts.raising(), record.timed("cluster_s"):
+        _come_up(bound, ingredients, cluster, record)
+    levers = all_levers(cluster.nodes)
+    refuse_unavailable(bound, cluster)
+    prove_unfaulted(levers, cluster)
+    try:
+        _play(bound, cluster, levers, record, how)
+    finally:
+        how.status.enter("collecting logs")
+        _keep_logs(bound, cluster, record.rundir)
 
 
 @contextmanager
@@ -140,22 +154,17 @@ def refuse_unavailable(bound: Bound, cluster: Cluster) -> None:
             )
 
 
-def _bring_up(
-    bound: Bound,
-    ingredients: Ingredients,
-    cluster: DockerCluster,
-    record: RunRecord,
-    how: Playing,
+def _come_up(
+    bound: Bound, ingredients: Ingredients, cluster: DockerCluster, record: RunRecord
 ) -> None:
+    """Wait until the cluster is whole and has the plan's topic; write down what it is."""
     plan, target, image = bound.plan, bound.target, ingredients.image
-    how.status.enter("starting the cluster")
     clients = client_versions(*target.readers())
     record.update(
         versions={**record.document["versions"], **clients, "target": image.version},
         image={"reference": image.reference, "id": image.id, "digest": image.digest},
     )
     try:
-        start_nodes(bound, ingredients, cluster)
         target.bring_up(cluster, plan, timeout_s=_UP_S)
     except TimeoutError as error:
         _keep_logs(bound, cluster, record.rundir)

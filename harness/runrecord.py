@@ -57,12 +57,12 @@ class RunRecord:
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Note how long a phase took, under `timings`."""
-        begun = time.monotonic()
+        """Note how long a phase took, under `timings`; added to what stands there of it."""
+        begun, before_s = time.monotonic(), self.document["timings"].get(name, 0)
         try:
             yield
         finally:
-            took_s = round(time.monotonic() - begun, 3)
+            took_s = round(before_s + time.monotonic() - begun, 3)
             self.document["timings"] = {**self.document["timings"], name: took_s}
 
     @contextmanager

@@ -42,6 +42,7 @@ class Disk:
     """
 
     plugin: ClassVar[str] = "disk"
+    spoils: ClassVar[bool] = True
 
     form: Literal["wipe", "reformat", "unsynced", "truncate", "flip", "read-only"] = "unsynced"
     folders: tuple[str, ...] = ("data/[!_]*-[0-9]*",)

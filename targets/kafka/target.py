@@ -21,7 +21,7 @@ from harness.protocols import (
     NodeSpec,
     NodeView,
 )
-from targets.kafka import admin, images, reading
+from targets.kafka import admin, images, reading, reuse
 from targets.kafka.configuration import (
     check_settings,
     formatted,
@@ -130,6 +130,18 @@ class Kafka:
     def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
         """A node's own view of leaders and in-sync replicas, or of the active controller."""
         return admin.observe(node, plan, timeout_s=timeout_s)
+
+    def cluster_key(self, plan: Plan) -> str:
+        """Equal for plans whose targets are equal."""
+        return reuse.cluster_key(plan)
+
+    def fresh(self, plan: Plan, number: int) -> Plan:
+        """The plan with a topic of its own."""
+        return reuse.fresh(plan, number)
+
+    def forget(self, cluster: Cluster, plan: Plan) -> None:
+        """Delete the run's topic, empty the log files."""
+        reuse.forget(cluster, plan, logs=_LOGS)
 
     def logs(self, node: Node) -> dict[str, bytes]:
         """server.log, which tells elections and changes of the ISR."""

@@ -1,0 +1,59 @@
+"""What a campaign will take, before it begins: lanes, time and disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import psutil
+
+from harness.campaigns.lane import may_be_kept
+from harness.campaigns.plan import Campaign, Cell
+
+_LANES_PER_CORE = 1.5
+_HOLDER_MB = 64
+_OF_MEMORY = 0.8
+# Measured on two cores: what a run takes beside its workload, on a kept cluster and on its own.
+_KEPT_S, _OWN_S = 5.0, 22.0
+_BYTES_PER_WRITE, _BYTES_PER_RUN = 60, 400_000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How long the runs that are left may take on so many lanes, and what they store."""
+
+    lanes: int
+    runs: int
+    seconds: float
+    disk_mb: float
+
+
+def estimate(campaign: Campaign, finished: Iterable[tuple[str, int]] = ()) -> Estimate:
+    """Of all runs that are not finished."""
+    done, lanes = set(finished), campaign.plan.lanes or lanes_for(campaign)
+    runs, seconds, stored = 0, 0.0, 0.0
+    for cell in campaign.cells:
+        left = sum((cell.name, n) not in done for n in range(cell.repetitions))
+        runs += left
+        seconds += left * _seconds(cell)
+        load = cell.bound.plan.workload
+        writes = load.rate_per_s * load.duration_s
+        stored += left * (writes * _BYTES_PER_WRITE + _BYTES_PER_RUN)
+    return Estimate(lanes, runs, seconds / lanes, stored / 2**20)
+
+
+def lanes_for(campaign: Campaign) -> int:
+    """As many as cores and free memory hold: most of a run is waiting."""
+    largest_mb = max(
+        len(cell.bound.target.names(cell.bound.plan))
+        * (cell.bound.plan.target.memory_mb + _HOLDER_MB)
+        for cell in campaign.cells
+    )
+    by_memory = psutil.virtual_memory().available / 2**20 * _OF_MEMORY / largest_mb
+    return max(1, int(min(by_memory, (os.cpu_count() or 1) * _LANES_PER_CORE)))
+
+
+def _seconds(cell: Cell) -> float:
+    beside_s = _KEPT_S if may_be_kept(cell.bound) else _OWN_S
+    return cell.bound.plan.workload.duration_s + beside_s

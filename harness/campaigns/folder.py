@@ -1,0 +1,125 @@
+"""The folder of a campaign: the one place where its file names are spelled.
+
+campaign.toml  base.json  journal.jsonl  runs/<run_id>/
+campaign.json  report.html  junit.xml  compact/*.parquet  figures/  tables/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+from filelock import FileLock, Timeout
+
+from harness.campaigns.plan import Campaign, campaign_of, parse_campaign
+from harness.errors import EnvironmentFailure, HistoryError
+from harness.rundir import RunDir, write_atomically
+
+
+@dataclass(frozen=True)
+class CampaignDir:
+    """One campaign's folder; every property is a path inside it."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path, campaign: Campaign) -> CampaignDir:
+        """Make the folder of a new campaign, with all that `resume` needs. Raises
+        EnvironmentFailure when it exists or cannot be made."""
+        folder = cls(path)
+        try:
+            path.mkdir(parents=True)
+            folder.runs.mkdir()
+        except FileExistsError as error:
+            raise EnvironmentFailure(
+                "this folder exists already",
+                file=str(path),
+                hint="`ackloss campaign resume` goes on with a campaign; or choose another --out",
+            ) from error
+        except OSError as error:
+            raise EnvironmentFailure(
+                f"cannot make the campaign's folder: {error.strerror}", file=str(path)
+            ) from error
+        write_atomically(folder.base, orjson.dumps(campaign.base, option=orjson.OPT_INDENT_2))
+        write_atomically(folder.file, campaign.text.encode())
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> CampaignDir:
+        """The folder of an existing campaign. Raises HistoryError when it is none."""
+        folder = cls(path)
+        if not folder.file.is_file():
+            raise HistoryError(
+                "this is no campaign's folder: it holds no campaign.toml",
+                file=str(path),
+                hint="name a folder that `ackloss campaign run` has made",
+            )
+        return folder
+
+    def campaign(self) -> Campaign:
+        """The campaign as it was begun, whatever has become of its file since."""
+        text = self.file.read_text(encoding="utf-8")
+        base = orjson.loads(self.base.read_bytes())
+        return campaign_of(
+            parse_campaign(text, file=str(self.file)), text, base, file=str(self.file)
+        )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the campaign: one process at a time plays it. Raises EnvironmentFailure."""
+        lock = FileLock(self.path / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise EnvironmentFailure(
+                "this campaign is being played by another process",
+                file=str(self.path),
+                hint="`ackloss campaign status` tells how far it is",
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @property
+    def alive(self) -> bool:
+        """Whether a process is playing it."""
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                return False
+        except Timeout:
+            return True
+
+    def run(self, run_id: str) -> RunDir:
+        return RunDir(self.runs / run_id)
+
+    @property
+    def file(self) -> Path:
+        return self.path / "campaign.toml"
+
+    @property
+    def base(self) -> Path:
+        return self.path / "base.json"
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "journal.jsonl"
+
+    @property
+    def runs(self) -> Path:
+        return self.path / "runs"
+
+    @property
+    def result(self) -> Path:
+        return self.path / "campaign.json"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def junit(self) -> Path:
+        return self.path / "junit.xml"

@@ -1,0 +1,250 @@
+"""The campaign file: a base plan, and the axes along which its runs differ.
+
+A cell is one choice of every axis; each cell is played so many times, each time with another seed.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import itertools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from harness.binding import Bound, bind
+from harness.errors import PlanError
+from harness.plan import Scalar, Slug, parse_plan, read_plan
+from harness.plan_changes import dotted_parts, set_key
+from harness.plan_errors import explain
+
+Label = str
+Key = dict[str, Label]
+"""Which cell: by axis the label of its choice."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Choice(_Part):
+    """One value of an axis that changes several keys of the plan."""
+
+    set: dict[str, Any] = Field(
+        default_factory=dict, description="Keys of the plan and their values; none: as it is."
+    )
+    repetitions: int | None = Field(
+        None, ge=1, le=100_000, description="Instead of the campaign's, for these cells."
+    )
+
+
+class Axis(_Part):
+    """One thing that differs: a key of the plan and its values, or named choices."""
+
+    key: str | None = Field(None, description="A key of the plan, as `--set` writes it.")
+    values: list[Scalar] = Field(default_factory=list, description="What `key` is set to.")
+    choices: dict[Slug, Choice] = Field(
+        default_factory=dict, description="Instead: by label, several keys at a time."
+    )
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Axis:
+        if self.choices and (self.key is not None or self.values):
+            raise ValueError("has either a key with values, or choices")
+        if not self.choices and (self.key is None or not self.values):
+            raise ValueError("needs a key and at least one value, or choices")
+        labels = [label(value) for value in self.values]
+        if len(set(labels)) < len(labels):
+            raise ValueError("has the same value twice")
+        return self
+
+    def by_label(self) -> dict[Label, Choice]:
+        """Every choice of this axis."""
+        if self.key is None:
+            return dict(self.choices)
+        return {label(value): Choice(set={self.key: value}) for value in self.values}
+
+
+class Budget(_Part):
+    """When to stop, finished or not: what is under way is played to its end."""
+
+    hours: float | None = Field(None, gt=0, le=8760, description="Hours, of each session.")
+    runs: int | None = Field(None, ge=1, description="Runs, of each session.")
+
+
+class Policy(_Part):
+    """When the exit code is 1."""
+
+    fail_on: Literal["any", "all", "never"] = Field(
+        "any", description="A lossy run in any cell; in all cells; or never."
+    )
+    share: float = Field(
+        0, ge=0, lt=1, description="A cell counts when more than this share of its runs lost."
+    )
+
+
+class CampaignPlan(_Part):
+    """A whole campaign file."""
+
+    schema_: Literal[1] = Field(alias="schema", description="The version of this format: 1.")
+    name: Slug = Field(description="What to call it.")
+    about: str = Field("", max_length=4000, description="What it asks; only ever text.")
+    plan: str = Field(description="The base plan's file, beside this file or below it or near.")
+    seed: int = Field(0, ge=0, lt=2**31, description="Other seeds for all runs.")
+    repetitions: int = Field(10, ge=1, le=100_000, description="Runs of each cell.")
+    lanes: int | None = Field(
+        None, ge=1, le=64, description="Clusters side by side; by default what the machine holds."
+    )
+    limit_s: float | None = Field(
+        None, gt=0, le=86_400, description="A run that takes longer has failed."
+    )
+    axes: dict[Slug, Axis] = Field(default_factory=dict, description="What differs.")
+    exclude: list[dict[Slug, Scalar | list[Scalar]]] = Field(
+        default_factory=list, description="Combinations to leave out."
+    )
+    budget: Budget = Field(default_factory=lambda: Budget())
+    policy: Policy = Field(default_factory=lambda: Policy())
+
+    @model_validator(mode="after")
+    def _known_names(self) -> CampaignPlan:
+        for place, left_out in enumerate(self.exclude):
+            for axis, given in left_out.items():
+                if axis not in self.axes:
+                    raise ValueError(f"exclude.{place}.{axis}: no axis has this name")
+                for each in _listed(given):
+                    if label(each) not in self.axes[axis].by_label():
+                        raise ValueError(f"exclude.{place}.{axis}: {each!r} is none of its values")
+        return self
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination: its key, its plan (as data, and with everything bound), how often it is
+    played. What is drawn from a seed in `bound` is drawn anew for every run, from `document`."""
+
+    key: Key
+    document: dict[str, Any]
+    bound: Bound
+    repetitions: int
+
+    @property
+    def name(self) -> str:
+        return cell_name(self.key)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign file with its cells. `text` is the file as given, `digest` a hash of all that
+    decides what is played."""
+
+    plan: CampaignPlan
+    text: str
+    base: dict[str, Any]
+    cells: tuple[Cell, ...]
+    digest: str
+
+    def seed(self, repetition: int) -> int:
+        """The seed of the nth run of every cell: the same draw meets each setting."""
+        told = f"{self.digest}/{self.plan.seed}/{repetition}".encode()
+        return int.from_bytes(hashlib.sha256(told).digest()[:4], "big")
+
+
+def label(value: Scalar) -> Label:
+    """A value of an axis as people and files name it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def cell_name(key: Mapping[str, Label]) -> str:
+    """A cell in one line; the same for the same choices."""
+    return ", ".join(f"{axis}={choice}" for axis, choice in key.items()) or "the plan as it is"
+
+
+def load_campaign(path: Path, changes: tuple[str, ...] = ()) -> Campaign:
+    """Read a campaign file and its base plan, `--set` changes of the plan applied, and bind every
+    cell. Raises PlanError that names the file, and the cell where one alone is wrong."""
+    text = _read(path)
+    plan = _parsed(text, str(path))
+    base_file = (path.parent / plan.plan).resolve()
+    if not base_file.is_file():
+        raise PlanError(f"there is no file {base_file}", file=str(path), key="plan")
+    return campaign_of(plan, text, read_plan(base_file, changes), file=str(path))
+
+
+def campaign_of(plan: CampaignPlan, text: str, base: dict[str, Any], *, file: str) -> Campaign:
+    """A campaign from its parts; the same parts give the same campaign."""
+    cells = tuple(_cells(plan, base, file))
+    if not cells:
+        raise PlanError("every combination is excluded", file=file, key="exclude")
+    kept = plan.model_dump(mode="json", include={"name", "seed", "axes", "exclude"})
+    body = orjson.dumps([kept, base], option=orjson.OPT_SORT_KEYS)
+    return Campaign(plan, text, base, cells, hashlib.sha256(body).hexdigest())
+
+
+def parse_campaign(text: str, *, file: str) -> CampaignPlan:
+    """The campaign that a TOML text describes. Raises PlanError."""
+    return _parsed(text, file)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise PlanError("is not UTF-8 text", file=str(path)) from error
+    except OSError as error:
+        raise PlanError(f"cannot be read: {error.strerror}", file=str(path)) from error
+
+
+def _parsed(text: str, file: str) -> CampaignPlan:
+    try:
+        return CampaignPlan.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(f"is not TOML: {error}", file=file) from error
+    except ValidationError as error:
+        raise explain(error, CampaignPlan, file=file) from error
+
+
+def _cells(plan: CampaignPlan, base: dict[str, Any], file: str) -> list[Cell]:
+    axes = {name: axis.by_label() for name, axis in plan.axes.items()}
+    cells = []
+    for labels in itertools.product(*axes.values()):
+        key = dict(zip(axes, labels, strict=True))
+        if any(_matches(key, left_out) for left_out in plan.exclude):
+            continue
+        choices = [axes[axis][choice] for axis, choice in key.items()]
+        counts = [c.repetitions for c in choices if c.repetitions is not None]
+        document, bound = _bound(base, choices, key, file)
+        cells.append(Cell(key, document, bound, min(counts, default=plan.repetitions)))
+    return cells
+
+
+def _bound(
+    base: dict[str, Any], choices: list[Choice], key: Key, file: str
+) -> tuple[dict[str, Any], Bound]:
+    document = copy.deepcopy(base)
+    for axis, choice in zip(key, choices, strict=True):
+        try:
+            for name, value in choice.set.items():
+                set_key(document, dotted_parts(name), copy.deepcopy(value))
+        except PlanError as error:
+            error.file, error.key = file, f"axes.{axis}"
+            raise
+    try:
+        return document, bind(parse_plan(document, file=file), file=file)
+    except PlanError as error:
+        error.what = f"{error.what} (in the cell {cell_name(key)})"
+        raise
+
+
+def _matches(key: Key, left_out: Mapping[str, Scalar | list[Scalar]]) -> bool:
+    return all(
+        key[axis] in [label(each) for each in _listed(given)] for axis, given in left_out.items()
+    )
+
+
+def _listed(given: Scalar | list[Scalar]) -> list[Scalar]:
+    return given if isinstance(given, list) else [given]

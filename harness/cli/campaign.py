@@ -1,0 +1,190 @@
+"""`ackloss campaign run|resume|status|plan`: many runs, and what they tell together."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from harness.cli.output import Output, plain, with_output
+
+if TYPE_CHECKING:
+    from harness.campaigns.folder import CampaignDir
+    from harness.campaigns.plan import Campaign
+    from harness.campaigns.progress import Progress
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_VERDICTS = ("invalid", "valid", "unknown")
+
+
+@click.group()
+def campaign() -> None:
+    """Play many runs: settings compared, with intervals."""
+
+
+@campaign.command()
+@click.argument("file", type=_FILE)
+@click.option("--out", "folder", type=click.Path(path_type=Path), help="Default runs/NAME-DATE.")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
+@click.option("--lanes", type=click.IntRange(1, 64), help="Clusters side by side.")
+@with_output
+def run(
+    out: Output, file: Path, folder: Path | None, changes: tuple[str, ...], lanes: int | None
+) -> None:
+    """Play the campaign of FILE. Exit code 1 if its policy says so."""
+    from harness.campaigns.folder import CampaignDir
+    from harness.campaigns.plan import load_campaign
+    from harness.rundir import new_run_id
+
+    given = load_campaign(file, changes)
+    where = CampaignDir.create(folder or Path("runs") / f"{given.plan.name}-{new_run_id()}", given)
+    _play(out, where, given, lanes)
+
+
+@campaign.command()
+@click.argument("folder", type=_FOLDER)
+@click.option("--lanes", type=click.IntRange(1, 64), help="Clusters side by side.")
+@with_output
+def resume(out: Output, folder: Path, lanes: int | None) -> None:
+    """Go on with the campaign in FOLDER: finished runs are never repeated."""
+    from harness.campaigns.folder import CampaignDir
+
+    where = CampaignDir.open(folder)
+    _play(out, where, where.campaign(), lanes)
+
+
+@campaign.command()
+@click.argument("folder", type=_FOLDER)
+@with_output
+def status(out: Output, folder: Path) -> None:
+    """How far the campaign in FOLDER is; also while another process plays it, or after a crash."""
+    from harness.campaigns.folder import CampaignDir
+    from harness.campaigns.progress import read_progress
+
+    where = CampaignDir.open(folder)
+    progress = read_progress(where.journal)
+    _say_progress(out, where, where.campaign(), progress)
+
+
+@campaign.command()
+@click.argument("file", type=_FILE)
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
+@with_output
+def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
+    """The cells of FILE, how many runs, and about how much time and disk. Starts nothing."""
+    from harness.campaigns.estimate import estimate
+    from harness.campaigns.plan import load_campaign
+
+    given = load_campaign(file, changes)
+    told = estimate(given)
+    out.document(
+        {
+            "schema": 1,
+            "name": given.plan.name,
+            "plan_hash": given.digest,
+            "cells": [{"key": c.key, "runs": c.repetitions} for c in given.cells],
+            **vars(told),
+        }
+    )
+    for cell in given.cells if not out.json else ():
+        out.say(f"  {cell.repetitions:5} x {cell.name}")
+    out.say(
+        f"{given.plan.name}: {len(given.cells)} cells, {told.runs:,} runs, about "
+        f"{told.seconds / 3600:.1f} h on {told.lanes} lanes, about {told.disk_mb:,.0f} MiB"
+    )
+
+
+def _play(out: Output, where: CampaignDir, given: Campaign, lanes: int | None) -> None:
+    from checkers.judging import judge_run
+    from checkers.loss import Loss
+    from harness.campaigns.conductor import Conductor
+    from harness.campaigns.estimate import estimate, lanes_for
+    from harness.campaigns.progress import read_progress
+    from harness.interrupts import Interrupts
+
+    with where.locked():
+        left = estimate(given, read_progress(where.journal).finished())
+        out.say(f"{given.plan.name}  {len(given.cells)} cells  {where.path}", style="bold")
+        out.say(f"{left.runs:,} runs are left, about {left.seconds / 3600:.1f} h")
+        with Interrupts(say=lambda text: out.say(text, style="yellow")) as interrupts:
+            conductor = Conductor(
+                given,
+                where,
+                partial(judge_run, checker=Loss()),
+                lanes or given.plan.lanes or lanes_for(given),
+                interrupts.stop,
+                say=lambda text: out.say(text, style="yellow"),
+                after=lambda run_id: _say_run(out, where, run_id),
+            )
+            why = conductor.play()
+        progress = read_progress(where.journal)
+        _say_progress(out, where, given, progress)
+        out.say(f"{why}: {where.path}", style="bold")
+    if why == "interrupted":
+        sys.exit(130)
+    sys.exit(1 if _fails(given, progress) else 0)
+
+
+def _say_run(out: Output, where: CampaignDir, run_id: str) -> None:
+    from harness.campaigns.progress import read_progress
+
+    progress = read_progress(where.journal)
+    run = progress.runs[run_id]
+    told = run.verdict or f"{run.state}: {run.error}"
+    done = len(progress.finished())
+    took = f" in {run.seconds:.0f} s" if run.seconds else ""
+    out.say(f"  {done:5}  lane {run.lane}  {run.cell}  {told}{took}")
+
+
+def _say_progress(out: Output, where: CampaignDir, given: Campaign, progress: Progress) -> None:
+    from rich.table import Table
+
+    told = [_cell(cell.name, cell.repetitions, progress) for cell in given.cells]
+    alive = where.alive
+    out.document(
+        {
+            "schema": 1,
+            "name": given.plan.name,
+            "alive": alive,
+            "ended": progress.ended,
+            "cells": told,
+            "said": progress.said,
+        }
+    )
+    if out.json:
+        return
+    table = Table("cell", "runs", *_VERDICTS, "failed", "left", box=None)
+    for row in told:
+        table.add_row(*(plain(value) for value in row.values()))
+    out.console.print(table)
+    left = sum(row["left"] for row in told)
+    state = "is being played" if alive else "is not being played"
+    out.say(f"{left:,} runs are left; the campaign {state}")
+
+
+def _cell(name: str, repetitions: int, progress: Progress) -> dict[str, Any]:
+    runs = [run for run in progress.runs.values() if run.cell == name]
+    verdicts = {v: sum(run.verdict == v for run in runs) for v in _VERDICTS}
+    failed = sum(run.state == "failed" for run in runs)
+    done = sum(verdicts.values())
+    return {
+        "cell": name,
+        "runs": done,
+        **verdicts,
+        "failed": failed,
+        "left": repetitions - done - failed,
+    }
+
+
+def _fails(given: Campaign, progress: Progress) -> bool:
+    """Whether the campaign's policy makes the exit code 1."""
+    policy = given.plan.policy
+    rows = [_cell(cell.name, cell.repetitions, progress) for cell in given.cells]
+    lossy = [row["invalid"] > policy.share * row["runs"] for row in rows if row["runs"]]
+    if policy.fail_on == "never" or not lossy:
+        return False
+    return all(lossy) if policy.fail_on == "all" else any(lossy)

@@ -1,0 +1,70 @@
+"""Which run is next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from harness.campaigns.order import Order
+from harness.campaigns.plan import Cell
+
+
+def cells(**repetitions: int) -> list[Cell]:
+    unused: Any = None
+    return [Cell({"a": name}, {}, unused, times) for name, times in repetitions.items()]
+
+
+def order(of: list[Cell], **how: Any) -> Order:
+    return Order(of, how.pop("cluster_of", {cell.name: "same" for cell in of}), **how)
+
+
+def taken(order: Order, kept: str | None = None) -> list[tuple[str, int]]:
+    found = []
+    while (task := order.next(kept, [])) is not None:
+        found.append((task.cell.name, task.repetition))
+        kept = order.cluster_of[task.cell.name]  # type: ignore[assignment]
+    return found
+
+
+def test_every_cell_has_its_turn_before_any_has_another() -> None:
+    runs = taken(order(cells(x=3, y=3, z=1)))
+    assert runs == [
+        ("a=x", 0), ("a=y", 0), ("a=z", 0), ("a=x", 1), ("a=y", 1), ("a=x", 2), ("a=y", 2),
+    ]  # fmt: skip
+
+
+def test_stopped_anywhere_it_is_balanced() -> None:
+    of = cells(w=20, x=20, y=20, z=20)
+    clusters = {"a=w": "1", "a=x": "2", "a=y": "1", "a=z": "2"}
+    runs = taken(order(of, cluster_of=clusters))
+    for stop in range(len(runs)):
+        counts = Counter(name for name, _ in runs[:stop])
+        assert max(counts.values(), default=0) - min(counts[c.name] for c in of) <= 1
+
+
+def test_finished_runs_are_left_out_and_a_broken_one_comes_first() -> None:
+    left = order(cells(x=2, y=2), finished={("a=x", 0), ("a=y", 1)})
+    assert len(left) == 2
+    task = left.next("same", [])
+    assert task is not None
+    assert (task.cell.name, task.repetition) == ("a=y", 0)
+    left.put_back(task)
+    assert taken(left) == [("a=y", 0), ("a=x", 1)]
+
+
+def test_a_lane_keeps_its_cluster_within_a_round() -> None:
+    clusters = {"a=w": "1", "a=x": "2", "a=y": "1", "a=z": "2"}
+    runs = taken(order(cells(w=2, x=2, y=2, z=2), cluster_of=clusters), kept="2")
+    assert [name[-1] for name, _ in runs] == ["x", "z", "w", "y", "w", "y", "x", "z"]
+
+
+def test_a_new_lane_takes_what_no_other_serves() -> None:
+    clusters = {"a=x": "1", "a=y": "1", "a=z": "2"}
+    task = order(cells(x=1, y=1, z=1), cluster_of=clusters).next(None, ["1"])
+    assert task is not None
+    assert task.cell.name == "a=z"
+
+
+def test_those_that_lost_last_night_come_first() -> None:
+    runs = taken(order(cells(x=1, y=1, z=1), first={"a=z"}))
+    assert runs[0] == ("a=z", 0)

@@ -1,0 +1,140 @@
+"""The campaign file: its cells, its seeds, and what it is told when it is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.campaigns.plan import Campaign, load_campaign
+from harness.errors import PlanError
+
+BASE = """
+schema = 1
+name = "base"
+[target]
+version = "4.3.1"
+controllers = 1
+[workload]
+duration_s = 10
+rate_per_s = 50
+"""
+AXES = """
+[axes.unclean]
+key = 'topic.settings."unclean.leader.election.enable"'
+values = [true, false]
+[axes.min_isr]
+key = 'topic.settings."min.insync.replicas"'
+values = [1, 2]
+[axes.faults.choices.kill]
+set = { faults = [{ id = "k", at_s = 2, nemesis = "kill", for_s = 2 }] }
+[axes.faults.choices.storm]
+repetitions = 1
+set = { schedule = "storm", "workload.duration_s" = 60 }
+"""
+
+
+def campaign(
+    folder: Path, text: str, *, head: str = "repetitions = 3", base: str = BASE
+) -> Campaign:
+    (folder / "base.toml").write_text(base)
+    file = folder / "c.toml"
+    file.write_text(f'schema = 1\nname = "c"\nplan = "base.toml"\n{head}\n{text}')
+    return load_campaign(file)
+
+
+def test_its_cells_are_all_combinations_with_their_own_plans(tmp_path: Path) -> None:
+    cells = campaign(tmp_path, AXES).cells
+    assert len(cells) == 8
+    assert cells[0].key == {"unclean": "true", "min_isr": "1", "faults": "kill"}
+    assert cells[0].name == "unclean=true, min_isr=1, faults=kill"
+    assert [cell.repetitions for cell in cells] == [3, 1] * 4
+    settings = [cell.bound.plan.topic.settings for cell in cells[::2]]
+    assert settings == [
+        {"unclean.leader.election.enable": unclean, "min.insync.replicas": least}
+        for unclean in (True, False)
+        for least in (1, 2)
+    ]
+    assert [cell.bound.plan.workload.duration_s for cell in cells[:2]] == [10, 60]
+    assert cells[0].bound.steps[0].nemesis is not None
+
+
+def test_no_axes_is_one_cell(tmp_path: Path) -> None:
+    (cell,) = campaign(tmp_path, "").cells
+    assert cell.key == {}
+    assert cell.name == "the plan as it is"
+
+
+def test_combinations_can_be_left_out(tmp_path: Path) -> None:
+    left_out = '[[exclude]]\nunclean = true\nmin_isr = [2]\n[[exclude]]\nfaults = "storm"\n'
+    names = [cell.name for cell in campaign(tmp_path, AXES + left_out).cells]
+    assert names == [
+        "unclean=true, min_isr=1, faults=kill",
+        "unclean=false, min_isr=1, faults=kill",
+        "unclean=false, min_isr=2, faults=kill",
+    ]
+
+
+def test_the_same_file_gives_the_same_seeds_and_another_does_not(tmp_path: Path) -> None:
+    first, again = campaign(tmp_path, AXES), campaign(tmp_path, AXES)
+    more = campaign(tmp_path, AXES, head="repetitions = 9")
+    other = campaign(tmp_path, AXES, head="seed = 1")
+    assert [first.seed(n) for n in range(5)] == [again.seed(n) for n in range(5)]
+    assert [first.seed(n) for n in range(5)] == [more.seed(n) for n in range(5)]
+    assert len({first.seed(n) for n in range(100)} | {other.seed(n) for n in range(100)}) == 200
+
+
+def test_a_mix_is_drawn_anew_for_every_run(tmp_path: Path) -> None:
+    mix = '[mix]\nmean_gap_s = 1\nfrom_s = 0\ncalm_s = 2\nfamilies = [{ nemesis = "kill" }]\n'
+    (cell,) = campaign(tmp_path, "", base=BASE + mix).cells
+    assert "mix" in cell.document
+    assert "faults" not in cell.document
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "says"),
+    [
+        ("[axes.a]\nkey = 'topic.partitions'", "axes.a", "needs a key and at least one value"),
+        ("[axes.a]\nkey = 'x'\nvalues = [1, 1]", "axes.a", "same value twice"),
+        ("[axes.a]\nkey = 'topic.partition'\nvalues = [1]", "topic.partition", "unknown key"),
+        ("[[exclude]]\nb = 1", "exclude.0.b", "no axis has this name"),
+        (AXES + "[[exclude]]\nmin_isr = 4", "exclude.0.min_isr", "none of its values"),
+        (
+            "[axes.a]\nkey = 'topic.partitions'\nvalues = [1]\n[[exclude]]\na = 1",
+            "exclude",
+            "every",
+        ),
+        ("[policy]\nfail_on = 'some'", "policy.fail_on", "not allowed here"),
+        ("[budget]\nhuors = 3", "budget.huors", "unknown key"),
+        ("[axes.a]\nkey = 'schema..x'\nvalues = [1]", "axes.a", "no TOML key"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(
+    tmp_path: Path, text: str, key: str, says: str
+) -> None:
+    with pytest.raises(PlanError) as told:
+        campaign(tmp_path, text)
+    assert told.value.file == str(tmp_path / "c.toml")
+    assert told.value.key == key
+    assert says in told.value.what
+
+
+def test_a_cell_that_cannot_be_is_named(tmp_path: Path) -> None:
+    text = "[axes.copies]\nkey = 'topic.replication_factor'\nvalues = [3, 5]\n"
+    with pytest.raises(PlanError, match=r"5 brokers.*\(in the cell copies=5\)"):
+        campaign(tmp_path, text)
+
+
+def test_a_base_plan_that_is_not_there(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('schema = 1\nname = "c"\nplan = "none.toml"\n')
+    with pytest.raises(PlanError, match="there is no file"):
+        load_campaign(file)
+
+
+@pytest.mark.parametrize("file", sorted(Path("campaigns").glob("*.toml")), ids=lambda f: f.stem)
+def test_those_that_are_shipped_can_be_played(file: Path) -> None:
+    given = load_campaign(file)
+    assert given.cells
+    assert given.plan.about
+    assert given.plan.name == file.stem
