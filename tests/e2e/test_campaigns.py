@@ -1,0 +1,224 @@
+"""Campaigns on real Kafka, and what may happen to one: killed, a lane dead, a run that hangs, a
+full disk, Ctrl-C. It loses no finished run, goes on, says what happened, and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from harness.campaigns.progress import Progress, read_progress
+from tests.fixtures.machine import ROOT, clean
+
+pytestmark = [pytest.mark.e2e, pytest.mark.docker]
+
+PLAN = """
+schema = 1
+name = "one-node"
+[target]
+version = "4.3.1"
+brokers = 1
+controllers = 1
+combined = true
+settings = { "offsets.topic.replication.factor" = 1 }
+[topic]
+replication_factor = 1
+[workload]
+duration_s = 2
+rate_per_s = 50
+producer = { acks = "all", "enable.idempotence" = false }
+"""
+TWO = """
+[axes.rate]
+key = "workload.rate_per_s"
+values = [40, 50]
+"""
+ONE_HANGS = """
+[axes.length.choices.short]
+[axes.length.choices.long]
+repetitions = 1
+set = { "workload.duration_s" = 300 }
+"""
+
+
+def campaign_file(folder: Path, text: str, *, lanes: int = 1, repetitions: int = 3) -> Path:
+    (folder / "plan.toml").write_text(PLAN)
+    file = folder / "campaign.toml"
+    head = f'schema = 1\nname = "c"\nplan = "plan.toml"\nlanes = {lanes}\n'
+    file.write_text(f"{head}repetitions = {repetitions}\n{text}")
+    return file
+
+
+def begun(*words: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "harness", "campaign", *map(str, words)],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def ended(process: subprocess.Popen[str], *, within_s: float = 240) -> str:
+    output, _ = process.communicate(timeout=within_s)
+    assert "Traceback" not in output
+    return output
+
+
+def wait_for(holds: Callable[[], Any], *, within_s: float = 120) -> None:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.1)
+
+
+def progress(folder: Path) -> Progress:
+    return read_progress(folder / "journal.jsonl")
+
+
+def lanes_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    return [
+        child
+        for child in psutil.Process(process.pid).children()
+        if "spawn_main" in " ".join(child.cmdline())
+    ]
+
+
+def named(run: Any) -> tuple[str, int]:
+    return run.cell, run.repetition
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Where the campaign goes; afterwards no container with its clusters' labels is left."""
+    containers = docker_names()
+    folder = tmp_path / "campaign"
+    yield folder
+    assert docker_names() <= containers
+
+
+def docker_names() -> set[str]:
+    argv = ["docker", "ps", "-a", "--format", "{{.Names}}"]
+    return set(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_every_run_is_played_and_judged_once_on_kept_clusters(folder: Path, tmp_path: Path) -> None:
+    file = campaign_file(tmp_path, TWO, lanes=2, repetitions=2)
+    run = begun("run", file, "--out", folder)
+    output = ended(run)
+    assert run.returncode == 0, output
+    runs = list(progress(folder).runs.values())
+    assert sorted(named(run) for run in runs) == [
+        (f"rate={r}", n) for r in (40, 50) for n in (0, 1)
+    ]
+    assert {run.verdict for run in runs} == {"valid"}
+    clusters = []
+    for each in runs:
+        document = json.loads((folder / "runs" / each.run_id / "run.json").read_text())
+        clusters.append((document["cluster"]["id"], document["cluster"]["runs_before"]))
+    assert len({cluster for cluster, _ in clusters}) == 2
+    assert sorted(before for _, before in clusters) == [1, 1, 2, 2]  # 0 was the warm-up
+
+
+def test_a_killed_campaign_loses_no_finished_run_and_goes_on(folder: Path, tmp_path: Path) -> None:
+    file = campaign_file(tmp_path, TWO)
+    run = begun("run", file, "--out", folder)
+    wait_for(lambda: len(progress(folder).finished()) >= 2)
+    wait_for(lambda: progress(folder).in_state("begun"))
+    lanes = lanes_of(run)
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
+    finished = {r.run_id for r in progress(folder).in_state("done")}
+    psutil.wait_procs(lanes, timeout=60)
+    assert not [lane for lane in lanes if lane.is_running()], "a lane outlived its campaign"
+    again = begun("resume", folder)
+    output = ended(again)
+    assert again.returncode == 0, output
+    after = progress(folder)
+    assert finished <= {r.run_id for r in after.in_state("done")}
+    assert sorted(named(r) for r in after.in_state("done")) == [
+        (f"rate={rate}", n) for rate in (40, 50) for n in range(3)
+    ]
+    assert len(after.in_state("broken")) == 1
+    assert after.ended == "finished"
+
+
+def test_two_cannot_play_the_same_campaign_and_status_tells_beside(
+    folder: Path, tmp_path: Path
+) -> None:
+    run = begun("run", campaign_file(tmp_path, TWO), "--out", folder)
+    wait_for(lambda: progress(folder).in_state("begun"))
+    second = begun("resume", folder)
+    assert "being played by another process" in ended(second)
+    assert second.returncode == 5
+    told = begun("status", folder, "--json")
+    document = json.loads(ended(told))
+    assert document["alive"]
+    assert sum(cell["left"] for cell in document["cells"]) == 6
+    run.send_signal(signal.SIGINT)
+    output = ended(run)
+    assert run.returncode == 130, output
+    assert not progress(folder).in_state("begun")
+    assert progress(folder).ended == "interrupted"
+
+
+def test_a_lane_that_dies_is_replaced_and_its_run_has_failed(folder: Path, tmp_path: Path) -> None:
+    run = begun("run", campaign_file(tmp_path, TWO), "--out", folder)
+    wait_for(lambda: len(progress(folder).finished()) >= 1)
+    wait_for(lambda: progress(folder).in_state("begun"))
+    (lane,) = lanes_of(run)
+    lane.send_signal(signal.SIGKILL)
+    output = ended(run)
+    assert run.returncode == 0, output
+    after = progress(folder)
+    (failed,) = after.in_state("failed")
+    assert failed.error == "its lane died (exit code -9)"
+    assert len(after.in_state("done")) == 5
+    assert not [line for line in clean()["removed"] if "container" in line]
+
+
+def test_a_run_that_hangs_is_ended_and_the_others_are_played(folder: Path, tmp_path: Path) -> None:
+    text = ONE_HANGS.replace("[axes", "limit_s = 25\n[axes", 1)
+    run = begun("run", campaign_file(tmp_path, text, repetitions=2), "--out", folder)
+    output = ended(run)
+    assert run.returncode == 0, output
+    after = progress(folder)
+    (failed,) = after.in_state("failed")
+    assert failed.cell == "length=long"
+    assert "longer than its limit of 25 s" in (failed.error or "")
+    assert [r.cell for r in after.in_state("done")] == ["length=short"] * 2
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 1200 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200m", "none", str(place)], check=True)
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_is_waited_out(folder: Path, tmp_path: Path, small_disk: Path) -> None:
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(300 * 2**20))
+    where = small_disk / "campaign"
+    run = begun("run", campaign_file(tmp_path, "", repetitions=1), "--out", where)
+    time.sleep(6)
+    assert run.poll() is None
+    assert progress(where).runs == {}
+    filler.unlink()
+    output = ended(run)
+    assert run.returncode == 0, output
+    assert "waiting for room" in output
+    assert len(progress(where).in_state("done")) == 1
