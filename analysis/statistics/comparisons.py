@@ -1,4 +1,4 @@
-"""Cells against each other, as campaign.json holds it: one axis at a time, corrected for their number.
+"""Cells against each other, as campaign.json holds them: one axis at a time, and corrected.
 
 Of all pairs of cells only those are compared that differ in exactly one axis: another difference
 would have two causes. `a` stands before `b` in the campaign (or is the older night), and every

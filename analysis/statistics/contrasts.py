@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from scipy import optimize, special, stats
 
-from analysis.statistics.shares import CONFIDENCE, WILSON, Estimate, Share, share_estimate
+from analysis.statistics.shares import CONFIDENCE, NONE_JUDGED, WILSON, Estimate, Share, bounds
 
 ALPHA: Final = 0.05
 POWER: Final = 0.8
@@ -28,25 +28,21 @@ _BARNARD_TABLES: Final = 251 * 251
 _BARNARD_POINTS: Final = 64
 
 
-def difference(a: Share, b: Share, *, confidence: float = CONFIDENCE) -> Estimate:
+def difference(a: Share, b: Share) -> Estimate:
     """b's share less a's, with Newcombe's hybrid score interval (1998, method 10)."""
-    of_a = share_estimate(a, method=WILSON, confidence=confidence)
-    of_b = share_estimate(b, method=WILSON, confidence=confidence)
     if not (a.whole and b.whole):
-        return Estimate(why=of_a.why or of_b.why)
-    at_a, low_a, high_a = _numbers(of_a)
-    at_b, low_b, high_b = _numbers(of_b)
-    return Estimate(
-        estimate=at_b - at_a,
-        low=at_b - at_a - math.hypot(at_b - low_b, high_a - at_a),
-        high=at_b - at_a + math.hypot(high_b - at_b, at_a - low_a),
-        method=NEWCOMBE,
-    )
+        return Estimate(why=NONE_JUDGED)
+    at, low, high = _newcombe(a, b, CONFIDENCE)
+    return Estimate(estimate=at, low=low, high=high, method=NEWCOMBE)
 
 
-def _numbers(told: Estimate) -> tuple[float, float, float]:
-    assert told.estimate is not None and told.low is not None and told.high is not None
-    return told.estimate, told.low, told.high
+def _newcombe(a: Share, b: Share, confidence: float) -> tuple[float, float, float]:
+    at_a, at_b = a.part / a.whole, b.part / b.whole
+    low_a, high_a = bounds(a, method=WILSON, confidence=confidence)
+    low_b, high_b = bounds(b, method=WILSON, confidence=confidence)
+    low = at_b - at_a - math.hypot(at_b - low_b, high_a - at_a)
+    high = at_b - at_a + math.hypot(high_b - at_b, at_a - low_a)
+    return at_b - at_a, low, high
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +130,7 @@ def equivalence(a: Share, b: Share, *, margin: float = MARGIN, alpha: float = AL
     """
     if not (a.whole and b.whole and 0 < margin < 1):
         raise ValueError("equivalence needs runs of both and a margin between 0 and 1")
-    at, low, high = _numbers(difference(a, b, confidence=1 - 2 * alpha))
+    at, low, high = _newcombe(a, b, 1 - 2 * alpha)
     below = (at + margin) / _restricted_error(a, b, -margin)
     above = (margin - at) / _restricted_error(a, b, margin)
     p = float(stats.norm.sf(min(below, above)))

@@ -19,7 +19,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from analysis.statistics.shares import CONFIDENCE, Estimate, Share, share_estimate
+from analysis.statistics.shares import (
+    CLOPPER_PEARSON,
+    CONFIDENCE,
+    NONE_JUDGED,
+    Estimate,
+    Share,
+    bounds,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,12 +63,13 @@ class Spread:
 def spread(values: Floats, *, bounded: bool) -> Spread:
     """How `values`, one a run, are spread; `bounded`: none of them can exceed 1."""
     if not values.size:
-        return Spread(why="no run was judged")
+        return Spread(why=NONE_JUDGED)
     mean = mean_estimate(values)
     median: Any = stats.quantile_test(values).confidence_interval(CONFIDENCE)
     bound = None
     if bounded and mean.low is None:
-        bound = share_estimate(Share(int(np.count_nonzero(values)), values.size)).high
+        above = Share(int(np.count_nonzero(values)), values.size)
+        _, bound = bounds(above, method=CLOPPER_PEARSON, confidence=CONFIDENCE)
     return Spread(
         median=float(np.median(values)),
         median_low=_told(median.low),
@@ -79,7 +87,7 @@ def spread(values: Floats, *, bounded: bool) -> Spread:
 def mean_estimate(values: Floats) -> Estimate:
     """The mean over runs, with its BCa interval."""
     if not values.size:
-        return Estimate(why="no run was judged")
+        return Estimate(why=NONE_JUDGED)
     mean = float(values.mean())
     return _bootstrapped(mean, [values], np.mean, telling=[values], paired=False)
 
@@ -100,7 +108,7 @@ def ratio_estimate(parts: Floats, wholes: Floats) -> Estimate:
 def mean_difference(a: Floats, b: Floats) -> Estimate:
     """The mean of `b` less the mean of `a`, two independent samples of runs."""
     if not (a.size and b.size):
-        return Estimate(why="no run was judged")
+        return Estimate(why=NONE_JUDGED)
     return _bootstrapped(
         float(b.mean() - a.mean()), [a, b], _difference, telling=[a, b], paired=False
     )
@@ -127,8 +135,8 @@ def _bootstrapped(
         runs = "run is" if fewest == 1 else "runs are"
         why = f"{fewest} {runs} above 0, a bootstrap needs {MIN_TELLING}"
         return Estimate(estimate=estimate, why=why)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", stats.DegenerateDataWarning)  # told by `why` below
+    with warnings.catch_warnings(), np.errstate(invalid="ignore"):  # told by `why` below
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
         told: Any = stats.bootstrap(
             data,
             statistic,

@@ -16,7 +16,7 @@ CLOPPER_PEARSON: Final = "Clopper-Pearson"
 WILSON: Final = "Wilson"
 
 _SCIPY_NAMES: Final = {CLOPPER_PEARSON: "exact", WILSON: "wilson"}
-_NONE_JUDGED: Final = "no run was judged"
+NONE_JUDGED: Final = "no run was judged"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,22 +52,28 @@ def share_estimate(
 ) -> Estimate:
     """A share with its interval, by Clopper-Pearson or Wilson."""
     if not share.whole:
-        return Estimate(why=_NONE_JUDGED)
+        return Estimate(why=NONE_JUDGED)
+    low, high = bounds(share, method=method, confidence=confidence)
+    return Estimate(estimate=share.value, low=low, high=high, method=method)
+
+
+def bounds(share: Share, *, method: str, confidence: float) -> tuple[float, float]:
+    """The ends of a share's interval, of one run at least."""
     told: Any = binomtest(share.part, share.whole).proportion_ci(confidence, _SCIPY_NAMES[method])
-    return Estimate(estimate=share.value, low=float(told.low), high=float(told.high), method=method)
+    return float(told.low), float(told.high)
 
 
 def share_in_words(share: Share) -> str:
     """What the exact interval says, for those who read "0 of 50" as "never"."""
-    told = share_estimate(share)
-    if told.estimate is None or told.low is None or told.high is None:
-        return _NONE_JUDGED
+    if not share.whole:
+        return NONE_JUDGED
+    low, high = bounds(share, method=CLOPPER_PEARSON, confidence=CONFIDENCE)
     of = f"{share.part} of {share.whole}"
     if not share.part:
-        return f"{of} still allows {_percent(told.high)}"
+        return f"{of} still allows {_percent(high)}"
     if share.part == share.whole:
-        return f"{of} still allows as few as {_percent(told.low)}"
-    return f"{of} is {_percent(told.estimate)}: {_percent(told.low)} to {_percent(told.high)}"
+        return f"{of} still allows as few as {_percent(low)}"
+    return f"{of} is {_percent(share.part / share.whole)}: {_percent(low)} to {_percent(high)}"
 
 
 def _percent(share: float) -> str:
