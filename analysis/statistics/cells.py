@@ -18,10 +18,11 @@ Key = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class LossyShare(Estimate):
-    """The share of judged runs that lost anything, also in words; `worst_case` takes each `unknown`
-    run for a lossy one."""
+    """The share of judged runs that lost anything, also in words; `best_case` and `worst_case` take
+    each `unknown` run for one without and for one with loss."""
 
     in_words: str
+    best_case: Estimate
     worst_case: Estimate
 
 
@@ -77,6 +78,7 @@ def summary(key: Key, sample: Sample) -> Cell:
         lossy_share=LossyShare(
             **asdict(share_estimate(sample.lossy)),
             in_words=share_in_words(sample.lossy),
+            best_case=share_estimate(sample.lossy_at_best),
             worst_case=share_estimate(sample.lossy_at_worst),
         ),
         loss_rate=spread(sample.loss_rate, bounded=True),

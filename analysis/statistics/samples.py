@@ -11,8 +11,10 @@ Six classes, never mixed:
 
 Only `loss` and `none` say whether the settings lose data, so rates are over those two. A vacuous
 run would count as safe without a danger, an unknown or failed one as whatever one hopes. That
-leaving them out is no escape is shown by their number beside the rest, and by a worst case that
-takes each unknown run for a loss.
+leaving them out is no escape is shown by their number beside the rest, and by a best and a worst
+case, which take each unknown run for one without and for one with loss. Mind that a doubt keeps a
+run from being `none` and not from being `loss`: with many unknown runs the share is too high, and
+the truth stands between the two.
 """
 
 from __future__ import annotations
@@ -63,6 +65,11 @@ class Sample:
     def lossy(self) -> Share:
         """Runs with loss, of those judged."""
         return Share(self.verdicts[LOSS], self.verdicts[LOSS] + self.verdicts[NONE])
+
+    @property
+    def lossy_at_best(self) -> Share:
+        """The same, were every `unknown` run one without loss."""
+        return Share(self.lossy.part, self.lossy.whole + self.verdicts[UNKNOWN])
 
     @property
     def lossy_at_worst(self) -> Share:

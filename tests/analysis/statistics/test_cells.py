@@ -69,6 +69,7 @@ def test_a_cell() -> None:
     assert (share["low"], share["high"]) == pytest.approx((0.1656, 0.4653), abs=1e-4)
     assert share["method"] == "Clopper-Pearson"
     assert share["in_words"] == "12 of 40 is 30.0 %: 16.6 % to 46.5 %"
+    assert share["best_case"]["estimate"] == 12 / 44
     assert share["worst_case"]["estimate"] == 16 / 44
     assert cell["loss_rate"]["mean"] == pytest.approx(0.09)
     assert cell["loss_rate"]["median"] == 0

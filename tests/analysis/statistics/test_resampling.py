@@ -114,7 +114,7 @@ def test_an_interval_scales_with_its_numbers(values: np.ndarray) -> None:
 
 def test_coverage_of_means() -> None:
     """A few campaigns here; all of them, of more sizes, are in docs/statistics.md."""
-    rare, often = of_means(0.1, 20, campaigns=200), of_means(0.5, 50, campaigns=400)
+    rare, often = of_means(0.1, 20, campaigns=100), of_means(0.5, 50, campaigns=150)
     assert rare["given"] < 0.01
     assert rare["bound"] >= 0.95
     assert often["given"] > 0.99
