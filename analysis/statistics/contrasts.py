@@ -27,6 +27,10 @@ _BARNARD_TABLES: Final = 251 * 251
 
 _BARNARD_POINTS: Final = 64
 
+_FEWEST_NORMAL: Final = 10
+"""Under so many runs the normal approximation promises power that is not there (0 of 2 and 2 of 2
+prove nothing)."""
+
 
 def difference(a: Share, b: Share) -> Estimate:
     """b's share less a's, with Newcombe's hybrid score interval (1998, method 10)."""
@@ -84,9 +88,10 @@ def runs_needed(
 ) -> int | None:
     """Runs of each cell after which `exact_test` tells these two shares apart, with this power.
 
-    The normal approximation (Fleiss 1981) as it stands, which is what Barnard's test needs; where
-    that is too many runs for Barnard's, corrected for Fisher's (Casagrande, Pike and Smith 1978).
-    Null where the shares are the same: no number of runs tells those apart.
+    The normal approximation (Fleiss 1981) as it stands, which is what Barnard's test needs; with
+    its correction for exact tests (Casagrande, Pike and Smith 1978) where it asks for so few runs
+    that it is none, or for so many that the test is Fisher's. Null where the shares are the same:
+    no number of runs tells those apart.
     """
     apart = abs(share_b - share_a)
     if not apart:
@@ -98,7 +103,7 @@ def runs_needed(
         quantile_alpha * math.sqrt(2 * middle * (1 - middle)) + quantile_power * math.sqrt(spread)
     ) ** 2
     for_barnard = math.ceil(plain / apart**2)
-    if _is_small(for_barnard, for_barnard):
+    if for_barnard >= _FEWEST_NORMAL and _is_small(for_barnard, for_barnard):
         return for_barnard
     return math.ceil(plain / (4 * apart**2) * (1 + math.sqrt(1 + 4 * apart / plain)) ** 2)
 
