@@ -3,6 +3,11 @@
 Latency is counted from the instant at which a write was due, as on the page: a stall cannot hide
 behind clients that wait for it (coordinated omission). Lateness is how long after that the write
 was begun. Percentiles are the smallest delay that no less than that share does not exceed.
+
+Recovery is counted from the instant at which the last fault was undone to the first acknowledgement
+from which on no two of them, up to the last attempt, lie further apart than what this load showed
+before the first fault (or a second, where that is longer). So a first answer that is followed by
+another stall is no recovery. Where the load ended before the fault did, nothing tells.
 """
 
 from __future__ import annotations
@@ -10,19 +15,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from checkers.rows import INVOKED, OK, Ints, Writes, within
 from harness.journal import FaultWindow
 
+_CALM_GAP_NS: Final = 1_000_000_000
+"""A time without an acknowledgement that is no longer than this is no gap, whatever the load."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Availability:
-    """What clients saw of one run, null where nothing tells; `attempted_in_fault`: whether an
-    operation was begun while a fault was on."""
+    """What clients saw of one run, null where nothing tells.
+
+    `fault_s`: how long a proven fault was on while there was load; `recovered`: whether the cluster
+    was itself again after the last fault; `attempted_in_fault`: whether an operation was begun
+    while a fault was on.
+    """
 
     longest_gap_s: float | None = None
+    fault_s: float | None = None
+    recovered: bool | None = None
+    recovery_s: float | None = None
     latency_p50_ms: float | None = None
     latency_p99_ms: float | None = None
     lateness_p99_ms: float | None = None
@@ -52,8 +68,11 @@ class Timeline:
         """What clients saw, when all writes are noted."""
         begun, acknowledged = _joined(self.begun), np.sort(_joined(self.acknowledged))
         latency = _joined(self.latency)
+        load = _load(begun, acknowledged)
         return Availability(
-            longest_gap_s=_longest_gap_s(begun, acknowledged),
+            longest_gap_s=_longest_gap_s(load, acknowledged) if load else None,
+            fault_s=_fault_s(windows, load) if load else None,
+            **(_recovery(windows, load, acknowledged)._asdict() if load else {}),
             latency_p50_ms=_percentile_ms(latency, 0.5),
             latency_p99_ms=_percentile_ms(latency, 0.99),
             lateness_p99_ms=_percentile_ms(_joined(self.begun_late), 0.99),
@@ -65,13 +84,73 @@ def _joined(parts: Sequence[Ints]) -> Ints:
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 
-def _longest_gap_s(begun: Ints, acknowledged: Ints) -> float | None:
-    """The longest time without an acknowledgement between the first and the last attempt."""
+class _Load(NamedTuple):
+    """From the first attempt to the last, or to the last acknowledgement if that came later."""
+
+    from_ns: int
+    attempted_until_ns: int
+    to_ns: int
+
+
+def _load(begun: Ints, acknowledged: Ints) -> _Load | None:
     if not begun.size:
         return None
-    last_ns = max([begun.max(), *acknowledged[-1:]])
-    points = np.concatenate([[begun.min()], acknowledged, [last_ns]])
-    return round(int(np.diff(points).max()) / 1e9, 6)
+    last_ns = int(begun.max())
+    return _Load(int(begun.min()), last_ns, max([last_ns, *acknowledged[-1:].tolist()]))
+
+
+def _gaps_ns(*points_ns: Ints | list[int]) -> Ints:
+    gaps_ns: Ints = np.diff(np.concatenate([np.asarray(each, np.int64) for each in points_ns]))
+    return gaps_ns
+
+
+def _longest_gap_s(load: _Load, acknowledged: Ints) -> float:
+    """The longest time without an acknowledgement between the first and the last attempt."""
+    return _seconds(int(_gaps_ns([load.from_ns], acknowledged, [load.to_ns]).max()))
+
+
+def _fault_s(windows: Sequence[FaultWindow], load: _Load) -> float:
+    """How long one proven fault or more was on while there was load; overlaps count once."""
+    spans = sorted(
+        (
+            max(round(window.from_s * 1e9), load.from_ns),
+            load.to_ns if window.to_s is None else min(round(window.to_s * 1e9), load.to_ns),
+        )
+        for window in windows
+        if window.proven and window.from_s is not None
+    )
+    on_ns, until_ns = 0, load.from_ns
+    for from_ns, to_ns in spans:
+        on_ns += max(0, to_ns - max(from_ns, until_ns))
+        until_ns = max(until_ns, to_ns)
+    return _seconds(on_ns)
+
+
+class _Recovery(NamedTuple):
+    recovered: bool | None = None
+    recovery_s: float | None = None
+
+
+def _recovery(windows: Sequence[FaultWindow], load: _Load, acknowledged: Ints) -> _Recovery:
+    on_s = [window.from_s for window in windows if window.from_s is not None]
+    ends_s = [window.to_s for window in windows if window.from_s is not None]
+    undone_s = [end_s for end_s in ends_s if end_s is not None]
+    if not ends_s or len(undone_s) < len(ends_s):
+        return _Recovery()
+    undone_ns = round(max(undone_s) * 1e9)
+    if undone_ns >= load.attempted_until_ns:
+        return _Recovery()
+    first, after = np.searchsorted(acknowledged, [round(min(on_s) * 1e9), undone_ns])
+    calm_ns = int(_gaps_ns(acknowledged[:first]).max(initial=_CALM_GAP_NS))
+    late = np.flatnonzero(_gaps_ns(acknowledged[after:], [load.to_ns]) > calm_ns)
+    place = after + (int(late[-1]) + 1 if late.size else 0)
+    if place >= acknowledged.size:
+        return _Recovery(recovered=False)
+    return _Recovery(True, _seconds(int(acknowledged[place]) - undone_ns))
+
+
+def _seconds(span_ns: int) -> float:
+    return round(span_ns / 1e9, 6)
 
 
 def _percentile_ms(delays_ns: Ints, share: float) -> float | None:

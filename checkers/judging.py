@@ -107,26 +107,31 @@ def _document(
     facts: Facts, counts: Counts, seen: Availability, *, begun_s: float, checker: Loss
 ) -> Document:
     """A result document, as the design names its fields."""
-    verdict, reason = judge(
+    told = judge(
         counts,
         facts,
         attempted_in_fault=seen.attempted_in_fault,
         idempotent=facts.idempotent or checker.idempotent_producer,
     )
-    told = {name: facts.timings.get(name) for name in ("cluster_s", "run_s", "read_s")}
+    timings = {name: facts.timings.get(name) for name in ("cluster_s", "run_s", "read_s")}
     check_s = round(time.monotonic() - begun_s, 3)
     return {
         "schema": SCHEMA_VERSION,
         "run_id": facts.run_id,
         "plan": facts.plan,
         "seed": facts.seed,
-        "verdict": verdict,
-        "reason": reason,
+        "verdict": told.verdict,
+        "reason": told.reason,
+        "counter_examples": list(told.counter_examples),
+        "doubts": list(told.doubts),
         "complete": is_complete(facts),
         "counts": asdict(counts),
         "rates": rates(counts),
         "availability": {
             "longest_gap_s": seen.longest_gap_s,
+            "fault_s": seen.fault_s,
+            "recovered": seen.recovered,
+            "recovery_s": seen.recovery_s,
             "refused": counts.failed,
             "unknown": counts.unknown,
             "latency_p50_ms": seen.latency_p50_ms,
@@ -137,5 +142,5 @@ def _document(
             {name: value for name, value in asdict(window).items() if name != "why"}
             for window in facts.windows
         ],
-        "timings": {**told, "check_s": check_s, "report_s": None},
+        "timings": {**timings, "check_s": check_s, "report_s": None},
     }

@@ -1,18 +1,28 @@
 """The verdict of a run, with its reason in a sentence, from counts and circumstances.
 
 Truth rule 6: `invalid` needs one counter-example; `valid` needs that nothing kept us from seeing
-one; everything else is `unknown`, and unknown is never shown as valid.
+one; everything else is `unknown`, and unknown is never shown as valid. What was found, and what
+kept us from seeing it, has a name beside its sentence: people read sentences, programs count names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, NamedTuple
 
 from checkers.facts import DONE, Facts
 
 VALID, INVALID, UNKNOWN = "valid", "invalid", "unknown"
+
+FAILED, INTERRUPTED = "failed", "interrupted"
+"""Kinds of doubt: the harness or the set-up broke; somebody ended it."""
+
+VACUOUS: Final = "vacuous"
+"""A doubt of this kind: nothing was put to the test, so nothing could have been lost."""
+
+INCOMPLETE: Final = "incomplete"
+"""A doubt of this kind: not all of the log was read back."""
 
 _ENDED: Final = {"interrupted": "the run was interrupted", "failed": "the run failed"}
 
@@ -67,25 +77,39 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
+class Told(NamedTuple):
+    """One counter-example, by the count that holds it, or one doubt, by its kind; in a sentence."""
+
+    name: str
+    sentence: str
+
+
 class Verdict(NamedTuple):
-    """`valid`, `invalid` or `unknown`, and why, in a sentence without a full stop."""
+    """`valid`, `invalid` or `unknown`, and why, in a sentence without a full stop.
+
+    `counter_examples` are names of counts: `lost`, `failed_found`, `unexpected`, `duplicates`.
+    `doubts` are told of an `invalid` run too: its counts may be lower bounds.
+    """
 
     verdict: str
     reason: str
+    counter_examples: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 def judge(counts: Counts, facts: Facts, *, attempted_in_fault: bool, idempotent: bool) -> Verdict:
     """The verdict of one run. `attempted_in_fault`: an operation was begun while a fault was on;
     `idempotent`: each value was sent by one idempotent producer."""
     wrong = list(_counter_examples(counts, facts, idempotent=idempotent))
+    doubts = list(_doubts(counts, facts, attempted_in_fault=attempted_in_fault))
+    named = tuple(told.name for told in wrong), tuple(dict.fromkeys(told.name for told in doubts))
     if wrong:
         hedge = (
             "" if is_complete(facts) else " (at least: the run or its final read is not complete)"
         )
-        return Verdict(INVALID, "; ".join(wrong) + hedge)
-    doubts = list(_doubts(counts, facts, attempted_in_fault=attempted_in_fault))
+        return Verdict(INVALID, _sentences(wrong) + hedge, *named)
     if doubts:
-        return Verdict(UNKNOWN, "; ".join(doubts))
+        return Verdict(UNKNOWN, _sentences(doubts), *named)
     return Verdict(VALID, _all_well(counts, facts))
 
 
@@ -94,49 +118,61 @@ def is_complete(facts: Facts) -> bool:
     return facts.state == DONE and facts.read_whole
 
 
-def _counter_examples(counts: Counts, facts: Facts, *, idempotent: bool) -> Iterator[str]:
+def _sentences(told: Sequence[Told]) -> str:
+    return "; ".join(each.sentence for each in told)
+
+
+def _counter_examples(counts: Counts, facts: Facts, *, idempotent: bool) -> Iterator[Told]:
     lost = counts.lost if facts.deletion_tested else counts.lost - counts.deleted
     if lost:
         share = f"{lost / counts.acknowledged * 100:.3g}"
         are = "are" if lost > 1 else "is"
-        yield f"{lost:,} of {_writes(counts.acknowledged, 'acknowledged')} ({share} %) {are} lost"
+        of = _writes(counts.acknowledged, "acknowledged")
+        yield Told("lost", f"{lost:,} of {of} ({share} %) {are} lost")
     if counts.failed_found:
         was, it = ("was", "is") if counts.failed_found == 1 else ("were", "are")
-        yield f"{_writes(counts.failed_found)} that {was} refused {it} there all the same"
+        writes = _writes(counts.failed_found)
+        yield Told("failed_found", f"{writes} that {was} refused {it} there all the same")
     if counts.unexpected and facts.state == DONE:
         values = "value was" if counts.unexpected == 1 else "values were"
-        yield f"{counts.unexpected:,} {values} read that nobody wrote there"
+        yield Told("unexpected", f"{counts.unexpected:,} {values} read that nobody wrote there")
     if counts.duplicates and idempotent:
         copies = "duplicate" if counts.duplicates == 1 else "duplicates"
-        yield f"{counts.duplicates:,} {copies} of writes of an idempotent producer"
+        of = "of writes of an idempotent producer"
+        yield Told("duplicates", f"{counts.duplicates:,} {copies} {of}")
 
 
-def _doubts(counts: Counts, facts: Facts, *, attempted_in_fault: bool) -> Iterator[str]:
+def _doubts(counts: Counts, facts: Facts, *, attempted_in_fault: bool) -> Iterator[Told]:
     if facts.state != DONE:
         ended = _ENDED.get(facts.state, f"the run broke off while {facts.state}")
-        yield f"{ended}: {facts.error}" if facts.error else ended
+        name = INTERRUPTED if facts.state == "interrupted" else FAILED
+        yield Told(name, f"{ended}: {facts.error}" if facts.error else ended)
         return  # what else is missing follows from that
     if not counts.attempted:
-        yield "nothing was attempted"
+        yield Told(VACUOUS, "nothing was attempted")
     elif not counts.acknowledged:
-        yield f"none of {_writes(counts.attempted, 'attempted')} was acknowledged"
+        attempted = _writes(counts.attempted, "attempted")
+        yield Told(VACUOUS, f"none of {attempted} was acknowledged")
     if not facts.ends:
-        yield "nothing was read back"
+        yield Told(INCOMPLETE, "nothing was read back")
     elif not facts.read_whole:
-        yield "not every partition was read to its end"
+        yield Told(INCOMPLETE, "not every partition was read to its end")
     if counts.not_yet_visible:
-        yield f"{_writes(counts.not_yet_visible, 'acknowledged')} may stand beyond what was read"
-    if counts.deleted:
-        yield (
-            f"{_writes(counts.deleted, 'acknowledged')} may have been deleted: the log no longer "
-            "begins at 0, and the plan does not test that"
+        writes = _writes(counts.not_yet_visible, "acknowledged")
+        yield Told("not_yet_visible", f"{writes} may stand beyond what was read")
+    if counts.deleted and not facts.deletion_tested:
+        writes = _writes(counts.deleted, "acknowledged")
+        yield Told(
+            "deleted",
+            f"{writes} may have been deleted: the log no longer begins at 0, and the plan does "
+            "not test that",
         )
     if facts.faults_asked and not any(window.proven for window in facts.windows):
-        yield "a fault was asked for, and none was proven"
+        yield Told(VACUOUS, "a fault was asked for, and none was proven")
     elif facts.faults_asked and not attempted_in_fault:
-        yield "nothing was attempted while a fault was on"
+        yield Told(VACUOUS, "nothing was attempted while a fault was on")
     if facts.starved:
-        yield facts.starved
+        yield Told("starved", facts.starved)
 
 
 def _all_well(counts: Counts, facts: Facts) -> str:

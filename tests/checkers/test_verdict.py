@@ -142,7 +142,9 @@ def test_verdict_and_reason(
         attempted_in_fault=not quiet,
         idempotent=idempotent,
     )
-    assert told == (verdict, reason)
+    assert told[:2] == (verdict, reason)
+    assert bool(told.counter_examples) is (verdict == "invalid")
+    assert bool(told.doubts) or verdict != "unknown"
 
 
 @pytest.mark.parametrize("worse", [{"state": "failed"}, {"ends": (HALF,)}, {"partitions": 2}])
@@ -172,3 +174,36 @@ def test_rates_are_split_and_null_where_nothing_divides() -> None:
     assert rates(Counts(attempted=1, acknowledged=1))["loss"] == 0
     every_ack = rates(Counts(attempted=1, acknowledged=1))
     assert every_ack["unacknowledged_success_of_unacknowledged"] is None
+
+
+@pytest.mark.parametrize(
+    ("counts", "facts", "counter_examples", "doubts"),
+    [
+        ({}, {}, (), ()),
+        ({"lost": 2, "unexpected": 3}, {}, ("lost", "unexpected"), ()),
+        ({"failed_found": 1}, {}, ("failed_found",), ()),
+        ({"lost": 2}, {"ends": (HALF,)}, ("lost",), ("incomplete",)),
+        ({"lost": 3, "deleted": 3}, {"deletion_tested": True}, ("lost",), ()),
+        ({"lost": 3, "deleted": 3}, {}, (), ("deleted",)),
+        ({}, {"faults_asked": 1}, (), ("vacuous",)),
+        ({"acknowledged": 0}, {"faults_asked": 1}, (), ("vacuous",)),
+        ({"not_yet_visible": 1}, {"ends": ()}, (), ("incomplete", "not_yet_visible")),
+        ({}, {"starved": "held up"}, (), ("starved",)),
+        ({}, {"state": "interrupted"}, (), ("interrupted",)),
+        ({}, {"state": "failed"}, (), ("failed",)),
+        ({}, {"state": "reading"}, (), ("failed",)),
+    ],
+)
+def test_what_programs_read(
+    counts: dict[str, Any],
+    facts: dict[str, Any],
+    counter_examples: tuple[str, ...],
+    doubts: tuple[str, ...],
+) -> None:
+    told = judge(
+        replace(GOOD, **counts),
+        replace(FACTS, **facts),
+        attempted_in_fault=True,
+        idempotent=False,
+    )
+    assert told[2:] == (counter_examples, doubts)

@@ -1,0 +1,122 @@
+"""Means, ratios and medians over runs: known answers, what is not given, and properties."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.statistics.resampling import (
+    BCA,
+    MIN_TELLING,
+    mean_difference,
+    mean_estimate,
+    ratio_estimate,
+    spread,
+)
+from analysis.statistics.shares import Share, share_estimate
+from bench.coverage import of_means
+
+rates = st.lists(st.floats(0.01, 1), min_size=12, max_size=60).map(np.array)
+
+
+def test_a_mean_of_many_is_within_the_normal_interval() -> None:
+    values = np.random.default_rng(1).beta(2, 2, 400)
+    told = mean_estimate(values)
+    error = 1.96 * values.std(ddof=1) / 20
+    assert told.method == BCA
+    assert told.low == pytest.approx(values.mean() - error, abs=0.1 * error)
+    assert told.high == pytest.approx(values.mean() + error, abs=0.1 * error)
+
+
+def test_few_lossy_runs_have_no_interval_but_a_bound() -> None:
+    values = np.array([0.0] * 41 + [0.9] * (MIN_TELLING - 1))
+    told = spread(values, bounded=True)
+    assert (told.low, told.high, told.method) == (None, None, None)
+    assert told.why == "9 runs are above 0, a bootstrap needs 10"
+    assert told.at_most == share_estimate(Share(9, 50)).high
+    assert told.mean == pytest.approx(0.162)
+    assert spread(values, bounded=False).at_most is None
+
+
+def test_ten_lossy_runs_have_an_interval() -> None:
+    told = spread(np.array([0.0] * 40 + [0.9] * 9 + [0.8]), bounded=True)
+    assert 0 < told.low < told.mean < told.high < 1
+    assert (told.why, told.at_most) == (None, None)
+
+
+def test_fifty_runs_without_loss() -> None:
+    told = spread(np.zeros(50), bounded=True)
+    assert told.mean == 0
+    assert told.at_most == pytest.approx(0.0711, abs=1e-4)
+    assert told.why == "0 runs are above 0, a bootstrap needs 10"
+
+
+def test_runs_that_are_all_the_same_say_so() -> None:
+    told = mean_estimate(np.full(20, 0.5))
+    assert (told.estimate, told.low, told.high) == (0.5, None, None)
+    assert told.why == "all runs gave the same, so nothing varies"
+
+
+def test_of_no_run_nothing_is_told_but_why() -> None:
+    none = np.empty(0)
+    assert spread(none, bounded=True).why == "no run was judged"
+    assert mean_difference(none, np.ones(3)).why == "no run was judged"
+    assert ratio_estimate(none, none).why == "there is nothing to divide by"
+
+
+def test_the_median_stands_between_ranks_of_the_runs() -> None:
+    # Of 50 runs, the 18th and the 33rd: P(18 <= B(50, 1/2) < 33) = 0.967 (Conover 1999).
+    told = spread(np.arange(1.0, 51), bounded=False)
+    assert (told.median_low, told.median, told.median_high) == (18, 25.5, 33)
+    assert spread(np.arange(5.0), bounded=False).median_low is None
+
+
+def test_a_pooled_rate_knows_that_writes_share_their_runs_fate() -> None:
+    """Half of 40 runs lose half of 1,000: of writes taken one by one the interval were ten times
+    shorter."""
+    lost, acknowledged = np.array([500.0] * 20 + [0.0] * 20), np.full(40, 1000.0)
+    told = ratio_estimate(lost, acknowledged)
+    assert told.estimate == 0.25
+    assert told.high - told.low == pytest.approx(2 * 1.96 * 0.25 / 40**0.5, rel=0.05)
+    one_by_one = share_estimate(Share(10_000, 40_000))
+    assert one_by_one.low is not None
+    assert one_by_one.high is not None
+    assert told.high - told.low > 10 * (one_by_one.high - one_by_one.low)
+
+
+def test_a_difference_of_means_needs_losses_on_both_sides() -> None:
+    lossy = np.linspace(0.1, 0.9, 30)
+    assert mean_difference(lossy, np.zeros(30)).why == "0 runs are above 0, a bootstrap needs 10"
+    told = mean_difference(lossy, lossy / 2)
+    assert told.estimate == pytest.approx(-0.25)
+    assert told.low < -0.25 < told.high < 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(rates)
+def test_an_interval_holds_its_mean_and_is_the_same_again(values: np.ndarray) -> None:
+    told = mean_estimate(values)
+    assert mean_estimate(values) == told
+    if told.low is not None:
+        assert values.min() - 1e-9 <= told.low <= values.mean() + 1e-9
+        assert values.mean() - 1e-9 <= told.high <= values.max() + 1e-9
+
+
+@settings(max_examples=25, deadline=None)
+@given(rates)
+def test_an_interval_scales_with_its_numbers(values: np.ndarray) -> None:
+    told, doubled = mean_estimate(values), mean_estimate(values * 2)
+    if told.low is not None and doubled.low is not None:
+        assert doubled.low == pytest.approx(2 * told.low)
+
+
+def test_coverage_of_means() -> None:
+    """A few campaigns here; all of them, of more sizes, are in docs/statistics.md."""
+    rare, often = of_means(0.1, 20, campaigns=100), of_means(0.5, 50, campaigns=150)
+    assert rare["given"] < 0.01
+    assert rare["bound"] >= 0.95
+    assert often["given"] > 0.99
+    assert often["mean"] >= 0.9
+    assert often["pooled"] >= 0.9

@@ -1,0 +1,111 @@
+"""Intervals for a share: published numbers, coverage summed without chance, and properties."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.statistics.shares import (
+    CLOPPER_PEARSON,
+    WILSON,
+    Share,
+    share_estimate,
+    share_in_words,
+)
+from bench.coverage import (
+    EXACT_AT_LEAST,
+    RUNS,
+    SHARES,
+    WILSON_AT_LEAST,
+    WILSON_ON_AVERAGE,
+    reckoned,
+    simulated,
+    wilson_on_average,
+)
+
+METHODS = (CLOPPER_PEARSON, WILSON)
+
+
+@st.composite
+def shares(draw: st.DrawFn) -> Share:
+    whole = draw(st.integers(1, 400))
+    return Share(draw(st.integers(0, whole)), whole)
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "method", "low", "high"),
+    [  # Newcombe 1998, Statistics in Medicine 17:857, table I: methods 5 (exact) and 3 (score)
+        (81, 263, CLOPPER_PEARSON, 0.2527, 0.3676),
+        (15, 148, CLOPPER_PEARSON, 0.0578, 0.1617),
+        (0, 20, CLOPPER_PEARSON, 0.0, 0.1684),
+        (1, 29, CLOPPER_PEARSON, 0.0009, 0.1776),
+        (81, 263, WILSON, 0.2553, 0.3662),
+        (15, 148, WILSON, 0.0624, 0.1605),
+        (0, 20, WILSON, 0.0, 0.1611),
+        (1, 29, WILSON, 0.0061, 0.1718),
+    ],
+)
+def test_published_intervals(part: int, whole: int, method: str, low: float, high: float) -> None:
+    told = share_estimate(Share(part, whole), method=method)
+    assert (told.low, told.high) == pytest.approx((low, high), abs=5e-5)
+    assert told.estimate == part / whole
+
+
+def test_words() -> None:
+    assert share_in_words(Share(0, 50)) == "0 of 50 still allows 7.1 %"
+    assert share_in_words(Share(50, 50)) == "50 of 50 still allows as few as 92.9 %"
+    assert share_in_words(Share(3, 20)) == "3 of 20 is 15.0 %: 3.2 % to 37.9 %"
+    assert share_in_words(Share(0, 0)) == "no run was judged"
+
+
+def test_of_no_run_nothing_is_told_but_why() -> None:
+    told = share_estimate(Share(0, 0))
+    assert (told.estimate, told.low, told.high) == (None, None, None)
+    assert told.why == "no run was judged"
+
+
+@pytest.mark.parametrize(("part", "whole"), [(-1, 3), (4, 3)])
+def test_what_is_no_share(part: int, whole: int) -> None:
+    with pytest.raises(ValueError, match="is no share"):
+        Share(part, whole)
+
+
+@given(shares(), st.sampled_from(METHODS))
+def test_the_interval_holds_the_share_and_mirrors(share: Share, method: str) -> None:
+    told = share_estimate(share, method=method)
+    mirrored = share_estimate(Share(share.whole - share.part, share.whole), method=method)
+    assert 0 <= told.low <= told.estimate + 1e-12
+    assert told.estimate - 1e-12 <= told.high <= 1
+    assert told.low == pytest.approx(1 - mirrored.high, abs=1e-9)
+
+
+@given(shares(), st.sampled_from(METHODS))
+def test_one_more_lossy_run_moves_the_interval_up(share: Share, method: str) -> None:
+    fewer = share_estimate(share, method=method)
+    more = share_estimate(Share(share.part + 1, share.whole + 1), method=method)
+    assert more.low >= fewer.low - 1e-12
+    assert more.high >= fewer.high - 1e-12
+
+
+@given(st.integers(1, 300))
+def test_ever_more_runs_without_loss_allow_ever_less(runs: int) -> None:
+    few, many = (share_estimate(Share(0, whole)).high for whole in (runs, runs + 1))
+    assert many < few
+
+
+@pytest.mark.parametrize("runs", RUNS)
+@pytest.mark.parametrize("share", SHARES)
+def test_coverage(share: float, runs: int) -> None:
+    for method, least in ((CLOPPER_PEARSON, EXACT_AT_LEAST), (WILSON, WILSON_AT_LEAST)):
+        covered = reckoned(share, runs, method)
+        assert covered >= least
+        # 2,000 drawn campaigns say the same, within four standard errors
+        error = 4 * (covered * (1 - covered) / 2_000) ** 0.5
+        assert simulated(share, runs, method) == pytest.approx(covered, abs=error)
+
+
+@pytest.mark.parametrize("runs", RUNS)
+def test_coverage_over_all_shares(runs: int) -> None:
+    assert wilson_on_average(runs) >= WILSON_ON_AVERAGE
+    assert min(reckoned(share / 200, runs, CLOPPER_PEARSON) for share in range(1, 200)) >= 0.95
