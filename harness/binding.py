@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness import conditions, registry, selectors
 from harness.crashes import ClientNemesis, client_names
 from harness.errors import PlanError
-from harness.plan import FaultStep, Plan
+from harness.plan import Family, FaultStep, Plan
 from harness.protocols import Nemesis, Target, Workload
 from harness.schedule import BoundStep
 
@@ -55,11 +55,20 @@ def _bind_step(plan: Plan, place: int, step: FaultStep) -> BoundStep:
         "nemeses", step.nemesis, step.options, key=f"{where}.nemesis"
     )
     if isinstance(nemesis, ClientNemesis):
-        try:
-            nemesis.client_acts(client_names(plan), random.Random(plan.seed))
-        except ValueError as error:
-            raise PlanError(str(error), key=where) from error
+        _check_clients(plan, step, nemesis, where)
     return BoundStep(step=step, condition=condition, nemesis=nemesis)
+
+
+def _check_clients(plan: Plan, step: FaultStep, nemesis: ClientNemesis, where: str) -> None:
+    """The clients are there, and no nodes are named that it would not meet."""
+    if step.nodes not in (part.model_fields["nodes"].default for part in (FaultStep, Family)):
+        raise PlanError(
+            f"{step.nemesis} meets clients, not nodes", key=f"{where}.nodes", hint="leave it out"
+        )
+    try:
+        nemesis.client_acts(client_names(plan), random.Random(plan.seed))
+    except ValueError as error:
+        raise PlanError(str(error), key=where) from error
 
 
 def _check_same(plan: Plan) -> None:
