@@ -20,7 +20,7 @@ from harness.journal import FaultWindow
 @dataclass(frozen=True, kw_only=True)
 class Availability:
     """What clients saw of one run, null where nothing tells; `attempted_in_fault`: whether an
-    operation was begun while a fault was on."""
+    operation was begun, or was due, while a fault was on (none begins while all clients are dead)."""
 
     longest_gap_s: float | None = None
     latency_p50_ms: float | None = None
@@ -51,13 +51,15 @@ class Timeline:
     def availability(self, windows: Sequence[FaultWindow]) -> Availability:
         """What clients saw, when all writes are noted."""
         begun, acknowledged = _joined(self.begun), np.sort(_joined(self.acknowledged))
-        latency = _joined(self.latency)
+        latency, late = _joined(self.latency), _joined(self.begun_late)
         return Availability(
             longest_gap_s=_longest_gap_s(begun, acknowledged),
             latency_p50_ms=_percentile_ms(latency, 0.5),
             latency_p99_ms=_percentile_ms(latency, 0.99),
-            lateness_p99_ms=_percentile_ms(_joined(self.begun_late), 0.99),
-            attempted_in_fault=any(within(window, begun).any() for window in windows),
+            lateness_p99_ms=_percentile_ms(late, 0.99),
+            attempted_in_fault=any(
+                within(window, times).any() for window in windows for times in (begun, begun - late)
+            ),
         )
 
 
