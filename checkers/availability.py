@@ -20,7 +20,8 @@ from harness.journal import FaultWindow
 @dataclass(frozen=True, kw_only=True)
 class Availability:
     """What clients saw of one run, null where nothing tells; `attempted_in_fault`: whether an
-    operation was begun, or was due, while a fault was on (none begins while all clients are dead)."""
+    operation was begun, or was due, while a fault was on: none begins while all clients are
+    dead."""
 
     longest_gap_s: float | None = None
     latency_p50_ms: float | None = None
