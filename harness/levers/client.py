@@ -39,13 +39,10 @@ class ClientLever:
     def probe(self, token: Token, *, applied: bool) -> Proof:
         """In force: the one that died is gone, and nobody, or at once another, is in its place.
         Undone: a client runs there that is not the one that died."""
-        proven = _crashed if applied else _replaced
-
-        def holds() -> bool:
-            return proven(self._state(token), token)
-
-        held = poll_until(holds, within_s=_GONE_S)
-        return Proof(held, [f"{token['node']}: {_told(self._state(token), token['fault'])}"])
+        poll_until(lambda: _ended(self._state(token)), within_s=_GONE_S)
+        state = self._state(token)
+        proven = (_crashed if applied else _replaced)(state, token)
+        return Proof(proven, [f"{token['node']}: {_told(state, token['fault'])}"])
 
     def residue(self, node: Node) -> list[str]:  # noqa: ARG002
         """None: nothing of a client's crash is on any node."""
@@ -55,13 +52,18 @@ class ClientLever:
         return self.clients.state(token["client"], token["fault"])
 
 
+def _ended(state: ClientState) -> bool:
+    """Whether nothing is left of the client that died, if any did."""
+    return state.death is None or state.death.died is None or state.death.gone
+
+
 def _crashed(state: ClientState, token: Token) -> bool:
     death = state.death
     if death is None or death.died is None or not death.gone:
         return False
-    return (death.successor if token["at_once"] else state.alive) != death.died and (
-        death.successor is not None if token["at_once"] else state.alive is None
-    )
+    if token["at_once"]:
+        return death.successor is not None
+    return state.alive is None
 
 
 def _replaced(state: ClientState, token: Token) -> bool:

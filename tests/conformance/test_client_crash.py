@@ -260,7 +260,6 @@ def test_a_client_that_nobody_replaces_is_found_out(
     client: KafkaClient, faults: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(KafkaClient, "_replace", do_nothing)
-    monkeypatch.setattr("harness.levers.client._GONE_S", 0.1)
     injected(faults, "x", {"clients": "all"})
     assert windows(tmp_path / "faults.jsonl")[0].proven
     faults.heal("x")
