@@ -31,8 +31,8 @@ class Availability:
     """What clients saw of one run, null where nothing tells.
 
     `fault_s`: how long a proven fault was on while there was load; `recovered`: whether the cluster
-    was itself again after the last fault; `attempted_in_fault`: whether an operation was begun
-    while a fault was on.
+    was itself again after the last fault; `attempted_in_fault`: whether an operation was begun,
+    or was due, while a fault was on: none begins while all clients are dead.
     """
 
     longest_gap_s: float | None = None
@@ -67,7 +67,7 @@ class Timeline:
     def availability(self, windows: Sequence[FaultWindow]) -> Availability:
         """What clients saw, when all writes are noted."""
         begun, acknowledged = _joined(self.begun), np.sort(_joined(self.acknowledged))
-        latency = _joined(self.latency)
+        latency, late = _joined(self.latency), _joined(self.begun_late)
         load = _load(begun, acknowledged)
         return Availability(
             longest_gap_s=_longest_gap_s(load, acknowledged) if load else None,
@@ -75,8 +75,10 @@ class Timeline:
             **(_recovery(windows, load, acknowledged)._asdict() if load else {}),
             latency_p50_ms=_percentile_ms(latency, 0.5),
             latency_p99_ms=_percentile_ms(latency, 0.99),
-            lateness_p99_ms=_percentile_ms(_joined(self.begun_late), 0.99),
-            attempted_in_fault=any(within(window, begun).any() for window in windows),
+            lateness_p99_ms=_percentile_ms(late, 0.99),
+            attempted_in_fault=any(
+                within(window, times).any() for window in windows for times in (begun, begun - late)
+            ),
         )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 from harness import conditions, registry, selectors
+from harness.crashes import ClientNemesis, client_names
 from harness.errors import PlanError
-from harness.plan import FaultStep, Plan
+from harness.plan import Family, FaultStep, Plan
 from harness.protocols import Nemesis, Target, Workload
 from harness.schedule import BoundStep
 
@@ -33,7 +35,7 @@ def bind(plan: Plan, *, file: str = "plan") -> Bound:
         registry.make("checkers", name, {}, key=f"checks.{place}", file=file)
     try:
         target.check(plan)
-        steps = tuple(_bind_step(place, step) for place, step in enumerate(plan.faults))
+        steps = tuple(_bind_step(plan, place, step) for place, step in enumerate(plan.faults))
         _check_same(plan)
     except PlanError as error:
         error.file = error.file or file
@@ -41,7 +43,7 @@ def bind(plan: Plan, *, file: str = "plan") -> Bound:
     return Bound(plan=plan, target=target, workload=workload, steps=steps)
 
 
-def _bind_step(place: int, step: FaultStep) -> BoundStep:
+def _bind_step(plan: Plan, place: int, step: FaultStep) -> BoundStep:
     where = f"faults.{place}"
     condition = None
     if step.when is not None:
@@ -49,8 +51,24 @@ def _bind_step(place: int, step: FaultStep) -> BoundStep:
     if step.nemesis is None:
         return BoundStep(step=step, condition=condition, nemesis=None)
     selectors.check(step.nodes, key=f"{where}.nodes")
-    nemesis: Nemesis = registry.make("nemeses", step.nemesis, step.options, key=f"{where}.nemesis")
+    nemesis: Nemesis | ClientNemesis = registry.make(
+        "nemeses", step.nemesis, step.options, key=f"{where}.nemesis"
+    )
+    if isinstance(nemesis, ClientNemesis):
+        _check_clients(plan, step, nemesis, where)
     return BoundStep(step=step, condition=condition, nemesis=nemesis)
+
+
+def _check_clients(plan: Plan, step: FaultStep, nemesis: ClientNemesis, where: str) -> None:
+    """The clients are there, and no nodes are named that it would not meet."""
+    if step.nodes not in (part.model_fields["nodes"].default for part in (FaultStep, Family)):
+        raise PlanError(
+            f"{step.nemesis} meets clients, not nodes", key=f"{where}.nodes", hint="leave it out"
+        )
+    try:
+        nemesis.client_acts(client_names(plan), random.Random(plan.seed))
+    except ValueError as error:
+        raise PlanError(str(error), key=where) from error
 
 
 def _check_same(plan: Plan) -> None:

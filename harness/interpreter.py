@@ -8,7 +8,8 @@ dense, since the script itself is never begun anew.
 At a fixed rate the loop is open: operation k is intended at k / rate, however long others take. One
 that is due while no process is free waits, keeps its intended time, and is begun as soon as one is
 free; the difference is its lateness, and no stall hides in it (coordinated omission). Flat out,
-every free process begins its next operation at once, and a full client queue is back-pressure.
+every free process begins its next operation at once. A client that takes nothing, its queue full or
+all of it dead, is back-pressure: what is due waits, and is late too.
 
 The loop polls while it waits, never sleeps, and takes time only from the clock it is given.
 """
@@ -55,7 +56,8 @@ class Clock(Protocol):
 class LoadReport:
     """How the workload was played.
 
-    `not_played` operations were due, but no process was free until the end. The loop was *held up*
+    `not_played` operations were due, but no process was free, or the client took none, until the
+    end. The loop was *held up*
     when a turn of it took 0.1 s longer than it had chosen to wait: something else had the
     processor (or the interpreter lock), and neither intended nor recorded times mean much then.
     """

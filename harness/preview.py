@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness import registry, selectors
 from harness.binding import Bound
+from harness.crashes import ClientNemesis, ClientState, client_names
 from harness.levers import all_levers
-from harness.plan import Plan
+from harness.plan import FaultStep, Plan
 from harness.protocols import (
+    Act,
     Completed,
     ImageRef,
     Ingredients,
     Lever,
+    Nemesis,
     Node,
     PartitionView,
     ProcessState,
@@ -61,6 +65,25 @@ class RecordingNode:
         return ProcessState(running=False, exit_code=137)
 
 
+@dataclass
+class RecordingClients:
+    """Clients that never crash: what would happen to them is written down."""
+
+    told: list[str] = field(default_factory=list)
+
+    def crash(self, number: int, fault: str, *, at_once: bool) -> None:  # noqa: ARG002
+        when = "another takes its place at once" if at_once else "nobody takes its place until then"
+        self.told.append(
+            f"client-{number}: crash it without a flush, what is under way in it is unknown; {when}"
+        )
+
+    def replace(self, number: int, fault: str) -> None:  # noqa: ARG002
+        self.told.append(f"client-{number}: a new client takes the place")
+
+    def state(self, number: int, fault: str) -> ClientState:  # noqa: ARG002
+        return ClientState(alive=f"client-{number}", kept_dead_by=frozenset(), death=None)
+
+
 def dry_run(bound: Bound) -> dict[str, Any]:
     """The nodes that would start and, for every step, when it begins and what it would run.
 
@@ -75,7 +98,8 @@ def dry_run(bound: Bound) -> dict[str, Any]:
     )
     specs = bound.target.nodes(plan, Ingredients(image=image), addresses)
     nodes = {s.name: RecordingNode(s.name, s.roles, addresses[s.name]) for s in specs}
-    levers = all_levers(nodes)
+    clients = RecordingClients()
+    levers = all_levers(nodes, clients=clients)
     met: dict[str, tuple[str, ...]] = {}
     return {
         "plan": plan.document(),
@@ -90,7 +114,7 @@ def dry_run(bound: Bound) -> dict[str, Any]:
             }
             for spec in specs
         ],
-        "faults": [_dry_step(bound, step, nodes, levers, met) for step in bound.steps],
+        "faults": [_dry_step(bound, step, nodes, clients, levers, met) for step in bound.steps],
     }
 
 
@@ -98,6 +122,7 @@ def _dry_step(
     bound: Bound,
     bound_step: BoundStep,
     nodes: Mapping[str, RecordingNode],
+    clients: RecordingClients,
     levers: Mapping[str, Lever],
     met: dict[str, tuple[str, ...]],
 ) -> dict[str, Any]:
@@ -105,29 +130,47 @@ def _dry_step(
     told: dict[str, Any] = {"id": step.id, "begins": _begins(bound_step)}
     if bound_step.nemesis is None:
         return {**told, "heals": step.heal}
+    acts, chosen = _dry_acts(bound_step.nemesis, step, plan, nodes, met)
+    met[step.id] = tuple(chosen)
+    for act in acts:
+        levers[act.lever].apply({**act.token, "fault": step.id, "seed": plan.seed})
+    commands = [command for node in nodes.values() for command in node.commands] + clients.told
+    clients.told = []
+    for node in nodes.values():
+        node.commands.clear()
+    asked = f"{step.nodes} (here as if {', '.join(chosen) or 'none'})"
+    return {
+        **told,
+        "nemesis": step.nemesis,
+        "nodes": ", ".join(chosen) if isinstance(bound_step.nemesis, ClientNemesis) else asked,
+        "commands": commands,
+        "healed": f"after {step.for_s:g} s" if step.for_s else "by a later step, or at the end",
+    }
+
+
+def _dry_acts(
+    nemesis: Nemesis | ClientNemesis,
+    step: FaultStep,
+    plan: Plan,
+    nodes: Mapping[str, RecordingNode],
+    met: Mapping[str, tuple[str, ...]],
+) -> tuple[list[Act], list[str]]:
+    """What the step would do, and to whom."""
+    if isinstance(nemesis, ClientNemesis):
+        draw = random.Random(f"{plan.seed}/{step.id}")
+        acts = nemesis.client_acts(client_names(plan), draw)
+        return acts, [act.token["node"] for act in acts]
     choice = selectors.Choice(
         roles={name: node.roles for name, node in nodes.items()},
         situation=_as_if_first_led(plan, list(nodes)),
         earlier=met,
     )
     chosen = selectors.select(step.nodes, choice)
-    met[step.id] = tuple(chosen)
 
     def select(text: str) -> list[Node]:
         return [nodes[name] for name in selectors.select(text, choice)]
 
-    for act in bound_step.nemesis.acts([nodes[name] for name in chosen], select):
-        levers[act.lever].apply({**act.token, "fault": step.id, "seed": plan.seed})
-    commands = [command for node in nodes.values() for command in node.commands]
-    for node in nodes.values():
-        node.commands.clear()
-    return {
-        **told,
-        "nemesis": step.nemesis,
-        "nodes": f"{step.nodes} (here as if {', '.join(chosen) or 'none'})",
-        "commands": commands,
-        "healed": f"after {step.for_s:g} s" if step.for_s else "by a later step, or at the end",
-    }
+    return nemesis.acts([nodes[name] for name in chosen], select), chosen
 
 
 def _begins(bound_step: BoundStep) -> str:

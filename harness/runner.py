@@ -24,6 +24,7 @@ from harness.binding import Bound
 from harness.clock import RunClock
 from harness.clusters.docker import DockerCluster
 from harness.clusters.pod import DockerNode
+from harness.crashes import ClientNemesis, Crashes
 from harness.daemon import connect
 from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.faults import Faults
@@ -37,7 +38,7 @@ from harness.levers import all_levers
 from harness.observer import Observer
 from harness.parts import PartWriter
 from harness.preparing import needs_of, prepared
-from harness.protocols import Cluster, HasLeaders, HasLogs, Ingredients, Lever, Nemesis
+from harness.protocols import Client, Cluster, HasLeaders, HasLogs, Ingredients, Lever, Nemesis
 from harness.recorder import Recorder
 from harness.rundir import RunDir, write_atomically
 from harness.runrecord import RunRecord, client_versions
@@ -107,11 +108,10 @@ def play_on(
     """Play a plan on nodes that have been started, from their coming up to their logs."""
     with how.interrupts.raising(), record.timed("cluster_s"):
         _come_up(bound, ingredients, cluster, record)
-    levers = all_levers(cluster.nodes)
     refuse_unavailable(bound, cluster)
-    prove_unfaulted(levers, cluster)
+    prove_unfaulted(all_levers(cluster.nodes), cluster)
     try:
-        _play(bound, cluster, levers, record, how)
+        _play(bound, cluster, record, how)
     finally:
         how.status.enter("collecting logs")
         _keep_logs(bound, cluster, record.rundir)
@@ -145,12 +145,22 @@ def refuse_unavailable(bound: Bound, cluster: Cluster) -> None:
     """Raise EnvironmentFailure for the first fault that cannot be made on this cluster."""
     asked: list[Nemesis] = []
     for step in bound.steps:
-        if step.nemesis is None or step.nemesis in asked:
+        if not isinstance(step.nemesis, Nemesis) or step.nemesis in asked:
             continue
         asked.append(step.nemesis)
         if why := step.nemesis.available(cluster):
             raise EnvironmentFailure(
                 f"the fault {step.step.id!r} ({step.step.nemesis}) cannot be made here: {why}"
+            )
+
+
+def refuse_without_crashes(bound: Bound, client: Client) -> None:
+    """Raise EnvironmentFailure for the first client crash that this target's client cannot have."""
+    for step in bound.steps:
+        if isinstance(step.nemesis, ClientNemesis) and not isinstance(client, Crashes):
+            raise EnvironmentFailure(
+                f"the fault {step.step.id!r} ({step.step.nemesis}) cannot be made here: "
+                f"the clients of {bound.plan.target.system} cannot crash one by one"
             )
 
 
@@ -214,7 +224,6 @@ def prove_unfaulted(levers: dict[str, Lever], cluster: DockerCluster) -> None:
 def _play(
     bound: Bound,
     cluster: DockerCluster,
-    levers: dict[str, Lever],
     record: RunRecord,
     how: Playing,
 ) -> None:
@@ -223,6 +232,8 @@ def _play(
     if not isinstance(bound.target, HasLeaders):
         raise HarnessFailure(f"{plan.target.system} cannot be asked who leads")
     client = bound.target.client(cluster, plan)
+    refuse_without_crashes(bound, client)
+    levers = all_levers(cluster.nodes, clients=client if isinstance(client, Crashes) else None)
     clock = RunClock()
     record.update(state="running", wall_time=clock.wall_time)
     with (

@@ -17,9 +17,10 @@ from typing import Protocol
 from harness import selectors
 from harness.clock import RunClock
 from harness.conditions import Condition, Since
+from harness.crashes import ClientNemesis, client_names
 from harness.faults import Faults
 from harness.plan import FaultStep, Plan
-from harness.protocols import Nemesis, Node, Situation
+from harness.protocols import Act, Nemesis, Node, Situation
 
 _TICK_S = 0.05
 
@@ -36,7 +37,7 @@ class BoundStep:
 
     step: FaultStep
     condition: Condition | None
-    nemesis: Nemesis | None
+    nemesis: Nemesis | ClientNemesis | None
 
 
 @dataclass
@@ -135,19 +136,27 @@ class Schedule:
                 self.faults.heal(fault)
         return self.stop.wait(max(0.0, min(at_most_s, _TICK_S)))
 
-    def _inject_step(self, bound: BoundStep, nemesis: Nemesis, met: bool | None, why: str) -> None:
+    def _inject_step(
+        self, bound: BoundStep, nemesis: Nemesis | ClientNemesis, met: bool | None, why: str
+    ) -> None:
         step = bound.step
         draw = random.Random(f"{self.plan.seed}/{step.id}")
-        names = self._select(step.nodes, draw)
+        acts: list[Act] = []
+        if isinstance(nemesis, ClientNemesis):
+            acts = nemesis.client_acts(client_names(self.plan), draw)
+            names = [act.token["node"] for act in acts]
+        else:
+            names = self._select(step.nodes, draw)
         self._met[step.id] = tuple(names)
         self._since = self._now(names)
         self.faults.journal.write(
             "step", fault=step.id, nemesis=step.nemesis, nodes=names, met=met, why=why
         )
-        acts = nemesis.acts(
-            [self.nodes[name] for name in names],
-            lambda text: [self.nodes[name] for name in self._select(text, draw)],
-        )
+        if not isinstance(nemesis, ClientNemesis):
+            acts = nemesis.acts(
+                [self.nodes[name] for name in names],
+                lambda text: [self.nodes[name] for name in self._select(text, draw)],
+            )
         self.faults.inject(step.id, step.nemesis or "", acts)
         if step.for_s is not None:
             self._heal_at_ns[step.id] = self.clock.now_ns() + int(step.for_s * 1e9)

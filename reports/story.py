@@ -54,6 +54,7 @@ _OTHERS: Final = {
 _EXAMPLES: Final = 5
 _NAMED: Final = ("id", "nemesis", "heal")
 _WAITING: Final = ("within_s", "else")
+_MEETS_CLIENTS: Final = ("client",)  # no nodes: what a step says of them is a default
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,8 @@ class Story:
         """What the plan says of one fault: when, on what, and its nemesis' own options."""
         steps = [step for step in self.plan.get("faults") or [] if step.get("id") == fault]
         given = {key: value for step in steps for key, value in step.items() if value}
+        if given.get("nemesis") in _MEETS_CLIENTS:
+            given.pop("nodes", None)
         if "when" not in given:
             given = {key: value for key, value in given.items() if key not in _WAITING}
         return words.flat({key: value for key, value in given.items() if key not in _NAMED})

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from harness.crashes import Crashes
+from harness.levers.client import ClientLever
 from harness.levers.clock import ClockLever
 from harness.levers.disk import DiskLever
 from harness.levers.net import NetLever
@@ -18,8 +20,8 @@ from harness.levers.stress import StressLever
 from harness.protocols import Lever, Node
 
 
-def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever]:
-    """Every lever over these nodes, by name."""
+def all_levers(nodes: Mapping[str, Node], *, clients: Crashes | None = None) -> dict[str, Lever]:
+    """Every lever over these nodes, and over these clients if there are any, by name."""
     levers: list[Lever] = [
         NetLever(nodes),
         ShapingLever(nodes),
@@ -30,4 +32,6 @@ def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever]:
         DiskLever(nodes),
         ReadOnlyLever(nodes),
     ]
+    if clients is not None:
+        levers.append(ClientLever(clients))
     return {lever.name: lever for lever in levers}

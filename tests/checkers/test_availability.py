@@ -103,3 +103,23 @@ def test_longest_gap_reaches_to_the_last_attempt() -> None:
     assert seen(STEADY, stalled((5, 12))).longest_gap_s == 7
     assert seen(STEADY, stalled((5, 21))).longest_gap_s == 15
     assert seen(STEADY, []).longest_gap_s == 20
+
+
+@pytest.mark.parametrize(
+    ("begun_s", "late_s", "met"),
+    [
+        ([3, 7], [0, 0], False),
+        ([3, 5], [0, 0], True),
+        ([3, 7], [0, 2], True),
+        ([3, 7], [0, 4], False),
+        ([], [], False),
+    ],
+)
+def test_an_operation_meets_a_fault_when_it_was_begun_or_due_in_its_window(
+    begun_s: list[int], late_s: list[int], met: bool
+) -> None:
+    timeline = Timeline(
+        begun=[np.array(begun_s, np.int64) * 1_000_000_000],
+        begun_late=[np.array(late_s, np.int64) * 1_000_000_000],
+    )
+    assert timeline.availability([window(4, 6)]).attempted_in_fault is met

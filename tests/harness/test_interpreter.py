@@ -93,6 +93,26 @@ def test_operations_that_were_due_but_never_played_are_counted(tmp_path: Path) -
     assert report.not_played == 45
 
 
+@pytest.mark.parametrize(("until_s", "not_played"), [(3, 0), (5, 300)])
+def test_a_client_that_takes_nothing_for_seconds_makes_operations_late_not_lost(
+    tmp_path: Path, until_s: int, not_played: int
+) -> None:
+    """All real clients are dead from 1 s on: until 3 s, or longer than the workload lasts."""
+
+    class Dead(VirtualClient):
+        def submit(self, process: int, op: Invoke) -> bool:
+            return not S <= self.now < until_s * S and super().submit(process, op)
+
+    report, rows = play(tmp_path, Dead(), processes=4, rate_per_s=100, duration_s=4)
+    begun = invokes(rows)
+    assert begun.intended_ns.tolist() == [k * 10 * MS for k in range(400 - not_played)]
+    assert report.attempted == len(begun)
+    assert report.not_played == not_played
+    assert report.starved is None
+    late_ns = begun.time_ns - begun.intended_ns
+    assert late_ns.max() == pytest.approx(2 * S if until_s == 3 else 0, abs=0.1 * S)
+
+
 def test_flat_out_a_full_queue_is_back_pressure_not_an_attempt(tmp_path: Path) -> None:
     client = VirtualClient(capacity=7)
     report, rows = play(tmp_path, client, processes=50, rate_per_s=0, duration_s=0.2)

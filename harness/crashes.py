@@ -1,0 +1,83 @@
+"""Clients that crash: what a fault of the client family needs of a target's client.
+
+The model: the processes of a workload share a few real clients, client-1, client-2 and so on. A
+real client that crashes drops its connections without a flush. Whatever was under way in it ends
+in info, which retires the processes that were waiting; their operations go on over the clients
+that are left, and over none while all are dead (`submit` says False, intended times are kept).
+A new client, with a new id and new connections, takes its place at once or when it is healed.
+
+Clients live in ackloss' own process: they end with it, and there is nothing to clean after it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
+
+from harness.plan import Plan
+from harness.protocols import Act
+
+
+@dataclass(frozen=True, kw_only=True)
+class Death:
+    """How a real client crashed: `died` is its id (null: none was there), `unknown` operations
+    were under way in it. `gone`: nothing of it is left in this process, as the kernel tells.
+    `successor` took its place, at once or later."""
+
+    died: str | None
+    unknown: int
+    gone: bool
+    successor: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientState:
+    """One place for a real client: the id of the one that is there and runs (null: none), the
+    faults that want none there, and how it crashed by the fault that is asked for."""
+
+    alive: str | None
+    kept_dead_by: frozenset[str]
+    death: Death | None
+
+
+@runtime_checkable
+class Crashes(Protocol):
+    """A `harness.protocols.Client` whose real clients can crash one by one, counted from 1.
+
+    Called by the faults' threads while another thread plays the client: what has to happen there
+    is handed over and waited for. Raises HarnessFailure when it did not happen in time.
+    """
+
+    def crash(self, number: int, fault: str, *, at_once: bool) -> None:
+        """Crash the real client that is there, once for each fault. `at_once`: another takes its
+        place; otherwise nobody does until every fault that wants it so has called `replace`."""
+        ...
+
+    def replace(self, number: int, fault: str) -> None:
+        """This fault no longer wants the place empty; harmless when it never did."""
+        ...
+
+    def state(self, number: int, fault: str) -> ClientState:
+        """What is there now, and what is left of the one that this fault crashed."""
+        ...
+
+
+@runtime_checkable
+class ClientNemesis(Protocol):
+    """A nemesis whose faults meet the workload's clients; a step's `nodes` means nothing to it."""
+
+    plugin: ClassVar[str]
+
+    def client_acts(self, clients: Sequence[str], draw: random.Random) -> list[Act]:
+        """The acts that this fault consists of, `clients` being the names of all.
+
+        Raises ValueError for a client that there is not.
+        """
+        ...
+
+
+def client_names(plan: Plan) -> list[str]:
+    """What the real clients of a plan are called where nodes are named."""
+    return [f"client-{number}" for number in range(1, plan.workload.clients + 1)]

@@ -1,0 +1,429 @@
+"""What the client family promises: real producers against librdkafka's own test cluster, in this
+process; no Kafka, no containers. What real brokers keep is played by plans/faults/."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from harness import registry
+from harness.binding import Bound, bind
+from harness.clock import RunClock
+from harness.crashes import ClientNemesis, Crashes
+from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
+from harness.faults import Faults
+from harness.interpreter import LoadReport, play_workload
+from harness.journal import Journal, open_acts, windows
+from harness.levers import all_levers
+from harness.levers.client import ClientLever
+from harness.plan import Plan, parse_plan
+from harness.preview import dry_run
+from harness.protocols import INFO, Act, Completion, Situation, completion, invoke
+from harness.recorder import Recorder
+from harness.runner import refuse_without_crashes
+from harness.schedule import Schedule
+from targets.kafka.one_producer import OneProducer
+from targets.kafka.producing import CRASHED, KafkaClient
+from tests.fixtures.virtual import VirtualClient
+
+NOBODY = "127.0.0.1:1"
+NAMES = ["client-1", "client-2", "client-3"]
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"clients": "all"},
+    {"clients": [3, 1]},
+    {"replaced": "at-once"},
+    {"clients": "all", "replaced": "at-once"},
+]
+
+
+def plan_for(*faults: dict[str, Any], producer: dict[str, Any] | None = None, **load: Any) -> Plan:
+    return parse_plan(
+        {
+            "schema": 1,
+            "name": "t",
+            "target": {"version": "4.3.1"},
+            "topic": {"partitions": 4},
+            "workload": {"clients": 3, **load, "producer": producer or {}},
+            "faults": [{"nemesis": "client", **fault} for fault in faults],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[str]:
+    """Addresses of three brokers that live inside this process."""
+    owner = Producer({"test.mock.num.brokers": 3, "bootstrap.servers": "none", "log_level": 0})
+    found = owner.list_topics(timeout=10).brokers.values()
+    yield ",".join(f"{broker.host}:{broker.port}" for broker in found)
+    del owner  # its brokers end with it
+
+
+class Played:
+    """A client that a thread of its own polls, as the interpreter does."""
+
+    def __init__(self, client: KafkaClient) -> None:
+        self.client = client
+        self.ended: dict[int, Completion] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._poll)
+        self._thread.start()
+
+    def _poll(self) -> None:
+        while not self._stop.is_set():
+            self.client.poll(0.05, self._done)
+        self.client.close(0.1, self._done)
+
+    def _done(self, process: int, ended: Completion) -> None:
+        assert process not in self.ended, "completed twice"
+        self.ended[process] = ended
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def client() -> Iterator[KafkaClient]:
+    """Three producers that reach nobody: what they take stays under way."""
+    client = KafkaClient(NOBODY, plan_for())
+    for process in range(9):
+        assert client.submit(process, invoke("append", process, 0))
+    with closing(Played(client)):
+        yield client
+
+
+@pytest.fixture
+def faults(client: KafkaClient, tmp_path: Path) -> Faults:
+    return faults_of(client, tmp_path, RunClock())
+
+
+def faults_of(client: KafkaClient, folder: Path, clock: RunClock) -> Faults:
+    journal = Journal(folder / "faults.jsonl", clock.now_ns)
+    return Faults(all_levers({}, clients=client), journal)
+
+
+def acts(options: dict[str, Any], seed: int = 1) -> list[Act]:
+    nemesis: ClientNemesis = registry.make("nemeses", "client", options, key="nemesis")
+    assert isinstance(nemesis, ClientNemesis)
+    return nemesis.client_acts(NAMES, random.Random(seed))
+
+
+def injected(faults: Faults, fault: str, options: dict[str, Any]) -> list[int]:
+    """Inject it; the numbers of the clients that it meets."""
+    chosen = acts(options)
+    names = [act.token["node"] for act in chosen]
+    faults.journal.write("step", fault=fault, nemesis="client", nodes=names, met=None, why="")
+    faults.inject(fault, "client", chosen)
+    return [act.token["client"] for act in chosen]
+
+
+def ids(client: KafkaClient) -> list[str | None]:
+    return [client.state(number, "").alive for number in (1, 2, 3)]
+
+
+FIRST = ["ackloss-1.1", "ackloss-2.1", "ackloss-3.1"]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_tokens_are_plain_data_and_the_same_for_the_same_seed(options: dict[str, Any]) -> None:
+    chosen = acts(options)
+    assert chosen
+    assert json.loads(json.dumps([act.token for act in chosen])) == [act.token for act in chosen]
+    assert chosen == acts(options)
+    assert [act.token["node"] for act in chosen] == [
+        f"client-{act.token['client']}" for act in chosen
+    ]
+
+
+def test_one_is_drawn_from_the_seed() -> None:
+    met = Counter(act.token["client"] for seed in range(60) for act in acts({}, seed))
+    assert set(met) == {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"clients": []}, "different numbers"),
+        ({"clients": [0]}, "different numbers"),
+        ({"clients": [2, 2]}, "different numbers"),
+        ({"clients": [1, 4]}, "there is no client 4: workload.clients is 3"),
+        ({"replaced": "never"}, "at-once"),
+        ({"nodes": "role:broker"}, "client meets clients, not nodes"),
+    ],
+)
+def test_wrong_options_are_refused_with_one_sentence(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(PlanError, match=why) as refused:
+        bind(plan_for({"id": "x", **options}))
+    assert refused.value.key is not None
+    assert refused.value.key.startswith("faults.0")
+
+
+def test_a_dry_run_says_in_words_what_would_happen() -> None:
+    steps = [{"id": "a", "clients": [2]}, {"id": "b", "clients": [1, 3], "replaced": "at-once"}]
+    first, second = dry_run(bind(plan_for(*steps)))["faults"]
+    assert first["nodes"] == "client-2"
+    (told,) = first["commands"]
+    assert told.startswith("client-2: crash it without a flush")
+    assert second["nodes"] == "client-1, client-3"
+    assert all("another takes its place at once" in told for told in second["commands"])
+
+
+def test_a_target_whose_clients_cannot_crash_is_refused() -> None:
+    bound, plain = bind(plan_for({"id": "x"})), VirtualClient()
+    with pytest.raises(EnvironmentFailure, match="the clients of kafka cannot crash one by one"):
+        refuse_without_crashes(bound, plain)
+    refuse_without_crashes(bind(plan_for()), plain)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_it_is_proven_on_and_proven_off_and_leaves_nothing(
+    client: KafkaClient, faults: Faults, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    assert isinstance(client, Crashes)
+    at_once = options.get("replaced") == "at-once"
+    met = injected(faults, "x", options)
+    now = ids(client)
+    for number in (1, 2, 3):
+        crashed = f"ackloss-{number}.2" if at_once else None
+        assert now[number - 1] == (crashed if number in met else FIRST[number - 1])
+    faults.heal("x")
+    after = ids(client)
+    assert after == [f"ackloss-{n}.{2 if n in met else 1}" for n in (1, 2, 3)]
+    faults.heal("x")
+    faults.heal_all()
+    assert ids(client) == after
+    (window,) = windows(tmp_path / "faults.jsonl")
+    assert window.proven, window.evidence
+    assert "crashed with 3 operations under way, unknown now; no thread" in window.evidence[0]
+    assert open_acts(tmp_path / "faults.jsonl") == []
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_healing_what_was_never_injected_is_harmless(
+    client: KafkaClient, faults: Faults, options: dict[str, Any]
+) -> None:
+    for act in acts(options):
+        faults.levers[act.lever].undo({**act.token, "fault": "never"})
+    assert ids(client) == FIRST
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_crashing_twice_for_one_fault_crashes_once(
+    client: KafkaClient, options: dict[str, Any]
+) -> None:
+    lever = ClientLever(client)
+    for act in acts(options) * 2:
+        lever.apply({**act.token, "fault": "x"})
+    met = [act.token["client"] for act in acts(options)]
+    again = "ackloss-{}.2" if options.get("replaced") else None
+    for number in met:
+        assert ids(client)[number - 1] == (again.format(number) if again else None)
+
+
+def do_nothing(*_: Any, **__: Any) -> None:
+    """Says that it was done."""
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize(
+    "broken", [(KafkaClient, "crash"), (KafkaClient, "_crash"), (OneProducer, "_end")], ids=str
+)
+def test_a_client_that_does_nothing_is_found_out(
+    client: KafkaClient,
+    faults: Faults,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+    broken: tuple[type, str],
+) -> None:
+    monkeypatch.setattr(*broken, do_nothing)
+    monkeypatch.setattr("harness.levers.client._GONE_S", 0.1)
+    injected(faults, "x", options)
+    (window,) = windows(tmp_path / "faults.jsonl")
+    assert not window.proven, window.evidence
+
+
+def test_a_client_that_nobody_replaces_is_found_out(
+    client: KafkaClient, faults: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KafkaClient, "_replace", do_nothing)
+    injected(faults, "x", {"clients": "all"})
+    assert windows(tmp_path / "faults.jsonl")[0].proven
+    faults.heal("x")
+    (window,) = windows(tmp_path / "faults.jsonl")
+    assert not window.proven, window.evidence
+
+
+def test_healing_one_of_two_overlapping_faults_leaves_the_other(
+    client: KafkaClient, faults: Faults, tmp_path: Path
+) -> None:
+    injected(faults, "first", {"clients": [2]})
+    injected(faults, "second", {"clients": "all"})
+    faults.heal("first")
+    assert ids(client) == [None, None, None]
+    faults.heal("second")
+    assert ids(client) == ["ackloss-1.2", "ackloss-2.2", "ackloss-3.2"]
+    first, second = windows(tmp_path / "faults.jsonl")
+    assert first.proven, first.evidence
+    assert "kept dead by second too" in first.evidence[-1]
+    assert not second.proven, "one of the three was dead before"
+    assert "no client was there to crash" in second.evidence[1]
+
+
+def test_undone_from_a_journal_by_another_process_it_is_harmless_and_says_so(
+    client: KafkaClient,
+) -> None:
+    """There the clients are others, and nobody need play them."""
+    token = {**acts({"clients": [2]})[0].token, "fault": "x"}
+    ClientLever(client).apply(token)
+    other = KafkaClient(NOBODY, plan_for())
+    lever = ClientLever(other)
+    lever.undo(json.loads(json.dumps(token)))
+    proof = lever.probe(token, applied=False)
+    assert proof.proven
+    assert proof.evidence == ["client-2: none crashed by this fault; ackloss-2.1 is there"]
+    assert ids(other) == FIRST
+    other.close(0, do_nothing)
+
+
+def test_a_client_that_nobody_plays_is_waited_for_only_so_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("targets.kafka.producing._HANDED_OVER_S", 0.1)
+    client = KafkaClient(NOBODY, plan_for())
+    with pytest.raises(HarnessFailure, match=r"nobody polled the clients for 0\.1 s"):
+        client.crash(1, "x", at_once=False)
+    client.poll(0, do_nothing)
+    assert ids(client) == FIRST, "what nobody waits for any more is not done"
+    client.close(0, do_nothing)
+    with pytest.raises(HarnessFailure, match="the clients are closed"):
+        client.crash(1, "x", at_once=False)
+
+
+def test_while_all_are_dead_nothing_is_taken_and_polling_waits() -> None:
+    client = KafkaClient(NOBODY, plan_for())
+    with closing(Played(client)) as played:
+        assert client.submit(1, invoke("append", 1, 0))
+        for number in (1, 2, 3):
+            client.crash(number, "x", at_once=False)
+        assert not client.submit(2, invoke("append", 2, 0))
+        played.close()
+        assert played.ended == {1: completion(INFO, error=CRASHED)}
+        began, used = time.monotonic(), time.thread_time()
+        client.poll(0.3, do_nothing)
+        assert time.monotonic() - began >= 0.29
+        assert time.thread_time() - used < 0.02, "it spins instead of waiting"
+
+
+def read(brokers: str) -> list[int]:
+    """Every value that the brokers have."""
+    consumer = Consumer({"bootstrap.servers": brokers, "group.id": "g", "log_level": 0})
+    places = [TopicPartition("ackloss", p) for p in range(4)]
+    ends = [consumer.get_watermark_offsets(place, timeout=10)[1] for place in places]
+    consumer.assign([TopicPartition("ackloss", p.partition, 0) for p in places])
+    values: list[int] = []
+    while len(values) < sum(ends):
+        values += [int(message.value() or b"") for message in consumer.consume(1000, timeout=1)]
+    consumer.close()
+    return values
+
+
+def test_what_was_queued_in_a_client_that_crashed_is_never_sent(brokers: str) -> None:
+    """It would have been sent half a second later; the others' is."""
+    client = KafkaClient(brokers, plan_for(producer={"linger.ms": 500}))
+    with closing(Played(client)) as played:
+        for process in range(10_000, 10_300):
+            assert client.submit(process, invoke("append", process, process % 4))
+        client.crash(2, "x", at_once=True)
+        deadline = time.monotonic() + 10
+        while len(played.ended) < 300:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(1)
+    crashed = {process for process, ended in played.ended.items() if ended[2] == CRASHED}
+    assert crashed == {process for process in range(10_000, 10_300) if process % 3 == 1}
+    there = [value for value in read(brokers) if 10_000 <= value < 10_300]
+    assert sorted(there) == sorted(set(range(10_000, 10_300)) - crashed)
+
+
+class Blind:
+    """An observer that sees nothing."""
+
+    def situation(self) -> Situation:
+        return Situation(time_ns=0)
+
+
+def play(brokers: str, folder: Path, plan: Plan) -> tuple[LoadReport, pd.DataFrame, Bound]:
+    """Play a plan's workload and faults, without a cluster."""
+    bound, clock, client = bind(plan), RunClock(), KafkaClient(brokers, plan)
+    with Recorder(folder, run_id="r") as recorder:
+        schedule = Schedule(plan, bound.steps, {}, faults_of(client, folder, clock), Blind(), clock)
+        with schedule.playing():
+            report = play_workload(
+                bound.workload,
+                client,
+                plan=plan,
+                recorder=recorder,
+                clock=clock,
+                stop=threading.Event(),
+                before_drain=schedule.finish,
+            )
+    return report, pq.read_table(list(folder.glob("*.parquet"))).to_pandas(), bound
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize("rate_per_s", [0, 500])
+def test_every_operation_that_was_taken_is_completed_once_and_the_load_goes_on(
+    brokers: str, tmp_path: Path, rate_per_s: int, idempotent: bool
+) -> None:
+    plan = plan_for(
+        {"id": "one", "at_s": 0.5, "for_s": 0.5},
+        {"id": "at-once", "at_s": 1.2, "clients": "all", "replaced": "at-once", "for_s": 0.1},
+        {"id": "all", "at_s": 1.5, "clients": "all", "for_s": 1},
+        producer={"linger.ms": 100, "enable.idempotence": idempotent},
+        rate_per_s=rate_per_s,
+        duration_s=3.5,
+        processes=600,
+    )
+    report, rows, _ = play(brokers, tmp_path, plan)
+    found = windows(tmp_path / "faults.jsonl")
+    assert [window.id for window in found if window.proven] == ["one", "at-once", "all"], found
+    assert found[2].nodes == NAMES
+    begun, ended = rows[rows.type == "invoke"], rows[rows.type != "invoke"]
+    assert report.attempted == len(begun) == len(ended)
+    assert begun.value.is_unique
+    assert ended.value.is_unique
+    unknown = ended[ended.type == "info"]
+    assert (unknown.error == CRASHED).all()
+    assert len(unknown) == sum(
+        int(sentence.split(" crashed with ")[1].split()[0])
+        for window in found
+        for sentence in window.evidence[: len(window.nodes)]
+    )
+    for process in unknown.process:
+        last = rows[rows.process == process].iloc[-1]
+        assert last.type == "info", "a retired process goes on"
+    dead_ns = (found[2].from_s or 0) * 1e9, (found[2].to_s or 0) * 1e9
+    assert begun[(begun.time_ns > dead_ns[0]) & (begun.time_ns < dead_ns[1] - 1e8)].empty
+    assert (begun.time_ns > dead_ns[1]).sum() > 100, "new clients carry the load"
+    assert report.starved is None
+    assert report.not_played == 0
+    if rate_per_s:
+        late_ns = (begun.time_ns - begun.intended_ns).max()
+        assert late_ns == pytest.approx(1e9, rel=0.3), "what was due while all were dead"
+    there = read(brokers)
+    acknowledged = set(ended[ended.type == "ok"].value)
+    assert acknowledged <= set(there)
