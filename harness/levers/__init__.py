@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from harness.levers.clock import ClockLever
 from harness.levers.disk import DiskLever
+from harness.levers.full import FullLever
 from harness.levers.net import NetLever
 from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
@@ -29,5 +30,6 @@ def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever]:
         ClockLever(nodes),
         DiskLever(nodes),
         ReadOnlyLever(nodes),
+        FullLever(nodes),
     ]
     return {lever.name: lever for lever in levers}

@@ -50,6 +50,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("clock", {"form": "drift"}),
     ("clock", {"form": "strobe"}),
     *(("disk", {"form": form}) for form in ("wipe", "reformat", "truncate", "flip", "read-only")),
+    ("disk", {"form": "full"}),
     ("disk", {"tail": "zeros"}),
     ("disk", {"form": "flip", "alive": True}),
 ]
@@ -151,13 +152,13 @@ def test_a_lever_that_does_nothing_is_found_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The check of the check: iptables, tc, kill, find and scripts say yes and do nothing, a shell
-    starts nothing."""
+    """The check of the check: iptables, tc, kill, find, dd and scripts say yes and do nothing, a
+    shell starts nothing."""
     real = DockerNode.admin
 
     def lying(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
         acts = argv[0] == "sh" and argv[2:3] != ["show"]
-        if argv[0] in ("iptables", "kill", "tc", "find") or acts:
+        if argv[0] in ("iptables", "kill", "tc", "find", "dd") or acts:
             return Completed(0 if "-D" not in argv else 1, "")
         return real(node, argv, **options)
 
