@@ -6,10 +6,14 @@ A nemesis that needs something says so by name (`harness.protocols.Needs`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from harness.images import faketime
 from harness.levers import clock
-from harness.protocols import FAKETIME, Needs, NodeSpec
+from harness.protocols import BOUNDED_DISK, FAKETIME, Needs, NodeSpec
+
+_DATA_MB = 128
+"""Holds what Kafka stores in some minutes at 2,000 small writes a second."""
 
 
 def needs_of(nemeses: Iterable[object]) -> frozenset[str]:
@@ -18,8 +22,11 @@ def needs_of(nemeses: Iterable[object]) -> frozenset[str]:
 
 
 def prepared(specs: Sequence[NodeSpec], needs: frozenset[str], *, holder_id: str) -> list[NodeSpec]:
-    """The nodes with what is needed, taken from the holder's image; the same when nothing is."""
-    if FAKETIME not in needs:
-        return list(specs)
-    library = faketime.library(holder_id)
-    return [clock.prepared(spec, library) for spec in specs]
+    """The nodes with what is needed, the same when nothing is; libraries are the holder image's."""
+    specs = list(specs)
+    if BOUNDED_DISK in needs:
+        specs = [replace(spec, data_mb=_DATA_MB) for spec in specs]
+    if FAKETIME in needs:
+        library = faketime.library(holder_id)
+        specs = [clock.prepared(spec, library) for spec in specs]
+    return specs

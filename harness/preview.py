@@ -13,6 +13,8 @@ from harness.crashes import ClientNemesis, ClientState, client_names
 from harness.levers import all_levers
 from harness.plan import FaultStep, Plan
 from harness.protocols import (
+    NODE_DATA,
+    STORED,
     Act,
     Completed,
     ImageRef,
@@ -39,11 +41,14 @@ class RecordingNode:
     commands: list[str] = field(default_factory=list)
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:  # noqa: ARG002
-        """Record; a rule that is asked for (`iptables -C`) is not there, a route is."""
+        """Record; a rule that is asked for (`iptables -C`) is not there, a route is,
+        and what it stores lies on a disk of its own."""
         if "-C" in argv:
             return Completed(1, "")
         if "route" in argv:
             return Completed(0, f"default via {_EXAMPLE_SUBNET}.1 dev eth0")
+        if argv[0] == "df":
+            return Completed(0, f"{NODE_DATA}/{STORED} {128 << 20} 0")
         self.commands.append(f"{self.name}# {' '.join(argv)}")
         return Completed(0, "")
 

@@ -179,7 +179,8 @@ class NodeSpec:
     """What a node is to be: the target's process and the files it starts with.
 
     `files` are written below the node's data folder (`NODE_DATA` where the process runs), `mounts`
-    are read-only host paths of ackloss' own cache.
+    are read-only host paths of ackloss' own cache. With `data_mb`, the folder `STORED` is a disk of
+    its own of that size.
     """
 
     name: str
@@ -189,6 +190,7 @@ class NodeSpec:
     files: Mapping[str, bytes] = field(default_factory=dict)
     mounts: Mapping[Path, str] = field(default_factory=dict)
     memory_mb: int = 512
+    data_mb: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,6 +206,9 @@ class Ingredients:
 
 
 NODE_DATA = "/var/lib/ackloss"
+STORED = "data"
+"""The folder below `NODE_DATA` in which a target stores what clients write; its own log, and what
+ackloss keeps, lie beside it."""
 
 
 @runtime_checkable
@@ -293,13 +298,18 @@ class Nemesis(Protocol):
 FAKETIME = "faketime"
 """A need: the target's process starts with libfaketime in it (see `harness.levers.clock`)."""
 
+BOUNDED_DISK = "bounded disk"
+"""A need: what the target stores lies on a small disk of its own (see `harness.levers.full`)."""
+
 
 @runtime_checkable
 class Needs(Protocol):
     """A nemesis whose fault cannot be made on a node that was not started for it."""
 
-    needs: ClassVar[frozenset[str]]
-    """By name, what nodes must have from their start (see `harness.preparing`)."""
+    @property
+    def needs(self) -> frozenset[str]:
+        """By name, what nodes must have from their start (see `harness.preparing`)."""
+        ...
 
 
 # --- systems under test -----------------------------------------------------------------------

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import ClassVar, Literal
 
+from harness.levers import full
 from harness.levers.disk import TOOLS
-from harness.protocols import Act, Cluster, Node, Select
+from harness.protocols import BOUNDED_DISK, STORED, Act, Cluster, Node, Select
 
 _ONLY_OF = {
     "keep_share": "unsynced",
@@ -22,7 +23,7 @@ _PATTERN = re.compile(r"(?!\.)[A-Za-z0-9._*?\[\]!-]+(/(?!\.)[A-Za-z0-9._*?\[\]!-
 
 @dataclass(frozen=True, kw_only=True)
 class Disk:
-    """Damage the files of the chosen nodes, but for two forms while their processes are dead.
+    """Damage the files of the chosen nodes, but for three forms while their processes are dead.
 
     The processes are killed (SIGKILL), the files are damaged, and healing starts the processes
     again. What was lost stays lost.
@@ -30,7 +31,9 @@ class Disk:
     form        wipe: the folders are gone; reformat: all data is gone and the disk is formatted
                 anew, with another directory.id; unsynced: power loss, what was not fsynced is gone;
                 truncate: the newest segment lost its end; flip: bits of it are wrong;
-                read-only: no file can be made any more, under the running process, until healed
+                read-only: no file can be made any more, under the running process, until healed;
+                full: no byte is free any more, under the running process, until healed (all nodes
+                of such a plan store on a small disk in memory)
     folders     patterns of the folders that are met, below the node's data folder; by default
                 Kafka's folders of all topics but internal ones
     keep_share  of the batches that were not fsynced, how many survived: 0 to 1, or "random"
@@ -44,7 +47,9 @@ class Disk:
     plugin: ClassVar[str] = "disk"
     spoils: ClassVar[bool] = True
 
-    form: Literal["wipe", "reformat", "unsynced", "truncate", "flip", "read-only"] = "unsynced"
+    form: Literal["wipe", "reformat", "unsynced", "truncate", "flip", "read-only", "full"] = (
+        "unsynced"
+    )
     folders: tuple[str, ...] = ("data/[!_]*-[0-9]*",)
     keep_share: float | Literal["random"] = 0.0
     tail: Literal["clean", "torn", "zeros"] = "clean"
@@ -67,6 +72,11 @@ class Disk:
             if not _PATTERN.fullmatch(pattern):
                 raise ValueError(f"{pattern!r} is no pattern of folders below the data folder")
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """A disk that may be filled, because nothing else lies on it."""
+        return frozenset({BOUNDED_DISK} if self.form == "full" else ())
+
     def available(self, cluster: Cluster) -> str | None:
         """Null, or why files cannot be damaged here."""
         for node in cluster.nodes.values():
@@ -74,13 +84,15 @@ class Disk:
                 return f"{node.name} lacks one of {', '.join(TOOLS)}"
             if not node.process().running:
                 return f"{node.name}: its process does not run"
+            if self.form == "full" and (why := full.unbounded(node)):
+                return why
         return None
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""
-        if self.form == "read-only":
+        if self.form in ("read-only", "full"):
             return [
-                Act("read-only", {"node": node.name, "folder": "data", "pid": node.pid()})
+                Act(self.form, {"node": node.name, "folder": STORED, "pid": node.pid()})
                 for node in nodes
             ]
         options = {**asdict(self), "folders": list(self.folders)}

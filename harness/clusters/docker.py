@@ -1,7 +1,7 @@
 """A cluster of pods in Docker: real processes in containers on a network of their own.
 
 A node is a pod of two containers. The *holder* is of our own image: it owns the network and the
-process namespace, the address, the firewall rules, the data volume and the right to administer
+process namespace, the address, the firewall rules, the data volumes and the right to administer
 them. The *target's* container joins those namespaces with every capability dropped. So the target's
 image needs no tools, and its process can die and start again while address, rules and data stay.
 The target must not be process 1: signals sent to process 1 from inside its namespace are ignored.
@@ -25,11 +25,12 @@ from harness.clusters.pod import PID_FILE, DockerNode, packed
 from harness.clusters.removal import remove_run
 from harness.daemon import LABEL, RUN_LABEL
 from harness.errors import EnvironmentFailure
-from harness.protocols import NODE_DATA, NodeSpec
+from harness.protocols import NODE_DATA, STORED, NodeSpec
 
 SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
 
 _HOLDER_CAPABILITIES = ["NET_ADMIN", "NET_RAW", "KILL", "SYS_PTRACE", "DAC_OVERRIDE"]
+_HOLDER_MB = 64
 # Process 1 of the pod: does nothing but take in the processes that have lost their parents, so that
 # none of them stays behind as a zombie.
 _HOLD = ["sh", "-c", "while :; do sleep 86400 & wait; done"]
@@ -85,13 +86,13 @@ class DockerCluster:
 
     def _start_pod(self, spec: NodeSpec, image_id: str, address: str) -> DockerNode:
         api = self.client.api
-        volume = f"ackloss-{self.run_id}-{spec.name}"
-        api.create_volume(volume, labels=self.labels())
-        data = f"{volume}:{NODE_DATA}:rw"
+        name = f"ackloss-{self.run_id}-{spec.name}"
+        volumes = self._volumes(name, spec.data_mb)
+        kept_mb = spec.data_mb or 0  # kept in memory: charged to whose process wrote it
         holder = api.create_container(
             self.holder_image,
             command=_HOLD,
-            name=f"{volume}-holder",
+            name=f"{name}-holder",
             hostname=spec.name,
             labels=self.labels(),
             networking_config=api.create_networking_config(
@@ -99,32 +100,34 @@ class DockerCluster:
             ),
             host_config=api.create_host_config(
                 network_mode=self.network,
-                binds=[data],
+                binds=volumes,
                 cap_drop=["ALL"],
                 cap_add=_HOLDER_CAPABILITIES,
                 security_opt=["no-new-privileges"],
-                mem_limit="64m",
+                mem_limit=f"{_HOLDER_MB + kept_mb}m",
                 pids_limit=256,
             ),
         )["Id"]
+        api.start(
+            holder
+        )  # first: a disk in memory lasts while a container that runs has mounted it
         api.put_archive(holder, NODE_DATA, packed(spec.files))
-        api.start(holder)
         container = api.create_container(
             image_id,
             entrypoint=["/bin/sh", "-c", _START, PID_FILE],
             command=list(spec.argv),
             user="0:0",
-            name=volume,
+            name=name,
             labels=self.labels(),
             environment=dict(spec.env),
             working_dir="/",
             host_config=api.create_host_config(
                 network_mode=f"container:{holder}",
                 pid_mode=f"container:{holder}",
-                binds=[data, *(f"{host}:{inside}:ro" for host, inside in spec.mounts.items())],
+                binds=[*volumes, *(f"{host}:{inside}:ro" for host, inside in spec.mounts.items())],
                 cap_drop=["ALL"],
                 security_opt=["no-new-privileges"],
-                mem_limit=f"{spec.memory_mb}m",
+                mem_limit=f"{spec.memory_mb + kept_mb}m",
                 pids_limit=1024,
                 log_config=LogConfig(type="json-file", config={"max-size": "16m"}),
             ),
@@ -134,6 +137,19 @@ class DockerCluster:
         return DockerNode(
             spec.name, spec.roles, address, holder, container, holder_pid, self.client
         )
+
+    def _volumes(self, name: str, data_mb: int | None) -> list[str]:
+        """Make a node's volumes: its data folder and, where it is to be bounded, what it stores, in
+        memory: no disk of this machine can be filled by it. Returns where each is mounted."""
+        self.client.api.create_volume(name, labels=self.labels())
+        mounted = [f"{name}:{NODE_DATA}:rw"]
+        if data_mb is not None:
+            bounded = {"type": "tmpfs", "device": "tmpfs", "o": f"size={data_mb}m,mode=0755"}
+            self.client.api.create_volume(
+                f"{name}-{STORED}", driver="local", driver_opts=bounded, labels=self.labels()
+            )
+            mounted.append(f"{name}-{STORED}:{NODE_DATA}/{STORED}:rw")
+        return mounted
 
     def output(self, node: DockerNode) -> bytes:
         """What the target's process printed."""

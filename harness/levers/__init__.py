@@ -11,6 +11,7 @@ from harness.crashes import Crashes
 from harness.levers.client import ClientLever
 from harness.levers.clock import ClockLever
 from harness.levers.disk import DiskLever
+from harness.levers.full import FullLever
 from harness.levers.net import NetLever
 from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
@@ -31,6 +32,7 @@ def all_levers(nodes: Mapping[str, Node], *, clients: Crashes | None = None) -> 
         ClockLever(nodes),
         DiskLever(nodes),
         ReadOnlyLever(nodes),
+        FullLever(nodes),
     ]
     if clients is not None:
         levers.append(ClientLever(clients))

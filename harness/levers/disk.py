@@ -25,8 +25,8 @@ from harness.levers.disk_cutting import Change, planned
 from harness.levers.process import ProcessLever
 from harness.protocols import NODE_DATA, Node, Proof, Token
 
-TOOLS = ("find", "truncate", "dd", "rm", "sh", "chmod", "setpriv")
-"""What `admin` must have for this lever and the read-only one."""
+TOOLS = ("find", "truncate", "dd", "df", "rm", "sh", "chmod", "setpriv")
+"""What `admin` must have for this lever, the read-only and the full one."""
 
 _RECORDS = "ackloss-disk"
 _FLIP = 'printf %b "$1" | dd of="$2" bs=1 seek="$3" conv=notrunc status=none'

@@ -1,7 +1,7 @@
 """The read-only lever: no file can be made, renamed or removed in a node's data, as on a disk that
 the kernel has mounted read-only after an error. Files that are open already can still be written.
 
-The target's process is root without capabilities, so a folder's permissions bind it: the right to
+The target's process has no capabilities, so a folder's permissions bind it: the right to
 write is taken from every folder of the data, and given back by undo to every folder that lacks it
 (a system that stores data can write to all its folders, so those are ours). A process that died of
 it is started again.
@@ -16,12 +16,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.levers.commands import must
-from harness.levers.process import ProcessLever
-from harness.protocols import NODE_DATA, Completed, Node, Proof, Token
-
-# Tries what the target's process would, with as few rights as it has.
-_TRY = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--", "touch"]
-_OURS = "ackloss-try"
+from harness.levers.writing import attempt, process_told, revive
+from harness.protocols import NODE_DATA, Node, Proof, Token
 
 
 @dataclass(frozen=True)
@@ -39,36 +35,25 @@ class ReadOnlyLever:
         """Give it back, and start the process again if it died and was not dead before."""
         node = self.nodes[token["node"]]
         _chmod(node, token["folder"], "u+w")
-        if token["pid"] is not None:
-            ProcessLever(self.nodes).undo(token)
+        revive(self.nodes, token)
 
     def probe(self, token: Token, *, applied: bool) -> Proof:
         """In force: no file can be made in the data, but beside it. Undone: in the data too, and
         the process runs."""
         node, folder = self.nodes[token["node"]], token["folder"]
-        beside, inside = _tried(node, ""), _tried(node, folder)
-        told = inside.output.strip().splitlines()[-1:] or ["it was made"]
-        state = node.process()
-        runs = "runs" if state.running else f"has ended with exit code {state.exit_code}"
-        evidence = f"{node.name}: a file to be made in {folder}: {told[0]}; its process {runs}"
+        beside, inside = attempt(node, "."), attempt(node, folder)
+        running, process = process_told(node)
+        evidence = f"{node.name}: a file to be made in {folder}: {inside.output}; {process}"
         if applied:
             proven = beside.exit_code == 0 and inside.exit_code != 0
         else:
-            proven = inside.exit_code == 0 and (state.running or token["pid"] is None)
+            proven = inside.exit_code == 0 and (running or token["pid"] is None)
         return Proof(proven, [evidence])
 
     def residue(self, node: Node) -> list[str]:
         """Folders that cannot be written to."""
         found = node.admin(["find", NODE_DATA, "-type", "d", "!", "-perm", "-u+w"])
         return [f"{node.name}: read-only: {folder}" for folder in found.output.splitlines()]
-
-
-def _tried(node: Node, folder: str) -> Completed:
-    """Make a file of ours, with the rights of the target's process, and remove it."""
-    path = f"{NODE_DATA}/{folder}/{_OURS}"
-    made = node.admin([*_TRY, path])
-    node.admin(["rm", "-f", "--", path])
-    return made
 
 
 def _chmod(node: Node, folder: str, mode: Literal["u-w", "u+w"]) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 from harness.errors import PlanError
 from harness.plan import Plan
-from harness.protocols import NODE_DATA
+from harness.protocols import NODE_DATA, STORED
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
-DATA = f"{NODE_DATA}/data"
+DATA = f"{NODE_DATA}/{STORED}"
 
 # What ackloss sets unless the plan says otherwise: short time-outs, so that a run takes a minute,
 # and a leader that stays where it is unless a fault moves it.

@@ -15,7 +15,7 @@ from harness.clusters.docker import DockerCluster
 from harness.daemon import connect
 from harness.images.building import holder
 from harness.preparing import needs_of, prepared
-from harness.protocols import NodeSpec
+from harness.protocols import BOUNDED_DISK, NodeSpec
 from harness.rundir import new_run_id
 
 ROLES = {
@@ -39,7 +39,8 @@ def pods_in(folder: Path) -> Iterator[DockerCluster]:
                 for name, roles in ROLES.items()
             ]
             nemeses = [registry.make("nemeses", n, {}, key="") for n in registry.plugins("nemeses")]
-            specs = prepared(specs, needs_of(nemeses), holder_id=image.id)
+            needs = needs_of(nemeses) | {BOUNDED_DISK}
+            specs = prepared(specs, needs, holder_id=image.id)
             cluster.start(specs, image.id, addresses)
             time.sleep(0.3)
             yield cluster

@@ -62,6 +62,7 @@ VARIANTS: list[Variant] = [
     ("clock", {"form": "drift"}),
     ("clock", {"form": "strobe"}),
     *(("disk", {"form": form}) for form in ("wipe", "reformat", "truncate", "flip", "read-only")),
+    ("disk", {"form": "full"}),
     ("disk", {"tail": "zeros"}),
     ("disk", {"form": "flip", "alive": True}),
 ]
@@ -133,11 +134,11 @@ def is_found_out_when_its_levers_do_nothing(
 
 
 class Lying(DockerNode):
-    """iptables, tc, kill, find and scripts say yes and do nothing, a shell starts nothing."""
+    """iptables, tc, kill, find, dd and scripts say yes and do nothing, a shell starts nothing."""
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
         acts = argv[0] == "sh" and argv[2:3] != ["show"]
-        if argv[0] in ("iptables", "kill", "tc", "find") or acts:
+        if argv[0] in ("iptables", "kill", "tc", "find", "dd") or acts:
             return Completed(0 if "-D" not in argv else 1, "")
         return super().admin(argv, timeout_s=timeout_s)
 

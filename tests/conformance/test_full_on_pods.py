@@ -1,0 +1,108 @@
+"""The full lever on a real node: a disk in memory is filled to its last byte, nothing else is."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from harness.clusters.docker import DockerCluster
+from harness.clusters.pod import DockerNode
+from harness.errors import HarnessFailure
+from harness.levers.full import FullLever, unbounded
+from harness.levers.waiting import poll_until
+from harness.protocols import Token
+from nemeses.disk import Disk
+
+pytestmark = pytest.mark.docker
+
+DATA = "/var/lib/ackloss/data"
+
+
+@pytest.fixture
+def node(pods: DockerCluster) -> Iterator[DockerNode]:
+    node = pods.nodes["b2"]
+    node.put({"data/topic-0/log": b"kept"})
+    yield node
+    node.admin(["find", DATA, "-mindepth", "1", "-delete"])
+    node.start()
+
+
+def token(node: DockerNode, fault: str) -> Token:
+    (act,) = Disk(form="full").acts([node], lambda _: [])
+    return {**act.token, "fault": fault}
+
+
+def written(node: DockerNode) -> int:
+    """The exit code of the target's own container storing one byte more."""
+    return node.run(["sh", "-c", f"echo x > {DATA}/topic-0/more"]).exit_code
+
+
+def test_the_target_cannot_store_a_byte_until_it_is_undone(node: DockerNode) -> None:
+    asked, lever = token(node, "x"), FullLever({"b2": node})
+    lever.apply(asked)
+    assert lever.probe(asked, applied=True).proven
+    assert written(node) != 0
+    node.put({"beside": b"only what the target stores is out of space"})
+    assert node.get("beside")["beside"]
+    lever.apply(asked)
+    lever.undo(asked)
+    lever.undo(asked)
+    proof = lever.probe(asked, applied=False)
+    assert proof.proven, proof.evidence
+    assert written(node) == 0
+    assert node.get("data/topic-0/log") == {"log": b"kept"}
+
+
+def test_a_process_that_died_of_it_runs_again(node: DockerNode) -> None:
+    asked, lever = token(node, "x"), FullLever({"b2": node})
+    lever.apply(asked)
+    node.admin(["kill", "-KILL", str(asked["pid"])])
+    assert poll_until(lambda: not node.process().running, within_s=10)
+    assert lever.probe(asked, applied=True).proven
+    assert not lever.probe(asked, applied=False).proven
+    lever.undo(asked)
+    proof = lever.probe(asked, applied=False)
+    assert proof.proven, proof.evidence
+    assert node.process().running
+
+
+def test_it_is_no_longer_full_once_the_target_gave_space_back(node: DockerNode) -> None:
+    node.put({"data/topic-0/old": bytes(100_000)})
+    asked, lever = token(node, "x"), FullLever({"b2": node})
+    lever.apply(asked)
+    node.run(["rm", f"{DATA}/topic-0/old"])
+    proof = lever.probe(asked, applied=True)
+    assert not proof.proven, proof.evidence
+
+
+def test_undoing_one_of_two_leaves_it_full(node: DockerNode) -> None:
+    first, second, lever = token(node, "first"), token(node, "second"), FullLever({"b2": node})
+    lever.apply(first)
+    lever.apply(second)
+    lever.undo(first)
+    gone, held = lever.probe(first, applied=False), lever.probe(second, applied=True)
+    assert gone.proven, gone.evidence
+    assert held.proven, held.evidence
+    assert written(node) != 0
+    lever.undo(second)
+    assert lever.probe(second, applied=False).proven
+
+
+def test_a_disk_that_others_use_too_is_refused(node: DockerNode) -> None:
+    asked = {**token(node, "x"), "folder": "conf"}
+    assert "GiB that others use too" in (unbounded(node, "conf") or "")
+    with pytest.raises(HarnessFailure, match="that others use too"):
+        FullLever({"b2": node}).apply(asked)
+    assert set(node.get("conf")) == {"x"}
+
+
+def test_the_disk_is_bounded_and_in_memory(pods: DockerCluster, node: DockerNode) -> None:
+    name = f"ackloss-{pods.run_id}-b2-data"
+    argv = ["docker", "volume", "inspect", "-f", "{{json .Options}} {{json .Labels}}", name]
+    told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert '"type":"tmpfs"' in told
+    assert f'"ackloss.run":"{pods.run_id}"' in told
+    df = node.run(["df", "-B1", "--output=size", DATA]).output
+    assert str(128 << 20) in df
