@@ -8,6 +8,7 @@ from typing import Any
 
 from harness import registry, selectors
 from harness.binding import Bound
+from harness.faults import looked
 from harness.levers import all_levers
 from harness.plan import Plan
 from harness.protocols import (
@@ -61,6 +62,31 @@ class RecordingNode:
         return ProcessState(running=False, exit_code=137)
 
 
+@dataclass(frozen=True)
+class RecordingLeadership:
+    """Leadership that moves nowhere: what would be asked is written down at the first node."""
+
+    plan: Plan
+    nodes: Mapping[str, RecordingNode]
+
+    def placements(self) -> Mapping[int, PartitionView]:
+        return _as_if_first_led(self.plan, list(self.nodes)).partitions
+
+    def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
+        for partition, replicas in wanted.items():
+            before = ",".join(self.placements()[partition].replicas)
+            self._record(f"partition {partition}: replicas {before} -> {','.join(replicas)}")
+
+    def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
+        for partition in partitions:
+            self._record(f"partition {partition}: elect the preferred leader")
+        return {}
+
+    def _record(self, asked: str) -> None:
+        first = next(iter(self.nodes.values()))
+        first.commands.append(f"{self.plan.target.system}: {asked}")
+
+
 def dry_run(bound: Bound) -> dict[str, Any]:
     """The nodes that would start and, for every step, when it begins and what it would run.
 
@@ -75,7 +101,7 @@ def dry_run(bound: Bound) -> dict[str, Any]:
     )
     specs = bound.target.nodes(plan, Ingredients(image=image), addresses)
     nodes = {s.name: RecordingNode(s.name, s.roles, addresses[s.name]) for s in specs}
-    levers = all_levers(nodes)
+    levers = all_levers(nodes, RecordingLeadership(plan, nodes))
     met: dict[str, tuple[str, ...]] = {}
     return {
         "plan": plan.document(),
@@ -117,7 +143,8 @@ def _dry_step(
         return [nodes[name] for name in selectors.select(text, choice)]
 
     for act in bound_step.nemesis.acts([nodes[name] for name in chosen], select):
-        levers[act.lever].apply({**act.token, "fault": step.id, "seed": plan.seed})
+        lever = levers[act.lever]
+        lever.apply(looked(lever, {**act.token, "fault": step.id, "seed": plan.seed}))
     commands = [command for node in nodes.values() for command in node.commands]
     for node in nodes.values():
         node.commands.clear()
@@ -147,7 +174,7 @@ def _begins(bound_step: BoundStep) -> str:
 def _as_if_first_led(plan: Plan, names: list[str]) -> Situation:
     isr = tuple(names[: plan.topic.replication_factor])
     view = [
-        PartitionView(partition=p, leader=names[0], leader_epoch=0, isr=isr)
+        PartitionView(partition=p, leader=names[0], leader_epoch=0, isr=isr, replicas=isr)
         for p in range(plan.topic.partitions)
     ]
     return Situation(time_ns=0, partitions={v.partition: v for v in view}, controller=names[-1])

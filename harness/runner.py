@@ -33,6 +33,7 @@ from harness.images.building import holder
 from harness.interpreter import LoadReport, play_workload
 from harness.interrupts import Interrupts
 from harness.journal import Journal
+from harness.leadership import leadership_of
 from harness.levers import all_levers
 from harness.observer import Observer
 from harness.parts import PartWriter
@@ -90,7 +91,9 @@ def play(bound: Bound, how: Playing) -> RunDir:
         with state.registered(how.run_id, rundir.path), _taken_down(cluster, how):
             with how.interrupts.raising(), record.timed("cluster_s"):
                 _bring_up(bound, ingredients, cluster, record, how)
-            levers = all_levers(cluster.nodes)
+            levers = all_levers(
+                cluster.nodes, leadership_of(bound.target, cluster.nodes, bound.plan)
+            )
             refuse_unavailable(bound, cluster)
             prove_unfaulted(levers, cluster)
             try:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from harness.leadership import Leadership
 from harness.levers.clock import ClockLever
 from harness.levers.disk import DiskLever
+from harness.levers.leadership import LeadershipLever
 from harness.levers.net import NetLever
 from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
@@ -18,8 +20,8 @@ from harness.levers.stress import StressLever
 from harness.protocols import Lever, Node
 
 
-def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever]:
-    """Every lever over these nodes, by name."""
+def all_levers(nodes: Mapping[str, Node], leadership: Leadership | None = None) -> dict[str, Lever]:
+    """Every lever over these nodes, by name; the one that moves leaders where the target can."""
     levers: list[Lever] = [
         NetLever(nodes),
         ShapingLever(nodes),
@@ -30,4 +32,6 @@ def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever]:
         DiskLever(nodes),
         ReadOnlyLever(nodes),
     ]
+    if leadership is not None:
+        levers.append(LeadershipLever(leadership))
     return {lever.name: lever for lever in levers}
