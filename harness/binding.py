@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from harness import conditions, registry, selectors
 from harness.crashes import ClientNemesis, client_names
 from harness.errors import PlanError
+from harness.leadership import LEADERSHIP, MovesLeaders
 from harness.plan import Family, FaultStep, Plan
-from harness.protocols import Nemesis, Target, Workload
+from harness.protocols import Needs, Nemesis, Target, Workload
 from harness.schedule import BoundStep
 
 
@@ -35,7 +36,9 @@ def bind(plan: Plan, *, file: str = "plan") -> Bound:
         registry.make("checkers", name, {}, key=f"checks.{place}", file=file)
     try:
         target.check(plan)
-        steps = tuple(_bind_step(plan, place, step) for place, step in enumerate(plan.faults))
+        steps = tuple(
+            _bind_step(plan, place, step, target) for place, step in enumerate(plan.faults)
+        )
         _check_same(plan)
     except PlanError as error:
         error.file = error.file or file
@@ -43,7 +46,7 @@ def bind(plan: Plan, *, file: str = "plan") -> Bound:
     return Bound(plan=plan, target=target, workload=workload, steps=steps)
 
 
-def _bind_step(plan: Plan, place: int, step: FaultStep) -> BoundStep:
+def _bind_step(plan: Plan, place: int, step: FaultStep, target: Target) -> BoundStep:
     where = f"faults.{place}"
     condition = None
     if step.when is not None:
@@ -56,6 +59,11 @@ def _bind_step(plan: Plan, place: int, step: FaultStep) -> BoundStep:
     )
     if isinstance(nemesis, ClientNemesis):
         _check_clients(plan, step, nemesis, where)
+    needs = nemesis.needs if isinstance(nemesis, Needs) else frozenset()
+    if LEADERSHIP in needs and not isinstance(target, MovesLeaders):
+        raise PlanError(
+            f"{target.plugin} has no leaders that could be moved on request", key=f"{where}.nemesis"
+        )
     return BoundStep(step=step, condition=condition, nemesis=nemesis)
 
 

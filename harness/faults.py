@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.journal import Journal
-from harness.protocols import Act, Lever, Proof, Token
+from harness.protocols import Act, Lever, Looks, Proof, Token
 
 T = TypeVar("T")
 
@@ -89,9 +89,10 @@ class Faults:
             raise failures[0]
 
     def _announce(self, fault: str, act: Act) -> tuple[int, Lever, Token]:
-        token = {**act.token, "fault": fault, "seed": self.seed}
+        lever = self.levers[act.lever]
+        token = looked(lever, {**act.token, "fault": fault, "seed": self.seed})
         n = self.journal.intent(fault=fault, lever=act.lever, token=token)
-        return n, self.levers[act.lever], token
+        return n, lever, token
 
     def _apply(self, n: int, lever: Lever, token: Token) -> AcklossError | None:
         return self._do("apply", "done", n, lever.apply, token)
@@ -124,6 +125,11 @@ class Faults:
             proven=bool(proofs) and all(proof.proven for proof in proofs),
             evidence=[sentence for proof in proofs for sentence in proof.evidence],
         )
+
+
+def looked(lever: Lever, token: Token) -> Token:
+    """The token as it is journalled: with what the lever found, if it is one that looks first."""
+    return lever.look(token) if isinstance(lever, Looks) else token
 
 
 def _probe(lever: Lever, token: Token, *, applied: bool) -> Proof:

@@ -10,6 +10,7 @@ from typing import Any
 from harness import registry, selectors
 from harness.binding import Bound
 from harness.crashes import ClientNemesis, ClientState, client_names
+from harness.faults import looked
 from harness.levers import all_levers
 from harness.plan import FaultStep, Plan
 from harness.protocols import (
@@ -89,6 +90,31 @@ class RecordingClients:
         return ClientState(alive=f"client-{number}", kept_dead_by=frozenset(), death=None)
 
 
+@dataclass(frozen=True)
+class RecordingLeadership:
+    """Leadership that moves nowhere: what would be asked is written down at the first node."""
+
+    plan: Plan
+    nodes: Mapping[str, RecordingNode]
+
+    def placements(self) -> Mapping[int, PartitionView]:
+        return _as_if_first_led(self.plan, list(self.nodes)).partitions
+
+    def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
+        for partition, replicas in wanted.items():
+            before = ",".join(self.placements()[partition].replicas)
+            self._record(f"partition {partition}: replicas {before} -> {','.join(replicas)}")
+
+    def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
+        for partition in partitions:
+            self._record(f"partition {partition}: elect the preferred leader")
+        return {}
+
+    def _record(self, asked: str) -> None:
+        first = next(iter(self.nodes.values()))
+        first.commands.append(f"{self.plan.target.system}: {asked}")
+
+
 def dry_run(bound: Bound) -> dict[str, Any]:
     """The nodes that would start and, for every step, when it begins and what it would run.
 
@@ -104,7 +130,7 @@ def dry_run(bound: Bound) -> dict[str, Any]:
     specs = bound.target.nodes(plan, Ingredients(image=image), addresses)
     nodes = {s.name: RecordingNode(s.name, s.roles, addresses[s.name]) for s in specs}
     clients = RecordingClients()
-    levers = all_levers(nodes, clients=clients)
+    levers = all_levers(nodes, leadership=RecordingLeadership(plan, nodes), clients=clients)
     met: dict[str, tuple[str, ...]] = {}
     return {
         "plan": plan.document(),
@@ -138,7 +164,8 @@ def _dry_step(
     acts, chosen = _dry_acts(bound_step.nemesis, step, plan, nodes, met)
     met[step.id] = tuple(chosen)
     for act in acts:
-        levers[act.lever].apply({**act.token, "fault": step.id, "seed": plan.seed})
+        lever = levers[act.lever]
+        lever.apply(looked(lever, {**act.token, "fault": step.id, "seed": plan.seed}))
     commands = [command for node in nodes.values() for command in node.commands] + clients.told
     clients.told = []
     for node in nodes.values():
@@ -195,7 +222,7 @@ def _begins(bound_step: BoundStep) -> str:
 def _as_if_first_led(plan: Plan, names: list[str]) -> Situation:
     isr = tuple(names[: plan.topic.replication_factor])
     view = [
-        PartitionView(partition=p, leader=names[0], leader_epoch=0, isr=isr)
+        PartitionView(partition=p, leader=names[0], leader_epoch=0, isr=isr, replicas=isr)
         for p in range(plan.topic.partitions)
     ]
     return Situation(time_ns=0, partitions={v.partition: v for v in view}, controller=names[-1])

@@ -263,6 +263,15 @@ class Lever(Protocol):
         ...
 
 
+@runtime_checkable
+class Looks(Protocol):
+    """A lever that must know how things stand before it changes them."""
+
+    def look(self, token: Token) -> Token:
+        """The token with what was found, as it will be journalled; raises nothing expected."""
+        ...
+
+
 class Act(NamedTuple):
     """One pull of a lever: its name and the token that says what."""
 
@@ -317,12 +326,14 @@ class Needs(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionView:
-    """What one node says of one partition. Nodes are named; null leader: none."""
+    """What one node says of one partition. Nodes are named; null leader: none. The first of the
+    replicas is the preferred leader."""
 
     partition: int
     leader: str | None
     leader_epoch: int
     isr: tuple[str, ...]
+    replicas: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,7 @@ from harness.images.building import holder
 from harness.interpreter import LoadReport, play_workload
 from harness.interrupts import Interrupts
 from harness.journal import Journal
+from harness.leadership import leadership_of
 from harness.levers import all_levers
 from harness.observer import Observer
 from harness.parts import PartWriter
@@ -233,7 +234,11 @@ def _play(
         raise HarnessFailure(f"{plan.target.system} cannot be asked who leads")
     client = bound.target.client(cluster, plan)
     refuse_without_crashes(bound, client)
-    levers = all_levers(cluster.nodes, clients=client if isinstance(client, Crashes) else None)
+    levers = all_levers(
+        cluster.nodes,
+        leadership=leadership_of(bound.target, cluster.nodes, plan),
+        clients=client if isinstance(client, Crashes) else None,
+    )
     clock = RunClock()
     record.update(state="running", wall_time=clock.wall_time)
     with (

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.crashes import Crashes
+from harness.leadership import Leadership
 from harness.levers.client import ClientLever
 from harness.levers.clock import ClockLever
 from harness.levers.disk import DiskLever
 from harness.levers.full import FullLever
+from harness.levers.leadership import LeadershipLever
 from harness.levers.net import NetLever
 from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
@@ -21,8 +23,14 @@ from harness.levers.stress import StressLever
 from harness.protocols import Lever, Node
 
 
-def all_levers(nodes: Mapping[str, Node], *, clients: Crashes | None = None) -> dict[str, Lever]:
-    """Every lever over these nodes, and over these clients if there are any, by name."""
+def all_levers(
+    nodes: Mapping[str, Node],
+    *,
+    leadership: Leadership | None = None,
+    clients: Crashes | None = None,
+) -> dict[str, Lever]:
+    """Every lever over these nodes, and over leaders and clients where they can be moved and
+    crashed, by name."""
     levers: list[Lever] = [
         NetLever(nodes),
         ShapingLever(nodes),
@@ -36,4 +44,6 @@ def all_levers(nodes: Mapping[str, Node], *, clients: Crashes | None = None) -> 
     ]
     if clients is not None:
         levers.append(ClientLever(clients))
+    if leadership is not None:
+        levers.append(LeadershipLever(leadership))
     return {lever.name: lever for lever in levers}

@@ -57,6 +57,7 @@ def _partitions(
             leader=names.get(p.leader_id),
             leader_epoch=p.leader_epoch,
             isr=tuple(sorted(names.get(n, str(n)) for n in p.isr_nodes)),
+            replicas=tuple(names.get(n, str(n)) for n in p.replica_nodes),
         )
         for topic in metadata.topics
         for p in sorted(topic.partitions, key=lambda p: int(p.partition_index))

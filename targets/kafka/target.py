@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from harness.errors import PlanError
+from harness.leadership import Leadership
 from harness.plan import Plan
 from harness.protocols import (
     NODE_DATA,
@@ -32,6 +33,7 @@ from targets.kafka.configuration import (
     server_properties,
 )
 from targets.kafka.eras import DEFAULT_VERSION, Era, era_of
+from targets.kafka.leadership import KafkaLeadership
 from targets.kafka.producer_settings import check_producer_settings, effective_settings
 from targets.kafka.producing import KafkaClient
 
@@ -130,6 +132,10 @@ class Kafka:
     def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
         """A node's own view of leaders and in-sync replicas, or of the active controller."""
         return admin.observe(node, plan, timeout_s=timeout_s)
+
+    def leadership(self, nodes: Mapping[str, Node], plan: Plan) -> Leadership:
+        """The leaders of the plan's topic, to be moved on request."""
+        return KafkaLeadership(nodes, plan)
 
     def cluster_key(self, plan: Plan) -> str:
         """Equal for plans whose targets are equal."""

@@ -22,14 +22,20 @@ from harness.clusters.docker import DockerCluster
 from harness.clusters.pod import DockerNode
 from harness.faults import Faults
 from harness.journal import Journal, open_acts, windows
+from harness.leadership import LEADERSHIP
 from harness.levers import all_levers
+from harness.preparing import needs_of
 from harness.protocols import Act, Completed, Nemesis, Node, Situation
 from tests.conformance.conftest import pods_in
 
 pytestmark = pytest.mark.docker
 
-# What meets clients instead of nodes is played in test_client_crash.py.
-NEMESES = [n for n, p in registry.plugins("nemeses").items() if not hasattr(p, "client_acts")]
+NEMESES = [
+    name
+    for name, plugin in registry.plugins("nemeses").items()
+    if not hasattr(plugin, "client_acts")  # clients: see test_client_crash.py
+    and LEADERSHIP not in needs_of([registry.make("nemeses", name, {}, key="nemesis")])
+]  # pods have no leaders: see test_membership_on_kafka.py
 SEGMENT = Path(__file__).parents[1] / "levers" / "segment.log"
 CLUSTERS = 5
 Variant = tuple[str, dict[str, Any]]

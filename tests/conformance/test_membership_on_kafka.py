@@ -1,0 +1,212 @@
+"""What every nemesis promises (see test_nemeses.py), of the one that needs leaders: on Kafka."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from harness import registry, state
+from harness.binding import Bound, bind
+from harness.clusters.docker import DockerCluster
+from harness.daemon import connect
+from harness.errors import HarnessFailure
+from harness.faults import Faults
+from harness.images.building import holder
+from harness.journal import FaultWindow, Journal, entries, open_acts, windows
+from harness.leadership import Leadership, leadership_of
+from harness.levers import all_levers
+from harness.levers.leadership import LeadershipLever
+from harness.levers.waiting import poll_until
+from harness.plan import parse_plan
+from harness.protocols import Act, Nemesis, PartitionView
+from harness.rundir import new_run_id
+from harness.runner import start_nodes
+from nemeses.membership import Membership
+from targets.kafka.leadership import KafkaLeadership
+
+pytestmark = pytest.mark.docker
+
+PLAN = {
+    "schema": 1,
+    "name": "planned",
+    "target": {"version": "4.3.1", "brokers": 3, "controllers": 1},
+    "topic": {"partitions": 3, "replication_factor": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def bound() -> Bound:
+    return bind(parse_plan(PLAN))
+
+
+@pytest.fixture(scope="module")
+def kafka(bound: Bound, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+    run_id, image = new_run_id(), holder()
+    ingredients = bound.target.prepare(bound.plan, lambda _: None)
+    with state.registered(run_id, tmp_path_factory.mktemp("kafka")):
+        cluster = DockerCluster(run_id, connect(), image.id)
+        try:
+            start_nodes(bound, ingredients, cluster)
+            bound.target.bring_up(cluster, bound.plan, timeout_s=90)
+            yield cluster
+        finally:
+            cluster.down()
+            state.forget(run_id)
+
+
+@pytest.fixture
+def leadership(bound: Bound, kafka: DockerCluster) -> Leadership:
+    made = leadership_of(bound.target, kafka.nodes, bound.plan)
+    assert made is not None
+    return made
+
+
+@pytest.fixture
+def faults(kafka: DockerCluster, leadership: Leadership, tmp_path: Path) -> Faults:
+    ticks = count()
+    journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
+    return Faults(all_levers(kafka.nodes, leadership=leadership), journal)
+
+
+def acts_on(kafka: DockerCluster, names: str, form: str = "move") -> list[Act]:
+    nemesis: Nemesis = registry.make("nemeses", "membership", {"form": form}, key="nemesis")
+    return nemesis.acts([kafka.nodes[name] for name in names.split()], lambda _: [])
+
+
+def leaders(leadership: Leadership) -> dict[int, tuple[str | None, tuple[str, ...]]]:
+    return {n: (view.leader, view.replicas) for n, view in leadership.placements().items()}
+
+
+def preferred_lead(placements: Mapping[int, PartitionView]) -> bool:
+    return all(view.leader == view.replicas[0] for view in placements.values())
+
+
+def played(faults: Faults, acts: list[Act], journal: Path) -> FaultWindow:
+    """Begin a fault and heal it three times; its window."""
+    faults.journal.write("step", fault="x", nemesis="membership", nodes=[], met=None, why="")
+    faults.inject("x", "membership", acts)
+    for _ in range(2):
+        faults.heal("x")
+    faults.heal_all()
+    assert open_acts(journal) == []
+    (window,) = windows(journal)
+    return window
+
+
+def test_it_is_a_nemesis_and_available_where_another_broker_can_lead(kafka: DockerCluster) -> None:
+    assert isinstance(Membership(), Nemesis)
+    assert Membership().available(kafka) is None
+    alone = {name: kafka.nodes[name] for name in ("b1", "c1")}
+    assert Membership().available(type("One", (), {"nodes": alone})()) == "there is only one broker"
+
+
+def test_its_tokens_are_plain_data_and_the_same_for_the_same_nodes(
+    kafka: DockerCluster, leadership: Leadership
+) -> None:
+    lever = LeadershipLever(leadership)
+    (act,) = acts_on(kafka, "b1")
+    token = lever.look({**act.token, "fault": "x", "seed": 0})
+    assert json.loads(json.dumps(token)) == token
+    assert acts_on(kafka, "b1") == [act]
+    assert lever.look({**act.token, "fault": "x", "seed": 0}) == token
+    assert [p["leader"] for p in token["partitions"]] == ["b1"]
+
+
+@pytest.mark.parametrize("names", ["b1", "b2 b3", "b3 c1"])
+def test_a_move_is_proven_on_and_proven_off_and_leaves_nothing(
+    kafka: DockerCluster, leadership: Leadership, faults: Faults, tmp_path: Path, names: str
+) -> None:
+    before = leaders(leadership)
+    window = played(faults, acts_on(kafka, names), tmp_path / "faults.jsonl")
+    assert window.proven, window.evidence
+    phases = [e["phase"] for e in entries(tmp_path / "faults.jsonl") if e["type"] == "proof"]
+    assert phases == ["applied", "held", "undone"]
+    assert poll_until(lambda: leaders(leadership) == before, within_s=5)
+
+
+def test_a_move_is_undone_from_its_token_alone(
+    bound: Bound, kafka: DockerCluster, leadership: Leadership
+) -> None:
+    lever = LeadershipLever(leadership)
+    before = leaders(leadership)
+    (act,) = acts_on(kafka, "b2")
+    token = lever.look({**act.token, "fault": "x", "seed": 0})
+    for _ in range(2):
+        lever.apply(token)
+    assert lever.probe(token, applied=True).proven
+    fresh = LeadershipLever(KafkaLeadership(kafka.nodes, bound.plan))
+    for _ in range(2):
+        fresh.undo(json.loads(json.dumps(token)))
+    proof = fresh.probe(token, applied=False)
+    assert proof.proven, proof.evidence
+    assert leaders(leadership) == before
+
+
+@pytest.mark.parametrize("form", ["move", "elect"])
+def test_healing_what_was_never_injected_is_harmless(
+    kafka: DockerCluster, leadership: Leadership, form: str
+) -> None:
+    before = leadership.placements()
+    lever = LeadershipLever(leadership)
+    (act,) = acts_on(kafka, "b1 b2", form)
+    lever.undo(lever.look({**act.token, "fault": "never", "seed": 0}))
+    assert leadership.placements() == before
+
+
+@pytest.mark.parametrize("form", ["move", "elect"])
+def test_requests_that_are_never_sent_are_found_out(
+    kafka: DockerCluster,
+    faults: Faults,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    form: str,
+) -> None:
+    monkeypatch.setattr(KafkaLeadership, "reorder", lambda *_: None)
+    monkeypatch.setattr(KafkaLeadership, "elect", lambda *_: {})
+    monkeypatch.setattr("harness.levers.leadership._SEEN_S", 0.5)
+    window = played(faults, acts_on(kafka, "b1 b2", form), tmp_path / "faults.jsonl")
+    assert not window.proven, window.evidence
+    assert "no leader has changed" in window.evidence
+
+
+def test_a_replica_that_is_none_is_refused_by_name(leadership: Leadership) -> None:
+    with pytest.raises(HarnessFailure, match="partition 7: the reassignment was refused: UNKNOWN_"):
+        leadership.reorder({7: ["b2", "b1", "b3"]})
+    assert leadership.elect([7]) == {7: "UNKNOWN_TOPIC_OR_PARTITION"}
+
+
+def test_a_dead_leader_can_be_led_for_and_is_elected_when_it_is_back(
+    kafka: DockerCluster, leadership: Leadership, faults: Faults, tmp_path: Path
+) -> None:
+    """A move whose old leader dies cannot be undone, and says so; an election sets it right."""
+    (act,) = acts_on(kafka, "b1")
+    faults.journal.write("step", fault="moved", nemesis="m", nodes=["b1"], met=None, why="")
+    faults.inject("moved", "membership", [act])
+    faults.inject(
+        "dead",
+        "kill",
+        [Act("process", {"node": "b1", "signal": "KILL", "pid": kafka.nodes["b1"].pid()})],
+    )
+    assert poll_until(
+        lambda: all("b1" not in v.isr for v in leadership.placements().values()), within_s=30
+    )
+    faults.heal("moved")
+    (window,) = windows(tmp_path / "faults.jsonl")
+    assert not window.proven
+    assert "not as before: b1 is not in the ISR" in window.evidence[-1]
+    faults.heal("dead")
+    assert poll_until(
+        lambda: all(len(v.isr) == 3 for v in leadership.placements().values()), within_s=30
+    )
+    assert not preferred_lead(leadership.placements())
+    window = played(
+        Faults(faults.levers, Journal(tmp_path / "elected.jsonl", lambda: 0)),
+        acts_on(kafka, "b1 b2 b3", "elect"),
+        tmp_path / "elected.jsonl",
+    )
+    assert window.proven, window.evidence
+    assert poll_until(lambda: preferred_lead(leadership.placements()), within_s=5)
