@@ -47,7 +47,7 @@ bench:  ## Measure, as ratios: start-up, recording, checking
 
 e2e:  ## Play every plan in plans/faults/ on real Kafka: does each give the verdict it expects?
 	@scripts/setup dev
-	@ACKLOSS_E2E=all $(BIN)/pytest tests/e2e/test_fault_plans.py
+	@ACKLOSS_E2E=all $(BIN)/pytest -s tests/e2e/test_fault_plans.py
 
 torture:  ## Kill runs of every fault family 50 times at random instants: does clean leave nothing?
 	@scripts/setup dev

@@ -52,6 +52,9 @@ def test_a_plan_gives_the_verdict_that_it_expects(path: Path, tmp_path: Path) ->
     assert done.stdout, done.stderr
     result = json.loads(done.stdout)
     assert "error" not in result, done.stderr
+    counts, proven = result["counts"], [fault["proven"] for fault in result["faults"]]
+    lost = f"{counts['lost']:,} of {counts['acknowledged']:,} lost"
+    print(f"{path.stem}: {result['verdict']}, {lost}, {sum(proven)} of {len(proven)} faults proven")
     assert result["faults"]
     assert all(fault["proven"] for fault in result["faults"]), result["faults"]
     if (expect := load_plan(path).expect) is not None:

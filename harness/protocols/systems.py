@@ -1,0 +1,157 @@
+"""Systems under test: targets, what they tell of themselves, what only some of them can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+from harness.protocols.nodes import Cluster, Ingredients, Node, NodeSpec
+from harness.protocols.operations import Client
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from harness.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionView:
+    """What one node says of one partition. Nodes are named; null leader: none. The first of the
+    replicas is the preferred leader."""
+
+    partition: int
+    leader: str | None
+    leader_epoch: int
+    isr: tuple[str, ...]
+    replicas: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeView:
+    """One node's answer: the partitions it knows, and the controller, if it can tell."""
+
+    answered_by: str
+    partitions: tuple[PartitionView, ...] = ()
+    controller: str | None = None
+    controller_epoch: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """What the cluster as a whole says of itself: per partition the answer with the highest leader
+    epoch, whoever gave it; the controller by the highest controller epoch. `asked` nodes that did
+    not answer are missing from `answered`."""
+
+    time_ns: int
+    partitions: Mapping[int, PartitionView] = field(default_factory=dict)
+    controller: str | None = None
+    answered: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """How far one partition was read, and what stood at its end before and after."""
+
+    partition: int
+    log_start_offset: int | None
+    end_offset: int | None
+    position: int | None
+    leader: str | None
+    leader_epoch: int | None
+    isr: tuple[str, ...]
+    complete: bool
+
+
+class Target(Protocol):
+    """The system under test: its nodes, how it comes up, and its clients."""
+
+    plugin: ClassVar[str]
+
+    def check(self, plan: Plan) -> None:
+        """Refuse, by PlanError, what this system cannot do or a plan may not ask."""
+        ...
+
+    def names(self, plan: Plan) -> list[str]:
+        """The names of the nodes of a cluster for this plan."""
+        ...
+
+    def prepare(self, plan: Plan, say: Callable[[str], None]) -> Ingredients:
+        """Build or find the image and all else that nodes need; what takes long is told to `say`.
+
+        Raises PlanError (no such version), EnvironmentFailure (cannot be built or pulled).
+        """
+        ...
+
+    def nodes(
+        self, plan: Plan, ingredients: Ingredients, addresses: Mapping[str, str]
+    ) -> list[NodeSpec]:
+        """The nodes of a cluster for this plan, `addresses` by node name."""
+        ...
+
+    def bring_up(self, cluster: Cluster, plan: Plan, *, timeout_s: float) -> None:
+        """Wait until every node has joined, make the topic, wait until its ISR is whole.
+
+        Raises TimeoutError that says what is missing.
+        """
+        ...
+
+    def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
+        """Settings and features as the cluster itself tells them (`{"broker": {...}, ...}`).
+
+        Raises PlanError when one that the plan asks for is unknown to it or differs.
+        """
+        ...
+
+    def client(self, cluster: Cluster, plan: Plan) -> Client:
+        """A client for the workload."""
+        ...
+
+    def readers(self) -> tuple[str, str]:
+        """The client libraries that can read everything: the first, and the second opinion."""
+        ...
+
+    def read_all(
+        self, cluster: Cluster, plan: Plan, *, reader: str, timeout_s: float
+    ) -> tuple[pa.Table, list[End]]:
+        """Read every partition from its start to its end with the named client library.
+
+        The table has the columns of `harness.history.READS` but `run_id`; `time_ns` is on the
+        monotonic clock, not yet counted from the run's start.
+        """
+        ...
+
+
+@runtime_checkable
+class HasLeaders(Protocol):
+    """A target whose nodes can be asked who leads."""
+
+    def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+        """This node's own view; null when it does not answer."""
+        ...
+
+
+@runtime_checkable
+class HasLogs(Protocol):
+    """A target whose nodes keep logs worth keeping."""
+
+    def logs(self, node: Node) -> dict[str, bytes]:
+        """The node's log files by name."""
+        ...
+
+
+@runtime_checkable
+class Reusable(Protocol):
+    """A target whose cluster can serve one run after another."""
+
+    def cluster_key(self, plan: Plan) -> str:
+        """Equal for plans that may be played on the same cluster."""
+        ...
+
+    def fresh(self, plan: Plan, number: int) -> Plan:
+        """The plan for the nth run on a cluster: nothing of it was there before."""
+        ...
+
+    def forget(self, cluster: Cluster, plan: Plan) -> None:
+        """Remove what a run has left. Raises HarnessFailure when that cannot be."""
+        ...
