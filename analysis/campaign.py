@@ -1,0 +1,107 @@
+"""A campaign's document: every cell with its intervals, and the cells compared.
+
+The runs' own results are read from their folders, so a campaign can be summed up at any time: while
+it is played, after a crash, after it was pruned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from analysis.statistics.cells import cell_of
+from analysis.statistics.comparisons import comparisons_of
+from analysis.statistics.samples import verdict_class
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.progress import Progress, Run, read_progress
+from harness.errors import HistoryError
+
+SCHEMA_VERSION = 1
+Document = dict[str, Any]
+
+
+def campaign_document(folder: CampaignDir) -> Document:
+    """What campaign.json holds. Raises HistoryError when the folder cannot be read."""
+    campaign, progress = folder.campaign(), read_progress(folder.journal)
+    results = list(results_of(folder, progress))
+    by_cell: dict[str, list[Document]] = {cell.name: [] for cell in campaign.cells}
+    for run, document in results:
+        by_cell.setdefault(run.cell, []).append(document)
+    cells = [(cell.key, by_cell[cell.name]) for cell in campaign.cells]
+    return {
+        "schema": SCHEMA_VERSION,
+        "id": folder.path.resolve().name,
+        "name": campaign.plan.name,
+        "about": campaign.plan.about,
+        "plan_hash": campaign.digest,
+        "started": progress.started,
+        "ended": progress.ended,
+        "axes": {axis: list(given.by_label()) for axis, given in campaign.plan.axes.items()},
+        "planned": sum(cell.repetitions for cell in campaign.cells),
+        "runs": len(results),
+        "versions": _versions(folder, results),
+        "said": progress.said,
+        "cells": [
+            {"name": cell.name, "planned": cell.repetitions, **cell_of(key, documents)}
+            for cell, (key, documents) in zip(campaign.cells, cells, strict=True)
+        ],
+        "comparisons": comparisons_of(cells),
+    }
+
+
+def results_of(folder: CampaignDir, progress: Progress) -> Iterator[tuple[Run, Document]]:
+    """Every finished run with its result.json, or with an error where the harness failed."""
+    for run in progress.runs.values():
+        if run.state == "failed":
+            yield run, {"run_id": run.run_id, "error": run.error}
+        elif run.state == "done":
+            rundir = folder.run(run.run_id)
+            try:
+                yield run, rundir.read_json(rundir.result)
+            except HistoryError as error:
+                yield run, {"run_id": run.run_id, "error": str(error)}
+
+
+def run_rows(folder: CampaignDir) -> list[Document]:
+    """One flat row for each finished run, in the order in which they were begun: for tables."""
+    rows = []
+    for run, document in results_of(folder, read_progress(folder.journal)):
+        counts, rates = document.get("counts", {}), document.get("rates", {})
+        seen = document.get("availability", {})
+        rows.append(
+            {
+                "run_id": run.run_id,
+                "cell": run.cell,
+                "repetition": run.repetition,
+                "class": verdict_class(document),
+                "verdict": document.get("verdict"),
+                "reason": document.get("reason") or document.get("error"),
+                "seed": document.get("seed"),
+                "attempted": counts.get("attempted"),
+                "acknowledged": counts.get("acknowledged"),
+                "lost": counts.get("lost"),
+                "loss_rate": rates.get("loss"),
+                "unacknowledged_success_rate": rates.get("unacknowledged_success"),
+                "refused": seen.get("refused"),
+                "longest_gap_s": seen.get("longest_gap_s"),
+                "recovery_s": seen.get("recovery_s"),
+                "faults_proven": sum(f["proven"] for f in document.get("faults", [])),
+                "faults": len(document.get("faults", [])),
+                "seconds": run.seconds,
+            }
+        )
+    return rows
+
+
+def _versions(folder: CampaignDir, results: list[tuple[Run, Document]]) -> dict[str, list[str]]:
+    """All versions that the runs name, by what they are of: more than one is worth knowing."""
+    found: dict[str, set[str]] = {}
+    for run, _ in results:
+        rundir = folder.run(run.run_id)
+        try:
+            versions = rundir.read_json(rundir.run).get("versions", {})
+        except HistoryError:
+            continue
+        for name, version in versions.items():
+            found.setdefault(name, set()).add(str(version))
+    return {name: sorted(each) for name, each in sorted(found.items())}
