@@ -63,10 +63,11 @@ def _of(names: list[str], cells: list[Document]) -> str:
 
 
 def _only_in_one(document: Document) -> Iterable[str]:
-    for which, when in (("only_old", "was not played this time"), ("only_new", "is new")):
-        if names := document[which]:
-            verb = when if len(names) == 1 else when.replace("was", "were").replace("is ", "are ")
-            yield f"{_names(names)} {verb}, so there is nothing to compare"
+    if gone := document["only_old"]:
+        was = "was" if len(gone) == 1 else "were"
+        yield f"{_names(gone)} {was} not played this time, so there is nothing to compare"
+    if new := document["only_new"]:
+        yield f"{_names(new)} {'is' if len(new) == 1 else 'are'} new, so there is no night before"
 
 
 def _new_kinds(cells: list[Document]) -> Iterable[str]:

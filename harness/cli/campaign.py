@@ -52,10 +52,11 @@ def run(
     """Play the campaign of FILE. Exit code 1 if its policy says so."""
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.plan import load_campaign
+    from harness.campaigns.progress import read_progress
     from harness.rundir import new_run_id
 
     given = load_campaign(file, changes)
-    first = _failures_of(CampaignDir.open(old)) if old is not None else ()
+    first = read_progress(CampaignDir.open(old).journal).lossy_cells() if old is not None else ()
     where = CampaignDir.create(folder or Path("runs") / f"{given.plan.name}-{new_run_id()}", given)
     _play(out, where, given, lanes, first)
 
@@ -111,14 +112,6 @@ def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
         f"{given.plan.name}: {len(given.cells)} cells, {told.runs:,} runs, about "
         f"{told.seconds / 3600:.1f} h on {told.lanes} lanes, about {told.disk_mb:,.0f} MiB"
     )
-
-
-def _failures_of(old: CampaignDir) -> tuple[str, ...]:
-    """The names of the cells that lost in another campaign."""
-    from harness.campaigns.progress import read_progress
-
-    runs = read_progress(old.journal).runs.values()
-    return tuple(dict.fromkeys(run.cell for run in runs if run.verdict == "invalid"))
 
 
 def _play(
