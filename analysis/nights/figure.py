@@ -37,9 +37,10 @@ def draw_trend(
         panels = figure.subplots(rows, _COLUMNS, sharex=True, sharey=True, squeeze=False).flat
         for panel in panels[len(trend) :]:
             panel.set_visible(False)
-        for panel, cell in zip(panels, trend, strict=False):
+        for place, (panel, cell) in enumerate(zip(panels, trend, strict=False)):
             _draw_cell(panel, cell, colours)
             _draw_axes(panel, [_label(night) for night in nights], colours)
+            panel.tick_params(labelbottom=place + _COLUMNS >= len(trend))  # lowest of its column
         return figure
 
 
