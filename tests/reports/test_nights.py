@@ -76,3 +76,17 @@ def test_the_figure_has_a_panel_for_each_cell_and_no_guess_for_a_night_without_r
     assert list(line.get_xdata()) == [1, 2]
     assert list(line.get_ydata()) == [0.0, 0.8]
     assert list(unjudged.get_xdata()) == [0]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_opens_without_trouble(
+    document: dict[str, Any], tmp_path: Path, visit: Any, width: int, theme: str
+) -> None:
+    write_page(document, tmp_path / "p.html")
+    page = visit(tmp_path / "p.html", width=width, color_scheme=theme)
+    assert page.troubles == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.is_visible(f".still .on-{theme}")
+    assert page.locator("img").count() == 2
