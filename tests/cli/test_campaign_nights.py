@@ -1,14 +1,16 @@
-"""`ackloss campaign compare`: what it prints and writes, and its exit codes."""
+"""`ackloss campaign compare`, and how a campaign ends that has nothing left to play: what is
+printed and written, and the exit codes. None of it needs Docker."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import orjson
+import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import main
-from tests.fixtures.campaign_folder import OFF, ON, build
+from tests.fixtures.campaign_folder import AXES, OFF, ON, build
 from tests.fixtures.result_documents import lossy, run
 
 QUIET = {ON: [lossy()] * 20, OFF: [run()] * 20}
@@ -58,3 +60,29 @@ def test_one_campaign_is_too_few_and_another_folder_is_none(tmp_path: Path) -> N
     done = compare(old, tmp_path / "empty")
     assert done.exit_code == 4
     assert "holds no campaign.toml" in done.output
+
+
+@pytest.mark.parametrize(("lost", "code"), [([run()], 0), ([lossy()], 1)])
+def test_a_campaign_ends_with_its_policy_and_leaves_what_ci_reads(
+    tmp_path: Path, lost: list[dict[str, object]], code: int
+) -> None:
+    folder = build(tmp_path / "c", {ON: lost, OFF: [run()]}, head="repetitions = 1")
+    done = CliRunner().invoke(main, ["campaign", "resume", str(folder.path)])
+    assert done.exit_code == code, done.output
+    assert folder.junit.read_bytes().count(b"<failure") == code
+    assert "2 of 2 runs" in folder.summary.read_text()
+
+
+def test_the_failures_of_another_campaign_can_be_first(tmp_path: Path) -> None:
+    old = build(tmp_path / "old", WORSE).path
+    build(tmp_path / "new", {}, axes=f"{AXES}\n[budget]\nhours = 1e-9")
+    words = ["campaign", "run", str(tmp_path / "new-inputs" / "c.toml")]
+    words += ["--out", str(tmp_path / "out"), "--first-failures-of"]
+    done = CliRunner().invoke(main, [*words, str(old)])
+    assert done.exit_code == 0, done.output
+    assert "the budget of hours is spent" in done.output
+    (tmp_path / "out").rename(tmp_path / "moved")
+    done = CliRunner().invoke(main, [*words, str(tmp_path)])
+    assert done.exit_code == 4
+    assert "holds no campaign.toml" in done.output
+    assert not (tmp_path / "out").exists()

@@ -56,12 +56,14 @@ def test_a_case_for_each_cell_and_check(tmp_path: Path) -> None:
 
 
 def test_the_suite_names_plan_and_versions(tmp_path: Path) -> None:
-    folder = build(tmp_path / "c", {ON: [run()]})
+    versions = {"target": "4.3.1", "client": "\x1b[31m"}
+    folder = build(tmp_path / "c", {ON: [run()]}, versions=versions)
     write_junit(folder)
     (suite,) = JUnitXml.fromfile(str(folder.junit))
     properties = {each.name: each.value for each in suite.properties()}
     assert properties["plan_hash"] == folder.campaign().digest
     assert properties["version.target"] == "4.3.1"
+    assert properties["version.client"] == "\\u001b[31m"
     assert properties["policy"] == "any, share 0"
     assert suite.name == "c"
 
