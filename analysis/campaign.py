@@ -6,7 +6,7 @@ it is played, after a crash, after it was pruned.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from analysis.statistics.cells import cell_of
@@ -39,7 +39,7 @@ def campaign_document(folder: CampaignDir) -> Document:
         "axes": {axis: list(given.by_label()) for axis, given in campaign.plan.axes.items()},
         "planned": sum(cell.repetitions for cell in campaign.cells),
         "runs": len(results),
-        "versions": _versions(folder, results),
+        "versions": versions_of(folder, (run for run, _ in results)),
         "said": progress.said,
         "cells": [
             {"name": cell.name, "planned": cell.repetitions, **cell_of(key, documents)}
@@ -52,14 +52,22 @@ def campaign_document(folder: CampaignDir) -> Document:
 def results_of(folder: CampaignDir, progress: Progress) -> Iterator[tuple[Run, Document]]:
     """Every finished run with its result.json, or with an error where the harness failed."""
     for run in progress.runs.values():
-        if run.state == "failed":
-            yield run, {"run_id": run.run_id, "error": run.error}
-        elif run.state == "done":
-            rundir = folder.run(run.run_id)
-            try:
-                yield run, rundir.read_json(rundir.result)
-            except HistoryError as error:
-                yield run, {"run_id": run.run_id, "error": str(error)}
+        document = document_of(folder, run)
+        if document is not None:
+            yield run, document
+
+
+def document_of(folder: CampaignDir, run: Run) -> Document | None:
+    """A finished run's result.json, or its error; null of a run that is not finished."""
+    if run.state == "failed":
+        return {"run_id": run.run_id, "error": run.error}
+    if run.state != "done":
+        return None
+    rundir = folder.run(run.run_id)
+    try:
+        return rundir.read_json(rundir.result)
+    except HistoryError as error:
+        return {"run_id": run.run_id, "error": str(error)}
 
 
 def run_rows(folder: CampaignDir) -> list[Document]:
@@ -93,10 +101,10 @@ def run_rows(folder: CampaignDir) -> list[Document]:
     return rows
 
 
-def _versions(folder: CampaignDir, results: list[tuple[Run, Document]]) -> dict[str, list[str]]:
+def versions_of(folder: CampaignDir, runs: Iterable[Run]) -> dict[str, list[str]]:
     """All versions that the runs name, by what they are of: more than one is worth knowing."""
     found: dict[str, set[str]] = {}
-    for run, _ in results:
+    for run in runs:
         rundir = folder.run(run.run_id)
         try:
             versions = rundir.read_json(rundir.run).get("versions", {})

@@ -1,4 +1,5 @@
-"""Writes docs/plan.md from the plan's own schema; with --check only says whether it is current."""
+"""Writes docs/plan.md from the plan's own schema, and the keys of a campaign file into
+docs/campaigns.md from its own; with --check only says whether they are current."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from harness import registry
+from harness.campaigns.plan import CampaignPlan
 from harness.expansion import named_schedules
 from harness.preview import plan_schema
 
-PAGE = Path(__file__).parents[1] / "docs" / "plan.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PLAN, CAMPAIGNS = DOCS / "plan.md", DOCS / "campaigns.md"
 
 HEAD = """\
 # Plans
@@ -32,10 +35,18 @@ TABLES = {
     "families": ("Family", "[[mix.families]]"),
     "final": ("FinalPlan", "[final]"),
 }
+CAMPAIGN_TABLES = {
+    "CampaignPlan": "Keys at the top",
+    "Axis": "[axes.NAME]",
+    "Choice": "[axes.NAME.choices.LABEL]",
+    "Budget": "[budget]",
+    "Policy": "[policy]",
+}
+KEYS_BEGIN, KEYS_END = "<!-- keys: written by `make docs` -->", "<!-- end of keys -->"
 
 
-def page() -> str:
-    """The whole page."""
+def plan_page() -> str:
+    """The whole page of plans."""
     schema = plan_schema()
     parts = [HEAD]
     for definition, title in TABLES.values():
@@ -87,6 +98,7 @@ def _type(field: dict[str, Any]) -> str:
     low = [f"≥ {field['minimum']}"] if "minimum" in field else []
     low += [f"> {field['exclusiveMinimum']}"] if "exclusiveMinimum" in field else []
     high = [f"≤ {field['maximum']}"] if "maximum" in field else []
+    high += [f"< {field['exclusiveMaximum']}"] if "exclusiveMaximum" in field else []
     return ", ".join([kind, *low, *high])
 
 
@@ -111,16 +123,34 @@ def _module_words(title: str, module: str) -> str:
     return f"## {title}\n\n{words}"
 
 
+def campaigns_page() -> str:
+    """The page of campaigns as it is, its tables of keys written anew."""
+    before, _, rest = CAMPAIGNS.read_text(encoding="utf-8").partition(KEYS_BEGIN)
+    _, _, after = rest.partition(KEYS_END)
+    schema = CampaignPlan.model_json_schema(by_alias=True)
+    tables = []
+    for definition, title in CAMPAIGN_TABLES.items():
+        told = schema if definition == "CampaignPlan" else schema["$defs"][definition]
+        words = told.get("description", "").strip()
+        tables.append(f"### {title}\n\n{words}\n\n{_table(told)}")
+    return "\n\n".join([f"{before}{KEYS_BEGIN}", *tables, f"{KEYS_END}{after}"])
+
+
 def main() -> int:
-    """Write the page, or compare it."""
-    if "--check" in sys.argv:
-        current = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-        if current != page():
-            print("docs/plan.md is not what the schema says: run `make docs`")
-            return 1
+    """Write the pages, or compare them."""
+    pages = {PLAN: plan_page(), CAMPAIGNS: campaigns_page()}
+    if "--check" not in sys.argv:
+        for path, text in pages.items():
+            path.write_text(text, encoding="utf-8")
         return 0
-    PAGE.write_text(page(), encoding="utf-8")
-    return 0
+    stale = [path for path, text in pages.items() if _current(path) != text]
+    for path in stale:
+        print(f"docs/{path.name} is not what the schema says: run `make docs`")
+    return 1 if stale else 0
+
+
+def _current(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 if __name__ == "__main__":

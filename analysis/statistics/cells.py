@@ -75,12 +75,7 @@ def summary(key: Key, sample: Sample) -> Cell:
         key=dict(key),
         runs=sample.runs,
         verdicts=dict(sample.verdicts),
-        lossy_share=LossyShare(
-            **asdict(share_estimate(sample.lossy)),
-            in_words=share_in_words(sample.lossy),
-            best_case=share_estimate(sample.lossy_at_best),
-            worst_case=share_estimate(sample.lossy_at_worst),
-        ),
+        lossy_share=lossy_share(sample),
         loss_rate=spread(sample.loss_rate, bounded=True),
         unacknowledged_success_rate=spread(sample.unacknowledged_success, bounded=False),
         pooled_loss_rate=ratio_estimate(sample.lost, sample.acknowledged),
@@ -88,6 +83,16 @@ def summary(key: Key, sample: Sample) -> Cell:
         longest_gap_s=_noticed(sample.longest_gap_s),
         refused=_noticed(sample.refused),
         recovery_s=_recovery(sample.recovery_s),
+    )
+
+
+def lossy_share(sample: Sample) -> LossyShare:
+    """The share of judged runs with loss."""
+    return LossyShare(
+        **asdict(share_estimate(sample.lossy)),
+        in_words=share_in_words(sample.lossy),
+        best_case=share_estimate(sample.lossy_at_best),
+        worst_case=share_estimate(sample.lossy_at_worst),
     )
 
 

@@ -105,7 +105,9 @@ def runs_needed(
     for_barnard = math.ceil(plain / apart**2)
     if for_barnard >= _FEWEST_NORMAL and _is_small(for_barnard, for_barnard):
         return for_barnard
-    return math.ceil(plain / (4 * apart**2) * (1 + math.sqrt(1 + 4 * apart / plain)) ** 2)
+    corrected = math.ceil(plain / (4 * apart**2) * (1 + math.sqrt(1 + 4 * apart / plain)) ** 2)
+    # What the approximation finds enough is enough from as many runs on as it holds for.
+    return min(corrected, _FEWEST_NORMAL) if for_barnard < _FEWEST_NORMAL else corrected
 
 
 def _is_small(runs_a: int, runs_b: int) -> bool:

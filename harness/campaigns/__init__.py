@@ -5,5 +5,7 @@ folder     where a campaign keeps what it made
 progress   its append-only journal, and what it tells: the source of every resumption
 order      which run is next
 lane       a process that keeps a cluster and plays one run after another on it
+policy     what its policy makes of its runs: the exit code
+prune      thins the runs that nobody will look into
 conductor  deals runs out to lanes, and goes on whatever happens to one of them
 """

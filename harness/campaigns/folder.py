@@ -1,7 +1,7 @@
 """The folder of a campaign: the one place where its file names are spelled.
 
 campaign.toml  base.json  journal.jsonl  runs/<run_id>/
-campaign.json  report.html  junit.xml  compact/*.parquet  figures/  tables/
+campaign.json  report.html  junit.xml  summary.md  compact/*.parquet  figures/  tables/
 """
 
 from __future__ import annotations
@@ -123,3 +123,7 @@ class CampaignDir:
     @property
     def junit(self) -> Path:
         return self.path / "junit.xml"
+
+    @property
+    def summary(self) -> Path:
+        return self.path / "summary.md"

@@ -84,7 +84,10 @@ class Policy(_Part):
         "any", description="A lossy run in any cell; in all cells; or never."
     )
     share: float = Field(
-        0, ge=0, lt=1, description="A cell counts when more than this share of its runs lost."
+        0,
+        ge=0,
+        lt=1,
+        description="A cell counts when more than this share of its judged runs lost.",
     )
 
 

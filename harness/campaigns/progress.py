@@ -59,6 +59,11 @@ class Progress:
             if run.state in ("done", "failed")
         }
 
+    def lossy_cells(self) -> tuple[str, ...]:
+        """The names of the cells in which a run was `invalid`."""
+        lossy = (run.cell for run in self.runs.values() if run.verdict == "invalid")
+        return tuple(dict.fromkeys(lossy))
+
     def in_state(self, state: str) -> list[Run]:
         return [run for run in self.runs.values() if run.state == state]
 

@@ -1,4 +1,4 @@
-"""`ackloss campaign run|resume|status|plan`: many runs, and what they tell together."""
+"""`ackloss campaign run|resume|status|plan|compare|prune`: many runs, what they tell together."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from harness.cli.campaign_nights import compare, prune
 from harness.cli.output import Output, plain, with_output
 
 if TYPE_CHECKING:
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.plan import Campaign
     from harness.campaigns.progress import Progress
+    from reports.junit import Junit
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -26,23 +28,37 @@ def campaign() -> None:
     """Play many runs: settings compared, with intervals."""
 
 
+campaign.add_command(compare)
+campaign.add_command(prune)
+
+
 @campaign.command()
 @click.argument("file", type=_FILE)
 @click.option("--out", "folder", type=click.Path(path_type=Path), help="Default runs/NAME-DATE.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
 @click.option("--lanes", type=click.IntRange(1, 64), help="Clusters side by side.")
+@click.option(
+    "--first-failures-of", "old", type=_FOLDER, help="Begin with the cells that lost in this one."
+)
 @with_output
 def run(
-    out: Output, file: Path, folder: Path | None, changes: tuple[str, ...], lanes: int | None
+    out: Output,
+    file: Path,
+    folder: Path | None,
+    changes: tuple[str, ...],
+    lanes: int | None,
+    old: Path | None,
 ) -> None:
     """Play the campaign of FILE. Exit code 1 if its policy says so."""
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.plan import load_campaign
+    from harness.campaigns.progress import read_progress
     from harness.rundir import new_run_id
 
     given = load_campaign(file, changes)
+    first = read_progress(CampaignDir.open(old).journal).lossy_cells() if old is not None else ()
     where = CampaignDir.create(folder or Path("runs") / f"{given.plan.name}-{new_run_id()}", given)
-    _play(out, where, given, lanes)
+    _play(out, where, given, lanes, first)
 
 
 @campaign.command()
@@ -98,14 +114,24 @@ def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
     )
 
 
-def _play(out: Output, where: CampaignDir, given: Campaign, lanes: int | None) -> None:
+def _play(
+    out: Output,
+    where: CampaignDir,
+    given: Campaign,
+    lanes: int | None,
+    first: tuple[str, ...] = (),
+) -> None:
     from checkers.judging import judge_run
     from checkers.loss import Loss
     from harness.campaigns.conductor import Conductor
     from harness.campaigns.estimate import estimate, lanes_for
+    from harness.campaigns.policy import breaking
     from harness.campaigns.progress import read_progress
     from harness.interrupts import Interrupts
+    from reports.junit import Junit
+    from reports.summary import write_summary
 
+    junit = Junit(where, given)
     with where.locked():
         left = estimate(given, read_progress(where.journal).finished())
         out.say(f"{given.plan.name}  {len(given.cells)} cells  {where.path}", style="bold")
@@ -120,15 +146,21 @@ def _play(out: Output, where: CampaignDir, given: Campaign, lanes: int | None) -
                 lanes or given.plan.lanes or lanes_for(given),
                 interrupts.stop,
                 say=lambda text: out.say(text, style="yellow"),
-                after=lambda run_id: _say_run(out, where, run_id),
+                after=lambda run_id: _say_run(out, where, run_id, junit),
+                first=first,
             )
-            why = conductor.play()
+            try:
+                why = conductor.play()
+            finally:
+                junit.write()
+                write_summary(where)
         progress = read_progress(where.journal)
         _say_progress(out, where, given, progress)
         out.say(f"{why}: {where.path}", style="bold")
     if why == "interrupted":
         sys.exit(130)
-    sys.exit(1 if _fails(given, progress) else 0)
+    cells = (cell.name for cell in given.cells)
+    sys.exit(1 if breaking(given.plan.policy, progress.runs.values(), cells) else 0)
 
 
 def _prepare(out: Output, given: Campaign, where: CampaignDir) -> None:
@@ -144,8 +176,9 @@ def _prepare(out: Output, given: Campaign, where: CampaignDir) -> None:
         bound.target.prepare(bound.plan, out.say)
 
 
-def _say_run(out: Output, where: CampaignDir, run_id: str) -> None:
+def _say_run(out: Output, where: CampaignDir, run_id: str, junit: Junit) -> None:
     from harness.campaigns.progress import read_progress
+    from harness.errors import EnvironmentFailure
 
     progress = read_progress(where.journal)
     run = progress.runs[run_id]
@@ -153,6 +186,10 @@ def _say_run(out: Output, where: CampaignDir, run_id: str) -> None:
     done = len(progress.finished())
     took = f" in {run.seconds:.0f} s" if run.seconds else ""
     out.say(f"  {done:5}  lane {run.lane}  {run.cell}  {told}{took}")
+    try:
+        junit.write()
+    except EnvironmentFailure as error:  # a full disk: the campaign goes on
+        out.say(str(error), style="yellow")
 
 
 def _say_progress(out: Output, where: CampaignDir, given: Campaign, progress: Progress) -> None:
@@ -193,13 +230,3 @@ def _cell(name: str, repetitions: int, progress: Progress) -> dict[str, Any]:
         "failed": failed,
         "left": repetitions - done - failed,
     }
-
-
-def _fails(given: Campaign, progress: Progress) -> bool:
-    """Whether the campaign's policy makes the exit code 1."""
-    policy = given.plan.policy
-    rows = [_cell(cell.name, cell.repetitions, progress) for cell in given.cells]
-    lossy = [row["invalid"] > policy.share * row["runs"] for row in rows if row["runs"]]
-    if policy.fail_on == "never" or not lossy:
-        return False
-    return all(lossy) if policy.fail_on == "all" else any(lossy)

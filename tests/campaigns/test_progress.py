@@ -71,3 +71,14 @@ def test_a_full_disk_is_told_and_leaves_no_half_line(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
     assert file.read_bytes() == whole
+
+
+def test_the_cells_that_lost_are_named_once(tmp_path: Path) -> None:
+    file = tmp_path / "journal.jsonl"
+    journal = Journal(file)
+    for number, verdict in enumerate(["valid", "invalid", "unknown", "invalid"]):
+        begin(journal, str(number), number)
+        journal.write("done", run_id=str(number), verdict=verdict, seconds=1)
+    journal.write("begun", cell="a=2", repetition=0, run_id="other", lane=1)
+    journal.write("done", run_id="other", verdict="unknown", seconds=1)
+    assert read_progress(file).lossy_cells() == ("a=1",)

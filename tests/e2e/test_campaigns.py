@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import psutil
 import pytest
@@ -121,6 +122,9 @@ def test_every_run_is_played_and_judged_once_on_kept_clusters(folder: Path, tmp_
         (f"rate={r}", n) for r in (40, 50) for n in (0, 1)
     ]
     assert {run.verdict for run in runs} == {"valid"}
+    suite = ElementTree.parse(folder / "junit.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "0", "0")
+    assert "4 of 4 runs" in (folder / "summary.md").read_text()
     clusters = []
     for each in runs:
         document = json.loads((folder / "runs" / each.run_id / "run.json").read_text())

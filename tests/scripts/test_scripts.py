@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = [ROOT / "scripts" / name for name in ("setup", "venv", "lib.sh")] + [ROOT / ".ci/run"]
+SCRIPTS = [ROOT / "scripts" / name for name in ("setup", "venv", "nightly", "lib.sh")] + [
+    ROOT / ".ci/run"
+]
 TARGETS = ("help", "setup", "run", "test", "check", "docs", "bench", "e2e", "torture", "clean")
 
 

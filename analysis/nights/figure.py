@@ -1,0 +1,102 @@
+"""The trend over nights as a picture: a small panel for each cell, the share with its interval.
+
+The interval is a band and whiskers, so it can be read in grey; a night that has nothing judged in a
+cell leaves a gap with its own mark instead of a guess.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from analysis.palette import LIGHT
+from analysis.visible import visible
+
+_COLUMNS: Final = 3
+_STYLE: Final[Any] = {"text.parse_math": False, "svg.hashsalt": "ackloss", "font.size": 8}
+_FEW_LABELS: Final = 8
+
+
+def draw_trend(
+    trend: Sequence[Mapping[str, Any]],
+    nights: Sequence[Mapping[str, Any]],
+    *,
+    colours: Mapping[str, str] = LIGHT,
+) -> Figure:
+    """The share of lossy runs over all nights, a panel for each cell of `trend`."""
+    rows = math.ceil(len(trend) / _COLUMNS)
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(10.4, 0.55 + 1.75 * rows), facecolor=colours["paper"])
+        figure.set_layout_engine("constrained", h_pad=0.08, w_pad=0.08)
+        panels = figure.subplots(rows, _COLUMNS, sharex=True, sharey=True, squeeze=False).flat
+        for panel in panels[len(trend) :]:
+            panel.set_visible(False)
+        for place, (panel, cell) in enumerate(zip(panels, trend, strict=False)):
+            _draw_cell(panel, cell, colours)
+            _draw_axes(panel, [_label(night) for night in nights], colours)
+            panel.tick_params(labelbottom=place + _COLUMNS >= len(trend))  # lowest of its column
+        return figure
+
+
+def _draw_cell(panel: Axes, cell: Mapping[str, Any], colours: Mapping[str, str]) -> None:
+    panel.set_title(_wrapped(visible(cell["name"])), loc="left", fontsize=8, color=colours["ink"])
+    for run in _unbroken(cell["nights"]):
+        places = [each["night"] for each in run]
+        shares = [each["lossy_share"] for each in run]
+        low, high = [s["low"] for s in shares], [s["high"] for s in shares]
+        estimates = [s["estimate"] for s in shares]
+        panel.fill_between(places, low, high, color=colours["survived"], alpha=0.25, lw=0)
+        panel.vlines(places, low, high, color=colours["survived"], lw=1)
+        panel.plot(places, estimates, "-o", color=colours["ink"], lw=1.2, ms=3.5, zorder=3)
+    unjudged = [each["night"] for each in cell["nights"] if not each["judged"]]
+    panel.plot(unjudged, [0.5] * len(unjudged), "x", color=colours["info"], ms=5, mew=1.4)
+
+
+def _unbroken(nights: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """The stretches of consecutive nights in which something was judged."""
+    runs: list[list[Mapping[str, Any]]] = []
+    for each in nights:
+        if not each["judged"]:
+            continue
+        if runs and runs[-1][-1]["night"] == each["night"] - 1:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    return runs
+
+
+def _draw_axes(panel: Axes, labels: Sequence[str], colours: Mapping[str, str]) -> None:
+    panel.set_facecolor(colours["paper"])
+    panel.set_ylim(-0.04, 1.04)
+    panel.set_xlim(-0.4, len(labels) - 0.6)
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:.0f} %"))
+    step = math.ceil(len(labels) / _FEW_LABELS)
+    panel.set_xticks(range(0, len(labels), step), labels[::step], rotation=30, ha="right")
+    panel.tick_params(colors=colours["muted"], labelcolor=colours["muted"], length=2)
+    panel.grid(axis="y", color=colours["rule"], lw=0.6)
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        panel.spines[side].set_color(colours["rule"])
+
+
+def _label(night: Mapping[str, Any]) -> str:
+    """The day on which it began."""
+    started = night["started"]
+    return started[5:10] if started else visible(night["id"])[:12]
+
+
+def _wrapped(text: str, *, width: int = 44) -> str:
+    """Two lines at the most, cut at a comma where there is one."""
+    if len(text) <= width:
+        return text
+    at = text.rfind(", ", 0, width)
+    at = at + 2 if at > 0 else width
+    rest = text[at:]
+    return f"{text[:at]}\n{rest if len(rest) <= width else rest[: width - 1] + '…'}"

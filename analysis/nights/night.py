@@ -1,0 +1,63 @@
+"""One campaign, as far as nights are compared: its samples by cell, and what it was played with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.campaign import results_of, versions_of
+from analysis.statistics.samples import Document, Sample, sample_of
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.plan import Campaign, Cell
+from harness.campaigns.progress import Progress, read_progress
+
+CellId = frozenset[tuple[str, str]]
+"""A cell's key, whatever the order of its axes."""
+
+
+@dataclass(frozen=True)
+class Night:
+    """A campaign with the runs that it has so far."""
+
+    folder: CampaignDir
+    campaign: Campaign
+    progress: Progress
+    cells: Mapping[CellId, Cell]
+    samples: Mapping[CellId, Sample]
+    versions: Mapping[str, list[str]]
+
+    @property
+    def id(self) -> str:
+        return self.folder.path.resolve().name
+
+    def document(self) -> dict[str, Any]:
+        """What it is, as JSON."""
+        return {
+            "id": self.id,
+            "folder": str(self.folder.path),
+            "name": self.campaign.plan.name,
+            "plan_hash": self.campaign.digest,
+            "started": self.progress.started,
+            "ended": self.progress.ended,
+            "runs": sum(sample.runs for sample in self.samples.values()),
+            "versions": dict(self.versions),
+        }
+
+
+def night_of(folder: CampaignDir) -> Night:
+    """Read a campaign. Raises HistoryError or PlanError when its folder cannot be read."""
+    campaign, progress = folder.campaign(), read_progress(folder.journal)
+    results = list(results_of(folder, progress))
+    by_cell: dict[str, list[Document]] = {}
+    for run, document in results:
+        by_cell.setdefault(run.cell, []).append(document)
+    cells = {frozenset(cell.key.items()): cell for cell in campaign.cells}
+    return Night(
+        folder,
+        campaign,
+        progress,
+        cells,
+        {key: sample_of(by_cell.get(cell.name, ())) for key, cell in cells.items()},
+        versions_of(folder, (run for run, _ in results)),
+    )

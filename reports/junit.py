@@ -1,0 +1,160 @@
+"""`junit.xml`: what CI systems read of a campaign, in the form that Jenkins knows (junit-4.xsd).
+
+A case for each cell and check. `loss` fails where the cell breaks the campaign's policy, and is
+skipped where no run of it was judged; `harness` is an error where runs failed that say nothing of
+the cluster. It is written anew after each run, so it is kept cheap: every run is read once, and no
+interval is found by resampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+from xml.etree import ElementTree as ET
+
+from analysis.campaign import results_of, versions_of
+from analysis.statistics.samples import CLASSES, HARNESS_FAILURE, LOSS, NONE, verdict_class
+from analysis.statistics.shares import Share, share_in_words
+from analysis.visible import visible
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.plan import Campaign
+from harness.campaigns.policy import breaking
+from harness.campaigns.progress import Progress, Run, read_progress
+from harness.rundir import write_atomically
+
+_CHECKS: Final = ("loss", "harness")
+_TOLD_FAILURES: Final = 10
+
+_in_words = cache(share_in_words)
+
+
+def write_junit(folder: CampaignDir) -> None:
+    """Write the junit.xml of a campaign. Raises HistoryError or PlanError where it cannot be read,
+    EnvironmentFailure where the file cannot be written."""
+    Junit(folder, folder.campaign()).write()
+
+
+@dataclass
+class Junit:
+    """A campaign's junit.xml, to be written again and again; what was read of a run is kept."""
+
+    folder: CampaignDir
+    campaign: Campaign
+    _classes: dict[str, str] = field(default_factory=dict)
+    _versions: dict[str, set[str]] = field(default_factory=dict)
+
+    def write(self) -> None:
+        """Write it as the journal is now."""
+        progress = read_progress(self.folder.journal)
+        self._read_new(progress)
+        suites = ET.Element("testsuites", name="ackloss")
+        suites.append(self._suite(progress))
+        ET.indent(suites)
+        body: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
+        write_atomically(self.folder.junit, body + b"\n")
+
+    def _read_new(self, progress: Progress) -> None:
+        new = {
+            run_id: run
+            for run_id, run in progress.runs.items()
+            if run.state in ("done", "failed") and run_id not in self._classes
+        }
+        for run, document in results_of(self.folder, Progress(runs=new)):
+            self._classes[run.run_id] = verdict_class(document)
+        for name, versions in versions_of(self.folder, new.values()).items():
+            self._versions.setdefault(name, set()).update(versions)
+
+    def _suite(self, progress: Progress) -> ET.Element:
+        broken = breaking(
+            self.campaign.plan.policy,
+            progress.runs.values(),
+            (cell.name for cell in self.campaign.cells),
+        )
+        by_cell: dict[str, list[Run]] = {cell.name: [] for cell in self.campaign.cells}
+        for run in progress.runs.values():
+            if run.run_id in self._classes:
+                by_cell.setdefault(run.cell, []).append(run)
+        cases = [
+            case
+            for name, runs in by_cell.items()
+            for case in (self._loss(name, runs, name in broken), self._harness(name, runs))
+        ]
+        suite = _element("testsuite", name=self.campaign.plan.name, **_totals(cases))
+        if progress.started:
+            suite.set("timestamp", progress.started[:19])
+        suite.append(self._properties())
+        suite.extend(cases)
+        return suite
+
+    def _properties(self) -> ET.Element:
+        policy = self.campaign.plan.policy
+        told = {
+            "campaign": self.campaign.plan.name,
+            "plan_hash": self.campaign.digest,
+            "policy": f"{policy.fail_on}, share {policy.share:g}",
+            **{f"version.{name}": ", ".join(sorted(v)) for name, v in self._versions.items()},
+        }
+        parent = ET.Element("properties")
+        parent.extend(_element("property", name=name, value=value) for name, value in told.items())
+        return parent
+
+    def _loss(self, name: str, runs: Sequence[Run], is_broken: bool) -> ET.Element:
+        counts = self._counts(runs)
+        share = Share(counts[LOSS], counts[LOSS] + counts[NONE])
+        case = _case("loss", name, sum(run.seconds or 0 for run in runs))
+        said = f"runs with loss: {_in_words(share)} (95 %, Clopper-Pearson)"
+        if is_broken:
+            _tell(case, "failure", f"breaks the policy: {said}", type="policy")
+        elif not any(run.verdict in ("valid", "invalid") for run in runs):
+            _element("skipped", case).text = "no run was judged"
+        classes = ", ".join(f"{kind.replace('_', ' ')} {n}" for kind, n in counts.items() if n)
+        _element("system-out", case).text = f"{said}\nruns: {classes or 'none yet'}"
+        return case
+
+    def _harness(self, name: str, runs: Sequence[Run]) -> ET.Element:
+        failed = [run for run in runs if self._classes[run.run_id] == HARNESS_FAILURE]
+        case = _case("harness", name, 0)
+        if failed:
+            said = [f"{run.run_id}: {run.error or run.verdict}" for run in failed[:_TOLD_FAILURES]]
+            if len(failed) > _TOLD_FAILURES:
+                said.append(f"and {len(failed) - _TOLD_FAILURES} more")
+            message = f"{len(failed)} of {len(runs)} runs failed and say nothing of the cluster"
+            _tell(case, "error", message, type="harness failure").text = visible("\n".join(said))
+        elif not runs:
+            _element("skipped", case).text = "no run has ended"
+        return case
+
+    def _counts(self, runs: Iterable[Run]) -> dict[str, int]:
+        classes = [self._classes[run.run_id] for run in runs]
+        return {name: classes.count(name) for name in CLASSES}
+
+
+def _totals(cases: Sequence[ET.Element]) -> dict[str, str]:
+    def having(tag: str) -> str:
+        return str(sum(case.find(tag) is not None for case in cases))
+
+    return {
+        "tests": str(len(cases)),
+        "failures": having("failure"),
+        "errors": having("error"),
+        "skipped": having("skipped"),
+        "time": f"{sum(float(case.get('time', 0)) for case in cases):.3f}",
+    }
+
+
+def _case(check: str, name: str, seconds: float) -> ET.Element:
+    return _element("testcase", classname=check, name=name, time=f"{seconds:.3f}")
+
+
+def _tell(case: ET.Element, tag: str, message: str, **more: str) -> ET.Element:
+    return _element(tag, case, message=message, **more)
+
+
+def _element(tag: str, parent: ET.Element | None = None, /, **attributes: str) -> ET.Element:
+    """An element; what XML cannot hold is written as its escape."""
+    made = ET.Element(tag, {key: visible(value) for key, value in attributes.items()})
+    if parent is not None:
+        parent.append(made)
+    return made

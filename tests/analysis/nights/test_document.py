@@ -1,0 +1,212 @@
+"""Nights compared: what was planted is found, and what is not there is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis.nights.document import cells_compared, nights_document, trend
+from analysis.nights.night import Night
+from analysis.statistics.samples import sample_of
+from harness.campaigns.plan import Cell
+from harness.errors import HistoryError
+from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON, build
+from tests.fixtures.result_documents import FAILED, lossy, run
+
+UNKNOWN = run("unknown", doubts=("incomplete",))
+VACUOUS = run("unknown", doubts=("vacuous",))
+WRONG = run("invalid", counter_examples=("duplicates",))
+Runs = list[dict[str, Any]]
+
+
+def night(cells: dict[str, Runs]) -> Night:
+    """A night in memory; cells by the value of their one axis."""
+    unused: Any = None
+    keys = {name: frozenset({("a", name)}) for name in cells}
+    return Night(
+        unused,
+        unused,
+        unused,
+        {key: Cell({"a": name}, {}, unused, 1) for name, key in keys.items()},
+        {keys[name]: sample_of(documents) for name, documents in cells.items()},
+        {},
+    )
+
+
+def compared(old: dict[str, Runs], new: dict[str, Runs]) -> dict[str, dict[str, Any]]:
+    """The cells that were compared, by the value of their axis."""
+    return {cell["key"]["a"]: cell for cell in cells_compared(night(old), night(new))}
+
+
+def runs(lost: int, none: int, unknown: int = 0) -> Runs:
+    return [lossy()] * lost + [run()] * none + [UNKNOWN] * unknown
+
+
+def drawn(shares: list[float], *, each: int, draws: np.random.Generator) -> dict[str, Runs]:
+    counts = draws.binomial(each, shares).tolist()
+    return {str(place): runs(lost, each - lost) for place, lost in enumerate(counts)}
+
+
+def test_a_regression_that_was_planted_is_found_where_it_is_and_nowhere_else() -> None:
+    old = {"w": runs(0, 30), "x": runs(3, 27), "y": runs(15, 15), "z": runs(30, 0)}
+    cells = compared(old, {**old, "w": runs(9, 21)})
+    assert cells["w"]["status"] == "regression"
+    assert {cells[name]["status"] for name in "xyz"} == {"no difference shown"}
+    assert cells["w"]["difference"] == pytest.approx(0.3)
+    assert cells["w"]["low"] > 0
+    assert cells["w"]["p"] < cells["w"]["p_adjusted"] < 0.05
+    assert "loses more often: 0 of 30 lossy before, 9 of 30 lossy now" in cells["w"]["in_words"]
+
+
+def test_the_way_back_is_an_improvement() -> None:
+    cell = compared({"x": runs(9, 21)}, {"x": runs(0, 30)})["x"]
+    assert cell["status"] == "improvement"
+    assert "loses less often" in cell["in_words"]
+
+
+def test_equal_nights_hardly_ever_differ() -> None:
+    called = 0
+    for seed in range(120):
+        draws = np.random.default_rng(seed)
+        shares = [0.02, 0.1, 0.3, 0.5, 0.98]
+        pair = [drawn(shares, each=20, draws=draws) for _ in range(2)]
+        called += any(cell["status"] != "no difference shown" for cell in compared(*pair).values())
+    assert called <= 0.05 * 120
+
+
+def test_a_large_regression_is_nearly_always_found() -> None:
+    found = 0
+    for seed in range(40):
+        draws = np.random.default_rng(seed)
+        old = drawn([0.02, 0.02, 0.5], each=40, draws=draws)
+        new = drawn([0.40, 0.02, 0.5], each=40, draws=draws)
+        found += compared(old, new)["0"]["status"] == "regression"
+    assert found >= 38
+
+
+def test_one_small_p_among_many_cells_is_not_called() -> None:
+    old, new = {"0": runs(0, 20)}, {"0": runs(5, 15)}
+    assert compared(old, new)["0"]["status"] == "regression"
+    same = {str(place): runs(10, 10) for place in range(1, 10)}
+    cell = compared({**old, **same}, {**new, **same})["0"]
+    assert cell["status"] == "no difference shown"
+    assert cell["p"] < 0.05 < cell["p_adjusted"]
+
+
+def test_a_night_full_of_unknown_runs_is_no_improvement() -> None:
+    cell = compared({"x": runs(10, 0)}, {"x": runs(0, 5, unknown=15)})["x"]
+    assert cell["p_adjusted"] < 0.05
+    assert cell["status"] == "doubtful"
+    assert "15 unknown runs may have made it look so" in cell["in_words"]
+
+
+def test_unknown_runs_that_would_turn_it_round_prove_nothing_at_all() -> None:
+    cell = compared({"x": runs(10, 10, unknown=100)}, {"x": runs(0, 30, unknown=300)})["x"]
+    assert cell["status"] == "doubtful"
+    assert cell["p_unknown_against"] == 1
+
+
+def test_a_share_that_rose_only_because_lossless_runs_became_unknown_is_no_regression() -> None:
+    cell = compared({"x": runs(5, 25)}, {"x": runs(5, 0, unknown=25)})["x"]
+    assert cell["p_adjusted"] < 0.05
+    assert cell["status"] == "doubtful"
+
+
+def test_a_regression_that_holds_in_spite_of_unknown_runs_is_one() -> None:
+    cell = compared({"x": runs(0, 30)}, {"x": runs(20, 8, unknown=2)})["x"]
+    assert cell["status"] == "regression"
+
+
+@pytest.mark.parametrize("silent", [[UNKNOWN] * 9, [VACUOUS] * 9, [FAILED] * 9, [WRONG] * 9, []])
+def test_a_night_in_which_nothing_was_judged_is_neither(silent: Runs) -> None:
+    for old, new, when in ((runs(9, 0), silent, "now"), (silent, runs(9, 0), "before")):
+        cell = compared({"x": old}, {"x": new})["x"]
+        assert cell["status"] == "not judged"
+        assert f"no run was judged {when}" in cell["in_words"]
+
+
+def test_runs_too_few_to_show_anything_are_called_that() -> None:
+    cell = compared({"x": runs(0, 2)}, {"x": runs(2, 0)})["x"]
+    assert cell["status"] == "no difference shown"
+    assert "so few runs could not have shown any" in cell["in_words"]
+
+
+def test_kinds_of_verdict_that_come_and_go_and_cells_that_disagree_with_themselves() -> None:
+    cell = compared({"x": [run(), VACUOUS]}, {"x": [run(), lossy(), WRONG, FAILED]})["x"]
+    assert cell["new_classes"] == ["loss", "wrong", "harness_failure"]
+    assert cell["vanished_classes"] == ["vacuous"]
+    assert cell["flaky"] == ["new"]
+
+
+def test_the_trend_holds_each_night_that_has_the_cell() -> None:
+    nights = [night({"x": runs(1, 9)}), night({"y": runs(0, 9)}), night({"x": runs(2, 8), "y": []})]
+    told = {cell["name"]: cell["nights"] for cell in trend(nights)}
+    assert [each["night"] for each in told["a=x"]] == [0, 2]
+    assert [each["lossy_share"]["estimate"] for each in told["a=x"]] == [0.1, 0.2]
+    assert [each["judged"] for each in told["a=y"]] == [9, 0]
+
+
+def test_two_folders_are_read_and_compared(tmp_path: Path) -> None:
+    old = build(tmp_path / "old", {ON: runs(9, 1), OFF: runs(0, 10)})
+    new = build(tmp_path / "new", {ON: runs(9, 1), OFF: runs(8, 2)})
+    document = nights_document([old, new])
+    assert document["regressions"] == 1
+    assert document["improvements"] == 0
+    assert document["differs"] == []
+    assert document["conclusion"][0] == (
+        "1 of 2 cells loses more often than in the night before: unclean=false."
+    )
+    assert "the same in both nights" in document["conclusion"][-1]
+    assert [each["runs"] for each in document["nights"]] == [20, 20]
+
+
+def test_cells_of_one_side_are_listed_and_axes_may_change_places(tmp_path: Path) -> None:
+    least = "[axes.least]\nkey = 'topic.settings.\"min.insync.replicas\"'\nvalues = [{}]\n"
+    old = build(tmp_path / "old", {}, axes=AXES + least.format("1, 2"))
+    new = build(tmp_path / "new", {}, axes=least.format("2, 3") + AXES)
+    document = nights_document([old, new])
+    assert [cell["name"] for cell in document["cells"]] == [
+        "least=2, unclean=true",
+        "least=2, unclean=false",
+    ]
+    assert document["only_old"] == ["unclean=true, least=1", "unclean=false, least=1"]
+    assert document["only_new"] == ["least=3, unclean=true", "least=3, unclean=false"]
+    assert any("were not played this time" in told for told in document["conclusion"])
+    assert [(d["what"], d["key"]) for d in document["differs"]] == [
+        ("campaign", "plan_hash"),
+        ("axis", "least.1"),
+        ("axis", "least.3"),
+    ]
+
+
+def test_campaigns_without_a_common_cell_cannot_be_compared(tmp_path: Path) -> None:
+    old = build(tmp_path / "old", {}, axes="")
+    new = build(tmp_path / "new", {})
+    with pytest.raises(HistoryError, match="no cell in common"):
+        nights_document([old, new])
+
+
+def test_what_else_differs_is_named_by_its_keys(tmp_path: Path) -> None:
+    old = build(tmp_path / "old", {OFF: [run()]})
+    new = build(
+        tmp_path / "new",
+        {OFF: [run()]},
+        base=BASE.replace("rate_per_s = 50", "rate_per_s = 60")
+        + '[topic]\nsettings = { "a.b" = 1 }',
+        head="repetitions = 5",
+        versions={"ackloss": "0.1.0", "target": "4.4.0"},
+    )
+    told = {
+        (d["what"], d["key"]): (d["old"], d["new"]) for d in nights_document([old, new])["differs"]
+    }
+    plan_hash = told.pop(("campaign", "plan_hash"))
+    assert plan_hash[0] != plan_hash[1]
+    assert told == {
+        ("campaign", "repetitions"): (10, 5),
+        ("plan", "workload.rate_per_s"): (50, 60),
+        ("plan", "topic"): (None, {"settings": {"a.b": 1}}),
+        ("version", "target"): (["4.3.1"], ["4.4.0"]),
+    }

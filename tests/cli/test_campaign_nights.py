@@ -1,0 +1,88 @@
+"""`ackloss campaign compare`, and how a campaign ends that has nothing left to play: what is
+printed and written, and the exit codes. None of it needs Docker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli import main
+from tests.fixtures.campaign_folder import AXES, OFF, ON, build
+from tests.fixtures.result_documents import lossy, run
+
+QUIET = {ON: [lossy()] * 20, OFF: [run()] * 20}
+WORSE = {ON: [lossy()] * 20, OFF: [lossy()] * 10 + [run()] * 10}
+
+
+def compare(*words: object) -> Result:
+    return CliRunner().invoke(main, ["campaign", "compare", *map(str, words)])
+
+
+def test_the_exit_code_is_1_only_where_something_got_worse(tmp_path: Path) -> None:
+    old = build(tmp_path / "old", QUIET).path
+    new = build(tmp_path / "new", WORSE).path
+    worse = compare(old, new)
+    assert worse.exit_code == 1, worse.output
+    assert "1 regression" in worse.output
+    assert compare(new, old).exit_code == 0
+    assert compare(old, old).exit_code == 0
+
+
+def test_of_three_nights_the_last_two_are_compared(tmp_path: Path) -> None:
+    first = build(tmp_path / "a", QUIET).path
+    second = build(tmp_path / "b", WORSE).path
+    third = build(tmp_path / "c", WORSE).path
+    done = compare(first, second, third, "--json")
+    assert done.exit_code == 0, done.output
+    document = orjson.loads(done.stdout)
+    assert (document["old"], document["new"]) == ("b", "c")
+    assert [len(cell["nights"]) for cell in document["trend"]] == [3, 3]
+
+
+def test_it_writes_what_it_was_asked_for(tmp_path: Path) -> None:
+    old = build(tmp_path / "old", QUIET).path
+    new = build(tmp_path / "new", WORSE).path
+    page, text = tmp_path / "n.html", tmp_path / "n.md"
+    done = compare(old, new, "--html", page, "--markdown", text, "--json")
+    assert done.exit_code == 1
+    assert orjson.loads(done.stdout)["regressions"] == 1
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert text.read_text().startswith("# 1 regression: new against old")
+
+
+def test_one_campaign_is_too_few_and_another_folder_is_none(tmp_path: Path) -> None:
+    old = build(tmp_path / "old", QUIET).path
+    assert compare(old).exit_code == 2
+    (tmp_path / "empty").mkdir()
+    done = compare(old, tmp_path / "empty")
+    assert done.exit_code == 4
+    assert "holds no campaign.toml" in done.output
+
+
+@pytest.mark.parametrize(("lost", "code"), [([run()], 0), ([lossy()], 1)])
+def test_a_campaign_ends_with_its_policy_and_leaves_what_ci_reads(
+    tmp_path: Path, lost: list[dict[str, object]], code: int
+) -> None:
+    folder = build(tmp_path / "c", {ON: lost, OFF: [run()]}, head="repetitions = 1")
+    done = CliRunner().invoke(main, ["campaign", "resume", str(folder.path)])
+    assert done.exit_code == code, done.output
+    assert folder.junit.read_bytes().count(b"<failure") == code
+    assert "2 of 2 runs" in folder.summary.read_text()
+
+
+def test_the_failures_of_another_campaign_can_be_first(tmp_path: Path) -> None:
+    old = build(tmp_path / "old", WORSE).path
+    build(tmp_path / "new", {}, axes=f"{AXES}\n[budget]\nhours = 1e-9")
+    words = ["campaign", "run", str(tmp_path / "new-inputs" / "c.toml")]
+    words += ["--out", str(tmp_path / "out"), "--first-failures-of"]
+    done = CliRunner().invoke(main, [*words, str(old)])
+    assert done.exit_code == 0, done.output
+    assert "the budget of hours is spent" in done.output
+    (tmp_path / "out").rename(tmp_path / "moved")
+    done = CliRunner().invoke(main, [*words, str(tmp_path)])
+    assert done.exit_code == 4
+    assert "holds no campaign.toml" in done.output
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,143 @@
+"""junit.xml and summary.md: read with a library that CI tools use, not with our own eyes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase
+from scipy import stats
+
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.progress import Journal
+from reports.junit import Junit, write_junit
+from reports.summary import write_summary
+from tests.fixtures.campaign_folder import AXES, OFF, ON, add, build
+from tests.fixtures.result_documents import lossy, run
+
+UNKNOWN = run("unknown", doubts=("incomplete",))
+BROKE = {"error": "the disk is full \x1b[31m <b>&"}
+
+
+def cases(folder: CampaignDir) -> dict[tuple[str, str], TestCase]:
+    suites = JUnitXml.fromfile(str(folder.junit))
+    (suite,) = suites
+    found = {(case.classname, case.name): case for case in suite}
+    results = [result for case in found.values() for result in case.result]
+    assert suite.tests == len(found)
+    for kind, told in ((Failure, suite.failures), (Error, suite.errors), (Skipped, suite.skipped)):
+        assert told == sum(isinstance(result, kind) for result in results)
+    return found
+
+
+def results(case: TestCase) -> list[type]:
+    return [type(result) for result in case.result]
+
+
+def test_a_case_for_each_cell_and_check(tmp_path: Path) -> None:
+    folder = build(tmp_path / "c", {ON: [lossy()] * 3 + [run(), BROKE], OFF: [UNKNOWN] * 2})
+    write_junit(folder)
+    told = cases(folder)
+    assert set(told) == {(check, cell) for check in ("loss", "harness") for cell in (ON, OFF)}
+    assert {key: results(case) for key, case in told.items()} == {
+        ("loss", ON): [Failure],
+        ("harness", ON): [Error],
+        ("loss", OFF): [Skipped],
+        ("harness", OFF): [],
+    }
+    assert "3 of 4 is 75.0 %: 19.4 % to 99.4 %" in told["loss", ON].system_out
+    assert "loss 3, none 1, harness failure 1" in told["loss", ON].system_out
+    assert told["loss", ON].time == 4 * 12.5
+    (error,) = told["harness", ON].result
+    assert error.message == "1 of 5 runs failed and say nothing of the cluster"
+    assert "the disk is full \\u001b[31m <b>&" in error.text
+
+
+def test_the_suite_names_plan_and_versions(tmp_path: Path) -> None:
+    versions = {"target": "4.3.1", "client": "\x1b[31m"}
+    folder = build(tmp_path / "c", {ON: [run()]}, versions=versions)
+    write_junit(folder)
+    (suite,) = JUnitXml.fromfile(str(folder.junit))
+    properties = {each.name: each.value for each in suite.properties()}
+    assert properties["plan_hash"] == folder.campaign().digest
+    assert properties["version.target"] == "4.3.1"
+    assert properties["version.client"] == "\\u001b[31m"
+    assert properties["policy"] == "any, share 0"
+    assert suite.name == "c"
+
+
+def test_every_element_stands_where_the_common_schema_has_it(tmp_path: Path) -> None:
+    folder = build(tmp_path / "c", {ON: [lossy(), BROKE], OFF: []})
+    write_junit(folder)
+    root = ElementTree.parse(folder.junit).getroot()
+    assert root.tag == "testsuites"
+    (suite,) = root
+    assert set(suite.attrib) <= {
+        "name", "tests", "failures", "errors", "skipped", "time", "timestamp"
+    }  # fmt: skip
+    assert [child.tag for child in suite] == ["properties", *["testcase"] * 4]
+    order = ["skipped", "error", "failure", "system-out"]
+    for case in suite.findall("testcase"):
+        assert set(case.attrib) == {"classname", "name", "time"}
+        tags = [child.tag for child in case]
+        assert tags == sorted(tags, key=order.index)
+
+
+@pytest.mark.parametrize(
+    ("policy", "failed"),
+    [
+        ('fail_on = "any"', {ON, OFF}),
+        ('fail_on = "any"\nshare = 0.5', {ON}),
+        ('fail_on = "all"', {ON, OFF}),
+        ('fail_on = "all"\nshare = 0.5', set()),
+        ('fail_on = "never"', set()),
+    ],
+)
+def test_failures_are_what_the_policy_says(tmp_path: Path, policy: str, failed: set[str]) -> None:
+    runs = {ON: [lossy()] * 3, OFF: [lossy(), run(), run()]}
+    folder = build(tmp_path / "c", runs, axes=f"{AXES}\n[policy]\n{policy}")
+    write_junit(folder)
+    told = {name for (_, name), case in cases(folder).items() if results(case) == [Failure]}
+    assert told == failed
+
+
+def test_written_after_each_run_it_reads_each_run_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("an interval was found by resampling")
+
+    monkeypatch.setattr(stats, "bootstrap", never)
+    folder = build(tmp_path / "c", {ON: [lossy()] * 12})
+    junit = Junit(folder, folder.campaign())
+    junit.write()
+    for result in folder.runs.glob("*/result.json"):
+        result.unlink()
+    journal = Journal(folder.journal)
+    add(folder, journal, OFF, 0, run())
+    junit.write()
+    told = cases(folder)
+    assert "12 of 12" in told["loss", ON].system_out
+    assert results(told["harness", ON]) == []
+    assert "0 of 1 still allows" in told["loss", OFF].system_out
+
+
+def test_a_campaign_that_has_just_begun(tmp_path: Path) -> None:
+    folder = build(tmp_path / "c", {})
+    write_junit(folder)
+    assert {tuple(results(case)) for case in cases(folder).values()} == {(Skipped,)}
+
+
+def test_the_summary_is_a_table_of_the_cells(tmp_path: Path) -> None:
+    folder = build(tmp_path / "c", {ON: [lossy()] * 3, OFF: [run()] * 3 + [BROKE]})
+    write_summary(folder)
+    text = folder.summary.read_text()
+    assert text.startswith("## c: 1 of 2 cells break the policy\n")
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("|")]
+    assert len({len(row) for row in rows if "---" not in row[0]}) == 1
+    assert rows[2][:3] == ["| ✗", ON, "3 of 3 still allows as few as 29.2 %"]
+    assert rows[3][:3] == ["| ", OFF, "0 of 3 still allows 70.8 %"]
+    assert "- 7 of 20 runs" in text
+    assert folder.campaign().digest in text

@@ -1,0 +1,94 @@
+"""scripts/nightly with the real `compare` and `prune`; only playing, which needs Docker, is not."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.campaign_folder import OFF, ON, build
+from tests.fixtures.result_documents import lossy, run
+
+ROOT = Path(__file__).parents[2]
+QUIET = {ON: [lossy()] * 12, OFF: [run()] * 12}
+WORSE = {ON: [lossy()] * 12, OFF: [lossy()] * 12}
+
+
+@pytest.fixture
+def nights(tmp_path: Path) -> Path:
+    """Three nights, the first of them old, and things beside them that are none."""
+    folder = tmp_path / "nights"
+    folder.mkdir()
+    for name in ("2020-01-01", "2020-01-02", "2020-01-03"):
+        build(tmp_path / name, QUIET).path.rename(folder / name)
+    (folder / "2020-01-04").mkdir()
+    build(tmp_path / "other", WORSE).path.rename(folder / "other")
+    return folder
+
+
+def nightly(nights: Path, tonight: Path, *, code: int = 0) -> tuple[int, list[str]]:
+    """Play a night that comes out like `tonight`: the exit code, and each call of ackloss."""
+    said, ackloss = tonight.parent / "said", tonight.parent / "ackloss"
+    run, resume = f"cp -r {tonight} $5; exit {code}", f"exit {code}"
+    ackloss.write_text(
+        f'#!/bin/bash\necho "$*" >>{said}\n'
+        f'case "$2" in run) {run};; resume) {resume};; esac\n'
+        f'exec {shlex.quote(sys.executable)} -m harness "$@"\n'
+    )
+    ackloss.chmod(0o755)
+    done = subprocess.run(
+        ["bash", ROOT / "scripts" / "nightly", nights, "C.toml"],
+        env={**os.environ, "ACKLOSS": str(ackloss), "KEEP_NIGHTS": "3", "KEEP_RUNS": "1"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, said.read_text().splitlines()
+
+
+def test_a_night_that_got_worse_is_told_by_page_and_exit_code(nights: Path, tmp_path: Path) -> None:
+    code, said = nightly(nights, build(tmp_path / "tonight", WORSE).path)
+    tonight = nights / date.today().isoformat()
+    assert code == 1
+    assert said[0] == (
+        f"campaign run C.toml --out {tonight} --first-failures-of {nights}/2020-01-03"
+    )
+    assert (tonight / "nights.html").is_file()
+    assert "unclean=false" in (tonight / "nights.md").read_text()
+    older = {path.name for path in nights.iterdir()} - {tonight.name}
+    assert older == {"2020-01-02", "2020-01-03", "2020-01-04", "other"}
+    whole = sorted(path.parent.name for path in (nights / "2020-01-03").glob("runs/*/history"))
+    assert whole == [f"{n:05}-r" for n in (*range(12), 23)]
+    assert len(list(tonight.glob("runs/*/history"))) == 24
+
+
+def test_a_night_like_the_last_ends_with_what_the_campaign_says(
+    nights: Path, tmp_path: Path
+) -> None:
+    tonight = build(tmp_path / "tonight", QUIET).path
+    assert nightly(nights, tonight, code=1)[0] == 1
+    code, said = nightly(nights, tonight)  # again on this day
+    assert code == 0
+    assert said[-4].startswith("campaign resume")
+
+
+def test_a_night_that_could_not_be_played_is_not_compared(nights: Path, tmp_path: Path) -> None:
+    code, said = nightly(nights, build(tmp_path / "tonight", WORSE).path, code=5)
+    assert code == 5
+    assert len(said) == 1
+    assert (nights / "2020-01-01").is_dir()
+
+
+def test_the_first_night_has_nothing_to_compare_with(tmp_path: Path) -> None:
+    code, said = nightly(tmp_path / "nights", build(tmp_path / "tonight", QUIET).path)
+    assert code == 0
+    assert len(said) == 1
+    assert "--first-failures-of" not in said[0]
