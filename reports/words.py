@@ -48,6 +48,16 @@ def share(value: float | None) -> str:
     return f"{100 * value:.{max(1, 1 - math.floor(math.log10(room)))}f} %"
 
 
+def points(value: float) -> str:
+    """A difference of two shares in percentage points, with its sign."""
+    return f"{100 * value:+.1f}".replace("-", "−")
+
+
+def chance(p: float) -> str:
+    """A p-value."""
+    return "< 0.0001" if p < 0.0001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
+
+
 def moment(wall_time: str | None) -> str:
     """An ISO time as a person reads it; what is none stays as it is."""
     try:

@@ -105,6 +105,7 @@ def _play(out: Output, where: CampaignDir, given: Campaign, lanes: int | None) -
     from harness.campaigns.estimate import estimate, lanes_for
     from harness.campaigns.progress import read_progress
     from harness.interrupts import Interrupts
+    from reports.campaign import write_campaign
 
     with where.locked():
         left = estimate(given, read_progress(where.journal).finished())
@@ -124,6 +125,7 @@ def _play(out: Output, where: CampaignDir, given: Campaign, lanes: int | None) -
         progress = read_progress(where.journal)
         _say_progress(out, where, given, progress)
         out.say(f"{why}: {where.path}", style="bold")
+    out.say(write_campaign(where))
     if why == "interrupted":
         sys.exit(130)
     sys.exit(1 if _fails(given, progress) else 0)
