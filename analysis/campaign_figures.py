@@ -183,7 +183,7 @@ def _numbers(
     groups: list[tuple[npt.NDArray[np.float64], list[int]]] = []
     for gap, percent, number, _ in sorted(points):
         at = panel.transData.transform((gap, percent))
-        near = next((g for g in groups if np.all(np.abs(g[0] - at) < (30, 10))), None)
+        near = next((g for g in groups if np.all(np.abs(g[0] - at) < (34, 14))), None)
         if near is None:
             groups.append((at, [number]))
         else:
@@ -200,14 +200,15 @@ def _numbers(
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """`1-3, 7`: neighbours joined."""
+    """`1-3, 7, 8`: three neighbours and more joined."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:
             runs[-1].append(number)
         else:
             runs.append([number])
-    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)  # fmt: skip
+    told = (f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    return ", ".join(told)
 
 
 def _gap_axis(panel: Axes, gaps: Sequence[float]) -> None:
@@ -266,9 +267,9 @@ def _row_label(name: str, number: int) -> str:
 def _rates_axis(panel: Axes) -> None:
     """Runs without loss stand apart, left of 0 %: a run that lost one write is none of them."""
     panel.set_xlim(_NONE - 0.05, 1.02)
-    panel.set_xticks([_NONE, 0, 0.25, 0.5, 0.75, 1], ["none", "0 %", "25 %", "50 %", "75 %", "100 %"])  # fmt: skip
-    for label, side in zip(panel.get_xticklabels()[:2], ("center", "left"), strict=True):
-        label.set_horizontalalignment(side)
+    percent = [0, 25, 50, 75, 100]
+    ticks = [_NONE, *(each / 100 for each in percent)]
+    panel.set_xticks(ticks, ["none", *(f"{each} %" for each in percent)])
 
 
 def _strip(

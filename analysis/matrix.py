@@ -51,7 +51,7 @@ class Matrix:
 
 def matrix(axes: Mapping[str, Sequence[str]], keys: Sequence[Mapping[str, str]]) -> Matrix:
     """The table of these cells; a cell's place is its place in `keys`."""
-    across = next((name for name in reversed(axes) if len(axes[name]) <= ACROSS), None)
+    across = next((name for name in reversed(list(axes)) if len(axes[name]) <= ACROSS), None)
     down = tuple(name for name in axes if name != across)
     columns = tuple(axes[across]) if across is not None else ("",)
     place = {tuple(key[name] for name in axes): at for at, key in enumerate(keys)}

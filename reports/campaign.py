@@ -23,8 +23,8 @@ from harness.campaigns.progress import read_progress
 from harness.errors import EnvironmentFailure
 from harness.rundir import write_atomically
 from reports import html
-from reports.cells import ALPHA, CLASSES, CampaignStory
-from reports.conclusions import has_many_unknown, interval, judged
+from reports.cells import CLASSES, CampaignStory
+from reports.conclusions import ALPHA, has_many_unknown, interval, judged
 from reports.run_table import run_table
 from reports.story import trusting
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-
 from analysis.matrix import Matrix, matrix
 from analysis.statistics.samples import HARNESS_FAILURE
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress
 from reports import words
-from reports.conclusions import Conclusions, conclusions
+from reports.conclusions import Conclusions, conclusions, differs, judged
 
 CLASSES: Final = {
     "loss": ("loss", "acknowledged writes are lost"),
@@ -29,7 +28,6 @@ CLASSES: Final = {
 }
 """By verdict class its name and its meaning."""
 
-ALPHA: Final = 0.05
 SHADES: Final = 10
 _COMPARED_AT_MOST: Final = 300
 _FAILURES_AT_MOST: Final = 50
@@ -116,8 +114,12 @@ class CampaignStory:
             return State("·", "not begun", of)
         if why in (None, "interrupted"):
             end = "interrupted" if why else "broken off"
-            return State("!", end, f"{of}; `ackloss campaign resume` plays the rest")
+            return State("!", end, f"{of}; the rest can be resumed")
         return State("!", "stopped early", f"{of}: {why}")
+
+    @property
+    def any_judged(self) -> bool:
+        return any(map(judged, self.document["cells"]))
 
     @property
     def broken(self) -> int:
@@ -127,9 +129,11 @@ class CampaignStory:
     @staticmethod
     def shade(cell: Mapping[str, Any]) -> int | None:
         """How dark the cell is: 0 and SHADES only when none and all lost; null: none judged."""
-        share = cell["lossy_share"]["estimate"]
-        if share in (None, 0, 1):
-            return None if share is None else int(share) * SHADES
+        share: float | None = cell["lossy_share"]["estimate"]
+        if share is None:
+            return None
+        if share in (0, 1):
+            return int(share) * SHADES
         return min(max(round(share * SHADES), 1), SHADES - 1)
 
     @property
@@ -158,20 +162,16 @@ class CampaignStory:
         pairs, told = Counter[str](), Counter[str]()
         for each in self.document["comparisons"]:
             pairs[each["axis"]] += 1
-            told[each["axis"]] += _beyond_chance(each)
+            told[each["axis"]] += differs(each)
         for axis in self.document["axes"]:
             if pairs[axis]:
                 yield axis, told[axis], pairs[axis]
 
 
-def _beyond_chance(comparison: Mapping[str, Any]) -> bool:
-    return comparison["p_adjusted"] is not None and comparison["p_adjusted"] < ALPHA
-
-
 def _compared(each: Mapping[str, Any]) -> Compared:
     axis, apart = each["axis"], each["difference"]
     others = {key: label for key, label in each["a"].items() if key != axis}
-    told = _beyond_chance(each)
+    told = differs(each)
     known = each["low"] is not None
     return Compared(
         axis=axis,

@@ -24,6 +24,10 @@ from reports.words import number, share
 
 FEW_RUNS: Final = 20
 """Under so many judged runs, none with loss still allows more than 16.8 % with."""
+ALPHA: Final = 0.05
+"""A corrected p-value under this is told as a difference."""
+_ALIKE: Final = 1.5
+"""Bounds that differ by less than this factor are told as one."""
 MANY: Final = 0.05
 """Of a cell's runs: beyond this share unknown, vacuous or failed ones are worth a caution."""
 
@@ -46,7 +50,11 @@ def conclusions(document: Mapping[str, Any]) -> Conclusions:
     clean = [cell for cell in cells if cell["verdicts"][NONE] and not cell["verdicts"][LOSS]]
     return Conclusions(
         _headline(lossy, clean),
-        (_where_lost(lossy, clean), _where_not(lossy, clean), _what_was_paid(lossy, clean)),
+        (
+            _where_lost(lossy, clean),
+            _where_not(lossy, clean),
+            _what_was_paid(lossy, clean, document),
+        ),
         tuple(_cautions(document)),
     )
 
@@ -63,20 +71,21 @@ def has_many_unknown(cell: Cell) -> bool:
 
 
 def interval(estimate: Mapping[str, Any]) -> str:
-    """An interval of a share as people read it."""
+    """An interval of a share as people read it, or why there is none."""
     if estimate["low"] is None:
         return str(estimate["why"])
-    if estimate["low"] == 0:
-        return f"at most {share(estimate['high'])}"
-    if estimate["high"] == 1:
-        return f"at least {share(estimate['low'])}"
     return f"{share(estimate['low'])} to {share(estimate['high'])}"
+
+
+def differs(comparison: Mapping[str, Any]) -> bool:
+    """Whether two cells differ in their share of lossy runs beyond chance."""
+    return comparison["p_adjusted"] is not None and bool(comparison["p_adjusted"] < ALPHA)
 
 
 def _headline(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
     runs = sum(map(judged, [*lossy, *clean]))
     if not runs:
-        return "No run has been judged yet"
+        return "No run has been judged"
     if not lossy:
         return f"No acknowledged write was lost in {_counted(runs, 'judged run')}"
     if len(lossy) + len(clean) == 1:
@@ -86,25 +95,32 @@ def _headline(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
 
 
 def _where_lost(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
-    runs = sum(map(judged, [*lossy, *clean]))
+    cells, runs = len(lossy) + len(clean), sum(map(judged, [*lossy, *clean]))
     if not runs:
         return "Nothing can be said of loss: no run has been judged."
     if not lossy:
-        cells = _counted(len(clean), "cell")
-        return f"No loss was seen: 0 of {_counted(runs, 'judged run')} in {cells} lost an acknowledged write."
+        of = f"{_counted(runs, 'judged run')} in {_counted(cells, 'cell')}"
+        return f"No loss was seen: 0 of {of} lost an acknowledged write."
     most = max(lossy, key=lambda cell: (cell["lossy_share"]["estimate"], judged(cell)))
-    told = f"{most['verdicts'][LOSS]} of {_counted(judged(most), 'judged run')} lost"
-    sure = f"so {interval(most['lossy_share'])} of such runs do (95 %)"
-    if len(lossy) + len(clean) == 1:
-        return f"Acknowledged writes were lost: {told}, {sure}."
-    as_often = sum(
-        cell["lossy_share"]["estimate"] == most["lossy_share"]["estimate"] for cell in lossy
-    )
-    often = "most often in" if as_often == 1 else f"most often, alike in {as_often} cells, such as"
-    return (
-        f"Acknowledged writes were lost in {len(lossy)} of {len(lossy) + len(clean)} cells"
-        f"{_in_common(lossy, clean)}; {often} {most['name']}, where {told}, {sure}."
-    )
+    told = f"{most['verdicts'][LOSS]} of {_counted(judged(most), 'judged run')} ({_sure(most)})"
+    if cells == 1:
+        return f"Acknowledged writes were lost in {told}."
+    where = f"Acknowledged writes were lost in {len(lossy)} of {cells} cells"
+    if len(lossy) == 1:
+        return f"{where}: {most['name']}, in {told}."
+    highest = most["lossy_share"]["estimate"]
+    alike = sum(cell["lossy_share"]["estimate"] == highest for cell in lossy)
+    often = "most often in" if alike == 1 else f"most often in {alike} of them alike, such as"
+    return f"{where}{_in_common(lossy, clean)}; {often} {most['name']}: in {told}."
+
+
+def _sure(cell: Cell) -> str:
+    """The interval of a cell's share; with many unknown runs, from the best case to the worst."""
+    told = cell["lossy_share"]
+    if has_many_unknown(cell):
+        low, high = told["best_case"]["low"], told["worst_case"]["high"]
+        return f"95 % interval, unknown runs taken either way: {share(low)} to {share(high)}"
+    return f"95 % interval: {interval(told)}"
 
 
 def _in_common(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
@@ -117,29 +133,29 @@ def _in_common(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
     ]
     if not shared:
         return ""
-    every = "all of them" if len(lossy) > 1 else "the one"
-    return f", {every} with {' and '.join(shared)}"
+    return f", all of them with {' and '.join(shared)}"
 
 
 def _where_not(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
     if not clean:
         return "No cell was without loss." if lossy else "Nothing can be said of safety either."
-    allowed = sorted(_allowed(cell) for cell in clean)
-    fewest, most = min(map(judged, clean)), max(map(judged, clean))
-    runs = str(most) if fewest == most else f"{fewest} to {most}"
-    low, high = share(allowed[0]), share(allowed[-1])
-    up_to = f"up to {low}" if low == high else f"up to between {low} and {high}"
-    many = any(map(has_many_unknown, clean))
-    assumed = ", were all unknown runs lossy" if many else ""
-    every = clean[0]["name"] if len(clean) == 1 else f"{len(clean)} cells"
-    of_each = "" if len(clean) == 1 else " of each"
+    runs, allowed = sorted(map(judged, clean)), sorted(map(_allowed, clean))
+    of = f"{number(runs[0])} to {number(runs[-1])}" if runs[0] < runs[-1] else number(runs[0])
+    told = f"{of} judged {_plural('run', runs[-1])}"
+    where = (
+        f"{len(clean)} cells of {told} each" if len(clean) > 1 else f"{clean[0]['name']}, {told}"
+    )
+    up_to = share(allowed[-1])
+    if allowed[-1] > _ALIKE * allowed[0]:
+        up_to = f"{share(allowed[0])} where there are most runs and {up_to} where there are fewest"
+    assumed = ", were unknown runs lossy" if any(map(has_many_unknown, clean)) else ""
     wrong = sum(cell["verdicts"][WRONG] for cell in clean)
     but = (
         f"; {_counted(wrong, 'run')} there {_is(wrong)} invalid for something else" if wrong else ""
     )
     return (
-        f"Nothing was lost in {every}, but {runs} judged {_plural('run', most)}{of_each} without loss "
-        f"still {'allow' if most > 1 else 'allows'} a chance of loss of {up_to} a run{assumed}{but}."
+        f"Nothing was lost in {where}; that still allows a chance of loss of up to {up_to} "
+        f"a run (95 %){assumed}{but}."
     )
 
 
@@ -148,27 +164,52 @@ def _allowed(cell: Cell) -> float:
     return float((estimate["worst_case"] if has_many_unknown(cell) else estimate)["high"])
 
 
-def _what_was_paid(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
-    groups = [("without loss", clean), ("with loss", lossy)]
-    told = [
-        (name, _range(cells, "longest_gap_s", "s"), _range(cells, "refused", ""))
-        for name, cells in groups
-        if any(cell["longest_gap_s"]["runs"] for cell in cells)
-    ]
-    if not told:
+def _what_was_paid(
+    lossy: Sequence[Cell], clean: Sequence[Cell], document: Mapping[str, Any]
+) -> str:
+    groups = [("without", clean), ("with", lossy)]
+    known = [(name, cells) for name, cells in groups if _range(cells, "longest_gap_s")]
+    if not known:
         return "No run tells how long clients waited or how many writes were refused."
-    gaps = " and ".join(f"{gap} in cells {name}" for name, gap, _ in told if gap)
-    refused = " and ".join(f"{writes} in cells {name}" for name, _, writes in told if writes)
-    more = f"; refused writes a run: {refused}" if refused else ""
-    return f"The longest time without an acknowledgement was {gaps}{more} (medians of runs)."
+    (name, first), *others = known
+    gap, refused = _range(first, "longest_gap_s"), _range(first, "refused")
+    where = f"In cells {name} loss the" if len(document["cells"]) > 1 else "The"
+    told = f"{where} median run went {gap} s without an acknowledgement"
+    told += f" and had {refused} writes refused" if refused else ""
+    for name, cells in others:
+        told += f"; in cells {name} loss {_range(cells, 'longest_gap_s')} s"
+        told += f" and {_range(cells, 'refused')}" if refused else ""
+    return f"{told}{_pairs(document)}."
 
 
-def _range(cells: Iterable[Cell], name: str, unit: str) -> str:
+def _pairs(document: Mapping[str, Any]) -> str:
+    """Of pairs that differ in one axis and in loss: in how many the safer one waited longer."""
+    gap_s = {
+        tuple(cell["key"].items()): cell["longest_gap_s"]["median"] for cell in document["cells"]
+    }
+    longer = []
+    for pair in filter(differs, document["comparisons"]):
+        gaps_s = gap_s[tuple(pair["a"].items())], gap_s[tuple(pair["b"].items())]
+        if None not in gaps_s:
+            safer, other = gaps_s if pair["difference"] > 0 else reversed(gaps_s)
+            longer.append(safer > other)
+    if not longer:
+        return ""
+    if len(longer) == 1:
+        waited = "longer" if longer[0] else "no longer"
+        return f"; in the one pair that differs beyond chance the safer cell waited {waited}"
+    return (
+        f"; of {len(longer)} pairs of cells that differ in one axis, and beyond chance in loss, "
+        f"the safer cell waited longer in {sum(longer)}"
+    )
+
+
+def _range(cells: Iterable[Cell], name: str) -> str:
     known = [cell[name]["median"] for cell in cells if cell[name]["median"] is not None]
     if not known:
         return ""
     low, high = _short(min(known)), _short(max(known))
-    return f"{low} to {high} {unit}".strip() if low != high else f"{low} {unit}".strip()
+    return f"{low} to {high}" if low != high else low
 
 
 def _short(value: float) -> str:
@@ -208,7 +249,7 @@ def _other_classes(cells: Sequence[Cell]) -> Iterator[str]:
             count = sum(cell["verdicts"][name] for cell in cells)
             yield (
                 f"{number(count)} of {number(runs)} runs {one if count == 1 else many}, more than "
-                f"{share(MANY)} of the runs of {_counted(len(here), 'cell')}: {meaning}."
+                f"{MANY * 100:.0f} % of the runs of {_counted(len(here), 'cell')}: {meaning}."
             )
 
 

@@ -11,6 +11,8 @@ from typing import Any, Final
 from reports.cells import CLASSES, CampaignStory
 
 _TOLD_BY_COUNTS: Final = ("loss", "none")
+_CONCLUSIVE: Final = ("loss", "none", "wrong")
+"""Of other runs it is not known what they lost: a 0 there would read as "nothing"."""
 
 
 def run_table(story: CampaignStory) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def run_table(story: CampaignStory) -> dict[str, Any]:
             "page": [_page(story, row["run_id"]) for row in rows],
             "cell": [cell_of[row["cell"]] for row in rows],
             "class": [class_of[row["class"]] for row in rows],
-            "lost": [row["lost"] for row in rows],
+            "lost": [row["lost"] if row["class"] in _CONCLUSIVE else None for row in rows],
             "acknowledged": [row["acknowledged"] for row in rows],
             "gap_s": [row["longest_gap_s"] for row in rows],
             "refused": [row["refused"] for row in rows],

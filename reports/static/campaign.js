@@ -30,15 +30,15 @@
 
   const COLUMNS = [
     { name: "run", by: (run) => run, show: link },
-    { name: "no.", number: true, by: (run) => runs.cell[run], show: (run) => String(runs.cell[run] + 1) },
-    { name: "cell", by: (run) => runs.cell[run], show: (run) => data.cells[runs.cell[run]] },
+    { name: "no.", kind: "n", by: (run) => runs.cell[run], show: (run) => String(runs.cell[run] + 1) },
+    { name: "cell", kind: "cell", by: (run) => runs.cell[run], show: (run) => data.cells[runs.cell[run]] },
     { name: "class", by: (run) => runs.class[run], show: mark },
-    { name: "lost", number: true, by: (run) => runs.lost[run], show: (run) => count(runs.lost[run]) },
-    { name: "acknowledged", number: true, by: (run) => runs.acknowledged[run], show: (run) => count(runs.acknowledged[run]) },
-    { name: "loss rate", number: true, by: rate, show: (run) => percent(runs.lost[run], runs.acknowledged[run]) },
-    { name: "longest gap", number: true, by: (run) => runs.gap_s[run], show: (run) => seconds(runs.gap_s[run]) },
-    { name: "refused", number: true, by: (run) => runs.refused[run], show: (run) => count(runs.refused[run]) },
-    { name: "why", by: (run) => data.whys[runs.why[run]] || null, show: (run) => data.whys[runs.why[run]] },
+    { name: "lost", kind: "n", by: (run) => runs.lost[run], show: (run) => count(runs.lost[run]) },
+    { name: "acknowledged", kind: "n", by: (run) => runs.acknowledged[run], show: (run) => count(runs.acknowledged[run]) },
+    { name: "loss rate", kind: "n", by: rate, show: (run) => percent(runs.lost[run], runs.acknowledged[run]) },
+    { name: "longest gap", kind: "n", by: (run) => runs.gap_s[run], show: (run) => seconds(runs.gap_s[run]) },
+    { name: "refused", kind: "n", by: (run) => runs.refused[run], show: (run) => count(runs.refused[run]) },
+    { name: "why", kind: "evidence", by: (run) => data.whys[runs.why[run]] || null, show: (run) => data.whys[runs.why[run]] },
   ];
 
   function element(name, attributes, ...children) {
@@ -93,12 +93,12 @@
   const heads = COLUMNS.map((column, at) => {
     const button = element("button", { type: "button" }, column.name);
     button.addEventListener("click", () => {
-      state.down = state.column === at ? !state.down : Boolean(column.number && at > 1);
+      state.down = state.column === at ? !state.down : column.kind === "n" && at > 1;
       state.column = at;
       state.page = 0;
       draw();
     });
-    return element("th", { scope: "col", class: column.number ? "n" : "" }, button);
+    return element("th", { scope: "col", class: column.kind === "n" ? "n" : "" }, button);
   });
 
   function pick(label, key, names) {
@@ -133,8 +133,8 @@
       ...shown.map((run) => {
         const cells = COLUMNS.map((column) => {
           const content = column.show(run);
-          const told = typeof content === "string" && !column.number ? element("bdi", {}, content) : content;
-          return element("td", { class: column.number ? "n" : column.name === "why" ? "evidence" : "" }, told);
+          const told = typeof content === "string" && column.kind !== "n" ? element("bdi", {}, content) : content;
+          return element("td", { class: column.kind || "" }, told);
         });
         return element("tr", {}, ...cells);
       }),
