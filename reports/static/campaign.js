@@ -159,7 +159,7 @@
   reset.addEventListener("click", () => filter({ cell: "", class: "", text: "" }));
   const [back, on] = [turn(-1), turn(1)];
 
-  place.append(
+  place.replaceChildren(
     element("div", { class: "picks no-print" }, cellLabel, cellPick, classLabel, classPick, element("label", { for: "pick-text" }, "has the words"), textPick, reset),
     said,
     element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Runs" }, element("table", { class: "runs" }, element("thead", {}, element("tr", {}, ...heads)), body)),

@@ -29,7 +29,7 @@ def test_both_files_hold_the_same_and_no_text_is_a_formula(tmp_path: Path) -> No
     with (tmp_path / "runs.csv").open(newline="") as stream:
         first, second = csv.DictReader(stream)
     assert (first["run_id"], first["lost"], first["share.low"]) == ("a", "", "0")
-    assert first["why"] == "'=cmd(\"x\")"
+    assert first["why"] == '\'=cmd("x")'
     assert (second["lost"], second["why"]) == ("7", "")
     assert pq.read_table(tmp_path / "runs.parquet").to_pylist()[0]["why"] == '=cmd("x")'
 

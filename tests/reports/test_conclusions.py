@@ -65,7 +65,9 @@ def grid(lossy_where: str, runs: int = 50) -> dict[str, Any]:
 
 def test_what_all_lossy_cells_have_in_common_is_said() -> None:
     sentence = conclusions(grid("unclean=true")).sentences[0]
-    assert "in 2 of 4 cells, all of them with unclean=true; most often in 2 of them alike" in sentence
+    assert (
+        "in 2 of 4 cells, all of them with unclean=true; most often in 2 of them alike" in sentence
+    )
     assert "all of them with acks=1;" in conclusions(grid("acks=1")).sentences[0]
 
 
@@ -95,8 +97,9 @@ def test_many_unknown_runs_widen_what_is_told() -> None:
     told = conclusions(
         campaign((TRUE, [lossy()] * 20 + [UNKNOWN] * 20), (FALSE, [run()] * 30 + [UNKNOWN] * 10))
     )
-    assert "20 of 20 judged runs (95 % interval, unknown runs taken either way: 33.8 % to 100 %)" in (
-        told.sentences[0]
+    assert (
+        "20 of 20 judged runs (95 % interval, unknown runs taken either way: 33.8 % to 100 %)"
+        in (told.sentences[0])
     )
     assert "up to 41.2 % a run (95 %), were unknown runs lossy" in told.sentences[1]
     assert told.cautions[0] == (
