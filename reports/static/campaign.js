@@ -30,8 +30,7 @@
 
   const COLUMNS = [
     { name: "run", by: (run) => run, show: link },
-    { name: "no.", kind: "n", by: (run) => runs.cell[run], show: (run) => String(runs.cell[run] + 1) },
-    { name: "cell", kind: "cell", by: (run) => runs.cell[run], show: (run) => data.cells[runs.cell[run]] },
+    { name: "cell", kind: "cell", by: (run) => runs.cell[run], show: (run) => named(runs.cell[run]) },
     { name: "class", by: (run) => runs.class[run], show: mark },
     { name: "lost", kind: "n", by: (run) => runs.lost[run], show: (run) => count(runs.lost[run]) },
     { name: "acknowledged", kind: "n", by: (run) => runs.acknowledged[run], show: (run) => count(runs.acknowledged[run]) },
@@ -40,6 +39,8 @@
     { name: "refused", kind: "n", by: (run) => runs.refused[run], show: (run) => count(runs.refused[run]) },
     { name: "why", kind: "evidence", by: (run) => data.whys[runs.why[run]] || null, show: (run) => data.whys[runs.why[run]] },
   ];
+
+  const named = (cell) => `${cell + 1}: ${data.cells[cell]}`;
 
   function element(name, attributes, ...children) {
     const made = document.createElement(name);
@@ -93,7 +94,7 @@
   const heads = COLUMNS.map((column, at) => {
     const button = element("button", { type: "button" }, column.name);
     button.addEventListener("click", () => {
-      state.down = state.column === at ? !state.down : column.kind === "n" && at > 1;
+      state.down = state.column === at ? !state.down : column.kind === "n";
       state.column = at;
       state.page = 0;
       draw();
@@ -151,7 +152,7 @@
     on.disabled = first + PAGE_ROWS >= chosen.length;
   }
 
-  const [cellLabel, cellPick] = pick("cell", "cell", data.cells.map((name, at) => `${at + 1}: ${name}`));
+  const [cellLabel, cellPick] = pick("cell", "cell", data.cells.map((_, cell) => named(cell)));
   const [classLabel, classPick] = pick("class", "class", data.classes);
   const textPick = element("input", { type: "search", id: "pick-text", size: "18" });
   textPick.addEventListener("input", () => filter({ text: textPick.value }));

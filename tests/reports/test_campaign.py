@@ -52,8 +52,9 @@ def test_it_reads_from_the_answer_down(matrix36: tuple[Parsed, Truth, CampaignDi
         "campaign synthetic", "finished", f"Acknowledged writes were lost in {lossy} of 36 cells",
         "Which settings keep acknowledged writes?", "all 288 planned runs",
         "36: unclean (2), min_isr (3), acks (2), faults (3)", "target 4.3.1", "What to conclude",
-        "Runs that lost acknowledged writes", "faults=kill faults=storm", "Loss against availability",
-        "How much each run lost", "Cells compared", "What became of the runs", "All runs",
+        "Runs that lost acknowledged writes", "faults=kill faults=storm",
+        "Loss against availability", "How much each run lost", "Cells compared",
+        "What became of the runs", "All runs",
         "Failures of the harness", "Lane 2 died; its cluster was built anew.", "campaign.json",
     ]  # fmt: skip
     places = [page.words.find(sentence) for sentence in order]
@@ -118,10 +119,8 @@ def test_the_policy_allows_one_style_one_script_and_nothing_else(
     page = matrix36[0]
     assert policy(page)["default-src"] == "'none'"
     assert [raw[0] for raw in page.raw] == ["style", "script", "script"]
-    assert not [1 for _, attributes in page.tags if "style" in attributes]
-    assert not [
-        1 for _, attributes in page.tags if any(name.startswith("on") for name in attributes)
-    ]
+    names = {name for _, attributes in page.tags for name in attributes}
+    assert not [name for name in names if name == "style" or name.startswith("on")]
 
 
 def test_a_cell_without_a_judged_run_is_no_zero(tmp_path: Path) -> None:
@@ -147,7 +146,7 @@ def test_many_unknown_runs_are_told_with_best_and_worst_case(tmp_path: Path) -> 
     [
         ({"played": 4}, "finished", "all 8 planned runs"),
         ({"played": 1, "ended": "interrupted"}, "interrupted", "2 of 8 planned runs; the rest can"),
-        ({"played": 2, "ended": None}, "broken off", "4 of 8 planned runs; the rest can be resumed"),
+        ({"played": 2, "ended": None}, "broken off", "4 of 8 planned runs; the rest can"),
         (
             {"played": 3, "ended": "the budget of hours is spent"},
             "stopped early",
