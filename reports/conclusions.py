@@ -145,17 +145,17 @@ def _where_not(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
     where = (
         f"{len(clean)} cells of {told} each" if len(clean) > 1 else f"{clean[0]['name']}, {told}"
     )
-    up_to = share(allowed[-1])
+    up_to = f"{share(allowed[-1])} a run"
     if allowed[-1] > _ALIKE * allowed[0]:
-        up_to = f"{share(allowed[0])} where there are most runs and {up_to} where there are fewest"
-    assumed = ", were unknown runs lossy" if any(map(has_many_unknown, clean)) else ""
+        up_to = f"{share(allowed[0])} a run in the best known, {share(allowed[-1])} in the least"
+    assumed = ", unknown runs taken for lossy" if any(map(has_many_unknown, clean)) else ""
     wrong = sum(cell["verdicts"][WRONG] for cell in clean)
     but = (
         f"; {_counted(wrong, 'run')} there {_is(wrong)} invalid for something else" if wrong else ""
     )
     return (
         f"Nothing was lost in {where}; that still allows a chance of loss of up to {up_to} "
-        f"a run (95 %){assumed}{but}."
+        f"(95 %){assumed}{but}."
     )
 
 

@@ -105,7 +105,6 @@ def _play(out: Output, where: CampaignDir, given: Campaign, lanes: int | None) -
     from harness.campaigns.estimate import estimate, lanes_for
     from harness.campaigns.progress import read_progress
     from harness.interrupts import Interrupts
-    from reports.campaign import write_campaign
 
     with where.locked():
         left = estimate(given, read_progress(where.journal).finished())
@@ -125,10 +124,21 @@ def _play(out: Output, where: CampaignDir, given: Campaign, lanes: int | None) -
         progress = read_progress(where.journal)
         _say_progress(out, where, given, progress)
         out.say(f"{why}: {where.path}", style="bold")
-    out.say(write_campaign(where))
+    _write_page(out, where)
     if why == "interrupted":
         sys.exit(130)
     sys.exit(1 if _fails(given, progress) else 0)
+
+
+def _write_page(out: Output, where: CampaignDir) -> None:
+    """Write the page, or say why there is none: the campaign has been played all the same."""
+    from harness.errors import AcklossError
+    from reports.campaign import write_campaign
+
+    try:
+        out.say(write_campaign(where))
+    except AcklossError as error:
+        out.say(f"no page: {error}", style="yellow")
 
 
 def _say_run(out: Output, where: CampaignDir, run_id: str) -> None:

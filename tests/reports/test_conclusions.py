@@ -87,8 +87,7 @@ def test_no_loss_is_never_told_without_what_it_allows() -> None:
     )
     assert told.sentences[1] == (
         "Nothing was lost in 2 cells of 10 to 50 judged runs each; that still allows a chance of "
-        "loss of up to 7.1 % where there are most runs and 30.8 % where there are fewest "
-        "a run (95 %)."
+        "loss of up to 7.1 % a run in the best known, 30.8 % in the least (95 %)."
     )
     assert told.cautions[0].startswith("1 cell of 2 has fewer than 20 judged runs: too few")
 
@@ -101,7 +100,7 @@ def test_many_unknown_runs_widen_what_is_told() -> None:
         "20 of 20 judged runs (95 % interval, unknown runs taken either way: 33.8 % to 100 %)"
         in (told.sentences[0])
     )
-    assert "up to 41.2 % a run (95 %), were unknown runs lossy" in told.sentences[1]
+    assert "up to 41.2 % a run (95 %), unknown runs taken for lossy" in told.sentences[1]
     assert told.cautions[0] == (
         "30 of 80 runs are unknown, more than 5 % of the runs of 2 cells: "
         "the truth is between best and worst case."
