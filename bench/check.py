@@ -7,6 +7,7 @@ process of its own; sets are what Jepsen's set checker does, over Parquet column
 peak of resident pages, the JVM's included.
 
     python -m bench.check [--full]         full: 1,000 x 10,000 and 100 x 1,000,000 operations
+    python -m bench.check --linear         ours alone: 100, 1,000 and 10,000 x 10,000 operations
     python -m bench.check RUNS OPERATIONS  one corpus of this size
 """
 
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -65,6 +66,9 @@ FULL: Final = (
     Corpus("many runs", 1_000, 10_000, at_most_s=25),
     Corpus("large runs", 100, 1_000_000, at_most_ratio=5, at_most_mb=6_000),
 )
+LINEAR: Final = tuple(Corpus("a campaign", runs, 10_000) for runs in (100, 1_000, 10_000))
+LINEAR_AT_MOST: Final = 1.5
+"""Time a run in the largest corpus, beside the one a tenth of its size."""
 
 
 # --- corpora ----------------------------------------------------------------------------------
@@ -306,7 +310,26 @@ def _ours_told(document: Any) -> dict[str, Counts]:
 
 
 def compare(corpus: Corpus) -> bool:
-    """Make a corpus, let all engines count it, print them side by side; whether all is well."""
+    """Let all engines count a corpus, print them side by side; whether all is well."""
+    told, fair = counted(corpus, ENGINES)
+    return bars(corpus, told) and fair
+
+
+def grows_linearly() -> bool:
+    """Campaigns of ten times as many runs each: whether a run takes as long in all of them."""
+    a_run_s, fair = [], True
+    for corpus in LINEAR:
+        told, right = counted(corpus, ())
+        fair = fair and right
+        a_run_s.append(told["ours"].took_s / corpus.runs)
+    ratio = a_run_s[-1] / a_run_s[-2]
+    say(f"  a run takes {ratio:.2f} of what it takes in a tenth of the runs")
+    say(f"  bar {LINEAR_AT_MOST:g}: {'met' if ratio <= LINEAR_AT_MOST else 'MISSED'}")
+    return fair and ratio <= LINEAR_AT_MOST
+
+
+def counted(corpus: Corpus, engines: Iterable[str]) -> tuple[dict[str, Measured], bool]:
+    """Make a corpus and let ours and these engines count it; whether all tell the truth."""
     with tempfile.TemporaryDirectory(prefix="ackloss-bench-") as scratch:
         folder = Path(scratch)
         with ProcessPoolExecutor() as pool:
@@ -317,11 +340,11 @@ def compare(corpus: Corpus) -> bool:
         ours = [sys.executable, "-m", "harness", "check", *runs, "--json"]
         told = {"ours": measured(ours, _ours_told)}
         fair = fairly_told("ours", told["ours"], corpus, truth)
-        for name in ENGINES:
+        for name in engines:
             command = [sys.executable, "-m", "bench.check", name, scratch]
             told[name] = measured(command, lambda counts: counts)
             fair = fairly_told(name, told[name], corpus, truth) and fair
-    return bars(corpus, told) and fair
+    return told, fair
 
 
 def fairly_told(name: str, told: Measured, corpus: Corpus, truth: dict[str, Counts]) -> bool:
@@ -363,6 +386,8 @@ def main(arguments: list[str]) -> int:
         counts = ENGINES[arguments[0]](Path(arguments[1]))
         sys.stdout.buffer.write(orjson.dumps(counts))
         return 0
+    if arguments == ["--linear"]:
+        return 0 if grows_linearly() else 1
     if len(arguments) == 2:
         corpora: tuple[Corpus, ...] = (Corpus("corpus", int(arguments[0]), int(arguments[1])),)
     else:

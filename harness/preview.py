@@ -3,116 +3,31 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 from harness import registry, selectors
 from harness.binding import Bound
-from harness.crashes import ClientNemesis, ClientState, client_names
+from harness.crashes import ClientNemesis, client_names
 from harness.faults import looked
 from harness.levers import all_levers
 from harness.plan import FaultStep, Plan
 from harness.protocols import (
-    NODE_DATA,
-    STORED,
     Act,
-    Completed,
     ImageRef,
     Ingredients,
     Lever,
     Nemesis,
     Node,
-    PartitionView,
-    ProcessState,
-    Situation,
+)
+from harness.recording import (
+    EXAMPLE_SUBNET,
+    RecordingClients,
+    RecordingLeadership,
+    RecordingNode,
+    as_if_first_led,
 )
 from harness.schedule import BoundStep
-
-_EXAMPLE_SUBNET = "198.18.0"
-
-
-@dataclass
-class RecordingNode:
-    """A node that does nothing and writes down every command it is given."""
-
-    name: str
-    roles: frozenset[str]
-    address: str
-    commands: list[str] = field(default_factory=list)
-
-    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:  # noqa: ARG002
-        """Record; a rule that is asked for (`iptables -C`) is not there, a route is,
-        and what it stores lies on a disk of its own."""
-        if "-C" in argv:
-            return Completed(1, "")
-        if "route" in argv:
-            return Completed(0, f"default via {_EXAMPLE_SUBNET}.1 dev eth0")
-        if argv[0] == "df":
-            return Completed(0, f"{NODE_DATA}/{STORED} {128 << 20} 0")
-        self.commands.append(f"{self.name}# {' '.join(argv)}")
-        return Completed(0, "")
-
-    run = admin
-
-    def put(self, files: Mapping[str, bytes]) -> None:
-        self.commands += [f"{self.name}: write {name}" for name in files]
-
-    def get(self, name: str) -> dict[str, bytes]:  # noqa: ARG002
-        return {}
-
-    def start(self) -> None:
-        self.commands.append(f"{self.name}: start the target's process")
-
-    def pid(self) -> int | None:
-        return 7
-
-    def process(self) -> ProcessState:
-        return ProcessState(running=False, exit_code=137)
-
-
-@dataclass
-class RecordingClients:
-    """Clients that never crash: what would happen to them is written down."""
-
-    told: list[str] = field(default_factory=list)
-
-    def crash(self, number: int, fault: str, *, at_once: bool) -> None:  # noqa: ARG002
-        when = "another takes its place at once" if at_once else "nobody takes its place until then"
-        self.told.append(
-            f"client-{number}: crash it without a flush, what is under way in it is unknown; {when}"
-        )
-
-    def replace(self, number: int, fault: str) -> None:  # noqa: ARG002
-        self.told.append(f"client-{number}: a new client takes the place")
-
-    def state(self, number: int, fault: str) -> ClientState:  # noqa: ARG002
-        return ClientState(alive=f"client-{number}", kept_dead_by=frozenset(), death=None)
-
-
-@dataclass(frozen=True)
-class RecordingLeadership:
-    """Leadership that moves nowhere: what would be asked is written down at the first node."""
-
-    plan: Plan
-    nodes: Mapping[str, RecordingNode]
-
-    def placements(self) -> Mapping[int, PartitionView]:
-        return _as_if_first_led(self.plan, list(self.nodes)).partitions
-
-    def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
-        for partition, replicas in wanted.items():
-            before = ",".join(self.placements()[partition].replicas)
-            self._record(f"partition {partition}: replicas {before} -> {','.join(replicas)}")
-
-    def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
-        for partition in partitions:
-            self._record(f"partition {partition}: elect the preferred leader")
-        return {}
-
-    def _record(self, asked: str) -> None:
-        first = next(iter(self.nodes.values()))
-        first.commands.append(f"{self.plan.target.system}: {asked}")
 
 
 def dry_run(bound: Bound) -> dict[str, Any]:
@@ -122,7 +37,7 @@ def dry_run(bound: Bound) -> dict[str, Any]:
     """
     plan = bound.plan
     names = bound.target.names(plan)
-    addresses = {name: f"{_EXAMPLE_SUBNET}.{11 + n}" for n, name in enumerate(names)}
+    addresses = {name: f"{EXAMPLE_SUBNET}.{11 + n}" for n, name in enumerate(names)}
     version = plan.target.version
     image = ImageRef(
         reference=plan.target.image or f"{plan.target.system} {version}", id="", version=version
@@ -194,7 +109,7 @@ def _dry_acts(
         return acts, [act.token["node"] for act in acts]
     choice = selectors.Choice(
         roles={name: node.roles for name, node in nodes.items()},
-        situation=_as_if_first_led(plan, list(nodes)),
+        situation=as_if_first_led(plan, list(nodes)),
         earlier=met,
     )
     chosen = selectors.select(step.nodes, choice)
@@ -217,15 +132,6 @@ def _begins(bound_step: BoundStep) -> str:
     if step.after_s:
         words.append(f"and {step.after_s:g} s later")
     return ", ".join(words)
-
-
-def _as_if_first_led(plan: Plan, names: list[str]) -> Situation:
-    isr = tuple(names[: plan.topic.replication_factor])
-    view = [
-        PartitionView(partition=p, leader=names[0], leader_epoch=0, isr=isr, replicas=isr)
-        for p in range(plan.topic.partitions)
-    ]
-    return Situation(time_ns=0, partitions={v.partition: v for v in view}, controller=names[-1])
 
 
 def warnings(bound: Bound) -> list[str]:

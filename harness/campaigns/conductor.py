@@ -7,11 +7,12 @@ run. Ctrl-C: lanes stop at once, undo what they began, and their runs are played
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -20,8 +21,7 @@ from typing import Any
 
 from harness import state
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.lane import Answer, Built, Judge, cluster_key, serve
-from harness.campaigns.lane import Order as LaneOrder
+from harness.campaigns.lane import Answer, Assignment, Built, Judge, cluster_key, serve
 from harness.campaigns.order import Order, Task
 from harness.campaigns.plan import Campaign
 from harness.campaigns.progress import Journal, read_progress
@@ -33,7 +33,6 @@ from harness.rundir import new_run_id
 
 _TICK_S = 0.5
 _STOP_S = 45.0
-_STAGGER_S = 3.0
 _ROW_OF_FAILURES = 6
 _BROKEN_TIMES = 3
 FREE_MB = 1024
@@ -71,6 +70,7 @@ class Conductor:
     _begun: int = 0
     _broken: dict[tuple[str, int], int] = field(default_factory=dict)
     _paused: bool = False
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def play(self) -> str:
         """Play until everything is done, the budget is spent or `stop` is set: which of these.
@@ -124,11 +124,13 @@ class Conductor:
         return None
 
     def _deal(self) -> None:
-        """Give every idle lane its next run; lanes start a moment apart."""
+        """Give every idle lane its next run."""
         if not self._room():
             return
-        while len(self._lanes) < min(self.lanes, len(self._order) + len(self._lanes)):
-            self._lanes.append(self._new_lane(len(self._lanes) + 1))
+        idle = sum(lane.task is None for lane in self._lanes)
+        while len(self._lanes) < self.lanes and idle < len(self._order):
+            self._lanes.append(self._new_lane())
+            idle += 1
         for lane in self._lanes:
             if lane.task is None and not self._spent():
                 elsewhere = [other.fits for other in self._lanes if other is not lane]
@@ -155,7 +157,7 @@ class Conductor:
         self._begun += 1
         plan = {**cell.document, "seed": self.campaign.seed(repetition)}
         with suppress(BrokenPipeError):  # heard when it is listened to
-            lane.pipe.send(LaneOrder(run_id, plan))
+            lane.pipe.send(Assignment(run_id, plan))
 
     def _hear(self, lane: _Lane) -> None:
         try:
@@ -201,14 +203,15 @@ class Conductor:
                 self._lost(lane, f"it took longer than its limit of {limit_s:.0f} s")
 
     def _lost(self, lane: _Lane, why: str) -> None:
-        """A lane is of no use any more: end it, remove its cluster, put another in its place."""
+        """A lane is of no use any more: end it and remove its cluster; another takes its place."""
+        self._lanes.remove(lane)
         self._end(lane)
         if lane.task is not None:
             self._failed(lane.run_id, why)
             self.after(lane.run_id)
-        self._lanes[self._lanes.index(lane)] = self._new_lane(lane.number)
 
-    def _new_lane(self, number: int) -> _Lane:
+    def _new_lane(self) -> _Lane:
+        number = next(self._numbers)
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(

@@ -47,7 +47,7 @@ _TROUBLE = (AcklossError, OSError, *DAEMON_TROUBLE)
 
 
 @dataclass(frozen=True)
-class Order:
+class Assignment:
     """What the conductor asks of a lane: play this plan into a folder of this name."""
 
     run_id: str
@@ -103,7 +103,7 @@ def serve(conductor: Connection, folder: Path, judge: Judge) -> None:
     """A lane's process: plays orders until there are none; what it made is gone when it returns."""
     os.setpgrp()  # a Ctrl-C is the conductor's to pass on
     with Interrupts() as interrupts:
-        orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
+        orders: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
         threading.Thread(target=_listen, args=(conductor, orders), daemon=True).start()
         lane = _Lane(conductor, folder, judge, interrupts)
         try:
@@ -115,7 +115,9 @@ def serve(conductor: Connection, folder: Path, judge: Judge) -> None:
             lane.drop()
 
 
-def _next(orders: queue.SimpleQueue[Order | None], interrupts: Interrupts) -> Order | None:
+def _next(
+    orders: queue.SimpleQueue[Assignment | None], interrupts: Interrupts
+) -> Assignment | None:
     """The next order; null when there is none to come."""
     while not interrupts.stop.is_set():
         with suppress(queue.Empty):
@@ -123,7 +125,7 @@ def _next(orders: queue.SimpleQueue[Order | None], interrupts: Interrupts) -> Or
     return None
 
 
-def _listen(conductor: Connection, orders: queue.SimpleQueue[Order | None]) -> None:
+def _listen(conductor: Connection, orders: queue.SimpleQueue[Assignment | None]) -> None:
     """Take orders in; a conductor that is gone is a signal to stop at once."""
     try:
         while (order := conductor.recv()) is not None:
@@ -143,7 +145,7 @@ class _Lane:
     interrupts: Interrupts
     kept: _Kept | None = None
 
-    def play(self, order: Order) -> Answer:
+    def play(self, order: Assignment) -> Answer:
         """Play and judge one run, whatever happens."""
         begun_s = time.monotonic()
 

@@ -111,6 +111,8 @@ def _play(out: Output, where: CampaignDir, given: Campaign, lanes: int | None) -
         out.say(f"{given.plan.name}  {len(given.cells)} cells  {where.path}", style="bold")
         out.say(f"{left.runs:,} runs are left, about {left.seconds / 3600:.1f} h")
         with Interrupts(say=lambda text: out.say(text, style="yellow")) as interrupts:
+            with interrupts.raising():
+                _prepare(out, given, where)
             conductor = Conductor(
                 given,
                 where,
@@ -139,6 +141,19 @@ def _write_page(out: Output, where: CampaignDir) -> None:
         out.say(write_campaign(where))
     except AcklossError as error:
         out.say(f"no page: {error}", style="yellow")
+
+
+def _prepare(out: Output, given: Campaign, where: CampaignDir) -> None:
+    """Refuse what this machine cannot play, and make images before lanes do, all at once."""
+    from harness.campaigns.lane import cluster_key
+    from harness.doctor import require
+    from harness.images.building import holder
+
+    holder(out.say)
+    distinct = {cluster_key(cell.bound): cell.bound for cell in given.cells}
+    for bound in distinct.values():
+        require(bound.plan, nodes=len(bound.target.names(bound.plan)), runs=where.runs)
+        bound.target.prepare(bound.plan, out.say)
 
 
 def _say_run(out: Output, where: CampaignDir, run_id: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import rich_click as click
 
@@ -19,6 +20,9 @@ _PATH = click.Path(exists=True, path_type=Path)
 @click.option("--checker", default="loss", show_default=True, help="For --history: which checker.")
 @click.option("--option", "options", multiple=True, metavar="K=V", help="The checker's options.")
 @click.option("--master", help="Spark's master, default local[*].")
+@click.option(
+    "--conf", "conf", multiple=True, metavar="K=V", help="Any Spark setting (repeatable)."
+)
 @with_output
 def check(
     out: Output,
@@ -27,8 +31,9 @@ def check(
     checker: str,
     options: tuple[str, ...],
     master: str | None,
+    conf: tuple[str, ...],
 ) -> None:
-    """Judge RUNS (folders) or --history files, many at once in one Spark session.
+    """Judge RUNS (folders, of campaigns too) or --history files, many at once in one Spark session.
 
     Never needs a cluster. The exit code is 4 if any input was bad (the others are still checked),
     else 1 if any is invalid, else 3 if any is unknown, else 0.
@@ -40,12 +45,17 @@ def check(
     if bool(runs) == bool(histories):
         raise click.UsageError("name run folders, or histories with --history, one of the two")
     errors: list[AcklossError] = []
+    spark: dict[str, Any] = {
+        "master": master,
+        "conf": dict(_option("--conf", text) for text in conf),
+    }
     if runs:
-        results = check_runs([RunDir(path) for path in runs], master=master, errors=errors)
+        folders = [RunDir(run) for path in runs for run in _runs_of(path)]
+        results = check_runs(folders, errors=errors, **spark)
     else:
-        given = dict(_option(text) for text in options)
+        given = dict(_option("--option", text) for text in options)
         results = check_histories(
-            list(histories), checker=checker, options=given, master=master, errors=errors
+            list(histories), checker=checker, options=given, errors=errors, **spark
         )
     for error in errors:
         click.echo(f"ackloss: {error}", err=True)
@@ -63,8 +73,15 @@ def check(
     sys.exit(merged_exit_code([result["verdict"] for result in results], errors=errors))
 
 
-def _option(text: str) -> tuple[str, str]:
+def _runs_of(path: Path) -> list[Path]:
+    """The run itself, or all runs of a campaign that still have their history."""
+    if not (path / "campaign.toml").is_file():
+        return [path]
+    return sorted(history.parent for history in path.glob("runs/*/history"))
+
+
+def _option(name: str, text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise click.UsageError(f"--option {text!r} is not K=V")
+        raise click.UsageError(f"{name} {text!r} is not K=V")
     return key, value

@@ -19,7 +19,7 @@ import pytest
 from harness.campaigns.progress import Progress, read_progress
 from tests.fixtures.machine import ROOT, clean
 
-pytestmark = [pytest.mark.e2e, pytest.mark.docker]
+pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
 
 PLAN = """
 schema = 1
@@ -127,6 +127,17 @@ def test_every_run_is_played_and_judged_once_on_kept_clusters(folder: Path, tmp_
         clusters.append((document["cluster"]["id"], document["cluster"]["runs_before"]))
     assert len({cluster for cluster, _ in clusters}) == 2
     assert sorted(before for _, before in clusters) == [1, 1, 2, 2]  # 0 was the warm-up
+    told = subprocess.run(
+        [sys.executable, "-m", "harness", "check", folder, "--conf", "spark.app.name=x", "--json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    again = json.loads(told.stdout)["results"]
+    assert {each["run_id"]: each["verdict"] for each in again} == dict.fromkeys(
+        (run.run_id for run in runs), "valid"
+    )
 
 
 def test_a_killed_campaign_loses_no_finished_run_and_goes_on(folder: Path, tmp_path: Path) -> None:
@@ -222,3 +233,23 @@ def test_a_full_disk_is_waited_out(folder: Path, tmp_path: Path, small_disk: Pat
     assert run.returncode == 0, output
     assert "waiting for room" in output
     assert len(progress(where).in_state("done")) == 1
+
+
+@pytest.mark.skipif(
+    os.environ.get("ACKLOSS_E2E") != "all", reason="restarts this machine's Docker: `make e2e`"
+)
+def test_a_restart_of_docker_costs_the_run_that_was_under_way(folder: Path, tmp_path: Path) -> None:
+    run = begun("run", campaign_file(tmp_path, TWO), "--out", folder)
+    wait_for(lambda: len(progress(folder).finished()) >= 1)
+    wait_for(lambda: progress(folder).in_state("begun"))
+    (daemon,) = [p for p in psutil.process_iter() if p.name() == "dockerd"]
+    daemon.terminate()
+    daemon.wait(timeout=60)
+    time.sleep(5)
+    subprocess.run([ROOT / "scripts" / "setup"], check=True, timeout=300, capture_output=True)
+    output = ended(run, within_s=400)
+    assert run.returncode == 0, output
+    after = progress(folder)
+    assert len(after.finished()) == 6
+    assert 1 <= len(after.in_state("failed") + after.in_state("broken")) <= 2, output
+    assert {r.verdict for r in after.in_state("done")} == {"valid"}

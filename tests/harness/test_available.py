@@ -10,8 +10,8 @@ import pytest
 from harness.binding import bind
 from harness.errors import EnvironmentFailure
 from harness.plan import parse_plan
-from harness.preview import RecordingNode
 from harness.protocols import Completed, Node
+from harness.recording import RecordingNode
 from harness.runner import refuse_unavailable
 
 PLAN = {

@@ -11,8 +11,8 @@ from harness.errors import HarnessFailure
 from harness.faults import Faults
 from harness.journal import Journal, windows
 from harness.levers.pause import PauseLever
-from harness.preview import RecordingNode
 from harness.protocols import Act, Completed
+from harness.recording import RecordingNode
 
 
 class Unseen(RecordingNode):

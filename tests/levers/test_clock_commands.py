@@ -9,8 +9,8 @@ import pytest
 from harness import registry
 from harness.errors import PlanError
 from harness.levers.clock import ClockLever, prepared
-from harness.preview import RecordingNode
 from harness.protocols import NodeSpec
+from harness.recording import RecordingNode
 
 SCRIPT = "/var/lib/ackloss/clock/clock.sh"
 

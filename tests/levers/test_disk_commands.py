@@ -13,8 +13,8 @@ import pytest
 
 from harness.errors import HarnessFailure
 from harness.levers.disk import DiskLever
-from harness.preview import RecordingNode
 from harness.protocols import NODE_DATA, Completed, ProcessState
+from harness.recording import RecordingNode
 from nemeses.disk import Disk
 
 SEGMENT = (Path(__file__).parent / "segment.log").read_bytes()

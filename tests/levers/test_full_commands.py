@@ -8,8 +8,8 @@ import pytest
 
 from harness.errors import HarnessFailure
 from harness.levers.full import FullLever, unbounded
-from harness.preview import RecordingNode
 from harness.protocols import Completed, Token
+from harness.recording import RecordingNode
 from nemeses.disk import Disk
 
 DATA = "/var/lib/ackloss/data"

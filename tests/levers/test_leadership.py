@@ -13,8 +13,9 @@ from harness.binding import bind
 from harness.errors import HarnessFailure, PlanError
 from harness.levers.leadership import LeadershipLever
 from harness.plan import Plan, parse_plan
-from harness.preview import RecordingNode, dry_run
+from harness.preview import dry_run
 from harness.protocols import PartitionView, Token
+from harness.recording import RecordingNode
 from nemeses.membership import Membership
 
 PLAN = {

@@ -9,8 +9,8 @@ import pytest
 from harness.errors import HarnessFailure
 from harness.levers.net import NetLever
 from harness.levers.net_rules import refused
-from harness.preview import RecordingNode
 from harness.protocols import Completed
+from harness.recording import RecordingNode
 
 
 @pytest.fixture

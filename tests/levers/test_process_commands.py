@@ -9,7 +9,7 @@ from harness.errors import PlanError
 from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
 from harness.levers.stress import StressLever
-from harness.preview import RecordingNode
+from harness.recording import RecordingNode
 
 PAUSE = {"node": "b1", "fault": "still", "pid": 7}
 STRESS = {"node": "b1", "fault": "busy", "busy_count": 2, "memory_mb": 0, "at_most_s": 60.0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.levers.read_only import ReadOnlyLever
-from harness.preview import RecordingNode
+from harness.recording import RecordingNode
 from nemeses.disk import Disk
 
 DATA = "/var/lib/ackloss/data"

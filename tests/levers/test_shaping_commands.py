@@ -10,8 +10,8 @@ import pytest
 
 from harness.errors import HarnessFailure
 from harness.levers.shaping import ShapingLever, refused
-from harness.preview import RecordingNode
 from harness.protocols import Completed
+from harness.recording import RecordingNode
 
 RATE = {"node": "b1", "fault": "slow", "kind": "tbf", "rate_kbit": 500}
 DELAY = {

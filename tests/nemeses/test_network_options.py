@@ -9,8 +9,8 @@ import pytest
 
 from harness import registry, selectors
 from harness.errors import PlanError
-from harness.preview import RecordingNode
 from harness.protocols import Act, Node, Situation
+from harness.recording import RecordingNode
 
 NODES: list[Node] = [
     RecordingNode(name, frozenset({"broker" if name[0] == "b" else "controller"}), f"198.18.0.{n}")

@@ -10,7 +10,7 @@ from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ElectLeade
 
 from harness.errors import HarnessFailure
 from harness.plan import parse_plan
-from harness.preview import RecordingNode
+from harness.recording import RecordingNode
 from targets.kafka import leadership
 from targets.kafka.asking import NoAnswer
 from targets.kafka.leadership import KafkaLeadership

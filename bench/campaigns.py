@@ -1,0 +1,105 @@
+"""Runs an hour by lanes, and whether many lanes find what one lane finds.
+
+The same short plan (`plans/short-unclean.toml`) is played on one lane and on several, the same
+number of runs each. The rate is that of a long campaign: from the first finished run to the last,
+so the start of clusters and their warm-up are left out; the whole time is told too. The share of
+lossy runs must be equivalent within 5 points (two one-sided tests), and starved runs are counted.
+
+    python -m bench.campaigns [RUNS] [LANES ...]       default: 60 runs on 1 and on 3 lanes
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from analysis.campaign import run_rows
+from analysis.statistics.contrasts import equivalence
+from analysis.statistics.shares import Share
+from checkers.judging import judge_run
+from checkers.loss import Loss
+from harness.campaigns.conductor import Conductor
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.plan import load_campaign
+
+RUNS = 60
+LANES = (1, 3)
+BAR_PER_HOUR = 600
+PLAN = Path(__file__).parents[1] / "plans" / "short-unclean.toml"
+
+
+@dataclass(frozen=True)
+class Played:
+    """One campaign: runs and how they ended, and how long it took."""
+
+    lanes: int
+    classes: dict[str, int]
+    per_hour: float
+    seconds: float
+
+    @property
+    def lossy(self) -> Share:
+        loss, none = self.classes.get("loss", 0), self.classes.get("none", 0)
+        return Share(loss, loss + none)
+
+
+def played(runs: int, lanes: int, folder: Path) -> Played:
+    """Play the plan so many times on so many lanes."""
+    file = folder / "campaign.toml"
+    file.write_text(f'schema = 1\nname = "bench"\nplan = "{PLAN}"\nrepetitions = {runs}\n')
+    campaign = load_campaign(file)
+    where = CampaignDir.create(folder / f"lanes-{lanes}", campaign)
+    ends_s: list[float] = []
+    conductor = Conductor(
+        campaign,
+        where,
+        partial(judge_run, checker=Loss()),
+        lanes,
+        threading.Event(),
+        after=lambda _: ends_s.append(time.monotonic()),
+    )
+    begun_s = time.monotonic()
+    conductor.play()
+    seconds = time.monotonic() - begun_s
+    classes: dict[str, int] = {}
+    for row in run_rows(where):
+        classes[row["class"]] = classes.get(row["class"], 0) + 1
+    steady = ends_s[lanes - 1 :]  # when every lane has finished one
+    per_hour = (len(steady) - 1) / (steady[-1] - steady[0]) * 3600
+    return Played(lanes, classes, per_hour, seconds)
+
+
+def main(runs: int, lanes: list[int]) -> int:
+    """Play, print a table, compare; 1 when a bar is missed."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in lanes:
+            each = played(runs, number, Path(folder))
+            found.append(each)
+            print(
+                f"{number} lanes: {each.per_hour:,.0f} runs an hour, {each.seconds:,.0f} s in all, "
+                f"{each.classes}",
+                flush=True,
+            )
+    missed = max(each.per_hour for each in found) < BAR_PER_HOUR
+    first = found[0]
+    for other in found[1:]:
+        told = equivalence(first.lossy, other.lossy)
+        missed |= not told.equivalent
+        print(
+            f"{first.lanes} against {other.lanes} lanes: lossy {first.lossy.part} of "
+            f"{first.lossy.whole} and {other.lossy.part} of {other.lossy.whole}, "
+            f"{'equivalent' if told.equivalent else 'NOT SHOWN to be equivalent'} within "
+            f"{told.margin * 100:.0f} points (p = {told.p:.3f})"
+        )
+    return int(missed)
+
+
+if __name__ == "__main__":
+    numbers = [int(word) for word in sys.argv[1:]]
+    sys.exit(main(numbers[0] if numbers else RUNS, numbers[1:] or list(LANES)))
