@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from harness.campaigns.folder import CampaignDir
 from harness.cli import main
-from harness.errors import HistoryError
+from harness.errors import EnvironmentFailure, HistoryError
 from reports.campaign import write_campaign
 from tests.fixtures.synthetic_campaign import (
     ONE_AXIS,
@@ -220,3 +220,10 @@ def test_the_command_writes_it_again(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == {"schema": 1, "reports": [str(folder.report)]}
     assert folder.report.is_file()
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    folder, _ = build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=2))
+    folder.figures.write_text("in the way")
+    with pytest.raises(EnvironmentFailure, match="cannot make the folder"):
+        write_campaign(folder)
