@@ -1,13 +1,10 @@
 """The timeline as a still picture (matplotlib), for print, mail and pages without JavaScript.
 
-Points are rasterised, everything else stays vector; text becomes outlines, so the picture looks the
-same everywhere and no font or network is needed. Nothing that a run says is taken for markup: TeX
-parsing is off.
+Points are rasterised, everything else stays vector.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from analysis.drawing import STYLE, plain
 from analysis.lanes import draw_lanes, lanes
 from analysis.latency import ABSENT, LOST, OPEN, OUTCOMES, outcome_is
 from analysis.palette import FAULT_TINTS, LIGHT
@@ -34,12 +32,6 @@ _MARKS: Final[dict[str, dict[str, Any]]] = {
 }
 _HOLLOW: Final = (FAIL, INFO, OPEN)
 _COLOUR: Final = {OK: "survived", OPEN: "info"}
-_STYLE: Final[Any] = {
-    "text.parse_math": False,
-    "svg.hashsalt": "ackloss",
-    "font.size": 9,
-    "hatch.linewidth": 1.1,
-}
 
 
 def names(
@@ -70,7 +62,7 @@ def draw(
 ) -> Figure:
     """The whole timeline; `headline` and `sentence` stand above it where it stands alone, `called`
     is what its legend calls each outcome (`names`)."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         rows = lanes(line)
         heights = [0.26 * max(len(line.drawn_faults), 0.2), 2.7, 1.15, 0.21 * max(len(rows), 1)]
         top = 0.75 if headline else 0.05
@@ -82,7 +74,7 @@ def draw(
         )
         axes[3].set_xlim(line.scale.start_s, line.scale.end_s)
         for panel in axes:
-            _plain(panel, colours)
+            plain(panel, colours)
         for panel in axes[1:]:
             _shade(panel, line, colours)
         _draw_faults(axes[0], line, colours)
@@ -93,33 +85,6 @@ def draw(
         if headline:
             _draw_words(figure, headline, sentence, height, colours)
     return figure
-
-
-def svg(figure: Figure) -> bytes:
-    """The figure as SVG, the same bytes for the same run."""
-    with mpl.rc_context(_STYLE):
-        return _saved(figure, "svg", metadata={"Date": None, "Creator": None})
-
-
-def png(figure: Figure) -> bytes:
-    """The figure as PNG, for mail."""
-    with mpl.rc_context(_STYLE):
-        return _saved(figure, "png", metadata={"Software": None})
-
-
-def _saved(figure: Figure, kind: str, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    figure.savefig(stream, format=kind, dpi=144, facecolor=figure.get_facecolor(), **options)
-    return stream.getvalue()
-
-
-def _plain(panel: Axes, colours: Mapping[str, str]) -> None:
-    panel.set_facecolor(colours["paper"])
-    for side in ("top", "right"):
-        panel.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        panel.spines[side].set_color(colours["rule"])
-    panel.tick_params(colors=colours["muted"], labelcolor=colours["muted"], length=3)
 
 
 def _shade(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> None:

@@ -28,18 +28,20 @@ _POLICY: Final = (
 )
 
 
-def render(template: str, data: Any = None, **context: Any) -> bytes:
+def render(
+    template: str, data: Any = None, *, script: str = "timeline.js", **context: Any
+) -> bytes:
     """The page as UTF-8; `data` is embedded for the script as the JSON block `data`.
 
     Raises KeyError when the template asks for something that the context does not hold.
     """
-    style, script = _style(), _static("timeline.js")
+    style, code = _style(), _static(script)
     page = _environment().get_template(template)
     try:
         text = page.render(
-            policy=_POLICY.format(style=_hash(style), script=_hash(script)),
+            policy=_POLICY.format(style=_hash(style), script=_hash(code)),
             style=Markup(style),  # noqa: S704 ours, not a run's
-            script=Markup(script),  # noqa: S704 ours, not a run's
+            script=Markup(code),  # noqa: S704 ours, not a run's
             data=embedded(data),
             **context,
         )
@@ -92,6 +94,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "number": words.number,
         "seconds": words.seconds,
+        "share": words.share,
         "milliseconds": words.milliseconds,
         "moment": words.moment,
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis import figures
+from analysis import drawing, figures
 from analysis.logs import logged
 from analysis.lost import write_csv
 from analysis.palette import DARK, LIGHT
@@ -42,7 +42,7 @@ def write_report(run: RunDir) -> Path:
         )
     if told.result is not None:
         write_csv(told.all_lost, run.lost_csv)
-    write_atomically(run.figure, figures.png(picture))
+    write_atomically(run.figure, drawing.png(picture))
     write_atomically(run.report, page)
     return run.report
 
@@ -51,7 +51,7 @@ def stills(told: Story) -> dict[str, str]:
     """The timeline as still pictures on light and on dark paper, as data URIs."""
     return {
         name: html.picture(
-            figures.svg(figures.draw(told.line, colours=colours, called=told.called)),
+            drawing.svg(figures.draw(told.line, colours=colours, called=told.called)),
             "image/svg+xml",
         )
         for name, colours in (("light", LIGHT), ("dark", DARK))

@@ -18,6 +18,7 @@ import pandas as pd
 from analysis.figures import names
 from analysis.lost import findings, first_and_last
 from analysis.timeline import Timeline, timeline
+from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from harness.rundir import RunDir
 from reports import words
@@ -216,8 +217,8 @@ class Story:
 
 
 @contextmanager
-def trusting(*runs: RunDir) -> Iterator[None]:
-    """Say in one sentence that a run's documents are not what they should be.
+def trusting(*folders: RunDir | CampaignDir) -> Iterator[None]:
+    """Say in one sentence that a folder's documents are not what they should be.
 
     A folder may come from elsewhere, or from another version; its pages rest on so many keys that
     each missing one would be a traceback of its own.
@@ -227,7 +228,7 @@ def trusting(*runs: RunDir) -> Iterator[None]:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HistoryError(
             f"holds something that this ackloss does not write: {error!r}",
-            file=", ".join(str(run.path) for run in runs),
+            file=", ".join(str(folder.path) for folder in folders),
             hint="report it with the ackloss that made it, or check it again",
         ) from error
 

@@ -35,13 +35,27 @@ def milliseconds(value: float | None) -> str:
 
 def percent(part: int, whole: int) -> str:
     """A share that is shown as 0 % or 100 % only when it is exactly that."""
-    if not whole:
-        return UNDEFINED
-    if part in (0, whole):
-        return "0 %" if part == 0 else "100 %"
-    share = 100 * part / whole
-    room = min(share, 100 - share)
-    return f"{share:.{max(1, 1 - math.floor(math.log10(room)))}f} %"
+    return share(part / whole) if whole else UNDEFINED
+
+
+def share(value: float | None) -> str:
+    """The same of a number between 0 and 1."""
+    if value is None:
+        return "—"
+    if value in (0, 1):
+        return f"{100 * value:.0f} %"
+    room = min(100 * value, 100 - 100 * value)
+    return f"{100 * value:.{max(1, 1 - math.floor(math.log10(room)))}f} %"
+
+
+def points(value: float) -> str:
+    """A difference of two shares in percentage points, with its sign."""
+    return f"{100 * value:+.1f}".replace("-", "−")
+
+
+def chance(p: float) -> str:
+    """A p-value."""
+    return "< 0.0001" if p < 0.0001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
 
 
 def moment(wall_time: str | None) -> str:

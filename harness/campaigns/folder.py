@@ -121,6 +121,14 @@ class CampaignDir:
         return self.path / "report.html"
 
     @property
+    def figures(self) -> Path:
+        return self.path / "figures"
+
+    @property
+    def tables(self) -> Path:
+        return self.path / "tables"
+
+    @property
     def junit(self) -> Path:
         return self.path / "junit.xml"
 

@@ -157,10 +157,22 @@ def _play(
         progress = read_progress(where.journal)
         _say_progress(out, where, given, progress)
         out.say(f"{why}: {where.path}", style="bold")
+    _write_page(out, where)
     if why == "interrupted":
         sys.exit(130)
     cells = (cell.name for cell in given.cells)
     sys.exit(1 if breaking(given.plan.policy, progress.runs.values(), cells) else 0)
+
+
+def _write_page(out: Output, where: CampaignDir) -> None:
+    """Write the page, or say why there is none: the campaign has been played all the same."""
+    from harness.errors import AcklossError
+    from reports.campaign import write_campaign
+
+    try:
+        out.say(write_campaign(where))
+    except AcklossError as error:
+        out.say(f"no page: {error}", style="yellow")
 
 
 def _prepare(out: Output, given: Campaign, where: CampaignDir) -> None:

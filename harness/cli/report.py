@@ -13,15 +13,19 @@ from harness.cli.output import Output, with_output
 @click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @with_output
 def report(out: Output, runs: tuple[Path, ...]) -> None:
-    """Write the pages of RUNS (folders) again, from what is stored."""
+    """Write the pages of RUNS (folders, of campaigns too) again, from what is stored."""
+    from harness.campaigns.folder import CampaignDir
     from harness.rundir import RunDir
+    from reports.campaign import write_campaign
     from reports.page import write_report
 
     pages = []
     for path in runs:
-        rundir = RunDir.open(path)
-        write_report(rundir)
-        pages.append(str(rundir.report))
+        campaign = CampaignDir(path)
+        page = (
+            write_campaign(campaign) if campaign.file.is_file() else write_report(RunDir.open(path))
+        )
+        pages.append(str(page))
         if not out.json:
-            out.say(rundir.report)
+            out.say(page)
     out.document({"schema": 1, "reports": pages})

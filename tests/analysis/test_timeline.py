@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis import figures
+from analysis import drawing, figures
 from analysis.palette import DARK, LIGHT
 from analysis.timeline import Timeline, on_one_scale, timeline
 from tests.fixtures import synthetic_run as synthetic
@@ -63,16 +63,16 @@ def test_nothing_at_all_still_has_an_axis(tmp_path: Path) -> None:
     empty = timeline(synthetic.build_interrupted(tmp_path))
     assert sum(empty.total.values()) == 0
     assert (empty.scale.start_s, empty.scale.end_s) == (0, 1)
-    assert figures.svg(figures.draw(empty)).startswith(b"<?xml")
+    assert drawing.svg(figures.draw(empty)).startswith(b"<?xml")
 
 
 def test_the_picture_is_the_same_for_the_same_run(unclean: Timeline) -> None:
-    first, second = (figures.svg(figures.draw(unclean)) for _ in range(2))
+    first, second = (drawing.svg(figures.draw(unclean)) for _ in range(2))
     assert first == second
 
 
 def test_the_picture_needs_nothing_from_outside(unclean: Timeline) -> None:
-    root = ET.fromstring(figures.svg(figures.draw(unclean, colours=DARK)))
+    root = ET.fromstring(drawing.svg(figures.draw(unclean, colours=DARK)))
     links = [
         value
         for node in root.iter()
@@ -86,7 +86,7 @@ def test_the_picture_needs_nothing_from_outside(unclean: Timeline) -> None:
 
 def test_the_picture_for_mail_is_a_png(unclean: Timeline) -> None:
     figure = figures.draw(unclean, headline="$\\frac{1$ lost\u202e", sentence="<b>\x1b[31m")
-    assert figures.png(figure).startswith(b"\x89PNG")
+    assert drawing.png(figure).startswith(b"\x89PNG")
     assert [text.get_text() for text in figure.texts] == [
         "$\\frac{1$ lost\\u202e",
         "<b>\\u001b[31m",

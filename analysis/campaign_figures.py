@@ -1,0 +1,310 @@
+"""The figures of a campaign: the matrix, loss against availability, and every run as a point.
+
+Shares read without colour: each is a number, the darker and the denser hatched the larger. In all
+figures a cell has the number that the page gives it: its place in the matrix, row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from analysis.drawing import STYLE, plain
+from analysis.matrix import Matrix
+from analysis.palette import LIGHT
+
+Colours = Mapping[str, str]
+Cells = Sequence[Mapping[str, Any]]
+Runs = Sequence[Mapping[str, Any]]
+
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P")
+_TINTS: Final = ("survived", "info", "leads", "absent", "fail", "fault-2")
+_DARKEST: Final = 0.55
+_LEFT_IN: Final = 0.95
+_NONE: Final = -0.09
+_LABEL: Final = 80
+"""Characters of a cell's name beside its row."""
+
+
+def heat_map(cells: Cells, table: Matrix, *, colours: Colours = LIGHT, title: str = "") -> Figure:
+    """The share of lossy runs of each cell, with its interval."""
+    with mpl.rc_context(STYLE):
+        heads, top = _LEFT_IN * len(table.down) + 0.12, 0.8 if title else 0.4
+        width, height = heads + 1.55 * len(table.columns) + 0.2, 0.52 * len(table.rows) + top + 0.1
+        figure = Figure(figsize=(max(width, 4.0), height), facecolor=colours["paper"])
+        panel = figure.add_axes(
+            (heads / width, 0.1 / height, 1 - (heads + 0.2) / width, 1 - (top + 0.1) / height)
+        )
+        panel.set(xlim=(0, len(table.columns)), ylim=(len(table.rows), 0))
+        panel.set_axis_off()
+        for down, row in enumerate(table.rows):
+            for across, place in enumerate(row.cells):
+                if place is not None:
+                    _square(panel, across, down, cells[place], colours)
+        _heads(figure, panel, table, colours)
+        if title:
+            figure.text(
+                0.12 / width, 1 - 0.12 / height, title, weight="bold", fontsize=11, va="top",
+                color=colours["ink"],
+            )  # fmt: skip
+    return figure
+
+
+def _square(panel: Axes, across: int, down: int, cell: Mapping[str, Any], colours: Colours) -> None:
+    told = cell["lossy_share"]
+    share = told["estimate"]
+    panel.add_patch(
+        Rectangle(
+            (across + 0.02, down + 0.04), 0.96, 0.92, lw=0.6,
+            facecolor=mixed(colours, share or 0.0), edgecolor=colours["muted"],
+            linestyle="--" if share is None else "-",
+        )
+    )  # fmt: skip
+    if share:
+        strip = Rectangle(
+            (across + 0.02, down + 0.84), 0.96 * share, 0.12, lw=0,
+            facecolor=colours["paper"], edgecolor=colours["lost"], hatch="//////",
+        )  # fmt: skip
+        panel.add_patch(strip)
+    first = "no judged run" if share is None else f"{_percent(share)} %"
+    second = f"{cell['runs']} runs"
+    if share is not None:
+        second = f"{_percent(told['low'])} to {_percent(told['high'])} %"
+    size = 8 if share is None else 11
+    for y, words, points in ((0.36, first, size), (0.68, second, 7)):
+        panel.text(
+            across + 0.5, down + y, words, ha="center", va="center", fontsize=points,
+            color=colours["ink"],
+        )  # fmt: skip
+
+
+def _percent(share: float) -> str:
+    if share in (0, 1):
+        return f"{100 * share:.0f}"
+    return f"{100 * share:.1f}" if 0.001 <= share <= 0.999 else f"{100 * share:.4g}"
+
+
+def mixed(colours: Colours, share: float) -> tuple[float, float, float]:
+    """The paper, tinted the more the larger the share; ink stays readable on it."""
+    paper, lost = (np.array(to_rgb(colours[name])) for name in ("paper", "lost"))
+    red, green, blue = (paper + (lost - paper) * _DARKEST * share).tolist()
+    return red, green, blue
+
+
+def _heads(figure: Figure, panel: Axes, table: Matrix, colours: Colours) -> None:
+    one_column = panel.get_position().width * figure.get_figwidth() / len(table.columns)
+    wide = _LEFT_IN / one_column
+    for across, label in enumerate(table.columns):
+        words = f"{table.across}={label}" if table.across else ""
+        panel.text(
+            across + 0.5, -0.12, words, ha="center", va="bottom", fontsize=8, color=colours["ink"]
+        )
+    for depth, axis in enumerate(table.down):
+        x = (depth - len(table.down)) * wide
+        panel.text(x, -0.12, axis, va="bottom", fontsize=8, color=colours["muted"])
+    for down, row in enumerate(table.rows):
+        for head in row.heads:
+            x = (table.down.index(head.axis) - len(table.down)) * wide
+            panel.plot([x, 0], [down, down], color=colours["rule"], lw=0.8, clip_on=False)
+            panel.text(x, down + 0.5, head.label, va="center", fontsize=8, color=colours["ink"])
+
+
+def trade_off(cells: Cells, table: Matrix, *, colours: Colours = LIGHT) -> Figure:
+    """The share of lossy runs against how long clients waited: the lower left is what one wants."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9.6, 4.8), facecolor=colours["paper"])
+        panel = figure.add_axes((0.085, 0.11, 0.895, 0.78))
+        plain(panel, colours)
+        panel.set_ylim(-6, 109)
+        panel.axhline(0, color=colours["rule"], lw=0.8, zorder=0)
+        drawn = []
+        for number, place in enumerate(table.in_order, 1):
+            share, gap = cells[place]["lossy_share"], cells[place]["longest_gap_s"]["median"]
+            if share["estimate"] is not None and gap:
+                drawn.append((gap, 100 * share["estimate"], number, place))
+        for across, label in enumerate(table.columns):
+            of_column = {row.cells[across] for row in table.rows}
+            _series(panel, [each for each in drawn if each[3] in of_column], across, cells, colours)
+            marker, tint = _look(across)
+            words = f"{table.across}={label}" if table.across else "cell"
+            panel.plot([], [], marker, color=colours[tint], label=words, markersize=6)
+        _gap_axis(panel, [gap for gap, *_ in drawn])
+        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
+        panel.set_yticks([0, 25, 50, 75, 100])
+        panel.set_ylabel("runs with loss, and 95 % interval", color=colours["muted"])
+        panel.set_xlabel(
+            "longest time without an acknowledgement, median of runs", color=colours["muted"]
+        )
+        panel.legend(
+            loc="lower left", bbox_to_anchor=(0, 1), ncols=6, frameon=False, fontsize=8,
+            labelcolor=colours["ink"], borderaxespad=0.1, handletextpad=0.2,
+        )  # fmt: skip
+        figure.draw_without_rendering()
+        _numbers(panel, drawn, colours)
+    return figure
+
+
+def _look(across: int) -> tuple[str, str]:
+    return _MARKERS[across % len(_MARKERS)], _TINTS[across % len(_TINTS)]
+
+
+def _series(
+    panel: Axes,
+    points: Iterable[tuple[float, float, int, int]],
+    across: int,
+    cells: Cells,
+    colours: Colours,
+) -> None:
+    marker, tint = _look(across)
+    for gap, percent, _, place in points:
+        share = cells[place]["lossy_share"]
+        ends = [100 * share["low"], 100 * share["high"]]
+        panel.plot([gap, gap], ends, color=colours[tint], lw=1, alpha=0.35, zorder=1)
+        panel.plot(
+            [gap], [percent], marker, color=colours[tint], markersize=6.5, alpha=0.9, zorder=3,
+            markeredgecolor=colours["paper"], markeredgewidth=0.6,
+        )  # fmt: skip
+
+
+def _numbers(
+    panel: Axes, points: Sequence[tuple[float, float, int, int]], colours: Colours
+) -> None:
+    """Each point's number beside it; of points that lie on each other, all in one label."""
+    groups: list[tuple[npt.NDArray[np.float64], list[int]]] = []
+    for gap, percent, number, _ in sorted(points):
+        at = panel.transData.transform((gap, percent))
+        near = next((g for g in groups if np.all(np.abs(g[0] - at) < (34, 14))), None)
+        if near is None:
+            groups.append((at, [number]))
+        else:
+            near[0][0] = max(near[0][0], at[0])  # the label stands right of them all
+            near[1].append(number)
+    back = panel.transData.inverted()
+    for at, numbers in groups:
+        x, y = back.transform(at)
+        panel.annotate(
+            ranges(numbers), (x, y), xytext=(5, 4), textcoords="offset points", fontsize=7,
+            color=colours["ink"], zorder=4,
+            path_effects=[withStroke(linewidth=2, foreground=colours["paper"])],
+        )  # fmt: skip
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """`1-3, 7, 8`: three neighbours and more joined."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    told = (f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    return ", ".join(told)
+
+
+def _gap_axis(panel: Axes, gaps: Sequence[float]) -> None:
+    """Seconds on a log scale, with ticks that are numbers people say."""
+    panel.set_xscale("log")
+    low, high = (min(gaps), max(gaps)) if gaps else (0.5, 5.0)
+    panel.set_xlim(low / 1.25, max(high * 1.4, low * 2))
+    steps = (1, 2, 5) if high > 4 * low else (1, 1.2, 1.5, 2, 3, 4, 5, 7)
+    panel.xaxis.set_major_locator(LogLocator(subs=steps))
+    panel.tick_params(which="minor", length=0)
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} s"))
+    panel.xaxis.set_minor_formatter(NullFormatter())
+
+
+def distributions(cells: Cells, table: Matrix, runs: Runs, *, colours: Colours = LIGHT) -> Figure:
+    """Of every judged run its loss rate and its longest gap, cell by cell; ticks are medians."""
+    with mpl.rc_context(STYLE):
+        order = table.in_order
+        height = 0.245 * max(len(order), 3) + 0.95
+        figure = Figure(figsize=(9.6, height), facecolor=colours["paper"])
+        of_cell = {cells[place]["name"]: at for at, place in enumerate(order)}
+        shown = [run for run in runs if run["class"] in ("loss", "none") and run["cell"] in of_cell]
+        lossy = np.array([run["class"] == "loss" for run in shown], bool)
+        rows = np.array([of_cell[run["cell"]] for run in shown], np.float64)
+        rates = np.array([run["loss_rate"] or 0.0 for run in shown], np.float64)
+        gaps = np.array([run["longest_gap_s"] or np.nan for run in shown], np.float64)
+        known = gaps[np.isfinite(gaps)]
+        bottom, tall = 0.5 / height, 1 - 0.95 / height
+        labels = [_row_label(cells[place]["name"], at) for at, place in enumerate(order, 1)]
+        start = 0.02 + 0.0058 * max(map(len, labels), default=0)
+        wide = 0.98 - start
+        left = figure.add_axes((start, bottom, wide * 0.62, tall))
+        right = figure.add_axes((start + wide * 0.66, bottom, wide * 0.34, tall))
+        for panel in (left, right):
+            plain(panel, colours)
+            panel.set_ylim(len(order) - 0.5, -0.5)
+            panel.hlines(range(len(order)), -1, 1e6, color=colours["rule"], lw=0.5, zorder=0)
+        _rates_axis(left)
+        _gap_axis(right, known.tolist())
+        right.set_yticks([])
+        left.set_yticks(range(len(order)), labels, fontsize=7)
+        left.tick_params(axis="y", labelcolor=colours["ink"], length=0)
+        _strip(left, np.where(lossy, rates, _NONE), rows, lossy, colours, spread=lossy)
+        _strip(right, gaps, rows, lossy, colours, spread=np.ones_like(lossy))
+        _medians(right, [cells[place]["longest_gap_s"]["median"] for place in order], colours)
+        for panel, words in ((left, "lost, of acknowledged writes"), (right, "longest gap")):
+            panel.set_title(words, fontsize=9, color=colours["muted"], loc="left")
+    return figure
+
+
+def _row_label(name: str, number: int) -> str:
+    short = name if len(name) <= _LABEL else f"…{name[1 - _LABEL :]}"
+    return f"{short}   {number}"
+
+
+def _rates_axis(panel: Axes) -> None:
+    """Runs without loss stand apart, left of 0 %: a run that lost one write is none of them."""
+    panel.set_xlim(_NONE - 0.05, 1.02)
+    percent = [0, 25, 50, 75, 100]
+    ticks = [_NONE, *(each / 100 for each in percent)]
+    panel.set_xticks(ticks, ["none", *(f"{each} %" for each in percent)])
+
+
+def _strip(
+    panel: Axes,
+    x: npt.NDArray[np.float64],
+    rows: npt.NDArray[np.float64],
+    lossy: npt.NDArray[np.bool_],
+    colours: Colours,
+    *,
+    spread: npt.NDArray[np.bool_],
+) -> None:
+    """Points side by side within their row, in the order of the runs: no chance in a picture."""
+    across, down = (np.arange(len(x)) * step % 1 - 0.5 for step in (0.754878, 0.569840))
+    x, y = np.where(spread, x, x + across * 0.07), rows + down * 0.56
+    for chosen, tint, marker, size in (
+        (~lossy, "survived", "o", 5.0),
+        (lossy, "lost", "x", 7.0),
+    ):
+        panel.scatter(
+            x[chosen], y[chosen], s=size, marker=marker,
+            color=colours[tint], linewidths=0.7 if marker == "x" else 0, alpha=0.6,
+            rasterized=True, zorder=2,
+        )  # fmt: skip
+
+
+def _medians(panel: Axes, medians: Sequence[float | None], colours: Colours) -> None:
+    for row, median in enumerate(medians):
+        if median is not None:
+            panel.vlines(median, row - 0.38, row + 0.38, color=colours["ink"], lw=1.4, zorder=4)
+
+
+def drawn(cells: Cells, table: Matrix, runs: Runs, colours: Colours) -> dict[str, Figure]:
+    """All figures by the names of their files."""
+    return {
+        "matrix": heat_map(cells, table, colours=colours, title="Share of runs with loss"),
+        "trade-off": trade_off(cells, table, colours=colours),
+        "distributions": distributions(cells, table, runs, colours=colours),
+    }

@@ -1,0 +1,50 @@
+"""What all figures share: their style, their bare axes, and how they become files.
+
+Text becomes outlines, so a picture looks the same everywhere and no font or network is needed.
+Nothing that a run says is taken for markup: TeX parsing is off.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any, Final
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+STYLE: Final[Any] = {
+    "text.parse_math": False,
+    "svg.hashsalt": "ackloss",
+    "font.size": 9,
+    "hatch.linewidth": 1.1,
+}
+
+
+def svg(figure: Figure) -> bytes:
+    """The figure as SVG, the same bytes for the same data."""
+    with mpl.rc_context(STYLE):
+        return _saved(figure, "svg", metadata={"Date": None, "Creator": None})
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as PNG, for mail."""
+    with mpl.rc_context(STYLE):
+        return _saved(figure, "png", metadata={"Software": None})
+
+
+def plain(panel: Axes, colours: Mapping[str, str]) -> None:
+    """Bare axes: no box, quiet ticks."""
+    panel.set_facecolor(colours["paper"])
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        panel.spines[side].set_color(colours["rule"])
+    panel.tick_params(colors=colours["muted"], labelcolor=colours["muted"], length=3)
+
+
+def _saved(figure: Figure, kind: str, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    figure.savefig(stream, format=kind, dpi=144, facecolor=figure.get_facecolor(), **options)
+    return stream.getvalue()

@@ -1,0 +1,100 @@
+"""`report.html` of a campaign, and beside it what mail and other programs take.
+
+campaign.json  every cell with its intervals, and the cells compared
+report.html    the page; one file, opens from disk, needs no network
+figures/       matrix, trade-off and distributions, as PNG and SVG
+tables/        cells, runs and comparisons, as CSV and Parquet
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+
+from analysis import drawing
+from analysis.campaign import campaign_document, run_rows
+from analysis.campaign_figures import drawn
+from analysis.palette import DARK, LIGHT
+from analysis.tables import write_tables
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.progress import read_progress
+from harness.errors import EnvironmentFailure
+from harness.rundir import write_atomically
+from reports import html
+from reports.cells import CLASSES, CampaignStory
+from reports.conclusions import ALPHA, has_many_unknown, interval, judged
+from reports.run_table import run_table
+from reports.story import trusting
+
+
+def write_campaign(folder: CampaignDir) -> Path:
+    """Write a campaign's document, page, figures and tables; returns the page's path. May be
+    called at any time: while the campaign is played, after a crash, when it has ended.
+
+    Raises HistoryError when the folder's files cannot be read, EnvironmentFailure when the page
+    cannot be written.
+    """
+    with trusting(folder):
+        told = _story(folder)
+        stills = _write_figures(told)
+        page = html.render(
+            "campaign.html.j2",
+            data=run_table(told),
+            script="campaign.js",
+            story=told,
+            stills=stills,
+            classes=CLASSES,
+            alpha=ALPHA,
+            interval=interval,
+            judged=judged,
+            many_unknown=has_many_unknown,
+        )
+        _made(folder.tables)
+        write_tables(
+            {
+                "cells": told.document["cells"],
+                "runs": told.rows,
+                "comparisons": told.document["comparisons"],
+            },
+            folder.tables,
+        )
+    write_atomically(folder.result, orjson.dumps(told.document, option=orjson.OPT_INDENT_2))
+    write_atomically(folder.report, page)
+    return folder.report
+
+
+def _story(folder: CampaignDir) -> CampaignStory:
+    cells = folder.campaign().cells
+    return CampaignStory(
+        folder=folder,
+        document=campaign_document(folder),
+        rows=run_rows(folder),
+        progress=read_progress(folder.journal),
+        alive=folder.alive,
+        model=any((cell.document.get("cluster") or {}).get("kind") == "model" for cell in cells),
+    )
+
+
+def _write_figures(told: CampaignStory) -> Mapping[str, Mapping[str, str]]:
+    """Write all figures on light paper; returns them on light and dark paper as data URIs."""
+    _made(told.folder.figures)
+    stills: dict[str, dict[str, str]] = {}
+    for theme, colours in (("light", LIGHT), ("dark", DARK)):
+        for name, figure in drawn(told.document["cells"], told.table, told.rows, colours).items():
+            content = drawing.svg(figure)
+            stills.setdefault(name, {})[theme] = html.picture(content, "image/svg+xml")
+            if theme == "light":
+                write_atomically(told.folder.figures / f"{name}.svg", content)
+                write_atomically(told.folder.figures / f"{name}.png", drawing.png(figure))
+    return stills
+
+
+def _made(folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"cannot make the folder: {error.strerror}", file=str(folder)
+        ) from error

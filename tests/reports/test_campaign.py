@@ -1,0 +1,229 @@
+"""The page of a campaign as a file: it tells the truth that was put in, and nothing can act."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from harness.campaigns.folder import CampaignDir
+from harness.cli import main
+from harness.errors import EnvironmentFailure, HistoryError
+from reports.campaign import write_campaign
+from tests.fixtures.synthetic_campaign import (
+    ONE_AXIS,
+    Chances,
+    Synthetic,
+    Truth,
+    build_campaign,
+)
+from tests.reports.conftest import EVIL
+from tests.reports.test_page import Parsed, policy
+
+
+def made(path: Path, told: Synthetic) -> tuple[Parsed, Truth, CampaignDir]:
+    folder, truth = build_campaign(path, told)
+    page = write_campaign(folder)
+    assert page == folder.report
+    return Parsed(page.read_text(encoding="utf-8")), truth, folder
+
+
+@pytest.fixture(scope="module")
+def matrix36(tmp_path_factory: pytest.TempPathFactory) -> tuple[Parsed, Truth, CampaignDir]:
+    told = Synthetic(runs=8, pages=3, said=("Lane 2 died; its cluster was built anew.",))
+    return made(tmp_path_factory.mktemp("c") / "night", told)
+
+
+def data_of(page: Parsed) -> dict[str, Any]:
+    return dict(json.loads(page.raw[1][2]))
+
+
+def test_it_reads_from_the_answer_down(matrix36: tuple[Parsed, Truth, CampaignDir]) -> None:
+    page, truth, _ = matrix36
+    lossy = sum(1 for counts in truth.cells.values() if counts["loss"])
+    order = [
+        "campaign synthetic", "finished", f"Acknowledged writes were lost in {lossy} of 36 cells",
+        "Which settings keep acknowledged writes?", "all 288 planned runs",
+        "36: unclean (2), min_isr (3), acks (2), faults (3)", "target 4.3.1", "What to conclude",
+        "Runs that lost acknowledged writes", "faults=kill faults=storm",
+        "Loss against availability", "How much each run lost", "Cells compared",
+        "What became of the runs", "All runs",
+        "Failures of the harness", "Lane 2 died; its cluster was built anew.", "campaign.json",
+    ]  # fmt: skip
+    places = [page.words.find(sentence) for sentence in order]
+    assert -1 not in places, order[places.index(-1)]
+    assert places == sorted(places)
+
+
+def test_every_cell_tells_what_was_put_in(matrix36: tuple[Parsed, Truth, CampaignDir]) -> None:
+    page, truth, folder = matrix36
+    squares = [a for a in page.named("a") if "data-cell" in a]
+    assert len(squares) == 36
+    cells = json.loads(folder.result.read_text())["cells"]
+    for cell in cells:
+        counts = truth.cells[cell["name"]]
+        assert {key: n for key, n in cell["verdicts"].items() if n} == dict(counts)
+        judged = counts["loss"] + counts["none"]
+        (square,) = (a for a in squares if f", {cell['name']}: " in (a["aria-label"] or ""))
+        assert f": {counts['loss']} of {judged} " in (square["aria-label"] or "")
+
+
+def test_the_data_and_the_tables_hold_every_run(
+    matrix36: tuple[Parsed, Truth, CampaignDir],
+) -> None:
+    page, truth, folder = matrix36
+    data = data_of(page)
+    runs = data["runs"]
+    assert {len(column) for column in runs.values()} == {288}
+    names = ["loss", "none", "wrong", "vacuous", "unknown", "harness_failure"]
+    assert dict(zip(runs["id"], (names[n] for n in runs["class"]), strict=True)) == truth.runs
+    assert sum(lost or 0 for lost in runs["lost"]) == truth.lost
+    assert runs["page"][:4] == [2, 2, 2, 1], "a page, or else the folder"
+    with (folder.tables / "runs.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert {row["run_id"]: row["class"] for row in rows} == truth.runs
+    assert sum(int(row["lost"] or 0) for row in rows) == truth.lost
+    assert pq.read_table(folder.tables / "runs.parquet").num_rows == 288
+    assert pq.read_table(folder.tables / "cells.parquet").num_rows == 36
+    assert pq.read_table(folder.tables / "comparisons.parquet").num_rows == 108
+
+
+def test_what_a_run_lost_is_told_only_where_it_is_known(
+    matrix36: tuple[Parsed, Truth, CampaignDir],
+) -> None:
+    runs = data_of(matrix36[0])["runs"]
+    known = [lost is not None for lost in runs["lost"]]
+    assert known == [name in (0, 1, 2) for name in runs["class"]]
+
+
+def test_figures_lie_beside_it(matrix36: tuple[Parsed, Truth, CampaignDir]) -> None:
+    page, _, folder = matrix36
+    links = {a["href"] or "" for a in page.named("a")}
+    for name in ("matrix", "trade-off", "distributions"):
+        assert (folder.figures / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (folder.figures / f"{name}.svg").read_bytes().startswith(b"<?xml")
+    for link in links - {"#runs", "#matrix"}:
+        assert (folder.path / link).is_file(), link
+
+
+def test_the_policy_allows_one_style_one_script_and_nothing_else(
+    matrix36: tuple[Parsed, Truth, CampaignDir],
+) -> None:
+    page = matrix36[0]
+    assert policy(page)["default-src"] == "'none'"
+    assert [raw[0] for raw in page.raw] == ["style", "script", "script"]
+    names = {name for _, attributes in page.tags for name in attributes}
+    assert not [name for name in names if name == "style" or name.startswith("on")]
+
+
+def test_a_cell_without_a_judged_run_is_no_zero(tmp_path: Path) -> None:
+    chances = {"true": Chances(loss=1), "false": Chances(unknown=1)}
+    told = Synthetic(axes=ONE_AXIS, runs=10, chances=lambda key: chances[key["unclean"]])
+    page, _, _ = made(tmp_path / "c", told)
+    assert "2 no judged run 10 of 10 planned finished" in page.words
+    assert "1 cell has no judged run: of those nothing is known." in page.words
+    assert "10 of 20 runs are unknown" in page.words
+
+
+def test_many_unknown_runs_are_told_with_best_and_worst_case(tmp_path: Path) -> None:
+    chances = Chances(loss=0.5, unknown=0.4)
+    page, truth, _ = made(tmp_path / "c", Synthetic(axes="", runs=30, chances=lambda key: chances))
+    (counts,) = truth.cells.values()
+    assert f"{counts['unknown']} more unknown" in page.words
+    assert "all without loss: " in page.words
+    assert "; all with loss: " in page.words
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "sentence"),
+    [
+        ({"played": 4}, "finished", "all 8 planned runs"),
+        ({"played": 1, "ended": "interrupted"}, "interrupted", "2 of 8 planned runs; the rest can"),
+        ({"played": 2, "ended": None}, "broken off", "4 of 8 planned runs; the rest can"),
+        (
+            {"played": 3, "ended": "the budget of hours is spent"},
+            "stopped early",
+            "6 of 8 planned runs: the budget of hours is spent",
+        ),
+    ],
+)  # fmt: skip
+def test_the_state(tmp_path: Path, changes: dict[str, Any], state: str, sentence: str) -> None:
+    told = replace(Synthetic(axes=ONE_AXIS, runs=4), **changes)
+    page, _, _ = made(tmp_path / "c", told)
+    assert f"{state} " in page.words
+    assert sentence in page.words
+
+
+def test_while_it_is_played_it_says_so(tmp_path: Path) -> None:
+    folder, _ = build_campaign(
+        tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=4, played=2, ended=None)
+    )
+    with folder.locked():
+        page = Parsed(write_campaign(folder).read_text(encoding="utf-8"))
+    assert "being played" in page.words
+    assert "4 of 8 planned runs so far" in page.words
+
+
+def test_before_any_run_is_finished(tmp_path: Path) -> None:
+    page, _, folder = made(tmp_path / "c", Synthetic(played=0, ended=None))
+    assert "No run has been judged" in page.words
+    assert "No run is finished." in page.words
+    assert page.words.count("no judged run") == 36
+    assert data_of(page)["runs"]["id"] == []
+    folder.journal.unlink()
+    assert "not begun" in Parsed(write_campaign(folder).read_text(encoding="utf-8")).words
+
+
+def test_failures_stand_apart_by_what_was_said(tmp_path: Path) -> None:
+    chances = Chances(harness_failure=1)
+    page, _, _ = made(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=4, chances=lambda key: chances))
+    assert "8 the broker b2 did not start within 30 s" in page.words
+    assert "in no share above" in page.words
+    assert "8 of 8 runs failed" in page.words
+
+
+def test_a_strangers_text_is_text(tmp_path: Path) -> None:
+    chances = Chances(loss=0.3, unknown=0.3, harness_failure=0.3)
+    told = Synthetic(axes="", runs=20, chances=lambda key: chances, error=EVIL, reason=EVIL)
+    page, _, _ = made(tmp_path / "c", replace(told, said=(EVIL,)))
+    assert len([raw for raw in page.raw if raw[0] == "script"]) == 2
+    assert page.words.count("</script><script>window.hacked=1</script>") == 2
+    assert "\\u202eevil" in page.words
+
+
+def test_a_run_that_cannot_be_read_is_a_failure_and_no_end(tmp_path: Path) -> None:
+    folder, truth = build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=4))
+    run_id = next(run for run, name in truth.runs.items() if name == "none")
+    folder.run(run_id).result.write_text("{")
+    page = Parsed(write_campaign(folder).read_text(encoding="utf-8"))
+    assert "Failures of the harness" in page.words
+    assert Counter(truth.runs.values())["none"] - 1 == data_of(page)["runs"]["class"].count(1)
+
+
+def test_a_result_of_another_program_is_told_in_one_sentence(tmp_path: Path) -> None:
+    folder, truth = build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=2))
+    folder.run(next(iter(truth.runs))).result.write_text('{"schema": 1, "verdict": "invalid"}')
+    with pytest.raises(HistoryError, match="holds something that this ackloss does not write"):
+        write_campaign(folder)
+
+
+def test_the_command_writes_it_again(tmp_path: Path) -> None:
+    folder, _ = build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=2))
+    done = CliRunner().invoke(main, ["report", str(folder.path), "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == {"schema": 1, "reports": [str(folder.report)]}
+    assert folder.report.is_file()
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    folder, _ = build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=2))
+    folder.figures.write_text("in the way")
+    with pytest.raises(EnvironmentFailure, match="cannot make the folder"):
+        write_campaign(folder)

@@ -1,0 +1,191 @@
+"""The page of a campaign in a real browser: filters, order, keyboard, phone, print, 5,000 runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.campaign import write_campaign
+from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, Truth, build_campaign
+from tests.reports.conftest import EVIL
+
+pytestmark = pytest.mark.browser
+
+Made = tuple[Path, Truth]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """36 cells, 4 runs each."""
+    folder, truth = build_campaign(tmp_path_factory.mktemp("c") / "c", Synthetic(runs=4, pages=2))
+    return write_campaign(folder), truth
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    chances = Chances(loss=0.2, unknown=0.3, harness_failure=0.4)
+    told = Synthetic(
+        axes=ONE_AXIS, runs=12, chances=lambda key: chances, error=EVIL, reason=EVIL, said=(EVIL,)
+    )
+    folder, truth = build_campaign(tmp_path_factory.mktemp("c") / "c", told)
+    return write_campaign(folder), truth
+
+
+def rows(page: Any) -> int:
+    return int(page.locator("table.runs tbody tr").count())
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("which", ["small", "hostile"])
+def test_it_opens_without_trouble(
+    request: pytest.FixtureRequest, visit: Any, which: str, width: int, theme: str
+) -> None:
+    page = visit(request.getfixturevalue(which)[0], width=width, color_scheme=theme)
+    assert page.troubles == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert rows(page) > 0
+    for image in page.locator(f"img.on-{theme}").all():
+        assert image.bounding_box()["height"] > 50, "the picture was loaded"
+
+
+def test_a_cell_leads_to_its_runs(small: Made, visit: Any) -> None:
+    page = visit(small[0])
+    name = "unclean=true, min_isr=2, acks=all, faults=kill"
+    square = page.locator(f'a[data-cell][aria-label*="{name}"]')
+    square.focus()
+    page.keyboard.press("Enter")
+    assert rows(page) == 4
+    assert set(page.locator("table.runs td.cell").all_inner_texts()) == {f"11: {name}"}
+    assert page.evaluate("document.activeElement.id") == "runs"
+    assert "Showing 1 to 4 of 4 runs, of 144 in all." in page.inner_text("#run-table")
+    page.get_by_role("button", name="show all").click()
+    assert rows(page) == 50
+
+
+def test_runs_can_be_filtered_by_class_and_words(small: Made, visit: Any) -> None:
+    page = visit(small[0])
+    classes = Counter(small[1].runs.values())
+    page.select_option("#pick-class", label="loss")
+    assert f"of {classes['loss']} runs" in page.inner_text("[role=status]")
+    page.fill("#pick-text", "faults=storm")
+    assert page.locator("table.runs td.cell").first.inner_text().endswith("faults=storm")
+    page.fill("#pick-text", "nothing is like that")
+    assert "No run is like that" in page.inner_text("[role=status]")
+
+
+def test_runs_can_be_sorted_with_the_unknown_last(small: Made, visit: Any) -> None:
+    page = visit(small[0])
+    head = page.get_by_role("columnheader", name="loss rate")
+    head.get_by_role("button").focus()
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    first = page.locator("table.runs tbody tr").first.locator("td.n").all_inner_texts()
+    highest = float(first[2].removesuffix(" %"))
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    lowest = page.locator("table.runs tbody tr").first.locator("td.n").all_inner_texts()
+    assert lowest[2] == "0 %"
+    assert highest > 50
+    page.select_option("#pick-class", label="unknown")
+    page.get_by_role("button", name="show all").click()
+    for _ in range(2):
+        page.get_by_role("button", name="on →").click()
+    assert page.locator("table.runs tbody tr").last.locator("td.n").all_inner_texts()[2] == "—"
+
+
+def test_pages_are_turned(small: Made, visit: Any) -> None:
+    page = visit(small[0])
+    back, on = (page.get_by_role("button", name=name) for name in ("← back", "on →"))
+    assert back.is_disabled()
+    on.click()
+    on.click()
+    assert "Showing 101 to 144 of 144 runs." in page.inner_text("[role=status]")
+    assert on.is_disabled()
+
+
+def test_a_run_is_linked_to_its_page(small: Made, visit: Any) -> None:
+    page = visit(small[0])
+    links = page.locator("table.runs a")
+    assert links.nth(0).get_attribute("href").endswith("/report.html")
+    assert links.nth(2).get_attribute("href").endswith("/")
+    links.nth(0).click()
+    assert page.title() == "a run"
+
+
+def test_a_strangers_text_does_nothing_and_is_shown(hostile: Made, visit: Any) -> None:
+    page = visit(hostile[0])
+    assert page.evaluate("window.hacked") is None
+    shown = page.inner_text("main")
+    assert "</script><script>window.hacked=1</script>" in page.inner_text("table.runs")
+    assert "\\u202eevil" in shown
+    assert page.locator("img").count() == 4, "our still pictures and no other"
+
+
+def test_it_can_be_read_without_javascript(small: Made, visit: Any) -> None:
+    page = visit(small[0], java_script_enabled=False)
+    for heading in ("What to conclude", "Loss against availability", "Cells compared"):
+        assert page.get_by_role("heading", name=heading).is_visible()
+    assert page.get_by_text("The table needs JavaScript").is_visible()
+    assert page.locator("a[data-cell]").count() == 36
+
+
+def test_print_has_the_shades_and_no_controls(small: Made, visit: Any) -> None:
+    page = visit(small[0], color_scheme="dark")
+    page.emulate_media(media="print")
+    assert not page.is_visible(".picks")
+    assert page.locator("img.on-light").first.is_visible()
+    shade = "getComputedStyle(document.querySelector('.shade-10')).printColorAdjust"
+    assert page.evaluate(shade) == "exact"
+
+
+def luminance(page: Any, place: str) -> float:
+    return float(
+        page.evaluate(
+            """(place) => {
+                const canvas = document.createElement('canvas');
+                const pen = canvas.getContext('2d');
+                pen.fillStyle = getComputedStyle(document.querySelector(place)).backgroundColor;
+                pen.fillRect(0, 0, 1, 1);
+                const parts = pen.getImageData(0, 0, 1, 1).data;
+                const linear = [0, 1, 2].map((n) => {
+                    const c = parts[n] / 255;
+                    return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+                });
+                return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+            }""",
+            place,
+        )
+    )
+
+
+@pytest.mark.parametrize(("theme", "ink"), [("light", 0.0168), ("dark", 0.809)])
+def test_the_darkest_cell_can_be_read(small: Made, visit: Any, theme: str, ink: float) -> None:
+    page = visit(small[0], color_scheme=theme)
+    back = luminance(page, ".shade-10")
+    contrast = (max(ink, back) + 0.05) / (min(ink, back) + 0.05)
+    assert contrast > 4.5
+
+
+def test_5000_runs_open_at_once(
+    tmp_path: Path, visit: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How long it takes is told, not asserted: the machine may be busy. What makes it quick is
+    asserted: few rows are drawn, and the page is small."""
+    folder, truth = build_campaign(tmp_path / "c", Synthetic(runs=140))
+    path = write_campaign(folder)
+    page = visit(path)
+    times = page.evaluate("performance.getEntriesByType('navigation')[0].toJSON()")
+    with capsys.disabled():
+        print(
+            f"\n{len(truth.runs)} runs, {path.stat().st_size / 1e6:.1f} MB: "
+            f"interactive after {times['domInteractive']:.0f} ms, "
+            f"loaded after {times['loadEventEnd']:.0f} ms"
+        )
+    assert rows(page) == 50
+    assert f"of {len(truth.runs):,} runs" in page.inner_text("[role=status]")
+    assert path.stat().st_size < 4e6
+    assert page.locator("*").count() < 6000
