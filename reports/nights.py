@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from analysis import figures
+from analysis import drawing
 from analysis.nights.figure import draw_trend
 from analysis.palette import DARK, LIGHT
 from analysis.statistics.samples import CLASSES
@@ -44,7 +44,7 @@ def write_page(document: Document, path: Path) -> None:
     """Write the comparison as one HTML file. Raises EnvironmentFailure when that cannot be."""
     stills = {
         name: html.picture(
-            figures.svg(draw_trend(document["trend"], document["nights"], colours=colours)),
+            drawing.svg(draw_trend(document["trend"], document["nights"], colours=colours)),
             "image/svg+xml",
         )
         for name, colours in (("light", LIGHT), ("dark", DARK))

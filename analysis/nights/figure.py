@@ -15,11 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from analysis.drawing import STYLE, plain
 from analysis.palette import LIGHT
 from analysis.visible import visible
 
 _COLUMNS: Final = 3
-_STYLE: Final[Any] = {"text.parse_math": False, "svg.hashsalt": "ackloss", "font.size": 8}
+_STYLE: Final[Any] = {**STYLE, "font.size": 8}
 _FEW_LABELS: Final = 8
 
 
@@ -72,18 +73,13 @@ def _unbroken(nights: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any
 
 
 def _draw_axes(panel: Axes, labels: Sequence[str], colours: Mapping[str, str]) -> None:
-    panel.set_facecolor(colours["paper"])
+    plain(panel, colours)
     panel.set_ylim(-0.04, 1.04)
     panel.set_xlim(-0.4, len(labels) - 0.6)
     panel.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:.0f} %"))
     step = math.ceil(len(labels) / _FEW_LABELS)
     panel.set_xticks(range(0, len(labels), step), labels[::step], rotation=30, ha="right")
-    panel.tick_params(colors=colours["muted"], labelcolor=colours["muted"], length=2)
     panel.grid(axis="y", color=colours["rule"], lw=0.6)
-    for side in ("top", "right"):
-        panel.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        panel.spines[side].set_color(colours["rule"])
 
 
 def _label(night: Mapping[str, Any]) -> str:
