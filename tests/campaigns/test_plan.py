@@ -8,17 +8,8 @@ import pytest
 
 from harness.campaigns.plan import Campaign, load_campaign
 from harness.errors import PlanError
+from tests.fixtures.campaign_folder import BASE
 
-BASE = """
-schema = 1
-name = "base"
-[target]
-version = "4.3.1"
-controllers = 1
-[workload]
-duration_s = 10
-rate_per_s = 50
-"""
 AXES = """
 [axes.unclean]
 key = 'topic.settings."unclean.leader.election.enable"'
