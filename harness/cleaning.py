@@ -13,18 +13,29 @@ from harness import state
 from harness.clusters.removal import remove_run, unknown_runs
 from harness.daemon import connect
 from harness.errors import AcklossError
+from harness.journal import open_acts
 from harness.scratch import remove_abandoned
 
 
 @dataclass
 class Cleaned:
-    """What was removed, what was left and why (sentences)."""
+    """What was removed, which faults were still in force and went with it, what was left and why
+    (sentences)."""
 
     removed: list[str] = field(default_factory=list)
+    undone: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
-        return {"removed": self.removed, "left": self.left}
+        return {"removed": self.removed, "undone": self.undone, "left": self.left}
+
+
+def _in_force(run: state.Registered) -> list[str]:
+    """The faults of a dead run that were not undone, as its journal tells."""
+    return [
+        f"fault {act['fault']!r} of run {run.run_id}: {act['lever']} on {act['token'].get('node')}"
+        for act in open_acts(run.folder / "faults.jsonl")
+    ]
 
 
 def clean_all(*, dry_run: bool, kept: bool) -> Cleaned:
@@ -41,6 +52,7 @@ def clean_all(*, dry_run: bool, kept: bool) -> Cleaned:
             else:
                 try:
                     told.removed += remove_run(docker, run.run_id, dry_run=dry_run)
+                    told.undone += _in_force(run)
                     if not dry_run:
                         state.forget(run.run_id)
                 except AcklossError as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from harness.cli.campaign_nights import compare, prune
+from harness.cli.clean import clean_before
 from harness.cli.output import Output, plain, with_output
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ def _prepare(out: Output, given: Campaign, where: CampaignDir) -> None:
     from harness.doctor import require
     from harness.images.building import holder
 
+    clean_before(out)
     holder(out.say)
     distinct = {cluster_key(cell.bound): cell.bound for cell in given.cells}
     for bound in distinct.values():

@@ -26,7 +26,28 @@ def clean(out: Output, dry_run: bool, kept: bool) -> None:
     verb = "would remove" if dry_run else "removed"
     for name in told.removed:
         out.say(f"{verb} {name}")
+    for name in told.undone:
+        out.say(f"in force until then: {name}")
     for sentence in told.left:
         out.say(sentence, style="yellow")
     if not told.removed:
         out.say("nothing to remove")
+
+
+def clean_before(out: Output) -> None:
+    """Remove what dead runs left before another one begins, and say so; trouble with that is told
+    and stops nothing."""
+    from harness.cleaning import clean_all
+    from harness.errors import AcklossError, EnvironmentFailure
+
+    try:
+        told = clean_all(dry_run=False, kept=False)
+    except EnvironmentFailure:
+        return  # what comes next says it better
+    except AcklossError as error:
+        out.say(f"what dead runs left could not be removed: {error}", style="yellow")
+        return
+    for name in told.removed:
+        out.say(f"left by a dead run, removed: {name}", style="yellow")
+    for name in told.undone:
+        out.say(f"in force until then: {name}", style="yellow")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from harness.cli.clean import clean_before
 from harness.cli.output import EXIT_BY_VERDICT, Output, with_output, with_plan_options
 from harness.errors import AcklossError, PlanError
 
@@ -146,6 +147,7 @@ def _play_one(
     from reports.page import write_report
 
     plan, run_id, status = bound.plan, new_run_id(), Status()
+    clean_before(out)
     require(plan, nodes=len(bound.target.names(plan)), runs=how["folder"])
     out.say(f"{plan.name}  seed {plan.seed}  run {run_id}", style="bold")
     with (

@@ -88,5 +88,24 @@ def test_clean_removes_what_a_killed_run_left_and_leaves_a_live_one_alone(tmp_pa
     assert not mentioned(run_id, clean()["removed"])
 
 
+def test_the_next_start_removes_what_a_killed_run_left_and_says_so(tmp_path: Path) -> None:
+    dead_out, next_out = tmp_path / "dead", tmp_path / "next"
+    dead_out.mkdir()
+    next_out.mkdir()
+    before = snapshot(dead_out)
+    dead = started(dead_out)
+    wait_for(lambda: fault_is_on(dead_out), within_s=120)
+    os.kill(dead.pid, signal.SIGKILL)
+    dead.communicate(timeout=30)
+    (run_id,) = (path.name for path in dead_out.iterdir())
+    run = started(next_out)
+    wait_for(lambda: has_containers(next_out), within_s=120)
+    run.send_signal(signal.SIGINT)
+    output, _ = run.communicate(timeout=60)
+    assert f"left by a dead run, removed: container ackloss-{run_id}-b1" in output
+    assert f"in force until then: fault 'cut' of run {run_id}: net on b" in output
+    assert snapshot(dead_out) == before
+
+
 def mentioned(run_id: str, removed: list[str]) -> list[str]:
     return [name for name in removed if run_id in name]
