@@ -8,7 +8,9 @@ tables/        cells, runs and comparisons, as CSV and Parquet
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import orjson
@@ -20,13 +22,31 @@ from analysis.palette import DARK, LIGHT
 from analysis.tables import write_tables
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import read_progress
-from harness.errors import EnvironmentFailure
-from harness.rundir import write_atomically
+from harness.errors import AcklossError, EnvironmentFailure
+from harness.rundir import RunDir, write_atomically
 from reports import html
 from reports.cells import CLASSES, CampaignStory
 from reports.conclusions import ALPHA, has_many_unknown, interval, judged
+from reports.page import write_report
 from reports.run_table import run_table
 from reports.story import trusting
+
+
+def write_run_pages(folder: CampaignDir) -> int:
+    """Write the page of every run that still has its history, on all cores; returns how many."""
+    runs = [history.parent for history in sorted(folder.runs.glob("*/history"))]
+    judged_runs = [run for run in runs if RunDir(run).result.is_file()]
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        return sum(pool.map(_write_page, judged_runs, chunksize=4))
+
+
+def _write_page(run: Path) -> bool:
+    """Whether a run's page could be written: one that cannot stops no other."""
+    try:
+        write_report(RunDir(run))
+    except AcklossError:
+        return False
+    return True
 
 
 def write_campaign(folder: CampaignDir) -> Path:

@@ -11,17 +11,20 @@ from harness.cli.output import Output, with_output
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--each", is_flag=True, help="Of a campaign: the page of each of its runs too.")
 @with_output
-def report(out: Output, runs: tuple[Path, ...]) -> None:
+def report(out: Output, runs: tuple[Path, ...], each: bool) -> None:
     """Write the pages of RUNS (folders, of campaigns too) again, from what is stored."""
     from harness.campaigns.folder import CampaignDir
     from harness.rundir import RunDir
-    from reports.campaign import write_campaign
+    from reports.campaign import write_campaign, write_run_pages
     from reports.page import write_report
 
     pages = []
     for path in runs:
         campaign = CampaignDir(path)
+        if each and campaign.file.is_file():
+            out.say(f"{write_run_pages(campaign):,} pages of runs")
         page = (
             write_campaign(campaign) if campaign.file.is_file() else write_report(RunDir.open(path))
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from checkers.judging import judge_run
+from checkers.loss import Loss
 from harness.campaigns.folder import CampaignDir
 from harness.cli import main
 from harness.errors import EnvironmentFailure, HistoryError
-from reports.campaign import write_campaign
+from reports.campaign import write_campaign, write_run_pages
 from tests.fixtures.synthetic_campaign import (
     ONE_AXIS,
     Chances,
@@ -26,6 +29,8 @@ from tests.fixtures.synthetic_campaign import (
 )
 from tests.reports.conftest import EVIL
 from tests.reports.test_page import Parsed, policy
+
+STORED_RUNS = Path(__file__).parents[1] / "histories" / "runs"
 
 
 def made(path: Path, told: Synthetic) -> tuple[Parsed, Truth, CampaignDir]:
@@ -227,3 +232,15 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     folder.figures.write_text("in the way")
     with pytest.raises(EnvironmentFailure, match="cannot make the folder"):
         write_campaign(folder)
+
+
+def test_every_run_that_still_has_its_history_gets_a_page(tmp_path: Path) -> None:
+    _, _, folder = made(tmp_path / "night", Synthetic(axes=ONE_AXIS, runs=1))
+    stored = [path for path in sorted(STORED_RUNS.iterdir()) if path.is_dir()]
+    for run in stored:
+        shutil.copytree(run, folder.runs / run.name)
+        judge_run(folder.run(run.name), Loss())
+    assert write_run_pages(folder) == len(stored) > 0
+    assert {page.parent.name for page in folder.runs.glob("*/report.html")} == {
+        run.name for run in stored
+    }
