@@ -175,7 +175,7 @@ def test_busy_loops_that_stand_still_are_no_load(
 def test_memory_beyond_the_nodes_limit_ends_ours_and_not_the_target(
     pods: DockerCluster, node: DockerNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pid, token = node.pid(), stress(node, "much", memory_mb=600)
+    pid, token = node.pid(), stress(node, "much", memory_mb=900)
     lever(pods, "stress").apply(token)
     assert poll_until(lambda: lever(pods, "stress").residue(node) == [], within_s=30)
     monkeypatch.setattr("harness.levers.stress._SEEN_S", 0.2)
