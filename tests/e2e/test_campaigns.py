@@ -215,28 +215,30 @@ def test_a_run_that_hangs_is_ended_and_the_others_are_played(folder: Path, tmp_p
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 1200 MiB."""
+    """A disk of 2400 MiB."""
     place = tmp_path / "disk"
     place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200m", "none", str(place)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2400m", "none", str(place)], check=True)
     yield place
     subprocess.run(["umount", str(place)], check=True)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 def test_a_full_disk_is_waited_out(folder: Path, tmp_path: Path, small_disk: Path) -> None:
-    filler = small_disk / "filler"
-    filler.write_bytes(bytes(300 * 2**20))
-    where = small_disk / "campaign"
-    run = begun("run", campaign_file(tmp_path, "", repetitions=1), "--out", where)
-    time.sleep(6)
+    filler, where = small_disk / "filler", small_disk / "campaign"
+    run = begun("run", campaign_file(tmp_path, "", repetitions=2), "--out", where)
+    wait_for(lambda: progress(where).in_state("begun"))
+    with filler.open("wb") as stream:
+        os.posix_fallocate(stream.fileno(), 0, 1600 * 2**20)
+    wait_for(lambda: progress(where).in_state("done"))
+    time.sleep(3)
     assert run.poll() is None
-    assert progress(where).runs == {}
+    assert len(progress(where).runs) == 1
     filler.unlink()
     output = ended(run)
     assert run.returncode == 0, output
     assert "waiting for room" in output
-    assert len(progress(where).in_state("done")) == 1
+    assert len(progress(where).in_state("done")) == 2
 
 
 @pytest.mark.skipif(
