@@ -6,27 +6,33 @@ it is played, after a crash, after it was pruned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from analysis.statistics.cells import cell_of
 from analysis.statistics.comparisons import comparisons_of
 from analysis.statistics.samples import verdict_class
 from harness.campaigns.folder import CampaignDir
+from harness.campaigns.plan import Campaign
 from harness.campaigns.progress import Progress, Run, read_progress
 from harness.errors import HistoryError
 
 SCHEMA_VERSION = 1
 Document = dict[str, Any]
+Result = tuple[Run, Document]
+"""A finished run and its result.json."""
 
 
 def campaign_document(folder: CampaignDir) -> Document:
     """What campaign.json holds. Raises HistoryError when the folder cannot be read."""
-    campaign, progress = folder.campaign(), read_progress(folder.journal)
-    results = list(results_of(folder, progress))
-    by_cell: dict[str, list[Document]] = {cell.name: [] for cell in campaign.cells}
-    for run, document in results:
-        by_cell.setdefault(run.cell, []).append(document)
+    progress = read_progress(folder.journal)
+    return summed_up(folder, progress, list(results_of(folder, progress)))
+
+
+def summed_up(folder: CampaignDir, progress: Progress, results: Sequence[Result]) -> Document:
+    """The same, from what was read already."""
+    campaign = folder.campaign()
+    by_cell = by_cell_of(campaign, results)
     cells = [(cell.key, by_cell[cell.name]) for cell in campaign.cells]
     return {
         "schema": SCHEMA_VERSION,
@@ -49,7 +55,15 @@ def campaign_document(folder: CampaignDir) -> Document:
     }
 
 
-def results_of(folder: CampaignDir, progress: Progress) -> Iterator[tuple[Run, Document]]:
+def by_cell_of(campaign: Campaign, results: Iterable[Result]) -> dict[str, list[Document]]:
+    """The documents by their cells' names, every cell of the campaign among them."""
+    by_cell: dict[str, list[Document]] = {cell.name: [] for cell in campaign.cells}
+    for run, document in results:
+        by_cell.setdefault(run.cell, []).append(document)
+    return by_cell
+
+
+def results_of(folder: CampaignDir, progress: Progress) -> Iterator[Result]:
     """Every finished run with its result.json, or with an error where the harness failed."""
     for run in progress.runs.values():
         document = document_of(folder, run)
@@ -72,8 +86,13 @@ def document_of(folder: CampaignDir, run: Run) -> Document | None:
 
 def run_rows(folder: CampaignDir) -> list[Document]:
     """One flat row for each finished run, in the order in which they were begun: for tables."""
+    return rows_of(results_of(folder, read_progress(folder.journal)))
+
+
+def rows_of(results: Iterable[Result]) -> list[Document]:
+    """The same, from what was read already."""
     rows = []
-    for run, document in results_of(folder, read_progress(folder.journal)):
+    for run, document in results:
         counts, rates = document.get("counts", {}), document.get("rates", {})
         seen = document.get("availability", {})
         rows.append(

@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 
 from analysis import drawing
-from analysis.campaign import campaign_document, run_rows
+from analysis.campaign import results_of, rows_of, summed_up
 from analysis.campaign_figures import drawn
 from analysis.palette import DARK, LIGHT
 from analysis.tables import write_tables
@@ -34,16 +34,15 @@ from reports.story import trusting
 
 def write_run_pages(folder: CampaignDir) -> int:
     """Write the page of every run that still has its history, on all cores; returns how many."""
-    runs = [history.parent for history in sorted(folder.runs.glob("*/history"))]
-    judged_runs = [run for run in runs if RunDir(run).result.is_file()]
+    judged_runs = [run for run in folder.whole_runs() if run.result.is_file()]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         return sum(pool.map(_write_page, judged_runs, chunksize=4))
 
 
-def _write_page(run: Path) -> bool:
+def _write_page(run: RunDir) -> bool:
     """Whether a run's page could be written: one that cannot stops no other."""
     try:
-        write_report(RunDir(run))
+        write_report(run)
     except AcklossError:
         return False
     return True
@@ -87,11 +86,13 @@ def write_campaign(folder: CampaignDir) -> Path:
 
 def _story(folder: CampaignDir) -> CampaignStory:
     cells = folder.campaign().cells
+    progress = read_progress(folder.journal)
+    results = list(results_of(folder, progress))
     return CampaignStory(
         folder=folder,
-        document=campaign_document(folder),
-        rows=run_rows(folder),
-        progress=read_progress(folder.journal),
+        document=summed_up(folder, progress, results),
+        rows=rows_of(results),
+        progress=progress,
         alive=folder.alive,
         model=any((cell.document.get("cluster") or {}).get("kind") == "model" for cell in cells),
     )

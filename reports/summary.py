@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.campaign import results_of, versions_of
-from analysis.statistics.samples import CLASSES, Document, Sample, sample_of
+from analysis.campaign import by_cell_of, results_of, versions_of
+from analysis.statistics.samples import CLASSES, Sample, sample_of
 from analysis.statistics.shares import share_in_words
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
@@ -19,9 +19,7 @@ def write_summary(folder: CampaignDir) -> None:
     """Write the summary.md of a campaign. Raises HistoryError or PlanError where it cannot be read,
     EnvironmentFailure where the file cannot be written."""
     campaign, progress = folder.campaign(), read_progress(folder.journal)
-    by_cell: dict[str, list[Document]] = {cell.name: [] for cell in campaign.cells}
-    for run, document in results_of(folder, progress):
-        by_cell.setdefault(run.cell, []).append(document)
+    by_cell = by_cell_of(campaign, results_of(folder, progress))
     samples = {name: sample_of(documents) for name, documents in by_cell.items()}
     versions = versions_of(folder, progress.runs.values())
     body = "\n\n".join(_parts(campaign, progress, samples, versions)) + "\n"

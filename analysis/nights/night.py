@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.campaign import results_of, versions_of
-from analysis.statistics.samples import Document, Sample, sample_of
+from analysis.campaign import by_cell_of, results_of, versions_of
+from analysis.statistics.samples import Sample, sample_of
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.progress import Progress, read_progress
@@ -49,15 +49,13 @@ def night_of(folder: CampaignDir) -> Night:
     """Read a campaign. Raises HistoryError or PlanError when its folder cannot be read."""
     campaign, progress = folder.campaign(), read_progress(folder.journal)
     results = list(results_of(folder, progress))
-    by_cell: dict[str, list[Document]] = {}
-    for run, document in results:
-        by_cell.setdefault(run.cell, []).append(document)
+    by_cell = by_cell_of(campaign, results)
     cells = {frozenset(cell.key.items()): cell for cell in campaign.cells}
     return Night(
         folder,
         campaign,
         progress,
         cells,
-        {key: sample_of(by_cell.get(cell.name, ())) for key, cell in cells.items()},
+        {key: sample_of(by_cell[cell.name]) for key, cell in cells.items()},
         versions_of(folder, (run for run, _ in results)),
     )

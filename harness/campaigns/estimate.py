@@ -29,9 +29,12 @@ class Estimate:
     disk_mb: float
 
 
-def estimate(campaign: Campaign, finished: Iterable[tuple[str, int]] = ()) -> Estimate:
-    """Of all runs that are not finished."""
-    done, lanes = set(finished), campaign.plan.lanes or lanes_for(campaign)
+def estimate(
+    campaign: Campaign, finished: Iterable[tuple[str, int]] = (), lanes: int | None = None
+) -> Estimate:
+    """Of all runs that are not finished, on so many lanes: else the campaign's own number, or as
+    many as the machine holds."""
+    done, lanes = set(finished), lanes or campaign.plan.lanes or lanes_for(campaign)
     runs, seconds, stored = 0, 0.0, 0.0
     for cell in campaign.cells:
         left = sum((cell.name, n) not in done for n in range(cell.repetitions))

@@ -1,7 +1,7 @@
 """The folder of a campaign: the one place where its file names are spelled.
 
 campaign.toml  base.json  journal.jsonl  runs/<run_id>/
-campaign.json  report.html  junit.xml  summary.md  compact/*.parquet  figures/  tables/
+campaign.json  report.html  junit.xml  summary.md  figures/  tables/
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CampaignDir:
     def open(cls, path: Path) -> CampaignDir:
         """The folder of an existing campaign. Raises HistoryError when it is none."""
         folder = cls(path)
-        if not folder.file.is_file():
+        if not folder.exists:
             raise HistoryError(
                 "this is no campaign's folder: it holds no campaign.toml",
                 file=str(path),
@@ -93,8 +93,17 @@ class CampaignDir:
         except Timeout:
             return True
 
+    @property
+    def exists(self) -> bool:
+        """Whether this is the folder of a campaign."""
+        return self.file.is_file()
+
     def run(self, run_id: str) -> RunDir:
         return RunDir(self.runs / run_id)
+
+    def whole_runs(self) -> list[RunDir]:
+        """The runs that still have their history, oldest first."""
+        return [RunDir(history.parent) for history in sorted(self.runs.glob("*/history"))]
 
     @property
     def file(self) -> Path:

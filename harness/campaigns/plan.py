@@ -171,7 +171,7 @@ def load_campaign(path: Path, changes: tuple[str, ...] = ()) -> Campaign:
     """Read a campaign file and its base plan, `--set` changes of the plan applied, and bind every
     cell. Raises PlanError that names the file, and the cell where one alone is wrong."""
     text = _read(path)
-    plan = _parsed(text, str(path))
+    plan = parse_campaign(text, file=str(path))
     base_file = (path.parent / plan.plan).resolve()
     if not base_file.is_file():
         raise PlanError(f"there is no file {base_file}", file=str(path), key="plan")
@@ -188,11 +188,6 @@ def campaign_of(plan: CampaignPlan, text: str, base: dict[str, Any], *, file: st
     return Campaign(plan, text, base, cells, hashlib.sha256(body).hexdigest())
 
 
-def parse_campaign(text: str, *, file: str) -> CampaignPlan:
-    """The campaign that a TOML text describes. Raises PlanError."""
-    return _parsed(text, file)
-
-
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
@@ -202,7 +197,8 @@ def _read(path: Path) -> str:
         raise PlanError(f"cannot be read: {error.strerror}", file=str(path)) from error
 
 
-def _parsed(text: str, file: str) -> CampaignPlan:
+def parse_campaign(text: str, *, file: str) -> CampaignPlan:
+    """The campaign that a TOML text describes. Raises PlanError."""
     try:
         return CampaignPlan.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:

@@ -24,6 +24,7 @@ from typing import Any
 import orjson
 
 from harness.errors import EnvironmentFailure
+from harness.journal import entries
 
 
 @dataclass(frozen=True)
@@ -102,15 +103,15 @@ class Journal:
 
 def read_progress(path: Path) -> Progress:
     """What a journal tells; a last line that a crash has cut off is left out."""
-    return progress_of(_entries(path))
+    return progress_of(entries(path))
 
 
-def progress_of(entries: Iterable[dict[str, Any]]) -> Progress:
+def progress_of(lines: Iterable[dict[str, Any]]) -> Progress:
     """What the lines of a journal tell."""
     runs: dict[str, Run] = {}
     said: list[str] = []
     sessions, started, ended = 0, None, None
-    for entry in entries:
+    for entry in lines:
         kind, run = entry["type"], runs.get(entry.get("run_id", ""))
         if kind == "session":
             sessions, started, ended = sessions + 1, started or entry["at"], None
@@ -133,15 +134,3 @@ def progress_of(entries: Iterable[dict[str, Any]]) -> Progress:
                 entry.get("error") or entry.get("why"),
             )
     return Progress(runs, said, sessions, started, ended)
-
-
-def _entries(path: Path) -> list[dict[str, Any]]:
-    found = []
-    for line in path.read_bytes().splitlines() if path.exists() else []:
-        try:
-            entry = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            continue
-        if isinstance(entry, dict) and "type" in entry:
-            found.append(entry)
-    return found

@@ -125,7 +125,7 @@ def _play(
     from checkers.judging import judge_run
     from checkers.loss import Loss
     from harness.campaigns.conductor import Conductor
-    from harness.campaigns.estimate import estimate, lanes_for
+    from harness.campaigns.estimate import estimate
     from harness.campaigns.policy import breaking
     from harness.campaigns.progress import read_progress
     from harness.interrupts import Interrupts
@@ -134,7 +134,7 @@ def _play(
 
     junit = Junit(where, given)
     with where.locked():
-        left = estimate(given, read_progress(where.journal).finished())
+        left = estimate(given, read_progress(where.journal).finished(), lanes)
         out.say(f"{given.plan.name}  {len(given.cells)} cells  {where.path}", style="bold")
         out.say(f"{left.runs:,} runs are left, about {left.seconds / 3600:.1f} h")
         with Interrupts(say=lambda text: out.say(text, style="yellow")) as interrupts:
@@ -144,7 +144,7 @@ def _play(
                 given,
                 where,
                 partial(judge_run, checker=Loss()),
-                lanes or given.plan.lanes or lanes_for(given),
+                left.lanes,
                 interrupts.stop,
                 say=lambda text: out.say(text, style="yellow"),
                 after=lambda run_id: _say_run(out, where, run_id, junit),

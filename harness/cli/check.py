@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from harness.cli.output import Output, with_output
 from harness.errors import AcklossError
+
+if TYPE_CHECKING:
+    from harness.rundir import RunDir
 
 _PATH = click.Path(exists=True, path_type=Path)
 
@@ -40,7 +43,6 @@ def check(
     """
     from checkers.result import check_histories, check_runs
     from harness.cli.run import merged_exit_code
-    from harness.rundir import RunDir
 
     if bool(runs) == bool(histories):
         raise click.UsageError("name run folders, or histories with --history, one of the two")
@@ -50,7 +52,7 @@ def check(
         "conf": dict(_option("--conf", text) for text in conf),
     }
     if runs:
-        folders = [RunDir(run) for path in runs for run in _runs_of(path)]
+        folders = [run for path in runs for run in _runs_of(path)]
         results = check_runs(folders, errors=errors, **spark)
     else:
         given = dict(_option("--option", text) for text in options)
@@ -73,11 +75,13 @@ def check(
     sys.exit(merged_exit_code([result["verdict"] for result in results], errors=errors))
 
 
-def _runs_of(path: Path) -> list[Path]:
+def _runs_of(path: Path) -> list[RunDir]:
     """The run itself, or all runs of a campaign that still have their history."""
-    if not (path / "campaign.toml").is_file():
-        return [path]
-    return sorted(history.parent for history in path.glob("runs/*/history"))
+    from harness.campaigns.folder import CampaignDir
+    from harness.rundir import RunDir
+
+    campaign = CampaignDir(path)
+    return campaign.whole_runs() if campaign.exists else [RunDir(path)]
 
 
 def _option(name: str, text: str) -> tuple[str, str]:

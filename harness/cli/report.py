@@ -23,11 +23,9 @@ def report(out: Output, runs: tuple[Path, ...], each: bool) -> None:
     pages = []
     for path in runs:
         campaign = CampaignDir(path)
-        if each and campaign.file.is_file():
+        if each and campaign.exists:
             out.say(f"{write_run_pages(campaign):,} pages of runs")
-        page = (
-            write_campaign(campaign) if campaign.file.is_file() else write_report(RunDir.open(path))
-        )
+        page = write_campaign(campaign) if campaign.exists else write_report(RunDir.open(path))
         pages.append(str(page))
         if not out.json:
             out.say(page)
