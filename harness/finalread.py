@@ -65,7 +65,7 @@ def read_everything(
     ends: list[pa.Table] = []
     missing = recorder.acknowledged()
     with PartWriter(rundir.reads, READS, run_id=rundir.run_id) as reads:
-        for reader in target.readers():
+        for reader in target.readers(plan):
             if stop.is_set() or (ends and not missing.size):
                 break
             table, of_reader = target.read_all(

@@ -80,8 +80,14 @@ class TargetPlan(_Part):
     image: Image | None = Field(
         None, description="An image that holds the system, used unchanged, instead of a version."
     )
+    metadata: Literal["kraft", "zookeeper"] | None = Field(
+        None, description="Where metadata is kept; by default as the version does it."
+    )
     brokers: int = Field(3, ge=1, le=9, description="How many brokers.")
-    controllers: Literal[1, 3, 5] = Field(3, description="How many controllers.")
+    controllers: Literal[1, 3, 5] = Field(3, description="How many KRaft controllers.")
+    zookeepers: Literal[1, 3, 5] = Field(
+        1, description="How many ZooKeeper nodes, where metadata is kept there."
+    )
     racks: list[Slug] = Field(
         default_factory=list,
         max_length=9,
@@ -128,6 +134,12 @@ class WorkloadPlan(_Part):
         1000, ge=1, le=20_000, description="Logical clients, each with one operation in flight."
     )
     clients: int = Field(3, ge=1, le=64, description="Real clients that the processes share.")
+    client: Slug | None = Field(
+        None, description="The client library; by default the first that the system has."
+    )
+    bootstrap: Literal["all", "own"] = Field(
+        "all", description="Whom clients ask first: every broker, or each client one of its own."
+    )
     rate_per_s: float = Field(
         100, ge=0, le=1_000_000, description="Operations a second, all together; 0: flat out."
     )

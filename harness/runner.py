@@ -170,7 +170,7 @@ def _come_up(
 ) -> None:
     """Wait until the cluster is whole and has the plan's topic; write down what it is."""
     plan, target, image = bound.plan, bound.target, ingredients.image
-    clients = client_versions(*target.readers())
+    clients = client_versions(target.writer(plan), *target.readers(plan))
     record.update(
         versions={**record.document["versions"], **clients, "target": image.version},
         image={"reference": image.reference, "id": image.id, "digest": image.digest},

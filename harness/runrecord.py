@@ -87,11 +87,12 @@ class RunRecord:
             self.update(**fields)
 
 
-def client_versions(first: str, second: str) -> dict[str, str]:
-    """The client libraries' names and installed versions."""
+def client_versions(writer: str, first: str, second: str) -> dict[str, str]:
+    """What wrote, and the packages that read or would have, with their installed versions."""
     return {
-        "client": f"{first} {installed(first)}",
-        "second_client": f"{second} {installed(second)}",
+        "client": writer,
+        "reader": f"{first} {installed(first)}",
+        "second_reader": f"{second} {installed(second)}",
     }
 
 

@@ -96,7 +96,8 @@ def own_settings(
 ) -> dict[str, dict[str, str]]:
     """The settings of a user's own properties files; what is set aside is said and named."""
     from harness.properties import read_properties, sort_out
-    from targets.kafka import configuration, producer_settings
+    from targets.kafka import configuration
+    from targets.kafka.clients import producer_settings
 
     taken: dict[str, dict[str, str]] = {}
     for name, path, why_refused in (

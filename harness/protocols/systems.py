@@ -107,8 +107,12 @@ class Target(Protocol):
         """A client for the workload."""
         ...
 
-    def readers(self) -> tuple[str, str]:
-        """The client libraries that can read everything: the first, and the second opinion."""
+    def writer(self, plan: Plan) -> str:
+        """The client library that writes, and its version."""
+        ...
+
+    def readers(self, plan: Plan) -> tuple[str, str]:
+        """The Python packages that can read everything: the first, and the second opinion."""
         ...
 
     def read_all(

@@ -3,8 +3,7 @@
 target         the plug-in        eras      what differs between versions, as data
 images         images, archives   asking    one question to one node
 configuration  files of a node    admin     topics, settings, features, who leads
-producing      the clients        outcomes  which answer means what
-reading        the final read
+clients        what writes        reading   the final read
 """
 
 from targets.kafka.target import Kafka

@@ -26,9 +26,9 @@ from harness.plan import Plan
 from harness.protocols import Cluster, End, Node, PartitionView, with_role
 from targets.kafka.admin import observe
 from targets.kafka.asking import NoAnswer, ask
+from targets.kafka.clients.library import CONFLUENT, KAFKA_PYTHON, bootstrap
 from targets.kafka.configuration import BROKER_PORT
 
-CONFLUENT, KAFKA_PYTHON = "confluent-kafka", "kafka-python"
 _EARLIEST, _LATEST = -2, -1
 _READ_UNCOMMITTED = 0
 _TRIES = 3
@@ -149,11 +149,6 @@ def _offset(leader: Node | None, plan: Plan, partition: int, which: int) -> int 
         return None
     told = answer.topics[0].partitions[0]
     return int(told.offset) if told.error_code == 0 else None
-
-
-def bootstrap(cluster: Cluster) -> str:
-    """Every broker's address, comma separated."""
-    return ",".join(f"{node.address}:{BROKER_PORT}" for node in with_role(cluster, "broker"))
 
 
 def _confluent(

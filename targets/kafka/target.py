@@ -23,6 +23,8 @@ from harness.protocols import (
     NodeView,
 )
 from targets.kafka import admin, images, reading, reuse
+from targets.kafka.clients import library_of
+from targets.kafka.clients.library import readers
 from targets.kafka.configuration import (
     check_settings,
     formatted,
@@ -34,8 +36,6 @@ from targets.kafka.configuration import (
 )
 from targets.kafka.eras import DEFAULT_VERSION, Era, era_of
 from targets.kafka.leadership import KafkaLeadership
-from targets.kafka.producer_settings import check_producer_settings, effective_settings
-from targets.kafka.producing import KafkaClient
 
 _CHECKPOINT = "bootstrap.checkpoint"
 _LOGS = "log"
@@ -50,7 +50,7 @@ class Kafka:
     def check(self, plan: Plan) -> None:
         """Refuse settings that a plan may not touch, and versions of no known era."""
         check_settings(plan.target.settings, where="target.settings")
-        check_producer_settings(plan.workload.producer)
+        library_of(plan).check(plan)
         if plan.target.version is not None:
             era_of(plan.target.version)
         elif plan.target.image is None:
@@ -112,16 +112,20 @@ class Kafka:
     def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
         """Settings of brokers, topic and producer, and finalized features, as they are."""
         told = admin.effective(cluster, plan)
-        told["settings"]["producer"] = effective_settings(plan.workload.producer)
+        told["settings"]["producer"] = library_of(plan).settings(plan)
         return told
 
     def client(self, cluster: Cluster, plan: Plan) -> Client:
-        """librdkafka producers, shared by the processes of the workload."""
-        return KafkaClient(reading.bootstrap(cluster), plan)
+        """Producers of the plan's library, shared by the processes of the workload."""
+        return library_of(plan).client(cluster, plan)
 
-    def readers(self) -> tuple[str, str]:
-        """librdkafka reads, kafka-python gives the second opinion."""
-        return reading.CONFLUENT, reading.KAFKA_PYTHON
+    def writer(self, plan: Plan) -> str:
+        """The plan's client library and its version."""
+        return library_of(plan).software()
+
+    def readers(self, plan: Plan) -> tuple[str, str]:
+        """First a library that does not write, then the second opinion."""
+        return readers(library_of(plan).package)
 
     def read_all(
         self, cluster: Cluster, plan: Plan, *, reader: str, timeout_s: float

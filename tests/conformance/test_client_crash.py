@@ -34,8 +34,8 @@ from harness.protocols import INFO, Act, Completion, Situation, completion, invo
 from harness.recorder import Recorder
 from harness.runner import refuse_without_crashes
 from harness.schedule import Schedule
-from targets.kafka.one_producer import OneProducer
-from targets.kafka.producing import CRASHED, KafkaClient
+from targets.kafka.clients.librdkafka import CRASHED, KafkaClient
+from targets.kafka.clients.one_producer import OneProducer
 from tests.fixtures.virtual import VirtualClient
 
 NOBODY = "127.0.0.1:1"
@@ -302,7 +302,7 @@ def test_undone_from_a_journal_by_another_process_it_is_harmless_and_says_so(
 def test_a_client_that_nobody_plays_is_waited_for_only_so_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("targets.kafka.producing._HANDED_OVER_S", 0.1)
+    monkeypatch.setattr("targets.kafka.clients.librdkafka._HANDED_OVER_S", 0.1)
     client = KafkaClient(NOBODY, plan_for())
     with pytest.raises(HarnessFailure, match=r"nobody polled the clients for 0\.1 s"):
         client.crash(1, "x", at_once=False)

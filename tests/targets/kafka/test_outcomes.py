@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from harness.protocols import FAIL, INFO, OK
-from targets.kafka.outcomes import REFUSED, UNPROVEN, outcome
+from targets.kafka.clients.outcomes import REFUSED, UNPROVEN, outcome
 
 CODES = {
     name: code for name in dir(KafkaError) if isinstance(code := getattr(KafkaError, name), int)

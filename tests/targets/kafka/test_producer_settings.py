@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from harness.errors import PlanError
-from targets.kafka.producer_settings import (
+from targets.kafka.clients.producer_settings import (
     ALLOWED,
     DEFAULTS,
     SAME,

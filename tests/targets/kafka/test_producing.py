@@ -20,7 +20,7 @@ from harness.interpreter import play_workload
 from harness.plan import Plan, parse_plan
 from harness.protocols import FAIL, INFO, OK, Client, Completion, completion, invoke
 from harness.recorder import Recorder
-from targets.kafka.producing import KafkaClient
+from targets.kafka.clients.librdkafka import KafkaClient
 from workloads.append import Append
 
 NOBODY = "127.0.0.1:1"

@@ -14,19 +14,35 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version as installed
 from itertools import cycle
 from queue import Empty, SimpleQueue
-from typing import Final
+from typing import ClassVar, Final
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, libversion
 
 from harness.crashes import ClientState, Death
 from harness.errors import HarnessFailure
 from harness.plan import Plan
-from harness.protocols import FAIL, INFO, OK, Completion, Done, Invoke, completion
-from targets.kafka.one_producer import OneProducer
-from targets.kafka.outcomes import outcome
-from targets.kafka.producer_settings import attempts_once, effective_settings
+from harness.protocols import (
+    FAIL,
+    INFO,
+    OK,
+    Client,
+    Cluster,
+    Completion,
+    Done,
+    Invoke,
+    completion,
+)
+from targets.kafka.clients.library import CONFLUENT, bootstrap, bootstrap_of
+from targets.kafka.clients.one_producer import OneProducer
+from targets.kafka.clients.outcomes import outcome
+from targets.kafka.clients.producer_settings import (
+    attempts_once,
+    check_producer_settings,
+    effective_settings,
+)
 
 _SLICE_S: Final = 0.001
 """How long one producer is waited for while others may have reports: latency that it can add."""
@@ -43,10 +59,12 @@ class KafkaClient:
     host:port, comma separated."""
 
     def __init__(self, bootstrap: str, plan: Plan) -> None:
-        settings = effective_settings(plan.workload.producer)
-        self._settings = {**settings, "bootstrap.servers": bootstrap}
+        self._settings = effective_settings(plan.workload.producer)
+        self._first = [
+            bootstrap_of(index, bootstrap, plan) for index in range(plan.workload.clients)
+        ]
         self._topic = plan.topic.name
-        self._only_attempt = attempts_once(settings)
+        self._only_attempt = attempts_once(self._settings)
         self._refused: list[tuple[int, Completion]] = []
         self._done: Done
         self._wishes: SimpleQueue[tuple[Callable[[], None], Future[None]]] = SimpleQueue()
@@ -121,7 +139,8 @@ class KafkaClient:
     def _started(self, index: int) -> OneProducer:
         self._begun[index] += 1
         name = f"ackloss-{index + 1}.{self._begun[index]}"
-        return OneProducer(self._settings, name, self._reported)
+        settings = {**self._settings, "bootstrap.servers": self._first[index]}
+        return OneProducer(settings, name, self._reported)
 
     def _route(self) -> None:
         """Deal the processes out anew: those of a dead producer over the living ones."""
@@ -210,6 +229,30 @@ class KafkaClient:
         else:
             ended = outcome(error.code(), only_attempt=self._only_attempt)
             self._done(process, completion(ended.type, error=error.name()))
+
+
+@dataclass(frozen=True)
+class Librdkafka:
+    """librdkafka, by confluent-kafka: see `targets.kafka.clients.library`."""
+
+    plugin: ClassVar[str] = "librdkafka"
+    package: ClassVar[str | None] = CONFLUENT
+
+    def check(self, plan: Plan) -> None:
+        """Refuse what the allow-list or librdkafka itself refuses."""
+        check_producer_settings(plan.workload.producer)
+
+    def settings(self, plan: Plan) -> dict[str, str]:
+        """Defaults of ackloss, then what the plan asks for."""
+        return effective_settings(plan.workload.producer)
+
+    def software(self) -> str:
+        """confluent-kafka and the librdkafka in it."""
+        return f"{CONFLUENT} {installed(CONFLUENT)} (librdkafka {libversion()[0]})"
+
+    def client(self, cluster: Cluster, plan: Plan) -> Client:
+        """Producers that the processes share, and that can crash."""
+        return KafkaClient(bootstrap(cluster), plan)
 
 
 @dataclass

@@ -1,0 +1,63 @@
+"""The contract of a client library: what a plan may ask of it, and its clients.
+
+Readers are libraries too (`targets.kafka.reading`); the final read begins with one that did not
+write.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, Protocol
+
+from harness.plan import Plan
+from harness.protocols import Client, Cluster, with_role
+from targets.kafka.configuration import BROKER_PORT
+
+CONFLUENT: Final = "confluent-kafka"
+KAFKA_PYTHON: Final = "kafka-python"
+READERS: Final = (CONFLUENT, KAFKA_PYTHON)
+"""Python packages that read, the faster first."""
+
+
+class Library(Protocol):
+    """A client library that can write."""
+
+    plugin: ClassVar[str]
+    """Its name in plans: `workload.client`."""
+
+    package: ClassVar[str | None]
+    """The Python package; null where it is none."""
+
+    def check(self, plan: Plan) -> None:
+        """Refuse, by PlanError, producer settings that a plan may not set or that are wrong."""
+        ...
+
+    def settings(self, plan: Plan) -> dict[str, str]:
+        """What its producers are started with, but for addresses."""
+        ...
+
+    def software(self) -> str:
+        """Its name and version, as a result tells them."""
+        ...
+
+    def client(self, cluster: Cluster, plan: Plan) -> Client:
+        """Producers of the plan's `workload.clients`, shared by the workload's processes."""
+        ...
+
+
+def readers(writer: str | None) -> tuple[str, str]:
+    """The packages that read: first one that did not write, the faster where both did not."""
+    first, second = sorted(READERS, key=lambda package: package == writer)
+    return first, second
+
+
+def bootstrap(cluster: Cluster) -> str:
+    """Every broker's address, comma separated."""
+    return ",".join(f"{node.address}:{BROKER_PORT}" for node in with_role(cluster, "broker"))
+
+
+def bootstrap_of(client: int, addresses: str, plan: Plan) -> str:
+    """Whom one client, counted from 0, asks first: every broker, or one of its own."""
+    if plan.workload.bootstrap == "all":
+        return addresses
+    brokers = addresses.split(",")
+    return brokers[client % len(brokers)]
