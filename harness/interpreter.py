@@ -116,8 +116,13 @@ def play_workload(
 @contextmanager
 def _rare_collections() -> Iterator[None]:
     """What exists now is left out of garbage collection, which then comes by far more rarely: the
-    loop makes no cycles, and a full collection of a big process would hold it up."""
+    loop makes no cycles, and a full collection of a big process would hold it up.
+
+    What earlier runs left is collected before: clients are cycles, and a process that plays
+    hundreds of runs would run out of what each of them holds (thread-local storage has 1,024 keys).
+    """
     thresholds = gc.get_threshold()
+    gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, *thresholds[1:])
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -185,3 +186,27 @@ def test_a_whole_workload(brokers: str, tmp_path: Path, rate_per_s: float) -> No
     written = rows[rows.type == "ok"]
     assert not written.duplicated(["partition", "offset"]).any()
     assert set(written.partition) == set(range(PARTITIONS))
+
+
+def test_the_clients_of_one_run_are_gone_in_the_next(brokers: str, tmp_path: Path) -> None:
+    """Else a lane of hundreds of runs fails: "Failed to initialize thread local storage"."""
+    plan = plan_for(processes=5, rate_per_s=100, duration_s=0.1)
+    clients: list[weakref.ref[KafkaClient]] = []
+
+    def play(number: int) -> int:
+        client = KafkaClient(brokers, plan)
+        clients.append(weakref.ref(client))
+        (tmp_path / str(number)).mkdir()
+        with Recorder(tmp_path / str(number), run_id="r") as recorder:
+            play_workload(
+                Append(),
+                client,
+                plan=plan,
+                recorder=recorder,
+                clock=RunClock(),
+                stop=threading.Event(),
+            )
+        return sum(1 for each in clients if each() is not None)
+
+    assert play(1) == 1
+    assert play(2) == 1
