@@ -34,6 +34,9 @@ _LEFT_IN: Final = 0.95
 _NONE: Final = -0.09
 _LABEL: Final = 80
 """Characters of a cell's name beside its row."""
+_ROW_PX: Final = 14
+_CHARACTER_PX: Final = 6
+"""How high and wide small letters are, about: whether two labels would run into each other."""
 
 
 def heat_map(cells: Cells, table: Matrix, *, colours: Colours = LIGHT, title: str = "") -> Figure:
@@ -179,21 +182,27 @@ def _series(
 def _numbers(
     panel: Axes, points: Sequence[tuple[float, float, int, int]], colours: Colours
 ) -> None:
-    """Each point's number beside it; of points that lie on each other, all in one label."""
+    """Each point's number beside it; of points that lie on each other, all in one label. One that
+    would run into another stands below its point."""
     groups: list[tuple[npt.NDArray[np.float64], list[int]]] = []
     for gap, percent, number, _ in sorted(points):
         at = panel.transData.transform((gap, percent))
-        near = next((g for g in groups if np.all(np.abs(g[0] - at) < (34, 14))), None)
+        near = next((g for g in groups if np.all(np.abs(g[0] - at) < (34, _ROW_PX))), None)
         if near is None:
             groups.append((at, [number]))
         else:
             near[0][0] = max(near[0][0], at[0])  # the label stands right of them all
             near[1].append(number)
     back = panel.transData.inverted()
+    written: list[tuple[float, float]] = []  # where labels above their points end
     for at, numbers in groups:
         x, y = back.transform(at)
+        label = ranges(numbers)
+        above = all(at[0] > end or abs(at[1] - row) > _ROW_PX for end, row in written)
+        if above:
+            written.append((at[0] + _CHARACTER_PX * (len(label) + 2), at[1]))
         panel.annotate(
-            ranges(numbers), (x, y), xytext=(5, 4), textcoords="offset points", fontsize=7,
+            label, (x, y), xytext=(5, 4 if above else -10), textcoords="offset points", fontsize=7,
             color=colours["ink"], zorder=4,
             path_effects=[withStroke(linewidth=2, foreground=colours["paper"])],
         )  # fmt: skip
@@ -211,12 +220,14 @@ def ranges(numbers: Iterable[int]) -> str:
     return ", ".join(told)
 
 
-def _gap_axis(panel: Axes, gaps: Sequence[float]) -> None:
-    """Seconds on a log scale, with ticks that are numbers people say."""
+def _gap_axis(panel: Axes, gaps: Sequence[float], *, narrow: bool = False) -> None:
+    """Seconds on a log scale, with ticks that are numbers people say, fewer where it is narrow."""
     panel.set_xscale("log")
     low, high = (min(gaps), max(gaps)) if gaps else (0.5, 5.0)
     panel.set_xlim(low / 1.25, max(high * 1.4, low * 2))
-    steps = (1, 2, 5) if high > 4 * low else (1, 1.2, 1.5, 2, 3, 4, 5, 7)
+    steps: tuple[float, ...] = (1, 2, 5) if high > 4 * low else (1, 1.2, 1.5, 2, 3, 4, 5, 7)
+    if narrow and high > 20 * low:
+        steps = (1,)
     panel.xaxis.set_major_locator(LogLocator(subs=steps))
     panel.tick_params(which="minor", length=0)
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} s"))
@@ -247,7 +258,7 @@ def distributions(cells: Cells, table: Matrix, runs: Runs, *, colours: Colours =
             panel.set_ylim(len(order) - 0.5, -0.5)
             panel.hlines(range(len(order)), -1, 1e6, color=colours["rule"], lw=0.5, zorder=0)
         _rates_axis(left)
-        _gap_axis(right, known.tolist())
+        _gap_axis(right, known.tolist(), narrow=True)
         right.set_yticks([])
         left.set_yticks(range(len(order)), labels, fontsize=7)
         left.tick_params(axis="y", labelcolor=colours["ink"], length=0)
