@@ -80,14 +80,8 @@ class TargetPlan(_Part):
     image: Image | None = Field(
         None, description="An image that holds the system, used unchanged, instead of a version."
     )
-    metadata: Literal["kraft", "zookeeper"] | None = Field(
-        None, description="Where metadata is kept; by default as the version does it."
-    )
     brokers: int = Field(3, ge=1, le=9, description="How many brokers.")
-    controllers: Literal[1, 3, 5] = Field(3, description="How many KRaft controllers.")
-    zookeepers: Literal[1, 3, 5] = Field(
-        1, description="How many ZooKeeper nodes, where metadata is kept there."
-    )
+    controllers: Literal[1, 3, 5] = Field(3, description="How many controllers.")
     racks: list[Slug] = Field(
         default_factory=list,
         max_length=9,
