@@ -1,0 +1,39 @@
+"""Which client writes, whom it asks first, and who reads after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.errors import PlanError
+from harness.plan import Plan, parse_plan
+from targets.kafka.clients import LIBRARIES, library_of
+from targets.kafka.clients.library import CONFLUENT, KAFKA_PYTHON, bootstrap_of, readers
+
+BROKERS = "198.18.0.11:9092,198.18.0.12:9092"
+
+
+def plan_for(**workload: Any) -> Plan:
+    return parse_plan({"schema": 1, "name": "t", "workload": workload})
+
+
+def test_every_client_asks_every_broker_or_one_of_its_own() -> None:
+    assert {bootstrap_of(n, BROKERS, plan_for()) for n in range(3)} == {BROKERS}
+    own = plan_for(bootstrap="own")
+    first, second = BROKERS.split(",")
+    assert [bootstrap_of(n, BROKERS, own) for n in range(3)] == [first, second, first]
+
+
+def test_a_plan_names_its_client() -> None:
+    assert library_of(plan_for()) is library_of(plan_for(client="librdkafka"))
+    with pytest.raises(PlanError, match="Kafka has no client 'nobody'") as told:
+        library_of(plan_for(client="nobody"))
+    assert told.value.key == "workload.client"
+    assert all(name in (told.value.hint or "") for name in LIBRARIES)
+
+
+def test_the_final_read_begins_with_who_did_not_write() -> None:
+    assert readers(CONFLUENT) == (KAFKA_PYTHON, CONFLUENT)
+    assert readers(KAFKA_PYTHON) == (CONFLUENT, KAFKA_PYTHON)
+    assert readers(None) == (CONFLUENT, KAFKA_PYTHON)
