@@ -80,8 +80,14 @@ class TargetPlan(_Part):
     image: Image | None = Field(
         None, description="An image that holds the system, used unchanged, instead of a version."
     )
+    metadata: Literal["kraft", "zookeeper"] | None = Field(
+        None,
+        description="Who keeps the cluster's metadata; by default KRaft's controllers from 3.3 on, "
+        "ZooKeeper before.",
+    )
     brokers: int = Field(3, ge=1, le=9, description="How many brokers.")
-    controllers: Literal[1, 3, 5] = Field(3, description="How many controllers.")
+    controllers: Literal[1, 3, 5] = Field(3, description="How many controllers (KRaft).")
+    zookeepers: Literal[1, 3, 5] = Field(1, description="How many ZooKeeper servers.")
     racks: list[Slug] = Field(
         default_factory=list,
         max_length=9,
@@ -117,6 +123,9 @@ class TopicPlan(_Part):
     name: Slug = Field("ackloss", description="The topic's name.")
     partitions: int = Field(1, ge=1, le=64, description="How many partitions.")
     replication_factor: int = Field(3, ge=1, le=9, description="Replicas of each partition.")
+    leaders: Literal["spread", "one"] = Field(
+        "spread", description="Who leads at first: the brokers in turn, or the first one all."
+    )
     settings: Settings = Field(default_factory=dict, description="Settings of the topic.")
 
 

@@ -1,7 +1,9 @@
 """What differs between Kafka's versions, as data: a further era is a further row.
 
 Jars are named as Maven coordinates. The broker's own log is evidence of a run, and without a
-logging binding it is silent: each era brings the binding that its official distribution has.
+logging binding it is silent: each era brings the binding that its official distribution has, or
+reload4j where that distribution's is no dependency of its jars. Request versions are numbers of
+Kafka's protocol (the tables of its protocol guide): the lowest that says what is needed.
 """
 
 from __future__ import annotations
@@ -9,11 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from harness.errors import PlanError
 from harness.images.recipe import Recipe
+from harness.plan import Plan
 
 JAR_FOLDER = "/opt/kafka/libs"
+
+KRAFT: Final = "kraft"
+ZOOKEEPER: Final = "zookeeper"
 
 # The levels that show elections and ISR changes: the controller tells each change of a partition
 # (leader, ISR, ELR) at DEBUG, brokers tell theirs in the state-change log and at INFO.
@@ -52,24 +59,46 @@ log4j.logger.state.change.logger=INFO
 
 
 @dataclass(frozen=True, kw_only=True)
+class Requests:
+    """Which versions of requests the brokers of an era are asked with. Null: the era has none.
+
+    `metadata` names leaders and ISR, from 7 on with leader epochs; `list_offsets` tells where logs
+    begin and end; `describe_configs` the settings in force (from 0.11 on, KIP-133).
+    """
+
+    metadata: int
+    list_offsets: int
+    describe_configs: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Era:
     """Versions that are built, configured and started alike.
 
-    `versions` is a pattern of whole version numbers; `jars` hold `{version}`; `log_flag` holds
-    `{file}`; `packages` are the distribution's.
+    `versions` is a pattern of whole version numbers; `metadata` are the ways in which the cluster's
+    metadata can be kept, the default first; `jars` hold `{version}`; `log_flag` holds `{file}`;
+    `packages` are the distribution's. `speaks` is the protocol that clients must be told, null
+    where they ask the broker (ApiVersions, KIP-35, from 0.10 on). `host_keys`: listens by the keys
+    `host.name` and `port`, which 0.9 replaced by `listeners`.
     """
 
     name: str
     versions: str
     jars: tuple[str, ...]
-    packages: tuple[str, ...]
-    jvm: tuple[str, ...]
-    log_file: str
-    log_config: str
-    log_flag: str
+    requests: Requests
+    metadata: tuple[str, ...] = (ZOOKEEPER,)
+    packages: tuple[str, ...] = ("openjdk-17-jre-headless",)
+    # Short-lived small JVMs on few cores: no parallel collector, no second compiler.
+    jvm: tuple[str, ...] = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+    log_file: str = "log4j.properties"
+    log_config: str = _LOG4J1
+    log_flag: str = "-Dlog4j.configuration=file:{file}"
     exclude: tuple[str, ...] = ()
     broker_class: str = "kafka.Kafka"
     format_class: str = "kafka.tools.StorageTool"
+    zookeeper_class: str = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    speaks: tuple[int, ...] | None = None
+    host_keys: bool = False
 
     def recipe(self, version: str) -> Recipe:
         """The image of one version, laid out like the project's official one."""
@@ -97,25 +126,24 @@ class Era:
             f"{JAR_FOLDER}/*",
         ]
 
-    def broker(
+    def process(
         self,
+        main_class: str,
         *,
-        properties: str,
+        config: str,
         log_config: str,
         log_folder: str,
         heap_mb: int,
         archive: str | None = None,
     ) -> list[str]:
-        """The command that starts a broker or controller; all paths are those it sees itself."""
+        """The command that starts a node's process (`broker_class`, `zookeeper_class`) with its
+        configuration file; all paths are those it sees itself."""
         *java, flag, path = self.java(heap_mb=heap_mb, archive=archive)
         logging = [f"-Dkafka.logs.dir={log_folder}", self.log_flag.format(file=log_config)]
-        return [*java, *logging, flag, path, self.broker_class, properties]
+        return [*java, *logging, flag, path, main_class, config]
 
 
 _HEAP_AT_FIRST_MB = 96
-_JAVA_17 = ("openjdk-17-jre-headless",)
-# Short-lived small JVMs on few cores: no parallel collector, no second compiler.
-_SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 # Kafka Connect, which the tools bring along, is half of the jars and nothing here runs it.
 _CONNECT = (
     "org.apache.kafka:connect-api",
@@ -123,7 +151,16 @@ _CONNECT = (
     "org.apache.kafka:connect-runtime",
     "org.apache.kafka:connect-transforms",
 )
-_KAFKA = ("org.apache.kafka:kafka_2.13:{version}", "org.apache.kafka:kafka-tools:{version}")
+# Named by log4j 1.2.15 and not in the repository.
+_NOT_THERE = ("com.sun.jmx:jmxri", "com.sun.jdmk:jmxtools", "javax.jms:jms", "javax.mail:mail")
+_TOOLS = "org.apache.kafka:kafka-tools:{version}"
+_RELOAD4J = "org.slf4j:slf4j-reload4j:1.7.36"
+# Java has no javax.xml.bind any more; until 0.11 Kafka encodes ids with it.
+_JAXB = "javax.xml.bind:jaxb-api:2.3.1"
+
+
+def _kafka(scala: str) -> str:
+    return f"org.apache.kafka:kafka_{scala}:{{version}}"
 
 
 def _log4j2(binding: str) -> tuple[str, ...]:
@@ -132,31 +169,108 @@ def _log4j2(binding: str) -> tuple[str, ...]:
     return tuple(f"{group}:{part}:{binding}" for part in parts)
 
 
+_OLDEST: Final = Requests(metadata=0, list_offsets=0, describe_configs=None)
+_KRAFT_REQUESTS: Final = Requests(metadata=12, list_offsets=7, describe_configs=4)
+
+
 def _era_4(name: str, versions: str, log4j: str) -> Era:
     return Era(
         name=name,
         versions=versions,
-        jars=(*_KAFKA, *_log4j2(log4j)),
-        packages=_JAVA_17,
-        jvm=_SMALL_JVM,
+        metadata=(KRAFT,),
+        jars=(_kafka("2.13"), _TOOLS, *_log4j2(log4j)),
         exclude=_CONNECT,
         log_file="log4j2.properties",
         log_config=_LOG4J2,
         log_flag="-Dlog4j2.configurationFile={file}",
+        requests=_KRAFT_REQUESTS,
     )
 
 
 ERAS: Sequence[Era] = (
     Era(
-        name="3.9",
-        versions=r"3\.9\.\d+",
-        jars=(*_KAFKA, "org.slf4j:slf4j-reload4j:1.7.36"),
-        packages=_JAVA_17,
-        jvm=_SMALL_JVM,
+        name="0.8.0",
+        versions=r"0\.8\.0(\.\d+)?",
+        jars=(_kafka("2.10"),),
+        exclude=_NOT_THERE,
+        requests=_OLDEST,
+        speaks=(0, 8, 0),
+        host_keys=True,
+    ),
+    Era(
+        name="0.8.1",
+        versions=r"0\.8\.1(\.\d+)?",
+        jars=(_kafka("2.10"),),
+        exclude=_NOT_THERE,
+        requests=_OLDEST,
+        speaks=(0, 8, 1),
+        host_keys=True,
+    ),
+    Era(
+        name="0.8.2",
+        versions=r"0\.8\.2\.\d+",
+        jars=(_kafka("2.11"),),
+        exclude=_NOT_THERE,
+        requests=_OLDEST,
+        speaks=(0, 8, 2),
+        host_keys=True,
+    ),
+    Era(
+        name="0.9",
+        versions=r"0\.9\.\d+\.\d+",
+        jars=(_kafka("2.11"), _JAXB),
+        exclude=_NOT_THERE,
+        requests=_OLDEST,
+        speaks=(0, 9, 0),
+    ),
+    Era(
+        name="0.10.0",
+        versions=r"0\.10\.0\.\d+",
+        jars=(_kafka("2.11"), _JAXB),
+        requests=Requests(metadata=1, list_offsets=0, describe_configs=None),
+    ),
+    Era(
+        name="0.10.1, 0.10.2",
+        versions=r"0\.10\.\d+\.\d+",
+        jars=(_kafka("2.11"), _JAXB),
+        requests=Requests(metadata=1, list_offsets=1, describe_configs=None),
+    ),
+    Era(
+        name="0.11, 1.0",
+        versions=r"0\.11\.\d+\.\d+|1\.0\.\d+",
+        jars=(_kafka("2.11"), _JAXB, _RELOAD4J),
+        exclude=("org.slf4j:slf4j-log4j12", "log4j:log4j"),
+        requests=Requests(metadata=4, list_offsets=2, describe_configs=0),
+    ),
+    Era(
+        name="1.1",
+        versions=r"1\.1\.\d+",
+        jars=(_kafka("2.11"), _RELOAD4J),
+        requests=Requests(metadata=5, list_offsets=2, describe_configs=1),
+    ),
+    Era(
+        # Its own ZooKeeper client, 3.4.13 or .14, does not start on Java 14 and later
+        # (ZOOKEEPER-3779); 3.5.9 does.
+        name="2.0 to 2.3",
+        versions=r"2\.[0-3]\.\d+",
+        jars=(_kafka("2.12"), "org.apache.zookeeper:zookeeper:3.5.9", _RELOAD4J),
+        exclude=("org.apache.zookeeper:zookeeper", "org.slf4j:slf4j-log4j12", "log4j:log4j"),
+        requests=Requests(metadata=5, list_offsets=2, describe_configs=1),
+    ),
+    Era(
+        name="2.4 to 3.2",
+        versions=r"2\.[4-8]\.\d+|3\.[0-2]\.\d+",
+        jars=(_kafka("2.13"), _RELOAD4J),
+        exclude=("org.slf4j:slf4j-log4j12", "log4j:log4j"),
+        requests=Requests(metadata=7, list_offsets=4, describe_configs=1),
+    ),
+    Era(
+        name="3.3 to 3.9",
+        versions=r"3\.[3-9]\.\d+",
+        metadata=(KRAFT, ZOOKEEPER),
+        jars=(_kafka("2.13"), _TOOLS, _RELOAD4J),
         exclude=_CONNECT,
-        log_file="log4j.properties",
-        log_config=_LOG4J1,
-        log_flag="-Dlog4j.configuration=file:{file}",
+        requests=_KRAFT_REQUESTS,
     ),
     _era_4("4.0, 4.1", r"4\.[01]\.\d+", "2.24.3"),
     _era_4("4.2", r"4\.2\.\d+", "2.25.3"),
@@ -175,5 +289,24 @@ def era_of(version: str, *, key: str = "target.version") -> Era:
     raise PlanError(
         f"Kafka {version} is of no era that this ackloss knows",
         key=key,
-        hint="3.9.x and 4.x are known, such as 4.3.1 or 3.9.2",
+        hint="0.8.0 to 4.x are known, such as 0.8.2.2, 2.8.2, 3.9.2 or 4.3.1",
     )
+
+
+def number_of(version: str) -> tuple[int, ...]:
+    """A version to compare with: (3, 9, 2)."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def era_for(plan: Plan) -> Era:
+    """The era of a plan. An image's version is known only once it was pulled; images hold 3.3 or
+    later (`targets.kafka.images.resolve`), and those are all spoken to alike.
+
+    Raises PlanError for a version of no known era.
+    """
+    return era_of(plan.target.version or DEFAULT_VERSION)
+
+
+def metadata_of(plan: Plan) -> str:
+    """Who keeps the metadata of a plan's cluster: `KRAFT` or `ZOOKEEPER`."""
+    return plan.target.metadata or era_for(plan).metadata[0]

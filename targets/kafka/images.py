@@ -24,7 +24,7 @@ from harness.images.steps import Say, quietly, step
 from harness.paths import cache_dir
 from harness.plan import TargetPlan
 from harness.protocols import ImageRef
-from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, Era, era_of
+from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, KRAFT, Era, era_of
 
 ARCHIVE_INSIDE = "/opt/ackloss/kafka.jsa"
 """Where a node sees the class-data archive."""
@@ -47,7 +47,12 @@ def resolve(target: TargetPlan, say: Say = quietly) -> ImageRef:
         return ensure(era_of(version).recipe(version), say)
     found = pulled(target.image, say)
     version = _version_inside(found.id)
-    era_of(version, key="target.image")
+    if KRAFT not in era_of(version, key="target.image").metadata:
+        raise PlanError(
+            f"it holds Kafka {version}, and images are taken from 3.3 on",
+            key="target.image",
+            hint=f'version = "{version}" runs that one',
+        )
     return ImageRef(reference=found.reference, id=found.id, digest=found.digest, version=version)
 
 
@@ -200,8 +205,9 @@ def _make_archive(image: ImageRef, era: Era, made: Path, checkpoint: bytes) -> s
     """Run a combined node until a write was acknowledged, stop it, keep the classes that it had
     loaded. Null, or why there is no archive."""
     inside = f"{FILES}/kafka.jsa"
-    java, *rest = era.broker(
-        properties=f"{FILES}/server.properties",
+    java, *rest = era.process(
+        era.broker_class,
+        config=f"{FILES}/server.properties",
         log_config=f"{FILES}/{era.log_file}",
         log_folder=FILES,
         heap_mb=_HEAP_MB,

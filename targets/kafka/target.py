@@ -76,8 +76,9 @@ class Kafka:
         """Every node with its files: configured, and formatted without starting a JVM."""
         era, cluster_id = _era(plan, ingredients), new_cluster_id()
         archive = next(iter(ingredients.mounts.values()), None)
-        argv = era.broker(
-            properties=f"{NODE_DATA}/server.properties",
+        argv = era.process(
+            era.broker_class,
+            config=f"{NODE_DATA}/server.properties",
             log_config=f"{NODE_DATA}/{era.log_file}",
             log_folder=f"{NODE_DATA}/{_LOGS}",
             heap_mb=plan.target.memory_mb // 2,

@@ -11,8 +11,8 @@ from targets.kafka.eras import DEFAULT_VERSION, ERAS, Era, era_of
 @pytest.mark.parametrize(
     ("version", "name", "binding"),
     [
-        ("3.9.0", "3.9", "slf4j-reload4j:1.7.36"),
-        ("3.9.2", "3.9", "slf4j-reload4j:1.7.36"),
+        ("3.9.0", "3.3 to 3.9", "slf4j-reload4j:1.7.36"),
+        ("3.9.2", "3.3 to 3.9", "slf4j-reload4j:1.7.36"),
         ("4.0.1", "4.0, 4.1", "log4j-slf4j-impl:2.24.3"),
         ("4.1.1", "4.0, 4.1", "log4j-slf4j-impl:2.24.3"),
         ("4.2.0", "4.2", "log4j-slf4j-impl:2.25.3"),
@@ -29,7 +29,7 @@ def test_a_version_has_its_era_and_its_logging_binding(
     assert any(jar.endswith(binding) for jar in jars)
 
 
-@pytest.mark.parametrize("version", ["2.8.2", "3.8.1", "3.9", "4.1", "5.0.0", "14.0.0"])
+@pytest.mark.parametrize("version", ["0.7.2", "0.8", "0.11", "3.9", "4.1", "5.0.0", "14.0.0"])
 def test_other_versions_are_refused(version: str) -> None:
     with pytest.raises(PlanError, match=f"Kafka {version} is of no era") as told:
         era_of(version)
@@ -38,9 +38,9 @@ def test_other_versions_are_refused(version: str) -> None:
 
 @pytest.mark.parametrize("era", ERAS, ids=lambda era: era.name)
 def test_a_broker_starts_with_the_flags_of_its_archive(era: Era) -> None:
-    paths = {"properties": "/d/server.properties", "log_config": "/d/log", "log_folder": "/d/logs"}
-    with_archive = era.broker(heap_mb=256, archive="/opt/a.jsa", **paths)
-    without = era.broker(heap_mb=256, **paths)
+    paths = {"config": "/d/server.properties", "log_config": "/d/log", "log_folder": "/d/logs"}
+    with_archive = era.process(era.broker_class, heap_mb=256, archive="/opt/a.jsa", **paths)
+    without = era.process(era.broker_class, heap_mb=256, **paths)
     assert [part for part in with_archive if part not in without] == [
         "-XX:SharedArchiveFile=/opt/a.jsa"
     ]
