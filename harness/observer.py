@@ -3,7 +3,7 @@
 A client's metadata may come from an isolated broker that still believes in itself, so every node is
 asked directly, each in a thread of its own: one that does not answer delays no other. The situation
 as a whole is, per partition, the answer with the highest leader epoch; among answers of the same
-epoch the one that most nodes give, then the latest.
+epoch that of an authority, where there is one, then the one that most nodes give, then the latest.
 """
 
 from __future__ import annotations
@@ -70,13 +70,15 @@ class Observer:
 
 def merge(time_ns: int, answers: Iterable[tuple[int, NodeView]]) -> Situation:
     """The situation that answers (time, view) of several nodes amount to."""
-    by_partition: dict[int, list[tuple[int, PartitionView]]] = {}
+    by_partition: dict[int, list[_Told]] = {}
     controllers: list[tuple[int, str]] = []
     answered = set()
     for at_ns, view in answers:
         answered.add(view.answered_by)
         for partition in view.partitions:
-            by_partition.setdefault(partition.partition, []).append((at_ns, partition))
+            by_partition.setdefault(partition.partition, []).append(
+                (view.authority, at_ns, partition)
+            )
         if view.controller is not None:
             controllers.append((view.controller_epoch or 0, view.controller))
     return Situation(
@@ -87,11 +89,15 @@ def merge(time_ns: int, answers: Iterable[tuple[int, NodeView]]) -> Situation:
     )
 
 
-def _believed(views: list[tuple[int, PartitionView]]) -> PartitionView:
-    epoch = max(view.leader_epoch for _, view in views)
-    newest = [(at_ns, view) for at_ns, view in views if view.leader_epoch == epoch]
-    backing = Counter(view for _, view in newest)
-    return max(newest, key=lambda answer: (backing[answer[1]], answer[0]))[1]
+_Told = tuple[bool, int, PartitionView]
+"""By an authority or not, when, what."""
+
+
+def _believed(views: list[_Told]) -> PartitionView:
+    epoch = max(view.leader_epoch for _, _, view in views)
+    newest = [told for told in views if told[2].leader_epoch == epoch]
+    backing = Counter(view for _, _, view in newest)
+    return max(newest, key=lambda told: (told[0], backing[told[2]], told[1]))[2]
 
 
 def _rows(time_ns: int, view: NodeView) -> Iterable[tuple[object, ...]]:

@@ -88,15 +88,18 @@ class _Kept:
 def cluster_key(bound: Bound) -> str:
     """Equal for two plans that may be played on one cluster."""
     needs = sorted(needs_of(step.nemesis for step in bound.steps))
-    if isinstance(bound.target, Reusable):
-        return f"{bound.target.cluster_key(bound.plan)} {needs}"
-    return new_run_id()
+    fits = _key(bound)
+    return f"{fits} {needs}" if fits else new_run_id()
 
 
 def may_be_kept(bound: Bound) -> bool:
     """Whether a cluster can be used again after this plan."""
     spoilt = any(isinstance(s.nemesis, Spoils) and s.nemesis.spoils for s in bound.steps)
-    return isinstance(bound.target, Reusable) and not spoilt
+    return _key(bound) is not None and not spoilt
+
+
+def _key(bound: Bound) -> str | None:
+    return bound.target.cluster_key(bound.plan) if isinstance(bound.target, Reusable) else None
 
 
 def serve(conductor: Connection, folder: Path, judge: Judge) -> None:

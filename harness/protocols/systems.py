@@ -29,12 +29,16 @@ class PartitionView:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeView:
-    """One node's answer: the partitions it knows, and the controller, if it can tell."""
+    """One node's answer: the partitions it knows, and the controller, if it can tell.
+
+    `authority`: it keeps what was decided, where others only have heard of it.
+    """
 
     answered_by: str
     partitions: tuple[PartitionView, ...] = ()
     controller: str | None = None
     controller_epoch: int | None = None
+    authority: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +152,8 @@ class HasLogs(Protocol):
 class Reusable(Protocol):
     """A target whose cluster can serve one run after another."""
 
-    def cluster_key(self, plan: Plan) -> str:
-        """Equal for plans that may be played on the same cluster."""
+    def cluster_key(self, plan: Plan) -> str | None:
+        """Equal for plans that may be played on the same cluster; null: it serves one run."""
         ...
 
     def fresh(self, plan: Plan, number: int) -> Plan:

@@ -18,19 +18,16 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PyTopicPartition
 from kafka.errors import CorruptRecordError
-from kafka.protocol.consumer import ListOffsetsRequest
 
 from harness.errors import HarnessFailure
 from harness.history import READS
+from harness.observer import merge
 from harness.plan import Plan
-from harness.protocols import Cluster, End, Node, PartitionView, with_role
-from targets.kafka.admin import observe
-from targets.kafka.asking import NoAnswer, ask
+from harness.protocols import Cluster, End
+from targets.kafka.brokers import EARLIEST, LATEST, offset
 from targets.kafka.clients.library import CONFLUENT, KAFKA_PYTHON, bootstrap
-from targets.kafka.configuration import BROKER_PORT
+from targets.kafka.modes import mode_of
 
-_EARLIEST, _LATEST = -2, -1
-_READ_UNCOMMITTED = 0
 _TRIES = 3
 
 
@@ -108,47 +105,26 @@ def _with_position(end: End, position: int, unchanged: bool) -> End:
 
 
 def _ends(cluster: Cluster, plan: Plan) -> dict[int, End]:
-    """Log start and end of every partition as its leader tells them; the leader is whom the answer
-    with the highest leader epoch names."""
-    views: dict[int, PartitionView] = {}
-    for node in with_role(cluster, "broker"):
-        view = observe(node, plan, timeout_s=2)
-        for p in view.partitions if view else ():
-            if p.partition not in views or p.leader_epoch > views[p.partition].leader_epoch:
-                views[p.partition] = p
+    """Log start and end of every partition as its leader tells them; the leader is whom all nodes'
+    answers together name."""
+    mode = mode_of(plan)
+    answers = [mode.observe(node, plan, timeout_s=2) for node in cluster.nodes.values()]
+    views = merge(0, [(0, view) for view in answers if view]).partitions
     ends = {}
     for partition in range(plan.topic.partitions):
-        view_ = views.get(partition)
-        leader = cluster.nodes[view_.leader] if view_ and view_.leader else None
+        view = views.get(partition)
+        leader = cluster.nodes[view.leader] if view and view.leader else None
         ends[partition] = End(
             partition=partition,
-            log_start_offset=_offset(leader, plan, partition, _EARLIEST),
-            end_offset=_offset(leader, plan, partition, _LATEST),
+            log_start_offset=offset(leader, plan, partition, EARLIEST) if leader else None,
+            end_offset=offset(leader, plan, partition, LATEST) if leader else None,
             position=None,
-            leader=view_.leader if view_ else None,
-            leader_epoch=view_.leader_epoch if view_ else None,
-            isr=view_.isr if view_ else (),
+            leader=view.leader if view else None,
+            leader_epoch=view.leader_epoch if view else None,
+            isr=view.isr if view else (),
             complete=False,
         )
     return ends
-
-
-def _offset(leader: Node | None, plan: Plan, partition: int, which: int) -> int | None:
-    if leader is None:
-        return None
-    of_partition = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
-        partition_index=partition, current_leader_epoch=-1, timestamp=which
-    )
-    topic = ListOffsetsRequest.ListOffsetsTopic(name=plan.topic.name, partitions=[of_partition])
-    request = ListOffsetsRequest[7](
-        replica_id=-1, isolation_level=_READ_UNCOMMITTED, topics=[topic]
-    )
-    try:
-        answer = ask(leader.address, BROKER_PORT, request, timeout_s=5)
-    except NoAnswer:
-        return None
-    told = answer.topics[0].partitions[0]
-    return int(told.offset) if told.error_code == 0 else None
 
 
 def _confluent(

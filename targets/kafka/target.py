@@ -12,38 +12,18 @@ import pyarrow as pa
 from harness.errors import PlanError
 from harness.leadership import Leadership
 from harness.plan import Plan
-from harness.protocols import (
-    NODE_DATA,
-    Client,
-    Cluster,
-    End,
-    Ingredients,
-    Node,
-    NodeSpec,
-    NodeView,
-)
-from targets.kafka import admin, images, reading, reuse
+from harness.protocols import Client, Cluster, End, Ingredients, Node, NodeSpec, NodeView
+from targets.kafka import brokers, images, reading, reuse, settings
 from targets.kafka.clients import library_of
 from targets.kafka.clients.library import readers
-from targets.kafka.configuration import (
-    check_settings,
-    formatted,
-    new_cluster_id,
-    node_ids,
-    node_roles,
-    rack_of,
-    server_properties,
-)
-from targets.kafka.eras import DEFAULT_VERSION, Era, era_of
-from targets.kafka.leadership import KafkaLeadership
-
-_CHECKPOINT = "bootstrap.checkpoint"
-_LOGS = "log"
+from targets.kafka.configuration import LOGS, check_settings, node_ids
+from targets.kafka.modes import check_mode, mode_of
 
 
 @dataclass(frozen=True)
 class Kafka:
-    """Apache Kafka in KRaft mode, 3.9 and 4.x: brokers b1 ..., controllers c1 ...."""
+    """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
+    z1 ... ."""
 
     plugin: ClassVar[str] = "kafka"
 
@@ -51,70 +31,43 @@ class Kafka:
         """Refuse settings that a plan may not touch, and versions of no known era."""
         check_settings(plan.target.settings, where="target.settings")
         library_of(plan).check(plan)
-        if plan.target.version is not None:
-            era_of(plan.target.version)
-        elif plan.target.image is None:
+        if plan.target.version is None and plan.target.image is None:
             raise PlanError("is missing", key="target.version", hint='such as version = "4.3.1"')
+        check_mode(plan)
 
     def names(self, plan: Plan) -> list[str]:
-        """b1 ... for brokers, then c1 ... for controllers of their own."""
+        """b1 ... for brokers, then who keeps the metadata."""
         return list(node_ids(plan))
 
     def prepare(self, plan: Plan, say: Callable[[str], None]) -> Ingredients:
-        """The image, a class-data archive for it, and a formatted bootstrap checkpoint."""
-        image = images.resolve(plan.target, say)
-        archive = images.archive(image, say)
-        return Ingredients(
-            image=image,
-            files={_CHECKPOINT: images.bootstrap_checkpoint(image, plan.target.features)},
-            mounts={archive: images.ARCHIVE_INSIDE} if archive else {},
-        )
+        """The image, and what the plan's mode needs besides."""
+        return mode_of(plan).ingredients(plan, images.resolve(plan.target, say), say)
 
     def nodes(
         self, plan: Plan, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
-        """Every node with its files: configured, and formatted without starting a JVM."""
-        era, cluster_id = _era(plan, ingredients), new_cluster_id()
-        archive = next(iter(ingredients.mounts.values()), None)
-        argv = era.process(
-            era.broker_class,
-            config=f"{NODE_DATA}/server.properties",
-            log_config=f"{NODE_DATA}/{era.log_file}",
-            log_folder=f"{NODE_DATA}/{_LOGS}",
-            heap_mb=plan.target.memory_mb // 2,
-            archive=archive,
-        )
-        checkpoint = ingredients.files.get(_CHECKPOINT, b"")
-        return [
-            NodeSpec(
-                name=name,
-                roles=node_roles(name, plan)
-                | ({f"rack:{rack}"} if (rack := rack_of(name, plan)) else set()),
-                argv=argv,
-                files={
-                    "server.properties": server_properties(name, plan, addresses),
-                    era.log_file: era.log_config.encode(),
-                    f"{_LOGS}/server.log": b"",
-                    **formatted(name, plan, cluster_id, checkpoint),
-                },
-                mounts=ingredients.mounts,
-                memory_mb=plan.target.memory_mb,
-            )
-            for name in self.names(plan)
-        ]
+        """Every node with its files."""
+        return mode_of(plan).specs(plan, ingredients, addresses)
 
     def bring_up(self, cluster: Cluster, plan: Plan, *, timeout_s: float) -> None:
-        """Every broker knows every broker, the topic is there, its ISR is whole."""
-        deadline = time.monotonic() + timeout_s
-        admin.await_brokers(cluster, plan, deadline)
-        admin.create_topic(cluster, plan, deadline)
-        admin.await_whole(cluster, plan, deadline)
+        """Every broker has joined, the topic is there, its ISR is whole."""
+        deadline, mode = time.monotonic() + timeout_s, mode_of(plan)
+        mode.await_brokers(cluster, plan, deadline)
+        mode.create_topic(cluster, plan, deadline)
+        brokers.await_whole(cluster, plan, self.observe, deadline)
 
     def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
         """Settings of brokers, topic and producer, and finalized features, as they are."""
-        told = admin.effective(cluster, plan)
-        told["settings"]["producer"] = library_of(plan).settings(plan)
-        return told
+        told = settings.effective(cluster, plan)
+        told["producer"] = library_of(plan).settings(plan)
+        features = mode_of(plan).features(cluster)
+        for feature, level in plan.target.features.items():
+            if features.get(feature, 0) != level:
+                raise PlanError(
+                    f"the cluster took level {features.get(feature, 0)}, asked was {level}",
+                    key=f'target.features."{feature}"',
+                )
+        return {"settings": told, "features": features}
 
     def client(self, cluster: Cluster, plan: Plan) -> Client:
         """Producers of the plan's library, shared by the processes of the workload."""
@@ -136,14 +89,14 @@ class Kafka:
 
     def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
         """A node's own view of leaders and in-sync replicas, or of the active controller."""
-        return admin.observe(node, plan, timeout_s=timeout_s)
+        return mode_of(plan).observe(node, plan, timeout_s=timeout_s)
 
     def leadership(self, nodes: Mapping[str, Node], plan: Plan) -> Leadership:
         """The leaders of the plan's topic, to be moved on request."""
-        return KafkaLeadership(nodes, plan)
+        return mode_of(plan).leadership(nodes, plan)
 
-    def cluster_key(self, plan: Plan) -> str:
-        """Equal for plans whose targets are equal."""
+    def cluster_key(self, plan: Plan) -> str | None:
+        """Equal for plans whose targets are equal; null where a cluster serves one run."""
         return reuse.cluster_key(plan)
 
     def fresh(self, plan: Plan, number: int) -> Plan:
@@ -152,12 +105,8 @@ class Kafka:
 
     def forget(self, cluster: Cluster, plan: Plan) -> None:
         """Delete the run's topic, empty the log files."""
-        reuse.forget(cluster, plan, logs=_LOGS)
+        reuse.forget(cluster, plan)
 
     def logs(self, node: Node) -> dict[str, bytes]:
         """server.log, which tells elections and changes of the ISR."""
-        return node.get(_LOGS)
-
-
-def _era(plan: Plan, ingredients: Ingredients) -> Era:
-    return era_of(ingredients.image.version or plan.target.version or DEFAULT_VERSION)
+        return node.get(LOGS)

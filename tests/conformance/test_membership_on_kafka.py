@@ -26,7 +26,7 @@ from harness.protocols import Act, Nemesis, PartitionView
 from harness.rundir import new_run_id
 from harness.runner import start_nodes
 from nemeses.membership import Membership
-from targets.kafka.leadership import KafkaLeadership
+from targets.kafka.kraft.leadership import KraftLeadership
 
 pytestmark = pytest.mark.docker
 
@@ -138,7 +138,7 @@ def test_a_move_is_undone_from_its_token_alone(
     for _ in range(2):
         lever.apply(token)
     assert lever.probe(token, applied=True).proven
-    fresh = LeadershipLever(KafkaLeadership(kafka.nodes, bound.plan))
+    fresh = LeadershipLever(KraftLeadership(kafka.nodes, bound.plan))
     for _ in range(2):
         fresh.undo(json.loads(json.dumps(token)))
     proof = fresh.probe(token, applied=False)
@@ -165,8 +165,8 @@ def test_requests_that_are_never_sent_are_found_out(
     monkeypatch: pytest.MonkeyPatch,
     form: str,
 ) -> None:
-    monkeypatch.setattr(KafkaLeadership, "reorder", lambda *_: None)
-    monkeypatch.setattr(KafkaLeadership, "elect", lambda *_: {})
+    monkeypatch.setattr(KraftLeadership, "reorder", lambda *_: None)
+    monkeypatch.setattr(KraftLeadership, "elect", lambda *_: {})
     monkeypatch.setattr("harness.levers.leadership._SEEN_S", 0.5)
     window = played(faults, acts_on(kafka, "b1 b2", form), tmp_path / "faults.jsonl")
     assert not window.proven, window.evidence

@@ -24,9 +24,9 @@ from harness.errors import HarnessFailure
 from harness.observer import merge
 from harness.plan import Plan
 from harness.protocols import Node, PartitionView
-from targets.kafka import admin
 from targets.kafka.asking import NoAnswer, ask
 from targets.kafka.configuration import BROKER_PORT, node_ids
+from targets.kafka.kraft import admin
 
 _WITHIN_S = 20.0
 _ASK_S = 2.0
@@ -37,7 +37,7 @@ _LATER = (_TIMED_OUT, _NOT_CONTROLLER)
 
 
 @dataclass(frozen=True)
-class KafkaLeadership:
+class KraftLeadership:
     """See `harness.leadership.Leadership`."""
 
     nodes: Mapping[str, Node]

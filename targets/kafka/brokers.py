@@ -1,0 +1,141 @@
+"""What a broker is asked about itself and the topic by Kafka's protocol, whatever its era."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from harness.plan import Plan
+from harness.protocols import Cluster, Node, NodeView, PartitionView, with_role
+from targets.kafka.asking import NoAnswer, ask
+from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT, names_by_id
+from targets.kafka.eras import era_for
+
+EARLIEST, LATEST = -2, -1
+TOPIC, BROKER = 2, 4
+"""Kinds of resources that have settings."""
+
+ASK_S = 2.0
+_READ_UNCOMMITTED = 0
+_POLL_S = 0.1
+_LOOK_S = 2.0
+_NO_EPOCH = -1
+"""The leader epoch of answers that tell none: metadata before version 7."""
+
+
+def metadata(node: Node, plan: Plan, *, timeout_s: float) -> Any:
+    """What this broker tells clients of the brokers and the topic. Raises NoAnswer."""
+    version = era_for(plan).requests.metadata
+    kind = MetadataRequest[version]
+    topic = kind.MetadataRequestTopic(name=plan.topic.name)
+    creates = {"allow_auto_topic_creation": False} if version >= 4 else {}
+    return ask(node.address, BROKER_PORT, kind(topics=[topic], **creates), timeout_s=timeout_s)
+
+
+def partitions(node: Node, plan: Plan, *, timeout_s: float) -> tuple[PartitionView, ...]:
+    """The topic as this broker tells it to clients. Raises NoAnswer."""
+    names = names_by_id(plan)
+    return tuple(
+        PartitionView(
+            partition=p.partition_index,
+            leader=names.get(p.leader_id),
+            leader_epoch=_NO_EPOCH if p.leader_epoch is None else p.leader_epoch,
+            isr=tuple(sorted(names.get(n, str(n)) for n in p.isr_nodes)),
+            replicas=tuple(names.get(n, str(n)) for n in p.replica_nodes),
+        )
+        for topic in metadata(node, plan, timeout_s=timeout_s).topics
+        for p in sorted(topic.partitions, key=lambda p: int(p.partition_index))
+    )
+
+
+def offset(leader: Node, plan: Plan, partition: int, which: int) -> int | None:
+    """Where a partition begins (`EARLIEST`) or ends (`LATEST`), as its leader tells it; null when
+    it does not."""
+    version = era_for(plan).requests.list_offsets
+    kind = ListOffsetsRequest[version]
+    of_partition = kind.ListOffsetsTopic.ListOffsetsPartition(
+        partition_index=partition,
+        timestamp=which,
+        **({"max_num_offsets": 1} if version == 0 else {}),
+        **({"current_leader_epoch": _NO_EPOCH} if version >= 4 else {}),
+    )
+    topic = kind.ListOffsetsTopic(name=plan.topic.name, partitions=[of_partition])
+    isolation = {"isolation_level": _READ_UNCOMMITTED} if version >= 2 else {}
+    try:
+        request = kind(replica_id=-1, topics=[topic], **isolation)
+        answer = ask(leader.address, BROKER_PORT, request, timeout_s=5)
+    except NoAnswer:
+        return None
+    told = answer.topics[0].partitions[0]
+    if told.error_code:
+        return None
+    return int(told.old_style_offsets[0]) if version == 0 else int(told.offset)
+
+
+def configs(node: Node, plan: Plan, kind: int, name: str) -> dict[str, Any]:
+    """Settings in force, by name, as the node tells them (DescribeConfigs). Raises NoAnswer."""
+    version = era_for(plan).requests.describe_configs
+    request = DescribeConfigsRequest[version]
+    resource = request.DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=None
+    )
+    more = {"include_synonyms": False} if version else {}
+    if version and version >= 3:
+        more["include_documentation"] = False
+    port = BROKER_PORT if "broker" in node.roles else CONTROLLER_PORT
+    answer = ask(node.address, port, request(resources=[resource], **more), timeout_s=10)
+    return {config.name: config for config in answer.results[0].configs}
+
+
+def await_none(cluster: Cluster, missing: Callable[[], str | None], deadline: float) -> None:
+    """Poll until nothing is missing. Raises TimeoutError, at once when a process has ended."""
+    look_again = time.monotonic() + _LOOK_S
+    while (what := missing()) is not None:
+        now = time.monotonic()
+        if now > look_again:
+            look_again = now + _LOOK_S
+            for node in cluster.nodes.values():
+                if not (process := node.process()).running:
+                    ended = f"the process of {node.name} ended with {process.exit_code}"
+                    raise TimeoutError(ended)
+        if now > deadline:
+            raise TimeoutError(what)
+        time.sleep(_POLL_S)
+
+
+class Observe(Protocol):
+    """Asks a node for its own view."""
+
+    def __call__(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+        """Null when it does not answer."""
+        ...
+
+
+def await_whole(cluster: Cluster, plan: Plan, observe: Observe, deadline: float) -> None:
+    """Wait until every node that knows of topics says that all replicas of all partitions are in
+    sync."""
+    knowing = [n for n in cluster.nodes.values() if n.roles & {"broker", "zookeeper"}]
+
+    def missing() -> str | None:
+        for node in knowing:
+            view = observe(node, plan, timeout_s=ASK_S)
+            if view is None:
+                return f"{node.name} does not answer"
+            if len(view.partitions) != plan.topic.partitions:
+                return f"{node.name} does not know the topic"
+            for p in view.partitions:
+                if p.leader is None or len(p.isr) != plan.topic.replication_factor:
+                    return f"partition {p.partition}: leader {p.leader}, ISR {list(p.isr)}"
+        return None
+
+    await_none(cluster, missing, deadline)
+
+
+def first(cluster: Cluster) -> Node:
+    """The broker that is asked what any could tell."""
+    return with_role(cluster, "broker")[0]

@@ -1,0 +1,142 @@
+"""What a KRaft cluster is told and asked: brokers, the topic, features, who controls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kafka.errors import for_code
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeQuorumRequest,
+)
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from harness.errors import HarnessFailure, PlanError
+from harness.plan import Plan
+from harness.protocols import Cluster, Node, NodeView, with_role
+from targets.kafka import brokers
+from targets.kafka.asking import NoAnswer, ask
+from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT, names_by_id, text
+from targets.kafka.placements import assignment
+
+_INVALID_CONFIG, _TOPIC_EXISTS = 40, 36
+_METADATA_TOPIC = "__cluster_metadata"
+_GONE: Final = (0, 3)  # deleted; unknown topic
+_DELETE_S: Final = 15.0
+
+
+def observe(node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+    """One node's own view: a broker's partitions, a controller's idea of who is active."""
+    names = names_by_id(plan)
+    try:
+        seen = brokers.partitions(node, plan, timeout_s=timeout_s) if "broker" in node.roles else ()
+        controller, epoch = None, None
+        if "controller" in node.roles:
+            controller, epoch = _active_controller(node, names, timeout_s)
+    except NoAnswer:
+        return None
+    return NodeView(
+        answered_by=node.name, partitions=seen, controller=controller, controller_epoch=epoch
+    )
+
+
+def _active_controller(
+    node: Node, names: Mapping[int, str], timeout_s: float
+) -> tuple[str | None, int | None]:
+    partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
+    topic = DescribeQuorumRequest.TopicData(topic_name=_METADATA_TOPIC, partitions=[partition])
+    request = DescribeQuorumRequest[0](topics=[topic])
+    answer = ask(node.address, CONTROLLER_PORT, request, timeout_s=timeout_s)
+    if answer.error_code or not answer.topics:
+        return None, None
+    told = answer.topics[0].partitions[0]
+    active = names.get(told.leader_id)  # a controller that is not active names none
+    return active, told.leader_epoch if active else None
+
+
+def await_brokers(cluster: Cluster, plan: Plan, deadline: float) -> None:
+    """Wait until every broker itself knows every broker. Raises TimeoutError."""
+    nodes = with_role(cluster, "broker")
+
+    def missing() -> str | None:
+        for node in nodes:
+            try:
+                seen = len(brokers.metadata(node, plan, timeout_s=brokers.ASK_S).brokers)
+            except NoAnswer:
+                return f"broker {node.name} does not answer"
+            if seen != len(nodes):
+                return f"broker {node.name} sees {seen} of {len(nodes)} brokers"
+        return None
+
+    brokers.await_none(cluster, missing, deadline)
+
+
+def create_topic(cluster: Cluster, plan: Plan, deadline: float) -> None:
+    """Make the plan's topic. Raises PlanError when a setting of it is refused."""
+    topic = _topic(plan)
+
+    def missing() -> str | None:
+        request = CreateTopicsRequest[7](topics=[topic], timeout_ms=10_000, validate_only=False)
+        try:
+            address = brokers.first(cluster).address
+            answer = ask(address, BROKER_PORT, request, timeout_s=12).topics[0]
+        except NoAnswer as error:
+            return f"the topic could not be made: {error}"
+        if answer.error_code in (0, _TOPIC_EXISTS):
+            return None
+        if answer.error_code == _INVALID_CONFIG:
+            raise PlanError(
+                f"the cluster refuses a setting of the topic: {answer.error_message}",
+                key="topic.settings",
+            )
+        return f"the topic could not be made: {for_code(answer.error_code).__name__}"
+
+    brokers.await_none(cluster, missing, deadline)
+
+
+def _topic(plan: Plan) -> Any:
+    """The topic as it is asked for; Kafka itself spreads its leaders, over racks too."""
+    kind = CreateTopicsRequest.CreatableTopic
+    placed = assignment(plan) if plan.topic.leaders == "one" else {}
+    return kind(
+        name=plan.topic.name,
+        num_partitions=-1 if placed else plan.topic.partitions,
+        replication_factor=-1 if placed else plan.topic.replication_factor,
+        assignments=[
+            kind.CreatableReplicaAssignment(partition_index=partition, broker_ids=ids)
+            for partition, ids in placed.items()
+        ],
+        configs=[
+            kind.CreatableTopicConfig(name=key, value=text(value))
+            for key, value in plan.topic.settings.items()
+        ],
+    )
+
+
+def features(cluster: Cluster) -> dict[str, int]:
+    """The finalized features and their levels."""
+    request = ApiVersionsRequest[3](client_software_name="ackloss", client_software_version="1")
+    answer = ask(brokers.first(cluster).address, BROKER_PORT, request, timeout_s=5)
+    return {f.name: int(f.max_version_level) for f in answer.finalized_features or []}
+
+
+def delete_topic(cluster: Cluster, name: str) -> None:
+    """Delete a topic. Raises HarnessFailure when it stays."""
+    request = DeleteTopicsRequest[3](topic_names=[name], timeout_ms=5000)
+    deadline, why = time.monotonic() + _DELETE_S, "nobody was asked"
+    while time.monotonic() < deadline:
+        for broker in with_role(cluster, "broker"):
+            try:
+                answer = ask(broker.address, BROKER_PORT, request, timeout_s=6)
+            except NoAnswer as error:
+                why = str(error)
+                continue
+            code = answer.responses[0].error_code
+            if code in _GONE:
+                return
+            why = for_code(code).__name__
+        time.sleep(0.2)
+    raise HarnessFailure(f"the topic {name} could not be deleted: {why}")

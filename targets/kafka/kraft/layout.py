@@ -1,0 +1,139 @@
+"""The nodes of a KRaft cluster and the files they start with."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.images.steps import Say
+from harness.plan import Plan
+from harness.protocols import NODE_DATA, ImageRef, Ingredients, NodeSpec
+from targets.kafka import images
+from targets.kafka.configuration import (
+    BROKER_PORT,
+    CONTROLLER_PORT,
+    DATA,
+    LOGS,
+    node_ids,
+    properties,
+    rack_of,
+    with_rack,
+)
+from targets.kafka.eras import DEFAULT_VERSION, era_of
+
+# What ackloss sets unless the plan says otherwise: short time-outs, so that a run takes a minute,
+# and a leader that stays where it is unless a fault moves it.
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "num.network.threads": 2,
+    "num.io.threads": 2,
+    "log.cleaner.dedupe.buffer.size": 2097152,
+    "controller.quorum.election.timeout.ms": 1000,
+    "controller.quorum.fetch.timeout.ms": 2000,
+    "broker.session.timeout.ms": 4000,
+    "broker.heartbeat.interval.ms": 500,
+    "replica.lag.time.max.ms": 3000,
+    "auto.leader.rebalance.enable": False,
+    "auto.create.topics.enable": False,
+    "offsets.topic.num.partitions": 3,
+    "group.initial.rebalance.delay.ms": 0,
+}
+_CHECKPOINT: Final = "bootstrap.checkpoint"
+
+
+def ingredients(plan: Plan, image: ImageRef, say: Say) -> Ingredients:
+    """The image, a class-data archive for it, and a formatted bootstrap checkpoint."""
+    archive = images.archive(image, say)
+    return Ingredients(
+        image=image,
+        files={_CHECKPOINT: images.bootstrap_checkpoint(image, plan.target.features)},
+        mounts={archive: images.ARCHIVE_INSIDE} if archive else {},
+    )
+
+
+def specs(plan: Plan, made: Ingredients, addresses: Mapping[str, str]) -> list[NodeSpec]:
+    """Every node with its files: configured, and formatted without starting a JVM."""
+    era = era_of(made.image.version or plan.target.version or DEFAULT_VERSION)
+    cluster_id, checkpoint = new_cluster_id(), made.files.get(_CHECKPOINT, b"")
+    argv = era.process(
+        era.broker_class,
+        config=f"{NODE_DATA}/server.properties",
+        log_config=f"{NODE_DATA}/{era.log_file}",
+        log_folder=f"{NODE_DATA}/{LOGS}",
+        heap_mb=plan.target.memory_mb // 2,
+        archive=next(iter(made.mounts.values()), None),
+    )
+    return [
+        NodeSpec(
+            name=name,
+            roles=with_rack(roles(name, plan), name, plan),
+            argv=argv,
+            files={
+                "server.properties": server_properties(name, plan, addresses),
+                era.log_file: era.log_config.encode(),
+                f"{LOGS}/server.log": b"",
+                **_formatted(number, cluster_id, checkpoint),
+            },
+            mounts=made.mounts,
+            memory_mb=plan.target.memory_mb,
+        )
+        for name, number in node_ids(plan).items()
+    ]
+
+
+def roles(name: str, plan: Plan) -> frozenset[str]:
+    """A node's roles: in a combined cluster the first brokers are the controllers too."""
+    if name.startswith("c"):
+        return frozenset({"controller"})
+    if plan.target.combined and int(name[1:]) <= plan.target.controllers:
+        return frozenset({"broker", "controller"})
+    return frozenset({"broker"})
+
+
+def server_properties(name: str, plan: Plan, addresses: Mapping[str, str]) -> bytes:
+    """server.properties of one node: our defaults, the plan's settings, what ackloss owns."""
+    own_roles, ids = roles(name, plan), node_ids(plan)
+    voters = [n for n in ids if "controller" in roles(n, plan)]
+    owned: dict[str, Any] = {
+        "process.roles": ",".join(sorted(own_roles)),
+        "node.id": ids[name],
+        "controller.quorum.voters": ",".join(
+            f"{ids[n]}@{addresses[n]}:{CONTROLLER_PORT}" for n in voters
+        ),
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": DATA,
+        "listeners": ",".join(_listeners(own_roles)),
+    }
+    if "broker" in own_roles:
+        owned["advertised.listeners"] = f"PLAINTEXT://{addresses[name]}:{BROKER_PORT}"
+        owned["inter.broker.listener.name"] = "PLAINTEXT"
+        if rack := rack_of(name, plan):
+            owned["broker.rack"] = rack
+    defaults = {**DEFAULTS, "offsets.topic.replication.factor": min(3, plan.target.brokers)}
+    return properties({**defaults, **plan.target.settings, **owned})
+
+
+def _listeners(own_roles: frozenset[str]) -> list[str]:
+    ports = {
+        "broker": f"PLAINTEXT://:{BROKER_PORT}",
+        "controller": f"CONTROLLER://:{CONTROLLER_PORT}",
+    }
+    return [ports[role] for role in sorted(own_roles)]
+
+
+def new_cluster_id() -> str:
+    """A random id as Kafka makes them: 16 bytes in URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def _formatted(number: int, cluster_id: str, checkpoint: bytes) -> dict[str, bytes]:
+    """The files of a formatted log directory, made without starting a JVM.
+
+    `checkpoint` is the bootstrap.checkpoint that the version's own StorageTool wrote once.
+    """
+    meta = (
+        f"version=1\ncluster.id={cluster_id}\nnode.id={number}\ndirectory.id={new_cluster_id()}\n"
+    )
+    return {"data/meta.properties": meta.encode(), "data/bootstrap.checkpoint": checkpoint}

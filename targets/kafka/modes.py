@@ -1,0 +1,73 @@
+"""The two ways in which a Kafka cluster keeps its metadata, and what each has to be able to do.
+
+kraft      controllers of Kafka's own, 3.3 and later
+zookeeper  ZooKeeper servers, before 4.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from harness.errors import PlanError
+from harness.leadership import Leadership
+from harness.plan import Plan
+from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
+from targets.kafka.eras import KRAFT, era_for, metadata_of
+from targets.kafka.kraft import Kraft
+from targets.kafka.zookeeper import ZooKeeper
+
+
+class Mode(Protocol):
+    """How a cluster is laid out, told and asked. What cannot be asked raises HarnessFailure."""
+
+    def check(self, plan: Plan) -> None:
+        """Refuse, by PlanError, keys of the plan that have no meaning here."""
+        ...
+
+    def ingredients(self, plan: Plan, image: ImageRef, say: Callable[[str], None]) -> Ingredients:
+        """What nodes need besides their image."""
+        ...
+
+    def specs(
+        self, plan: Plan, ingredients: Ingredients, addresses: Mapping[str, str]
+    ) -> list[NodeSpec]:
+        """Brokers, and who keeps the metadata."""
+        ...
+
+    def await_brokers(self, cluster: Cluster, plan: Plan, deadline: float) -> None:
+        """Wait until every broker has joined. Raises TimeoutError."""
+        ...
+
+    def create_topic(self, cluster: Cluster, plan: Plan, deadline: float) -> None:
+        """Make the plan's topic. Raises PlanError when a setting of it is refused."""
+        ...
+
+    def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+        """A node's own view; null when it does not answer."""
+        ...
+
+    def features(self, cluster: Cluster) -> dict[str, int]:
+        """Finalized features and their levels."""
+        ...
+
+    def leadership(self, nodes: Mapping[str, Node], plan: Plan) -> Leadership:
+        """The leaders of the plan's topic."""
+        ...
+
+
+def mode_of(plan: Plan) -> Mode:
+    """The mode of a plan's cluster."""
+    return Kraft() if metadata_of(plan) == KRAFT else ZooKeeper()
+
+
+def check_mode(plan: Plan) -> None:
+    """Refuse, by PlanError, a mode that the version has not, and keys of the other mode."""
+    era, mode = era_for(plan), metadata_of(plan)
+    if mode not in era.metadata:
+        raise PlanError(
+            f"Kafka {plan.target.version} cannot keep its metadata by {mode} here",
+            key="target.metadata",
+            hint=f"it can by {' or '.join(era.metadata)}",
+        )
+    mode_of(plan).check(plan)

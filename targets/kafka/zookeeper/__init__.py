@@ -1,0 +1,63 @@
+"""Kafka whose metadata ZooKeeper keeps: every version before 4.0.
+
+layout      nodes and their files     admin       brokers, the topic, who leads
+asking      one question to one ZooKeeper server
+leadership  moves of leaders
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from harness.errors import PlanError
+from harness.leadership import Leadership
+from harness.plan import Plan
+from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
+from targets.kafka.zookeeper import admin, layout
+from targets.kafka.zookeeper.leadership import ZooKeeperLeadership
+
+
+@dataclass(frozen=True)
+class ZooKeeper:
+    """See `targets.kafka.modes.Mode`."""
+
+    def check(self, plan: Plan) -> None:
+        """KRaft's keys have no meaning here."""
+        for key in ("combined", "features"):
+            if getattr(plan.target, key):
+                raise PlanError(
+                    "has no meaning where ZooKeeper keeps the metadata",
+                    key=f"target.{key}",
+                    hint="remove it",
+                )
+
+    def ingredients(self, plan: Plan, image: ImageRef, say: Callable[[str], None]) -> Ingredients:
+        """The image alone: these JVMs are small and start fast."""
+        return Ingredients(image=image)
+
+    def specs(
+        self, plan: Plan, ingredients: Ingredients, addresses: Mapping[str, str]
+    ) -> list[NodeSpec]:
+        """Brokers b1 ... and ZooKeeper servers z1 ... ."""
+        return layout.specs(plan, ingredients, addresses)
+
+    def await_brokers(self, cluster: Cluster, plan: Plan, deadline: float) -> None:
+        """ZooKeeper knows every broker."""
+        admin.await_brokers(cluster, plan, deadline)
+
+    def create_topic(self, cluster: Cluster, plan: Plan, deadline: float) -> None:
+        """By the znodes that Kafka's own tool writes."""
+        admin.create_topic(cluster, plan, deadline)
+
+    def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+        """A broker's partitions as it tells clients; what a ZooKeeper server has of them."""
+        return admin.observe(node, plan, timeout_s=timeout_s)
+
+    def features(self, cluster: Cluster) -> dict[str, int]:
+        """There are none."""
+        return {}
+
+    def leadership(self, nodes: Mapping[str, Node], plan: Plan) -> Leadership:
+        """By the znodes with which the controller is asked."""
+        return ZooKeeperLeadership(nodes, plan)

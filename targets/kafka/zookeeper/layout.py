@@ -1,0 +1,127 @@
+"""The nodes of a cluster with ZooKeeper, and the files they start with.
+
+ZooKeeper runs from the very jars that the version of Kafka brings: 3.3.4 with 0.8.0, 3.8.4 with
+3.9, so that what an old server does can be seen with the brokers that had it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.plan import Plan
+from harness.protocols import NODE_DATA, STORED, Ingredients, NodeSpec
+from targets.kafka.configuration import (
+    BROKER_PORT,
+    DATA,
+    LOGS,
+    ZOOKEEPER_PORT,
+    node_ids,
+    properties,
+    rack_of,
+    with_rack,
+)
+from targets.kafka.eras import DEFAULT_VERSION, Era, era_of, number_of
+
+# What ackloss sets unless the plan says otherwise, and the version from which Kafka knows it: short
+# time-outs, so that a run takes a minute, and a leader that stays where it is.
+DEFAULTS: Final[tuple[tuple[str, Any, tuple[int, ...]], ...]] = (
+    ("num.network.threads", 2, (0, 8, 0)),
+    ("num.io.threads", 2, (0, 8, 0)),
+    ("zookeeper.session.timeout.ms", 4000, (0, 8, 0)),
+    ("zookeeper.connection.timeout.ms", 15000, (0, 8, 0)),
+    ("replica.lag.time.max.ms", 3000, (0, 8, 0)),
+    ("replica.fetch.wait.max.ms", 200, (0, 8, 0)),
+    ("replica.socket.timeout.ms", 3000, (0, 8, 0)),
+    ("controller.socket.timeout.ms", 3000, (0, 8, 0)),
+    ("auto.create.topics.enable", False, (0, 8, 0)),
+    ("auto.leader.rebalance.enable", False, (0, 8, 1)),
+    ("log.cleaner.dedupe.buffer.size", 2097152, (0, 8, 1)),
+    ("offsets.topic.num.partitions", 3, (0, 8, 2)),
+    ("replica.fetch.backoff.ms", 200, (0, 8, 3)),
+    ("request.timeout.ms", 3000, (0, 9)),
+    ("group.initial.rebalance.delay.ms", 0, (0, 11)),
+)
+# Sessions may be two to twenty ticks long.
+_TICK_MS: Final = 500
+_ZOOKEEPER: Final[Mapping[str, Any]] = {
+    "tickTime": _TICK_MS,
+    "initLimit": 20,
+    "syncLimit": 6,
+    "dataDir": DATA,
+    "clientPort": ZOOKEEPER_PORT,
+    "maxClientCnxns": 0,
+    "admin.enableServer": False,
+}
+_PEERS, _ELECTION = 2888, 3888
+
+
+def specs(plan: Plan, made: Ingredients, addresses: Mapping[str, str]) -> list[NodeSpec]:
+    """Every node with its files."""
+    version = made.image.version or plan.target.version or DEFAULT_VERSION
+    return [
+        _spec(name, plan, made, version, addresses)
+        for name in sorted(node_ids(plan), key=lambda name: (name[0] != "z", name))
+    ]
+
+
+def _spec(
+    name: str, plan: Plan, made: Ingredients, version: str, addresses: Mapping[str, str]
+) -> NodeSpec:
+    era = era_of(version)
+    if name.startswith("z"):
+        role, main, config = "zookeeper", era.zookeeper_class, "zoo.cfg"
+        files = zookeeper_files(name, plan, addresses)
+    else:
+        role, main, config = "broker", era.broker_class, "server.properties"
+        files = {config: server_properties(name, plan, era, version, addresses)}
+    return NodeSpec(
+        name=name,
+        roles=with_rack(frozenset({role}), name, plan),
+        argv=era.process(
+            main,
+            config=f"{NODE_DATA}/{config}",
+            log_config=f"{NODE_DATA}/{era.log_file}",
+            log_folder=f"{NODE_DATA}/{LOGS}",
+            heap_mb=plan.target.memory_mb // 2,
+        ),
+        files={**files, era.log_file: era.log_config.encode(), f"{LOGS}/server.log": b""},
+        mounts=made.mounts,
+        memory_mb=plan.target.memory_mb,
+    )
+
+
+def server_properties(
+    name: str, plan: Plan, era: Era, version: str, addresses: Mapping[str, str]
+) -> bytes:
+    """server.properties of one broker: our defaults, the plan's settings, what ackloss owns."""
+    number, address = number_of(version), addresses[name]
+    servers = [addresses[n] for n in node_ids(plan) if n.startswith("z")]
+    owned: dict[str, Any] = {
+        "broker.id": node_ids(plan)[name],
+        "log.dirs": DATA,
+        "zookeeper.connect": ",".join(f"{server}:{ZOOKEEPER_PORT}" for server in servers),
+    }
+    if era.host_keys:
+        owned |= {"host.name": address, "port": BROKER_PORT}
+    else:
+        here = f"PLAINTEXT://{address}:{BROKER_PORT}"
+        owned |= {"listeners": here, "advertised.listeners": here}
+    if (rack := rack_of(name, plan)) and number >= (0, 10):
+        owned["broker.rack"] = rack
+    defaults = {key: value for key, value, since in DEFAULTS if number >= since}
+    if "offsets.topic.num.partitions" in defaults:
+        defaults["offsets.topic.replication.factor"] = min(3, plan.target.brokers)
+    return properties({**defaults, **plan.target.settings, **owned})
+
+
+def zookeeper_files(name: str, plan: Plan, addresses: Mapping[str, str]) -> dict[str, bytes]:
+    """zoo.cfg of one server, and its number where there are several."""
+    servers = [n for n in node_ids(plan) if n.startswith("z")]
+    ensemble = {
+        f"server.{n[1:]}": f"{addresses[n]}:{_PEERS}:{_ELECTION}"
+        for n in servers
+        if len(servers) > 1
+    }
+    files = {"zoo.cfg": properties({**_ZOOKEEPER, **ensemble})}
+    return files | ({f"{STORED}/myid": name[1:].encode()} if ensemble else {})
