@@ -139,7 +139,11 @@ class Era:
         """The command that starts a node's process (`broker_class`, `zookeeper_class`) with its
         configuration file; all paths are those it sees itself."""
         *java, flag, path = self.java(heap_mb=heap_mb, archive=archive)
-        logging = [f"-Dkafka.logs.dir={log_folder}", self.log_flag.format(file=log_config)]
+        logging = [
+            f"-Dkafka.logs.dir={log_folder}",
+            self.log_flag.format(file=log_config),
+            "-Dzookeeper.jmx.log4j.disable=true",  # reload4j has no JMX
+        ]
         return [*java, *logging, flag, path, main_class, config]
 
 
