@@ -26,8 +26,14 @@ from harness.plan import Plan
 from harness.protocols import Cluster, End, Node, PartitionView, with_role
 from targets.kafka.admin import observe
 from targets.kafka.asking import NoAnswer, ask
-from targets.kafka.clients.library import CONFLUENT, KAFKA_PYTHON, bootstrap
+from targets.kafka.clients.library import (
+    CONFLUENT,
+    KAFKA_PYTHON,
+    bootstrap,
+    librdkafka_protocol,
+)
 from targets.kafka.configuration import BROKER_PORT
+from targets.kafka.eras import era_for
 
 _EARLIEST, _LATEST = -2, -1
 _READ_UNCOMMITTED = 0
@@ -164,6 +170,7 @@ def _confluent(
             "isolation.level": "read_uncommitted",
             "auto.offset.reset": "error",
             "check.crcs": True,
+            **librdkafka_protocol(plan),
         }
     )
     try:
@@ -199,6 +206,7 @@ def _kafka_python(
         isolation_level="read_uncommitted",
         auto_offset_reset="none",
         max_poll_records=10_000,
+        api_version=era_for(plan).speaks,
     )
     try:
         places = {PyTopicPartition(plan.topic.name, p): end for p, end in ends.items()}
