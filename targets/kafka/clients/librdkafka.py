@@ -5,14 +5,15 @@ threads are known from its start: the last of them to end, librdkafka's main thr
 waits for those of all brokers, which close their connections.
 
 After a fatal error (an idempotent producer gave up) each further write is refused when it is handed
-over, and what is under way ends by its reports: the run goes on. Without `error_cb` the Python
-package would raise such an error from whatever `poll` comes next.
+over, and what is under way ends by its reports: the run goes on. The Python package raises such an
+error, once, from whatever serves events next, whether there is an `error_cb` or not.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -56,7 +57,6 @@ class LibrdkafkaProducer(OneProducer):
             "bootstrap.servers": addresses,
             "client.id": name,
             "on_delivery": self._delivered,
-            "error_cb": self._erred,
         }
         with _STARTING:
             before = _main_threads()
@@ -78,11 +78,19 @@ class LibrdkafkaProducer(OneProducer):
 
     def poll(self, timeout_s: float) -> int:
         """See `OneProducer`."""
-        return self._producer.poll(timeout_s)
+        try:
+            return self._producer.poll(timeout_s)
+        except KafkaException as error:
+            return _fatal(error)
 
     def flush(self, timeout_s: float) -> None:
         """See `OneProducer`."""
-        self._producer.flush(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._producer.flush(timeout_s)
+        except KafkaException as error:
+            _fatal(error)
+            self._producer.flush(max(0.0, deadline - time.monotonic()))
 
     def gone(self) -> bool:
         """See `OneProducer`."""
@@ -97,15 +105,12 @@ class LibrdkafkaProducer(OneProducer):
         else:
             self._reports.unacknowledged(process, error.name(), error.code())
 
-    def _erred(self, error: KafkaError) -> None:
-        _LOG.log(logging.ERROR if error.fatal() else logging.INFO, "%s: %s", self.name, error.str())
-
     def _give_up(self) -> None:
         self._producer.purge(blocking=False)
 
     def _end(self) -> None:
         self._producer.purge()
-        self._producer.flush(_PURGED_S)
+        self.flush(_PURGED_S)
         self._producer.close()
 
 
@@ -137,6 +142,13 @@ class Librdkafka:
         """The same, by the brokers' addresses."""
         settings = self.settings(plan)
         return KafkaClient(addresses, plan, settings, partial(LibrdkafkaProducer, settings))
+
+
+def _fatal(error: KafkaException) -> int:
+    """Go on after a fatal error, which librdkafka's log tells of: one event. Raises others."""
+    if not error.args[0].fatal():
+        raise error
+    return 1
 
 
 def _main_threads() -> frozenset[str]:

@@ -21,9 +21,17 @@ from harness.plan import Plan, parse_plan
 from harness.protocols import FAIL, INFO, OK, Client, Completion, completion, invoke
 from harness.recorder import Recorder
 from targets.kafka.clients.kafka_python import KafkaPython
-from targets.kafka.clients.librdkafka import Librdkafka
+from targets.kafka.clients.librdkafka import Librdkafka, LibrdkafkaProducer
 from targets.kafka.clients.producers import KafkaClient
-from tests.fixtures.producing import NOBODY, WRITERS, Writer, addresses_of, mock_cluster, writing
+from tests.fixtures.producing import (
+    NOBODY,
+    WRITERS,
+    Writer,
+    addresses_of,
+    make_fatal,
+    mock_cluster,
+    writing,
+)
 from workloads.append import Append
 
 PARTITIONS = 4
@@ -132,6 +140,25 @@ def test_where_nothing_listens_everything_ends_in_info_and_close_returns_in_time
     assert {type_ for type_, _, _, _ in answers.values()} == {INFO}
     if error:
         assert {told for _, _, told, _ in answers.values()} == {error}
+
+
+def test_after_a_fatal_error_the_run_goes_on(brokers: str) -> None:
+    """What was under way is unknown, what the producer refuses surely failed, others write."""
+    asked = {"enable.idempotence": True, "linger.ms": 2000, "message.timeout.ms": 4000}
+    client, answers = Librdkafka().producing(brokers, plan_for(asked, clients=2)), Answers()
+    for process in (0, 1):
+        assert client.submit(process, invoke("append", process, 0))
+    fatal = client._alive[0]
+    assert isinstance(fatal, LibrdkafkaProducer)
+    make_fatal(fatal._producer)
+    client.poll(0.1, answers.done)
+    for process in (2, 3):
+        assert client.submit(process, invoke("append", process, 0))
+    poll_until(client, answers, 4)
+    client.close(5, answers.done)
+    assert answers[2] == completion(FAIL, error="_FATAL")
+    assert answers[0][0] == INFO, answers
+    assert [answers[process][0] for process in (1, 3)] == [OK, OK]
 
 
 def test_kafka_python_takes_nothing_until_a_broker_has_answered() -> None:
