@@ -100,6 +100,17 @@ def test_without_acks_no_offset_is_told(library: Writer, brokers: str) -> None:
     assert answers == {0: completion(OK, None)}
 
 
+def test_before_0_8_2_no_offset_is_told(library: Writer, brokers: str) -> None:
+    """Those brokers acknowledge wrong ones with acks=all."""
+    old = plan_for()
+    old = old.model_copy(update={"target": old.target.model_copy(update={"version": "0.8.1.1"})})
+    client, answers = library.producing(brokers, old), Answers()
+    client.submit(0, invoke("append", 6, 0))
+    poll_until(client, answers, 1)
+    client.close(5, answers.done)
+    assert answers == {0: completion(OK, None)}
+
+
 def test_what_produce_itself_refuses_surely_failed(library: Writer, brokers: str) -> None:
     client, answers = writing(library, brokers, plan_for(clients=1)), Answers()
     client.submit(0, invoke("append", 1, 0))
