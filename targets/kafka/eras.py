@@ -79,7 +79,9 @@ class Era:
     metadata can be kept, the default first; `jars` hold `{version}`; `log_flag` holds `{file}`;
     `packages` are the distribution's. `speaks` is the protocol that clients must be told, null
     where they ask the broker (ApiVersions, KIP-35, from 0.10 on). `host_keys`: listens by the keys
-    `host.name` and `port`, which 0.9 replaced by `listeners`.
+    `host.name` and `port`, which 0.9 replaced by `listeners`. `offsets_acknowledged`: the offset in
+    an acknowledgement is the record's; before 0.8.2 it is, for acks=all, the one after the last
+    record of the request.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Era:
     zookeeper_class: str = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
     speaks: tuple[int, ...] | None = None
     host_keys: bool = False
+    offsets_acknowledged: bool = True
 
     def recipe(self, version: str) -> Recipe:
         """The image of one version, laid out like the project's official one."""
@@ -200,6 +203,7 @@ ERAS: Sequence[Era] = (
         requests=_OLDEST,
         speaks=(0, 8, 0),
         host_keys=True,
+        offsets_acknowledged=False,
     ),
     Era(
         name="0.8.1",
@@ -209,6 +213,7 @@ ERAS: Sequence[Era] = (
         requests=_OLDEST,
         speaks=(0, 8, 1),
         host_keys=True,
+        offsets_acknowledged=False,
     ),
     Era(
         name="0.8.2",

@@ -25,7 +25,13 @@ from harness.observer import merge
 from harness.plan import Plan
 from harness.protocols import Cluster, End
 from targets.kafka.brokers import EARLIEST, LATEST, offset
-from targets.kafka.clients.library import CONFLUENT, KAFKA_PYTHON, bootstrap
+from targets.kafka.clients.library import (
+    CONFLUENT,
+    KAFKA_PYTHON,
+    bootstrap,
+    librdkafka_protocol,
+)
+from targets.kafka.eras import era_for
 from targets.kafka.modes import mode_of
 
 _TRIES = 3
@@ -140,6 +146,7 @@ def _confluent(
             "isolation.level": "read_uncommitted",
             "auto.offset.reset": "error",
             "check.crcs": True,
+            **librdkafka_protocol(plan),
         }
     )
     try:
@@ -175,6 +182,7 @@ def _kafka_python(
         isolation_level="read_uncommitted",
         auto_offset_reset="none",
         max_poll_records=10_000,
+        api_version=era_for(plan).speaks,
     )
     try:
         places = {PyTopicPartition(plan.topic.name, p): end for p, end in ends.items()}

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from harness import registry
 from harness.binding import Bound, bind
@@ -34,11 +34,16 @@ from harness.protocols import INFO, Act, Completion, Situation, completion, invo
 from harness.recorder import Recorder
 from harness.runner import refuse_without_crashes
 from harness.schedule import Schedule
-from targets.kafka.clients.librdkafka import CRASHED, KafkaClient
-from targets.kafka.clients.one_producer import OneProducer
+from targets.kafka.clients.kafka_python import KafkaPython, KafkaPythonProducer
+from targets.kafka.clients.librdkafka import Librdkafka, LibrdkafkaProducer
+from targets.kafka.clients.producers import CRASHED, KafkaClient
+from tests.fixtures.producing import NOBODY, WRITERS, Writer, addresses_of, mock_cluster, writing
 from tests.fixtures.virtual import VirtualClient
 
-NOBODY = "127.0.0.1:1"
+LINGERS = {"linger.ms": 30_000, "message.timeout.ms": 60_000}
+"""Keeps what producers take under way."""
+ENDS = {Librdkafka: (LibrdkafkaProducer, "_end"), KafkaPython: (KafkaPythonProducer, "_stop")}
+"""What ends a producer of each library."""
 NAMES = ["client-1", "client-2", "client-3"]
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -65,10 +70,9 @@ def plan_for(*faults: dict[str, Any], producer: dict[str, Any] | None = None, **
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[str]:
     """Addresses of three brokers that live inside this process."""
-    owner = Producer({"test.mock.num.brokers": 3, "bootstrap.servers": "none", "log_level": 0})
-    found = owner.list_topics(timeout=10).brokers.values()
-    yield ",".join(f"{broker.host}:{broker.port}" for broker in found)
-    del owner  # its brokers end with it
+    with mock_cluster() as owner:
+        owner.list_topics("ackloss", timeout=10)
+        yield addresses_of(owner)
 
 
 class Played:
@@ -95,10 +99,15 @@ class Played:
         self._thread.join()
 
 
+@pytest.fixture(params=WRITERS, ids=lambda library: library.plugin)
+def library(request: pytest.FixtureRequest) -> Writer:
+    return cast("Writer", request.param)
+
+
 @pytest.fixture
-def client() -> Iterator[KafkaClient]:
-    """Three producers that reach nobody: what they take stays under way."""
-    client = KafkaClient(NOBODY, plan_for())
+def client(library: Writer, brokers: str) -> Iterator[KafkaClient]:
+    """Three producers with three writes under way in each."""
+    client = writing(library, brokers, plan_for(producer=LINGERS))
     for process in range(9):
         assert client.submit(process, invoke("append", process, 0))
     with closing(Played(client)):
@@ -239,17 +248,20 @@ def do_nothing(*_: Any, **__: Any) -> None:
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize(
-    "broken", [(KafkaClient, "crash"), (KafkaClient, "_crash"), (OneProducer, "_end")], ids=str
+    "broken",
+    [(KafkaClient, "crash"), (KafkaClient, "_crash"), ENDS],
+    ids=["crash", "_crash", "end"],
 )
 def test_a_client_that_does_nothing_is_found_out(
-    client: KafkaClient,
+    library: Writer,
     faults: Faults,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     options: dict[str, Any],
-    broken: tuple[type, str],
+    broken: tuple[type, str] | dict[type, tuple[type, str]],
 ) -> None:
-    monkeypatch.setattr(*broken, do_nothing)
+    place = broken[type(library)] if isinstance(broken, dict) else broken
+    monkeypatch.setattr(*place, do_nothing)
     monkeypatch.setattr("harness.levers.client._GONE_S", 0.1)
     injected(faults, "x", options)
     (window,) = windows(tmp_path / "faults.jsonl")
@@ -289,7 +301,7 @@ def test_undone_from_a_journal_by_another_process_it_is_harmless_and_says_so(
     """There the clients are others, and nobody need play them."""
     token = {**acts({"clients": [2]})[0].token, "fault": "x"}
     ClientLever(client).apply(token)
-    other = KafkaClient(NOBODY, plan_for())
+    other = Librdkafka().producing(NOBODY, plan_for())
     lever = ClientLever(other)
     lever.undo(json.loads(json.dumps(token)))
     proof = lever.probe(token, applied=False)
@@ -302,8 +314,8 @@ def test_undone_from_a_journal_by_another_process_it_is_harmless_and_says_so(
 def test_a_client_that_nobody_plays_is_waited_for_only_so_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("targets.kafka.clients.librdkafka._HANDED_OVER_S", 0.1)
-    client = KafkaClient(NOBODY, plan_for())
+    monkeypatch.setattr("targets.kafka.clients.producers._HANDED_OVER_S", 0.1)
+    client = Librdkafka().producing(NOBODY, plan_for())
     with pytest.raises(HarnessFailure, match=r"nobody polled the clients for 0\.1 s"):
         client.crash(1, "x", at_once=False)
     client.poll(0, do_nothing)
@@ -313,8 +325,10 @@ def test_a_client_that_nobody_plays_is_waited_for_only_so_long(
         client.crash(1, "x", at_once=False)
 
 
-def test_while_all_are_dead_nothing_is_taken_and_polling_waits() -> None:
-    client = KafkaClient(NOBODY, plan_for())
+def test_while_all_are_dead_nothing_is_taken_and_polling_waits(
+    library: Writer, brokers: str
+) -> None:
+    client = writing(library, brokers, plan_for(producer=LINGERS))
     with closing(Played(client)) as played:
         assert client.submit(1, invoke("append", 1, 0))
         for number in (1, 2, 3):
@@ -341,11 +355,15 @@ def read(brokers: str) -> list[int]:
     return values
 
 
-def test_what_was_queued_in_a_client_that_crashed_is_never_sent(brokers: str) -> None:
+def test_what_was_queued_in_a_client_that_crashed_is_never_sent(
+    library: Writer, brokers: str
+) -> None:
     """It would have been sent half a second later; the others' is."""
-    client = KafkaClient(brokers, plan_for(producer={"linger.ms": 500}))
+    first = 10_000 * (1 + WRITERS.index(library))  # what the other wrote is there too
+    values = range(first, first + 300)
+    client = writing(library, brokers, plan_for(producer={"linger.ms": 500}))
     with closing(Played(client)) as played:
-        for process in range(10_000, 10_300):
+        for process in values:
             assert client.submit(process, invoke("append", process, process % 4))
         client.crash(2, "x", at_once=True)
         deadline = time.monotonic() + 10
@@ -354,9 +372,9 @@ def test_what_was_queued_in_a_client_that_crashed_is_never_sent(brokers: str) ->
             time.sleep(0.05)
         time.sleep(1)
     crashed = {process for process, ended in played.ended.items() if ended[2] == CRASHED}
-    assert crashed == {process for process in range(10_000, 10_300) if process % 3 == 1}
-    there = [value for value in read(brokers) if 10_000 <= value < 10_300]
-    assert sorted(there) == sorted(set(range(10_000, 10_300)) - crashed)
+    assert crashed == {process for process in values if process % 3 == 1}
+    there = [value for value in read(brokers) if value in values]
+    assert sorted(there) == sorted(set(values) - crashed)
 
 
 class Blind:
@@ -366,9 +384,11 @@ class Blind:
         return Situation(time_ns=0)
 
 
-def play(brokers: str, folder: Path, plan: Plan) -> tuple[LoadReport, pd.DataFrame, Bound]:
+def play(
+    library: Writer, brokers: str, folder: Path, plan: Plan
+) -> tuple[LoadReport, pd.DataFrame, Bound]:
     """Play a plan's workload and faults, without a cluster."""
-    bound, clock, client = bind(plan), RunClock(), KafkaClient(brokers, plan)
+    bound, clock, client = bind(plan), RunClock(), writing(library, brokers, plan)
     with Recorder(folder, run_id="r") as recorder:
         schedule = Schedule(plan, bound.steps, {}, faults_of(client, folder, clock), Blind(), clock)
         with schedule.playing():
@@ -384,10 +404,14 @@ def play(brokers: str, folder: Path, plan: Plan) -> tuple[LoadReport, pd.DataFra
     return report, pq.read_table(list(folder.glob("*.parquet"))).to_pandas(), bound
 
 
-@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize(
+    ("library", "idempotent"),
+    [(WRITERS[0], True), *((library, False) for library in WRITERS)],  # 0.9 knows no idempotence
+    ids=lambda value: getattr(value, "plugin", str(value)),
+)
 @pytest.mark.parametrize("rate_per_s", [0, 500])
 def test_every_operation_that_was_taken_is_completed_once_and_the_load_goes_on(
-    brokers: str, tmp_path: Path, rate_per_s: int, idempotent: bool
+    library: Writer, brokers: str, tmp_path: Path, rate_per_s: int, idempotent: bool
 ) -> None:
     plan = plan_for(
         {"id": "one", "at_s": 0.5, "for_s": 0.5},
@@ -398,7 +422,7 @@ def test_every_operation_that_was_taken_is_completed_once_and_the_load_goes_on(
         duration_s=3.5,
         processes=600,
     )
-    report, rows, _ = play(brokers, tmp_path, plan)
+    report, rows, _ = play(library, brokers, tmp_path, plan)
     found = windows(tmp_path / "faults.jsonl")
     assert [window.id for window in found if window.proven] == ["one", "at-once", "all"], found
     assert found[2].nodes == NAMES

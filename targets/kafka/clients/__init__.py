@@ -1,8 +1,10 @@
 """What writes to Kafka: client libraries, one file or folder each.
 
 library            the contract of a library, and which there are
-librdkafka         by confluent-kafka: producers that many processes share
-one_producer       one of its producers, which can crash
+producers          producers that many processes share, of whichever library
+one_producer       one of them, which can crash: what a library has to fulfil
+librdkafka         by confluent-kafka
+kafka_python       by kafka-python, with its settings in kafka_python_settings
 producer_settings  which settings a plan may set, and what they are when it does not
 outcomes           which answer means what
 """
@@ -14,10 +16,11 @@ from typing import Final
 
 from harness.errors import PlanError
 from harness.plan import Plan
+from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.library import Library
 from targets.kafka.clients.librdkafka import Librdkafka
 
-LIBRARIES: Final[Mapping[str, Library]] = {one.plugin: one for one in (Librdkafka(),)}
+LIBRARIES: Final[Mapping[str, Library]] = {one.plugin: one for one in (Librdkafka(), KafkaPython())}
 """By their names in plans; the first is the default."""
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar, Final, Protocol
 from harness.plan import Plan
 from harness.protocols import Client, Cluster, with_role
 from targets.kafka.configuration import BROKER_PORT
+from targets.kafka.eras import era_for
 
 CONFLUENT: Final = "confluent-kafka"
 KAFKA_PYTHON: Final = "kafka-python"
@@ -42,6 +43,24 @@ class Library(Protocol):
     def client(self, cluster: Cluster, plan: Plan) -> Client:
         """Producers of the plan's `workload.clients`, shared by the workload's processes."""
         ...
+
+
+def protocol(plan: Plan) -> dict[str, str]:
+    """The settings that tell a client what brokers speak that do not tell it, by their names in
+    plans; none where clients ask."""
+    speaks = era_for(plan).speaks
+    if speaks is None:
+        return {}
+    return {
+        "api.version.request": "false",
+        "broker.version.fallback": ".".join(map(str, speaks)),
+    }
+
+
+def librdkafka_protocol(plan: Plan) -> dict[str, str]:
+    """The same for librdkafka, which writes two lines on what is deprecated for every client."""
+    spoken = protocol(plan)
+    return {**spoken, "log_level": "2"} if spoken else {}
 
 
 def readers(writer: str | None) -> tuple[str, str]:

@@ -1,10 +1,15 @@
-"""How an operation ended: the one table from librdkafka's error codes to ok, fail and info.
+"""How an operation ended: the one table from error codes to ok, fail and info.
+
+Codes are those of Kafka's protocol, and librdkafka's own (below -1), which other libraries' errors
+are translated to.
 
 `fail` means surely not written, and that needs proof. A broker gives it only when it refused the
-*only* attempt with a code that it answers before it appends. librdkafka reports the code of the
-last attempt alone: after a retry, an earlier attempt may have been written (seen: 1,451 answers
-NOT_ENOUGH_REPLICAS, three of those values in the log). So with retries or idempotence no code is
-proof. Everything else is `info`, unknown codes included.
+*only* attempt with a code that it answers before it appends. librdkafka and kafka-python report the
+code of the last attempt alone: after a retry, an earlier attempt may have been written (seen: 1,451
+answers NOT_ENOUGH_REPLICAS, three of those values in the log). So with retries or idempotence no
+code is proof. (kafka-python splits a batch that is too large, 10 or 18, and sends the halves even
+without retries: the whole was refused, so the answer to a half still speaks for each attempt.)
+Everything else is `info`, unknown codes included.
 """
 
 from __future__ import annotations
@@ -50,14 +55,16 @@ UNPROVEN: Final[Mapping[int, str]] = {
 """Codes that are met often and prove nothing, with the reason."""
 
 
-def outcome(code: int, *, only_attempt: bool) -> Outcome:
-    """What a delivery report with this code means.
+def outcome(code: int | None, *, only_attempt: bool) -> Outcome:
+    """What a delivery report with this code means; null: an error without a code.
 
     `only_attempt`: the producer neither retries nor is idempotent, so that the code is of the one
     attempt there was.
     """
     if code == 0:
         return Outcome(OK, "acknowledged")
+    if code is None:
+        return Outcome(INFO, "nothing proves that it was not written")
     if code in REFUSED and only_attempt:
         return Outcome(FAIL, REFUSED[code])
     if code in REFUSED:

@@ -14,7 +14,9 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, Producer
 
 from harness.errors import PlanError
+from harness.plan import Plan
 from harness.plan_errors import nearest
+from targets.kafka.eras import DEFAULT_VERSION, number_of
 
 WHERE: Final = "workload.producer"
 
@@ -134,6 +136,11 @@ def effective_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     Names are those of `ALLOWED`. Raises PlanError as `check_producer_settings` does, but for values
     that only librdkafka knows to be wrong.
     """
+    return {**DEFAULTS, **asked_settings(settings)}
+
+
+def asked_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """What a plan asks for, without the defaults; raises PlanError as `effective_settings`."""
     asked: dict[str, str] = {}
     for key, value in settings.items():
         name = SAME.get(key, key)
@@ -144,7 +151,32 @@ def effective_settings(settings: Mapping[str, Any]) -> dict[str, str]:
         if name in asked:
             raise PlanError(f"{name} is set twice, under two names", key=_place(key))
         asked[name] = _text(name, key, value)
-    return {**DEFAULTS, **asked}
+    return asked
+
+
+_SINCE: Final[Mapping[tuple[str, str], tuple[int, ...]]] = {
+    ("enable.idempotence", "true"): (0, 11),
+    ("compression.type", "lz4"): (0, 8, 2),
+    ("compression.type", "zstd"): (2, 1),
+}
+"""Values of settings that brokers understand only from a version on."""
+
+
+def check_era(plan: Plan, effective: Mapping[str, str]) -> None:
+    """Raise PlanError for a setting that brokers of the plan's version do not understand."""
+    version = plan.target.version or DEFAULT_VERSION
+    for (name, value), since in _SINCE.items():
+        if effective.get(name) == value and number_of(version) < since:
+            raise PlanError(
+                f"Kafka {version} does not know {name} = {value}",
+                key=place_of(name, plan.workload.producer),
+                hint=f"{'.'.join(map(str, since))} and later do",
+            )
+
+
+def place_of(name: str, settings: Mapping[str, Any]) -> str:
+    """Where a plan sets this, under whatever name; the whole table where it does not."""
+    return next((_place(key) for key in settings if SAME.get(key, key) == name), WHERE)
 
 
 def attempts_once(effective: Mapping[str, str]) -> bool:

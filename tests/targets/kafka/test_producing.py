@@ -10,21 +10,30 @@ import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
 
 from harness.clock import RunClock
 from harness.interpreter import play_workload
 from harness.plan import Plan, parse_plan
 from harness.protocols import FAIL, INFO, OK, Client, Completion, completion, invoke
 from harness.recorder import Recorder
-from targets.kafka.clients.librdkafka import KafkaClient
+from targets.kafka.clients.kafka_python import KafkaPython
+from targets.kafka.clients.librdkafka import Librdkafka, LibrdkafkaProducer
+from targets.kafka.clients.producers import KafkaClient
+from tests.fixtures.producing import (
+    NOBODY,
+    WRITERS,
+    Writer,
+    addresses_of,
+    make_fatal,
+    mock_cluster,
+    writing,
+)
 from workloads.append import Append
 
-NOBODY = "127.0.0.1:1"
 PARTITIONS = 4
 
 
@@ -38,14 +47,18 @@ def plan_for(producer: dict[str, Any] | None = None, **workload: Any) -> Plan:
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[str]:
     """Addresses of three brokers that live inside this process."""
-    owner = Producer({"test.mock.num.brokers": 3, "bootstrap.servers": "none", "log_level": 0})
-    found = owner.list_topics(timeout=10).brokers.values()
-    address = ",".join(f"{broker.host}:{broker.port}" for broker in found)
-    deadline = time.monotonic() + 10
-    while len(owner.list_topics("ackloss", timeout=10).topics["ackloss"].partitions) < PARTITIONS:
-        assert time.monotonic() < deadline
-    yield address
-    del owner  # its brokers end with it
+    with mock_cluster() as owner:
+        deadline = time.monotonic() + 10
+        while (
+            len(owner.list_topics("ackloss", timeout=10).topics["ackloss"].partitions) < PARTITIONS
+        ):
+            assert time.monotonic() < deadline
+        yield addresses_of(owner)
+
+
+@pytest.fixture(params=WRITERS, ids=lambda library: library.plugin)
+def library(request: pytest.FixtureRequest) -> Writer:
+    return cast("Writer", request.param)
 
 
 class Answers(dict[int, Completion]):
@@ -63,8 +76,8 @@ def poll_until(client: Client, answers: Answers, count: int) -> None:
         client.poll(0.1, answers.done)
 
 
-def test_writes_are_acknowledged_with_their_offsets(brokers: str) -> None:
-    client, answers = KafkaClient(brokers, plan_for()), Answers()
+def test_writes_are_acknowledged_with_their_offsets(library: Writer, brokers: str) -> None:
+    client, answers = writing(library, brokers, plan_for()), Answers()
     values = {process: 10 * process for process in range(60)}
     for process, value in values.items():
         assert client.submit(process, invoke("append", value, process % PARTITIONS, "k"))
@@ -79,16 +92,27 @@ def test_writes_are_acknowledged_with_their_offsets(brokers: str) -> None:
         assert len(set(offsets)) == len(offsets), "an offset was told twice"
 
 
-def test_without_acks_no_offset_is_told(brokers: str) -> None:
-    client, answers = KafkaClient(brokers, plan_for({"acks": 0})), Answers()
+def test_without_acks_no_offset_is_told(library: Writer, brokers: str) -> None:
+    client, answers = writing(library, brokers, plan_for({"acks": 0})), Answers()
     client.submit(0, invoke("append", 5, 0))
     poll_until(client, answers, 1)
     client.close(5, answers.done)
     assert answers == {0: completion(OK, None)}
 
 
-def test_what_produce_itself_refuses_surely_failed(brokers: str) -> None:
-    client, answers = KafkaClient(brokers, plan_for(clients=1)), Answers()
+def test_before_0_8_2_no_offset_is_told(library: Writer, brokers: str) -> None:
+    """Those brokers acknowledge wrong ones with acks=all."""
+    old = plan_for()
+    old = old.model_copy(update={"target": old.target.model_copy(update={"version": "0.8.1.1"})})
+    client, answers = library.producing(brokers, old), Answers()
+    client.submit(0, invoke("append", 6, 0))
+    poll_until(client, answers, 1)
+    client.close(5, answers.done)
+    assert answers == {0: completion(OK, None)}
+
+
+def test_what_produce_itself_refuses_surely_failed(library: Writer, brokers: str) -> None:
+    client, answers = writing(library, brokers, plan_for(clients=1)), Answers()
     client.submit(0, invoke("append", 1, 0))
     poll_until(client, answers, 1)
     assert client.submit(1, invoke("append", 2, 99)), "taken, and answered from inside poll"
@@ -99,7 +123,9 @@ def test_what_produce_itself_refuses_surely_failed(brokers: str) -> None:
 
 
 def test_a_full_queue_is_refused_and_not_attempted() -> None:
-    client = KafkaClient(NOBODY, plan_for({"queue.buffering.max.messages": 5}, clients=2))
+    client = Librdkafka().producing(
+        NOBODY, plan_for({"queue.buffering.max.messages": 5}, clients=2)
+    )
     answers = Answers()
     taken = {p for p in range(30) if client.submit(p, invoke("append", p, 0))}
     assert taken == set(range(10)), "five a producer"
@@ -114,7 +140,7 @@ def test_a_full_queue_is_refused_and_not_attempted() -> None:
 def test_where_nothing_listens_everything_ends_in_info_and_close_returns_in_time(
     producer: dict[str, Any], error: str | None
 ) -> None:
-    client, answers = KafkaClient(NOBODY, plan_for(producer)), Answers()
+    client, answers = Librdkafka().producing(NOBODY, plan_for(producer)), Answers()
     for process in range(50):
         assert client.submit(process, invoke("append", process, 0))
     began = time.monotonic()
@@ -127,8 +153,37 @@ def test_where_nothing_listens_everything_ends_in_info_and_close_returns_in_time
         assert {told for _, _, told, _ in answers.values()} == {error}
 
 
-def test_poll_waits_when_there_is_nothing_to_do(brokers: str) -> None:
-    client, answers = KafkaClient(brokers, plan_for()), Answers()
+def test_after_a_fatal_error_the_run_goes_on(brokers: str) -> None:
+    """What was under way is unknown, what the producer refuses surely failed, others write."""
+    asked = {"enable.idempotence": True, "linger.ms": 2000, "message.timeout.ms": 4000}
+    client, answers = Librdkafka().producing(brokers, plan_for(asked, clients=2)), Answers()
+    for process in (0, 1):
+        assert client.submit(process, invoke("append", process, 0))
+    fatal = client._alive[0]
+    assert isinstance(fatal, LibrdkafkaProducer)
+    make_fatal(fatal._producer)
+    client.poll(0.1, answers.done)
+    for process in (2, 3):
+        assert client.submit(process, invoke("append", process, 0))
+    poll_until(client, answers, 4)
+    client.close(5, answers.done)
+    assert answers[2] == completion(FAIL, error="_FATAL")
+    assert answers[0][0] == INFO, answers
+    assert [answers[process][0] for process in (1, 3)] == [OK, OK]
+
+
+def test_kafka_python_takes_nothing_until_a_broker_has_answered() -> None:
+    client, answers = KafkaPython().producing(NOBODY, plan_for()), Answers()
+    began = time.monotonic()
+    assert not client.submit(0, invoke("append", 1, 0))
+    client.poll(0.1, answers.done)
+    client.close(1, answers.done)
+    assert time.monotonic() - began < 5
+    assert not answers
+
+
+def test_poll_waits_when_there_is_nothing_to_do(library: Writer, brokers: str) -> None:
+    client, answers = writing(library, brokers, plan_for()), Answers()
     client.submit(0, invoke("append", 7, 0))
     poll_until(client, answers, 1)
     client.poll(0.05, answers.done)  # whatever the connections still had to tell
@@ -139,8 +194,8 @@ def test_poll_waits_when_there_is_nothing_to_do(brokers: str) -> None:
     client.close(1, answers.done)
 
 
-def test_one_poll_serves_every_producer(brokers: str) -> None:
-    client, answers = KafkaClient(brokers, plan_for({"linger.ms": 0}, clients=16)), Answers()
+def test_one_poll_serves_every_producer(library: Writer, brokers: str) -> None:
+    client, answers = writing(library, brokers, plan_for({"linger.ms": 0}, clients=16)), Answers()
     for turn, patience_s in enumerate((0.2, 1, 5)):
         for process in range(16 * turn, 16 * turn + 16):
             assert client.submit(process, invoke("append", process, process % PARTITIONS))
@@ -155,9 +210,9 @@ def test_one_poll_serves_every_producer(brokers: str) -> None:
     assert {type_ for type_, _, _, _ in answers.values()} == {OK}
 
 
-def test_an_answer_is_seen_within_milliseconds(brokers: str) -> None:
+def test_an_answer_is_seen_within_milliseconds(library: Writer, brokers: str) -> None:
     """One answer on the last of many producers is not waited for longer than a round."""
-    client, answers = KafkaClient(brokers, plan_for({"linger.ms": 0}, clients=16)), Answers()
+    client, answers = writing(library, brokers, plan_for({"linger.ms": 0}, clients=16)), Answers()
     took = []
     for turn in range(30):
         began = time.monotonic()
@@ -169,12 +224,12 @@ def test_an_answer_is_seen_within_milliseconds(brokers: str) -> None:
 
 
 @pytest.mark.parametrize("rate_per_s", [0, 300])
-def test_a_whole_workload(brokers: str, tmp_path: Path, rate_per_s: float) -> None:
+def test_a_whole_workload(library: Writer, brokers: str, tmp_path: Path, rate_per_s: float) -> None:
     plan = plan_for(processes=50, rate_per_s=rate_per_s, duration_s=0.5)
     with Recorder(tmp_path, run_id="r") as recorder:
         report = play_workload(
             Append(),
-            KafkaClient(brokers, plan),
+            writing(library, brokers, plan),
             plan=plan,
             recorder=recorder,
             clock=RunClock(),
@@ -188,13 +243,15 @@ def test_a_whole_workload(brokers: str, tmp_path: Path, rate_per_s: float) -> No
     assert set(written.partition) == set(range(PARTITIONS))
 
 
-def test_the_clients_of_one_run_are_gone_in_the_next(brokers: str, tmp_path: Path) -> None:
+def test_the_clients_of_one_run_are_gone_in_the_next(
+    library: Writer, brokers: str, tmp_path: Path
+) -> None:
     """Else a lane of hundreds of runs fails: "Failed to initialize thread local storage"."""
     plan = plan_for(processes=5, rate_per_s=100, duration_s=0.1)
     clients: list[weakref.ref[KafkaClient]] = []
 
     def play(number: int) -> int:
-        client = KafkaClient(brokers, plan)
+        client = writing(library, brokers, plan)
         clients.append(weakref.ref(client))
         (tmp_path / str(number)).mkdir()
         with Recorder(tmp_path / str(number), run_id="r") as recorder:

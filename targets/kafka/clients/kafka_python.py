@@ -1,0 +1,224 @@
+"""Writes to Kafka by kafka-python, in pure Python, for every version of Kafka.
+
+A producer is started by a thread of its own, since its start blocks until a broker has answered;
+it takes writes as soon as it knows the topic. From then on handing over a write blocks only while
+the topic is unknown again, and that is taken for a full queue after `_BLOCKED_MS`. Answers come in
+the producer's own thread and wait in a queue until they are polled for.
+
+A producer that crashes is told to stop without the flush of its `close`; its thread then fails what
+is under way and closes the connections. That takes a step past its public interface.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version as installed
+from queue import Empty, SimpleQueue
+from typing import Any, ClassVar, Final
+
+from confluent_kafka import KafkaError
+from kafka import KafkaProducer
+from kafka import errors as theirs
+from kafka.net.compat import KafkaNetClient
+
+from harness.errors import HarnessFailure
+from harness.plan import Plan
+from harness.protocols import Client, Cluster
+from targets.kafka.clients.kafka_python_settings import (
+    check_settings,
+    keyword_arguments,
+    settings_in_force,
+)
+from targets.kafka.clients.library import KAFKA_PYTHON, bootstrap
+from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
+from targets.kafka.clients.producers import KafkaClient
+
+# What happens to connections under faults; nowhere, unless the command line sends it somewhere.
+logging.getLogger("kafka").addHandler(logging.NullHandler())
+
+_AT_FIRST_S: Final = 0.25
+"""How long a new producer is waited for: with a whole cluster it takes a tenth of that."""
+
+_BLOCKED_MS: Final = 50
+_TRY_MS: Final = 1000
+"""How long one try to reach any broker may take; a producer that crashes meanwhile waits for it."""
+
+_PURGED_S: Final = 1.0
+
+_CODES: Final[Mapping[type[Exception], int]] = {
+    theirs.KafkaTimeoutError: KafkaError._MSG_TIMED_OUT,
+    theirs.KafkaConnectionError: KafkaError._TRANSPORT,
+    theirs.Cancelled: KafkaError._TRANSPORT,
+    theirs.NodeNotReadyError: KafkaError._TRANSPORT,
+    ValueError: KafkaError._UNKNOWN_PARTITION,  # from `send` alone
+    theirs.IllegalStateError: KafkaError._PURGE_INFLIGHT,  # "Producer is closed forcefully"
+}
+"""What errors without a code of Kafka's protocol are to librdkafka. All prove nothing."""
+
+
+class KafkaPythonProducer(OneProducer):
+    """See `targets.kafka.clients.one_producer`."""
+
+    def __init__(
+        self, settings: Mapping[str, str], topic: str, addresses: str, name: str, reports: Reports
+    ) -> None:
+        super().__init__(name, reports)
+        self._topic = topic
+        self._answers: SimpleQueue[tuple[bytes, int | None, Exception | None]] = SimpleQueue()
+        self._producer: KafkaProducer | None = None
+        self._given_up = False
+        self._failure: Exception | None = None
+        self._ready = threading.Event()
+        arguments = {
+            **keyword_arguments(settings),
+            "bootstrap_servers": addresses.split(","),
+            "client_id": name,
+            "max_block_ms": _BLOCKED_MS,
+            "bootstrap_timeout_ms": _TRY_MS,
+            "metrics_enabled": False,
+            "kafka_client": self._network,
+        }
+        self._starter = threading.Thread(
+            target=self._start, args=[arguments], name=f"start {name}", daemon=True
+        )
+        self._starter.start()
+        self._ready.wait(_AT_FIRST_S)
+
+    def produce(
+        self, process: int, topic: str, value: bytes, key: str | None, partition: int
+    ) -> None:
+        """See `OneProducer`. It takes nothing until it has started."""
+        if not self._ready.is_set() or self._producer is None:
+            raise BufferError
+        raw_key = None if key is None else key.encode()
+        try:
+            future = self._producer.send(topic, value=value, key=raw_key, partition=partition)
+        except theirs.KafkaTimeoutError:  # the topic is unknown for the moment
+            raise BufferError from None
+        except (theirs.KafkaError, ValueError) as error:  # raised before it was queued
+            raise NotQueued(_told(error)[0]) from error
+        self.pending[value] = process
+        future.add_callback(lambda record: self._answers.put((value, record.offset, None)))
+        future.add_errback(lambda error: self._answers.put((value, None, error)))
+
+    def poll(self, timeout_s: float) -> int:
+        """See `OneProducer`."""
+        if self._failure is not None:
+            raise HarnessFailure(f"no client could be started: {self._failure!r}")
+        return self._pass_on(timeout_s)
+
+    def flush(self, timeout_s: float) -> None:
+        """See `OneProducer`."""
+        deadline = time.monotonic() + timeout_s
+        while self.pending and (left_s := deadline - time.monotonic()) > 0:
+            self.poll(left_s)
+
+    def gone(self) -> bool:
+        """See `OneProducer`."""
+        sender = self._producer and self._producer._sender
+        return not self._starter.is_alive() and not (sender and sender.is_alive())
+
+    def _start(self, arguments: Mapping[str, Any]) -> None:
+        """Try until a broker has answered and the topic is known, or nobody wants it any more."""
+        while not self._given_up and not self._ready.is_set():
+            try:
+                if self._producer is None:
+                    self._producer = KafkaProducer(**arguments)
+                self._producer.partitions_for(self._topic)
+            except theirs.RetriableError:
+                if self._producer is None:
+                    self._net.close()
+            except Exception as error:
+                self._failure = error
+                return
+            else:
+                self._ready.set()
+        if self._given_up:
+            self._stop()
+
+    def _network(self, **configs: Any) -> KafkaNetClient:
+        """Its connections, kept at hand: a start that fails leaves them open."""
+        self._net = KafkaNetClient(**configs)
+        return self._net
+
+    def _pass_on(self, timeout_s: float) -> int:
+        served = 0
+        with suppress(Empty):
+            answer = self._answers.get(block=timeout_s > 0, timeout=timeout_s)
+            while True:
+                self._answered(*answer)
+                served += 1
+                answer = self._answers.get_nowait()
+        return served
+
+    def _answered(self, value: bytes, offset: int | None, error: Exception | None) -> None:
+        if self._crashed:
+            return
+        process = self.pending.pop(value)
+        if error is None:
+            self._reports.acknowledged(process, None if offset == -1 else offset)
+        else:
+            self._reports.unacknowledged(process, *_told(error))
+
+    def _give_up(self) -> None:
+        self._given_up = True
+        self._stop()
+
+    def _stop(self) -> None:
+        """Its thread ends after the step that it is in. (`close` would flush, `force_close` too if
+        it met that thread at the wrong instant.)"""
+        if self._producer is not None:
+            sender = self._producer._sender
+            sender._force_close, sender._running = True, False
+            sender.wakeup()
+
+    def _end(self) -> None:
+        self._give_up()
+        self._starter.join(_PURGED_S)
+        if self._producer is not None:
+            self._producer._sender.join(_PURGED_S)
+            with suppress(theirs.KafkaTimeoutError):  # its thread has not ended
+                self._producer.close(timeout=0)
+        self._pass_on(0)
+
+
+def _told(error: Exception) -> tuple[str, int | None]:
+    """An error's name and code, one set for all libraries where there is a code."""
+    code = _CODES.get(type(error), getattr(error, "errno", None))
+    return (type(error).__name__ if code is None else KafkaError(code).name()), code
+
+
+@dataclass(frozen=True)
+class KafkaPython:
+    """kafka-python: see `targets.kafka.clients.library`."""
+
+    plugin: ClassVar[str] = "kafka-python"
+    package: ClassVar[str | None] = KAFKA_PYTHON
+
+    def check(self, plan: Plan) -> None:
+        """Refuse what the allow-list, kafka-python or the version's brokers refuse."""
+        check_settings(plan)
+
+    def settings(self, plan: Plan) -> dict[str, str]:
+        """What is in force, by the names that plans use."""
+        return settings_in_force(plan)
+
+    def software(self) -> str:
+        """kafka-python and its version."""
+        return f"{KAFKA_PYTHON} {installed(KAFKA_PYTHON)}"
+
+    def client(self, cluster: Cluster, plan: Plan) -> Client:
+        """Producers that the processes share, and that can crash."""
+        return self.producing(bootstrap(cluster), plan)
+
+    def producing(self, addresses: str, plan: Plan) -> KafkaClient:
+        """The same, by the brokers' addresses."""
+        settings = self.settings(plan)
+        start = partial(KafkaPythonProducer, settings, plan.topic.name)
+        return KafkaClient(addresses, plan, settings, start)
