@@ -103,16 +103,28 @@ def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
             "schema": 1,
             "name": given.plan.name,
             "plan_hash": given.digest,
-            "cells": [{"key": c.key, "runs": c.repetitions} for c in given.cells],
+            "cells": [
+                {"key": c.key, "runs": c.repetitions, "impossible": c.impossible}
+                for c in given.cells
+            ],
             **vars(told),
         }
     )
     for cell in given.cells if not out.json else ():
-        out.say(f"  {cell.repetitions:5} x {cell.name}")
+        if cell.impossible:
+            out.say(f"      - {cell.name}: impossible: {cell.impossible}", style="yellow")
+        else:
+            out.say(f"  {cell.repetitions:5} x {cell.name}")
     out.say(
-        f"{given.plan.name}: {len(given.cells)} cells, {told.runs:,} runs, about "
-        f"{told.seconds / 3600:.1f} h on {told.lanes} lanes, about {told.disk_mb:,.0f} MiB"
+        f"{given.plan.name}: {len(given.cells)} cells{_impossible(given)}, {told.runs:,} runs, "
+        f"about {told.seconds / 3600:.1f} h on {told.lanes} lanes, about {told.disk_mb:,.0f} MiB"
     )
+
+
+def _impossible(given: Campaign) -> str:
+    """How many cells are never played, in words."""
+    count = len(given.cells) - len(given.playable)
+    return f", {count} of them impossible" if count else ""
 
 
 def _play(
@@ -135,7 +147,7 @@ def _play(
     junit = Junit(where, given)
     with where.locked():
         left = estimate(given, read_progress(where.journal).finished(), lanes)
-        out.say(f"{given.plan.name}  {len(given.cells)} cells  {where.path}", style="bold")
+        out.say(f"{given.plan.name}  {len(given.playable)} cells  {where.path}", style="bold")
         out.say(f"{left.runs:,} runs are left, about {left.seconds / 3600:.1f} h")
         with Interrupts(say=lambda text: out.say(text, style="yellow")) as interrupts:
             with interrupts.raising():
@@ -184,7 +196,7 @@ def _prepare(out: Output, given: Campaign, where: CampaignDir) -> None:
 
     clean_before(out)
     holder(out.say)
-    distinct = {cluster_key(cell.bound): cell.bound for cell in given.cells}
+    distinct = {cluster_key(cell.bound): cell.bound for cell in given.playable}
     for bound in distinct.values():
         require(bound.plan, nodes=len(bound.target.names(bound.plan)), runs=where.runs)
         bound.target.prepare(bound.plan, out.say)
@@ -209,7 +221,7 @@ def _say_run(out: Output, where: CampaignDir, run_id: str, junit: Junit) -> None
 def _say_progress(out: Output, where: CampaignDir, given: Campaign, progress: Progress) -> None:
     from rich.table import Table
 
-    told = [_cell(cell.name, cell.repetitions, progress) for cell in given.cells]
+    told = [_cell(cell.name, cell.repetitions, progress) for cell in given.playable]
     alive = where.alive
     out.document(
         {

@@ -21,8 +21,9 @@ from harness.protocols import (
     Node,
     NodeSpec,
     NodeView,
+    Unsupported,
 )
-from targets.kafka import admin, images, reading, reuse
+from targets.kafka import admin, images, reading, reuse, support
 from targets.kafka.clients import library_of
 from targets.kafka.clients.library import readers
 from targets.kafka.configuration import (
@@ -56,12 +57,17 @@ class Kafka:
         elif plan.target.image is None:
             raise PlanError("is missing", key="target.version", hint='such as version = "4.3.1"')
 
+    def unsupported(self, plan: Plan) -> list[Unsupported]:
+        """What the plan asks for and its version does not honour."""
+        return support.unsupported(plan)
+
     def names(self, plan: Plan) -> list[str]:
         """b1 ... for brokers, then c1 ... for controllers of their own."""
         return list(node_ids(plan))
 
     def prepare(self, plan: Plan, say: Callable[[str], None]) -> Ingredients:
         """The image, a class-data archive for it, and a formatted bootstrap checkpoint."""
+        plan = support.sent(plan)
         image = images.resolve(plan.target, say)
         archive = images.archive(image, say)
         return Ingredients(
@@ -74,6 +80,7 @@ class Kafka:
         self, plan: Plan, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
         """Every node with its files: configured, and formatted without starting a JVM."""
+        plan = support.sent(plan)
         era, cluster_id = _era(plan, ingredients), new_cluster_id()
         archive = next(iter(ingredients.mounts.values()), None)
         argv = era.process(
@@ -107,12 +114,13 @@ class Kafka:
         """Every broker knows every broker, the topic is there, its ISR is whole."""
         deadline = time.monotonic() + timeout_s
         admin.await_brokers(cluster, plan, deadline)
-        admin.create_topic(cluster, plan, deadline)
+        admin.create_topic(cluster, support.sent(plan), deadline)
         admin.await_whole(cluster, plan, deadline)
 
     def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
         """Settings of brokers, topic and producer, and finalized features, as they are."""
-        told = admin.effective(cluster, plan)
+        told = admin.effective(cluster, support.comparable(plan))
+        told["warnings"] = support.unheeded(plan, told["settings"])
         told["settings"]["producer"] = library_of(plan).settings(plan)
         return told
 
