@@ -99,7 +99,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
     # --- what decides whether acknowledged writes are lost
     Limit(
         keys=_UNCLEAN, places=("topic", "broker"), kind="absent", values=OFF, before="0.8.2",
-        reason="unclean leader election is always on: any live replica may come to lead",
+        reason="unclean leader election is always on, any live replica may come to lead",
         source="KAFKA-1028",
     ),
     Limit(
@@ -111,7 +111,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
     Limit(
         keys=_LEAST, places=("topic", "broker"), kind="absent", values=_more_than(1),
         before="0.8.2",
-        reason="in-sync replicas are not counted: one is enough for acks=all",
+        reason="in-sync replicas are not counted, one is enough for acks=all",
         source="KAFKA-1555",
     ),
     Limit(
@@ -188,30 +188,30 @@ LIMITS: Final[tuple[Limit, ...]] = (
     ),
     Limit(
         keys=("combined",), places=("target",), kind="absent", values=ON, metadata=ZOOKEEPER,
-        reason="there are no controllers of their own: one of the brokers is the controller",
+        reason="there are no controllers of their own, one of the brokers is the controller",
         source="KIP-500",
     ),
     Limit(
         keys=(*_OF_KRAFT, "controller.quorum.*"), places=("broker",), kind="absent", before="2.8",
         metadata=ZOOKEEPER,
-        reason="sessions of brokers are ZooKeeper's: zookeeper.session.timeout.ms",
+        reason="sessions of brokers are ZooKeeper's (zookeeper.session.timeout.ms)",
         source="KIP-595, KIP-631",
     ),
     Limit(
         keys=(*_OF_KRAFT, "controller.quorum.*"), places=("broker",), kind="ignored", since="2.8",
         metadata=ZOOKEEPER,
-        reason="sessions of brokers are ZooKeeper's: zookeeper.session.timeout.ms",
+        reason="sessions of brokers are ZooKeeper's (zookeeper.session.timeout.ms)",
         source="KIP-595, KIP-631",
     ),
     Limit(
         keys=_OF_ZOOKEEPER, places=("broker",), kind="ignored", since="3.3", before="4.0",
         metadata=KRAFT,
-        reason="sessions of brokers are the controllers': broker.session.timeout.ms",
+        reason="sessions of brokers are the controllers' (broker.session.timeout.ms)",
         source="KIP-631",
     ),
     Limit(
         keys=_OF_ZOOKEEPER, places=("broker",), kind="absent", since="4.0", metadata=KRAFT,
-        reason="sessions of brokers are the controllers': broker.session.timeout.ms",
+        reason="sessions of brokers are the controllers' (broker.session.timeout.ms)",
         source="KIP-631, upgrade notes of 4.0",
     ),
     Limit(
@@ -268,7 +268,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
             "log.message.timestamp.before.max.ms", "log.message.timestamp.after.max.ms",
         ),
         places=("topic", "broker"), kind="absent", since="0.10", before="3.6",
-        reason="there is one bound for both: message.timestamp.difference.max.ms",
+        reason="there is one bound for both (message.timestamp.difference.max.ms)",
         source="KIP-937",
     ),
 )  # fmt: skip

@@ -136,9 +136,6 @@ def _asked(plan: Plan) -> Iterator[_Asked]:
 
 
 def _without(plan: Plan, left_out: set[tuple[Place, str]]) -> Plan:
-    if not left_out:
-        return plan
-
     def kept(place: Place, pairs: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in pairs.items() if (place, key) not in left_out}
 
