@@ -110,21 +110,25 @@ def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
             **vars(told),
         }
     )
-    for cell in given.cells if not out.json else ():
-        if cell.impossible:
-            out.say(f"      - {cell.name}: impossible: {cell.impossible}", style="yellow")
-        else:
-            out.say(f"  {cell.repetitions:5} x {cell.name}")
+    if not out.json:
+        _say_cells(out, given)
+    count = len(given.cells) - len(given.playable)
+    impossible = f", {count} of them impossible" if count else ""
     out.say(
-        f"{given.plan.name}: {len(given.cells)} cells{_impossible(given)}, {told.runs:,} runs, "
+        f"{given.plan.name}: {len(given.cells)} cells{impossible}, {told.runs:,} runs, "
         f"about {told.seconds / 3600:.1f} h on {told.lanes} lanes, about {told.disk_mb:,.0f} MiB"
     )
 
 
-def _impossible(given: Campaign) -> str:
-    """How many cells are never played, in words."""
-    count = len(given.cells) - len(given.playable)
-    return f", {count} of them impossible" if count else ""
+def _say_cells(out: Output, given: Campaign) -> None:
+    """Every cell that is played, then those that are not, by the reason why."""
+    for cell in given.playable:
+        out.say(f"  {cell.repetitions:5} x {cell.name}")
+    for why in dict.fromkeys(cell.impossible for cell in given.cells if cell.impossible):
+        out.say(f"  impossible, and not played: {why}", style="yellow")
+        for cell in given.cells:
+            if cell.impossible == why:
+                out.say(f"        {cell.name}")
 
 
 def _play(
