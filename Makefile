@@ -34,7 +34,7 @@ lint:
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/plan_reference.py --check
 
-docs:  ## Write docs/plan.md and the keys in docs/campaigns.md anew from the schemas
+docs:  ## Write docs/plan.md and the tables in docs/campaigns.md, docs/kafka-versions.md anew
 	@scripts/venv dev
 	@$(BIN)/python scripts/plan_reference.py
 

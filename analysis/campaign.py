@@ -33,7 +33,8 @@ def summed_up(folder: CampaignDir, progress: Progress, results: Sequence[Result]
     """The same, from what was read already."""
     campaign = folder.campaign()
     by_cell = by_cell_of(campaign, results)
-    cells = [(cell.key, by_cell[cell.name]) for cell in campaign.cells]
+    # A cell that a later ackloss calls impossible may have been played by an earlier one.
+    impossible = {cell.name: cell.impossible for cell in campaign.cells if not by_cell[cell.name]}
     return {
         "schema": SCHEMA_VERSION,
         "id": folder.path.resolve().name,
@@ -48,10 +49,21 @@ def summed_up(folder: CampaignDir, progress: Progress, results: Sequence[Result]
         "versions": versions_of(folder, (run for run, _ in results)),
         "said": progress.said,
         "cells": [
-            {"name": cell.name, "planned": cell.repetitions, **cell_of(key, documents)}
-            for cell, (key, documents) in zip(campaign.cells, cells, strict=True)
+            {
+                "name": cell.name,
+                "planned": cell.repetitions,
+                "impossible": impossible.get(cell.name),
+                **cell_of(cell.key, by_cell[cell.name]),
+            }
+            for cell in campaign.cells
         ],
-        "comparisons": comparisons_of(cells),
+        "comparisons": comparisons_of(
+            [
+                (cell.key, by_cell[cell.name])
+                for cell in campaign.cells
+                if not impossible.get(cell.name)
+            ]
+        ),
     }
 
 

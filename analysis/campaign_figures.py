@@ -52,7 +52,12 @@ def heat_map(cells: Cells, table: Matrix, *, colours: Colours = LIGHT, title: st
         panel.set_axis_off()
         for down, row in enumerate(table.rows):
             for across, place in enumerate(row.cells):
-                if place is not None:
+                if place in table.impossible:
+                    panel.text(
+                        across + 0.5, down + 0.5, "—", ha="center", va="center",
+                        color=colours["muted"],
+                    )  # fmt: skip
+                elif place is not None:
                     _square(panel, across, down, cells[place], colours)
         _heads(figure, panel, table, colours)
         if title:

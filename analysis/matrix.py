@@ -2,13 +2,14 @@
 
 One axis goes across, all others down, grouped: the last axis that has at most ACROSS values, as
 what varies last in the file is what one wants to see side by side. Of a campaign without such an
-axis every cell is a row. A combination that the campaign leaves out has a place and no cell.
+axis every cell is a row. A combination that the campaign leaves out has a place and no cell; a cell
+that cannot be played has its place too, and no number.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,20 +37,27 @@ class Row:
 
 @dataclass(frozen=True)
 class Matrix:
-    """The table. `across` is None where there is one column only."""
+    """The table. `across` is None where there is one column only. `impossible` are the places of
+    cells that are never played."""
 
     down: tuple[str, ...]
     across: str | None
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
+    impossible: frozenset[int] = frozenset()
 
     @property
     def in_order(self) -> list[int]:
-        """The places of all cells, row by row."""
-        return [place for row in self.rows for place in row.cells if place is not None]
+        """The places of all cells that can be played, row by row."""
+        places = (place for row in self.rows for place in row.cells if place is not None)
+        return [place for place in places if place not in self.impossible]
 
 
-def matrix(axes: Mapping[str, Sequence[str]], keys: Sequence[Mapping[str, str]]) -> Matrix:
+def matrix(
+    axes: Mapping[str, Sequence[str]],
+    keys: Sequence[Mapping[str, str]],
+    impossible: Iterable[int] = (),
+) -> Matrix:
     """The table of these cells; a cell's place is its place in `keys`."""
     across = next((name for name in reversed(list(axes)) if len(axes[name]) <= ACROSS), None)
     down = tuple(name for name in axes if name != across)
@@ -72,6 +80,7 @@ def matrix(axes: Mapping[str, Sequence[str]], keys: Sequence[Mapping[str, str]])
         tuple(
             Row(_heads(down, every, at), labels, cells) for at, (labels, cells) in enumerate(rows)
         ),
+        frozenset(impossible),
     )
 
 

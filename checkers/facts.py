@@ -46,7 +46,8 @@ class Facts:
     """One run: where its rows are, and everything else its verdict rests on.
 
     `idempotent`: its producers were; `deletion_tested`: the plan itself makes the log lose its
-    head; `starved`: why the load was not what was asked for. `timed`: rows tell when they happened.
+    head; `starved`: why the load was not what was asked for; `forced`: what it asked of a version
+    that does not honour it. `timed`: rows tell when they happened.
     """
 
     run_id: str
@@ -63,6 +64,7 @@ class Facts:
     state: str = DONE
     error: str | None = None
     starved: str | None = None
+    forced: tuple[str, ...] = ()
     faults_asked: int = 0
     windows: tuple[FaultWindow, ...] = ()
     timed: bool = True
@@ -113,6 +115,9 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any]) -> Facts:
         starved=(load.get("why") or "the load generator was starved")
         if load.get("starved")
         else None,
+        forced=tuple(
+            f"{each['key']}: {each['what']} ({each['source']})" for each in run.get("forced") or []
+        ),
         faults_asked=sum(1 for step in plan["faults"] if step.get("nemesis")),
         windows=tuple(windows(rundir.faults)),
         timings=run.get("timings") or {},

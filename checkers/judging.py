@@ -125,6 +125,7 @@ def _document(
         "counter_examples": list(told.counter_examples),
         "doubts": list(told.doubts),
         "complete": is_complete(facts),
+        "forced": list(facts.forced),
         "counts": asdict(counts),
         "rates": rates(counts),
         "availability": {

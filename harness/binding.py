@@ -10,18 +10,20 @@ from harness.crashes import ClientNemesis, client_names
 from harness.errors import PlanError
 from harness.leadership import LEADERSHIP, MovesLeaders
 from harness.plan import Family, FaultStep, Plan
-from harness.protocols import Needs, Nemesis, Target, Workload
+from harness.protocols import Limited, Needs, Nemesis, Target, Unsupported, Workload
 from harness.schedule import BoundStep
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """A plan and what its names stand for."""
+    """A plan and what its names stand for. `unsupported`: what it asks for in vain, to be refused
+    (`refuse_unsupported`) or forced by whoever plays it."""
 
     plan: Plan
     target: Target
     workload: Workload
     steps: tuple[BoundStep, ...]
+    unsupported: tuple[Unsupported, ...] = ()
 
 
 def bind(plan: Plan, *, file: str = "plan") -> Bound:
@@ -43,7 +45,23 @@ def bind(plan: Plan, *, file: str = "plan") -> Bound:
     except PlanError as error:
         error.file = error.file or file
         raise
-    return Bound(plan=plan, target=target, workload=workload, steps=steps)
+    in_vain = tuple(target.unsupported(plan)) if isinstance(target, Limited) else ()
+    return Bound(plan=plan, target=target, workload=workload, steps=steps, unsupported=in_vain)
+
+
+def refuse_unsupported(bound: Bound, *, file: str, force: bool = False) -> None:
+    """Raise PlanError for what the plan asks of a version that does not honour it; with `force`
+    only for what cannot be played at all."""
+    refused = [each for each in bound.unsupported if not (force and each.forcible)]
+    if not refused:
+        return
+    first, *others = refused
+    hint = "change it"
+    if all(each.forcible for each in refused):
+        hint = "leave it out, or play it all the same with --force"
+    if others:
+        hint += f" (and {len(others)} more: {', '.join(each.key for each in others)})"
+    raise PlanError(f"{first.what} ({first.source})", file=file, key=first.key, hint=hint)
 
 
 def _bind_step(plan: Plan, place: int, step: FaultStep, target: Target) -> BoundStep:

@@ -136,7 +136,7 @@ def _begins(bound_step: BoundStep) -> str:
 
 def warnings(bound: Bound) -> list[str]:
     """What is allowed but probably not meant."""
-    plan, notes = bound.plan, []
+    plan, notes = bound.plan, [f"forced: {each}" for each in bound.unsupported]
     load = plan.workload
     timeout_ms = load.producer.get("message.timeout.ms", 8000)
     needed = load.rate_per_s * float(timeout_ms) / 1000

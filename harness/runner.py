@@ -86,7 +86,13 @@ def play(bound: Bound, how: Playing) -> RunDir:
         holding = holder(how.status.enter)
         ingredients = bound.target.prepare(bound.plan, how.status.enter)
     rundir = RunDir.create(how.folder, how.run_id)
-    record = RunRecord.begin(rundir, bound.plan, command=how.command, file=how.plan_file)
+    record = RunRecord.begin(
+        rundir,
+        bound.plan,
+        command=how.command,
+        file=how.plan_file,
+        forced=bound.unsupported,
+    )
     cluster = DockerCluster(how.run_id, docker, holding.id)
     with record.outcome():
         with state.registered(how.run_id, rundir.path), _taken_down(cluster, how):
@@ -198,6 +204,8 @@ def _come_up(
         settings={"asked": asked, "effective": effective["settings"]},
         features={"asked": plan.target.features, "effective": effective["features"]},
     )
+    for sentence in effective.get("warnings", ()):
+        record.warn(sentence)
 
 
 def _last_words(rundir: RunDir) -> str:

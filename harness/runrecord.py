@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version as installed
@@ -14,6 +14,7 @@ from typing import Any
 from harness import __version__
 from harness.errors import AcklossError, EnvironmentFailure, Interrupted
 from harness.plan import Plan
+from harness.protocols import Unsupported
 from harness.rundir import SCHEMA_VERSION, RunDir
 
 
@@ -26,8 +27,16 @@ class RunRecord:
     document: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, rundir: RunDir, plan: Plan, *, command: list[str], file: str) -> RunRecord:
-        """Write plan.json and the first run.json."""
+    def begin(
+        cls,
+        rundir: RunDir,
+        plan: Plan,
+        *,
+        command: list[str],
+        file: str,
+        forced: Iterable[Unsupported] = (),
+    ) -> RunRecord:
+        """Write plan.json and the first run.json. `forced`: what its version does not honour."""
         rundir.write_json(rundir.plan, plan.document())
         record = cls(rundir)
         record.update(
@@ -42,6 +51,7 @@ class RunRecord:
             versions={"ackloss": __version__, "commit": _commit()},
             timings={},
             warnings=[],
+            forced=[{"key": each.key, "what": each.what, "source": each.source} for each in forced],
             error=None,
         )
         return record

@@ -80,7 +80,18 @@ class CampaignStory:
 
     @cached_property
     def table(self) -> Matrix:
-        return matrix(self.document["axes"], [cell["key"] for cell in self.document["cells"]])
+        cells = self.document["cells"]
+        impossible = (place for place, cell in enumerate(cells) if cell["impossible"])
+        return matrix(self.document["axes"], [cell["key"] for cell in cells], impossible)
+
+    @property
+    def impossible(self) -> dict[str, list[str]]:
+        """The cells that are never played, by the reason why."""
+        by_reason: dict[str, list[str]] = {}
+        for cell in self.document["cells"]:
+            if cell["impossible"]:
+                by_reason.setdefault(cell["impossible"], []).append(cell["name"])
+        return by_reason
 
     @cached_property
     def told(self) -> Conclusions:

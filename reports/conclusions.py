@@ -217,7 +217,7 @@ def _short(value: float) -> str:
 
 
 def _cautions(document: Mapping[str, Any]) -> Iterator[str]:
-    cells: Sequence[Cell] = document["cells"]
+    cells: Sequence[Cell] = [cell for cell in document["cells"] if not cell.get("impossible")]
     begun = [cell for cell in cells if judged(cell)]
     if document["runs"] < document["planned"]:
         yield (

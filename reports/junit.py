@@ -108,7 +108,9 @@ class Junit:
         if is_broken:
             _tell(case, "failure", f"breaks the policy: {said}", type="policy")
         elif not any(run.verdict in ("valid", "invalid") for run in runs):
-            _element("skipped", case).text = "no run was judged"
+            why = self._impossible.get(name)
+            told = f"impossible: {why}" if why else "no run was judged"
+            _element("skipped", case).text = visible(told)
         classes = ", ".join(f"{kind.replace('_', ' ')} {n}" for kind, n in counts.items() if n)
         _element("system-out", case).text = f"{said}\nruns: {classes or 'none yet'}"
         return case
@@ -125,6 +127,11 @@ class Junit:
         elif not runs:
             _element("skipped", case).text = "no run has ended"
         return case
+
+    @property
+    def _impossible(self) -> dict[str, str]:
+        """Why cells are never played, by their names."""
+        return {cell.name: cell.impossible for cell in self.campaign.cells if cell.impossible}
 
     def _counts(self, runs: Iterable[Run]) -> dict[str, int]:
         classes = [self._classes[run.run_id] for run in runs]

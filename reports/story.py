@@ -269,6 +269,9 @@ def _settings(asked: Mapping[str, Any], effective: Mapping[str, Any]) -> Iterato
 
 
 def _warnings(story: Story) -> Iterator[tuple[str, str]]:
+    for each in story.facts.get("forced") or []:
+        what = f"{each['key']}: {each['what']} ({each['source']})."
+        yield "Forced: this version does not honour what was asked", what
     state = story.facts.get("state")
     told = str(story.facts.get("error") or "")
     if state == "interrupted":

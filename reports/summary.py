@@ -34,6 +34,7 @@ def _parts(
 ) -> Iterable[str]:
     broken = breaking(campaign.plan.policy, progress.runs.values(), samples)
     yield f"## {markdown.text(campaign.plan.name)}: {_result(campaign, samples, broken)}"
+    impossible = {cell.name: cell.impossible for cell in campaign.cells}
     kinds = [name.replace("_", " ") for name in CLASSES]
     yield markdown.table(
         ("", "cell", "runs with loss, of those judged", *kinds),
@@ -41,7 +42,9 @@ def _parts(
             (
                 "✗" if name in broken else "",
                 name,
-                share_in_words(sample.lossy),
+                f"impossible: {why}"
+                if (why := impossible.get(name))
+                else share_in_words(sample.lossy),
                 *(sample.verdicts[kind] for kind in CLASSES),
             )
             for name, sample in samples.items()
@@ -56,7 +59,7 @@ def _parts(
 
 def _result(campaign: Campaign, samples: dict[str, Sample], broken: set[str]) -> str:
     if broken:
-        return f"{len(broken)} of {len(samples)} cells break the policy"
+        return f"{len(broken)} of {len(campaign.playable)} cells break the policy"
     if not any(sample.lossy.whole for sample in samples.values()):
         return "no run was judged"
     never = campaign.plan.policy.fail_on == "never"

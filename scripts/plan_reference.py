@@ -1,5 +1,6 @@
-"""Writes docs/plan.md from the plan's own schema, and the keys of a campaign file into
-docs/campaigns.md from its own; with --check only says whether they are current."""
+"""Writes docs/plan.md from the plan's own schema, the keys of a campaign file into
+docs/campaigns.md from its own, and what versions of Kafka do not honour into
+docs/kafka-versions.md; with --check only says whether they are current."""
 
 from __future__ import annotations
 
@@ -11,9 +12,12 @@ from harness import registry
 from harness.campaigns.plan import CampaignPlan
 from harness.expansion import named_schedules
 from harness.preview import plan_schema
+from targets.kafka.limits import LIMITS, Limit
 
 DOCS = Path(__file__).parents[1] / "docs"
-PLAN, CAMPAIGNS = DOCS / "plan.md", DOCS / "campaigns.md"
+PLAN, CAMPAIGNS, VERSIONS = (
+    DOCS / name for name in ("plan.md", "campaigns.md", "kafka-versions.md")
+)
 
 HEAD = """\
 # Plans
@@ -43,6 +47,7 @@ CAMPAIGN_TABLES = {
     "Policy": "[policy]",
 }
 KEYS_BEGIN, KEYS_END = "<!-- keys: written by `make docs` -->", "<!-- end of keys -->"
+LIMITS_BEGIN, LIMITS_END = "<!-- limits: written by `make docs` -->", "<!-- end of limits -->"
 
 
 def plan_page() -> str:
@@ -125,20 +130,54 @@ def _module_words(title: str, module: str) -> str:
 
 def campaigns_page() -> str:
     """The page of campaigns as it is, its tables of keys written anew."""
-    before, _, rest = CAMPAIGNS.read_text(encoding="utf-8").partition(KEYS_BEGIN)
-    _, _, after = rest.partition(KEYS_END)
     schema = CampaignPlan.model_json_schema(by_alias=True)
     tables = []
     for definition, title in CAMPAIGN_TABLES.items():
         told = schema if definition == "CampaignPlan" else schema["$defs"][definition]
         words = told.get("description", "").strip()
         tables.append(f"### {title}\n\n{words}\n\n{_table(told)}")
-    return "\n\n".join([f"{before}{KEYS_BEGIN}", *tables, f"{KEYS_END}{after}"])
+    return _with_part(CAMPAIGNS, KEYS_BEGIN, tables, KEYS_END)
+
+
+def _with_part(page: Path, begin: str, parts: list[str], end: str) -> str:
+    """A page as it is, what stands between two marks written anew."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    return "\n\n".join([f"{before}{begin}", *parts, f"{end}{after}"])
+
+
+def versions_page() -> str:
+    """The page of Kafka's versions as it is, its table of limits written anew."""
+    rows = [
+        "| what | of | values | versions | mode | | why | source |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for limit in LIMITS:
+        told = (
+            ", ".join(f"`{key}`" for key in limit.keys),
+            ", ".join(limit.places),
+            limit.values.words,
+            _span(limit),
+            limit.metadata or "any",
+            limit.kind,
+            limit.reason,
+            limit.source,
+        )
+        rows.append(f"| {' | '.join(told)} |")
+    return _with_part(VERSIONS, LIMITS_BEGIN, ["\n".join(rows)], LIMITS_END)
+
+
+def _span(limit: Limit) -> str:
+    if limit.since and limit.before:
+        return f"{limit.since} to before {limit.before}"
+    if limit.since:
+        return f"from {limit.since} on"
+    return f"before {limit.before}" if limit.before else "all"
 
 
 def main() -> int:
     """Write the pages, or compare them."""
-    pages = {PLAN: plan_page(), CAMPAIGNS: campaigns_page()}
+    pages = {PLAN: plan_page(), CAMPAIGNS: campaigns_page(), VERSIONS: versions_page()}
     if "--check" not in sys.argv:
         for path, text in pages.items():
             path.write_text(text, encoding="utf-8")

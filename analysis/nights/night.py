@@ -50,7 +50,7 @@ def night_of(folder: CampaignDir) -> Night:
     campaign, progress = folder.campaign(), read_progress(folder.journal)
     results = list(results_of(folder, progress))
     by_cell = by_cell_of(campaign, results)
-    cells = {frozenset(cell.key.items()): cell for cell in campaign.cells}
+    cells = {frozenset(cell.key.items()): cell for cell in campaign.playable}
     return Night(
         folder,
         campaign,

@@ -81,9 +81,9 @@ class Conductor:
         self._journal = Journal(self.folder.journal)
         for run in progress.in_state("begun"):
             self._journal.write("broken", run_id=run.run_id, why="its process ended")
-        fits = {cell.name: cluster_key(cell.bound) for cell in self.campaign.cells}
+        fits = {cell.name: cluster_key(cell.bound) for cell in self.campaign.playable}
         self._fits = fits
-        self._order = Order(self.campaign.cells, fits, progress.finished(), self.first)
+        self._order = Order(self.campaign.playable, fits, progress.finished(), self.first)
         self._ends_s = time.monotonic() + (self.campaign.plan.budget.hours or 1e6) * 3600
         self._journal.write("session", lanes=self.lanes)
         why = "interrupted"

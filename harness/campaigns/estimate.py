@@ -36,7 +36,7 @@ def estimate(
     many as the machine holds."""
     done, lanes = set(finished), lanes or campaign.plan.lanes or lanes_for(campaign)
     runs, seconds, stored = 0, 0.0, 0.0
-    for cell in campaign.cells:
+    for cell in campaign.playable:
         left = sum((cell.name, n) not in done for n in range(cell.repetitions))
         runs += left
         seconds += left * _seconds(cell)
@@ -51,7 +51,7 @@ def lanes_for(campaign: Campaign) -> int:
     largest_mb = max(
         len(cell.bound.target.names(cell.bound.plan))
         * (cell.bound.plan.target.memory_mb + _HOLDER_MB)
-        for cell in campaign.cells
+        for cell in campaign.playable
     )
     by_memory = psutil.virtual_memory().available / 2**20 * _OF_MEMORY / largest_mb
     return max(1, int(min(by_memory, (os.cpu_count() or 1) * _LANES_PER_CORE)))

@@ -136,6 +136,11 @@ class Cell:
     repetitions: int
 
     @property
+    def impossible(self) -> str | None:
+        """Why it is never played: its version does not honour what it asks. Null: it is played."""
+        return "; ".join(map(str, self.bound.unsupported)) or None
+
+    @property
     def name(self) -> str:
         return cell_name(self.key)
 
@@ -150,6 +155,11 @@ class Campaign:
     base: dict[str, Any]
     cells: tuple[Cell, ...]
     digest: str
+
+    @property
+    def playable(self) -> tuple[Cell, ...]:
+        """The cells that can be played."""
+        return tuple(cell for cell in self.cells if cell.impossible is None)
 
     def seed(self, repetition: int) -> int:
         """The seed of the nth run of every cell: the same draw meets each setting."""
@@ -183,6 +193,8 @@ def campaign_of(plan: CampaignPlan, text: str, base: dict[str, Any], *, file: st
     cells = tuple(_cells(plan, base, file))
     if not cells:
         raise PlanError("every combination is excluded", file=file, key="exclude")
+    if all(cell.impossible for cell in cells):
+        raise PlanError(f"no cell can be played: {cells[0].impossible}", file=file, key="axes")
     kept = plan.model_dump(mode="json", include={"name", "seed", "axes", "exclude"})
     body = orjson.dumps([kept, base], option=orjson.OPT_SORT_KEYS)
     return Campaign(plan, text, base, cells, hashlib.sha256(body).hexdigest())
@@ -217,7 +229,8 @@ def _cells(plan: CampaignPlan, base: dict[str, Any], file: str) -> list[Cell]:
         choices = [axes[axis][choice] for axis, choice in key.items()]
         counts = [c.repetitions for c in choices if c.repetitions is not None]
         document, bound = _bound(base, choices, key, file)
-        cells.append(Cell(key, document, bound, min(counts, default=plan.repetitions)))
+        repetitions = 0 if bound.unsupported else min(counts, default=plan.repetitions)
+        cells.append(Cell(key, document, bound, repetitions))
     return cells
 
 

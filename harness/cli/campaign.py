@@ -103,16 +103,32 @@ def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
             "schema": 1,
             "name": given.plan.name,
             "plan_hash": given.digest,
-            "cells": [{"key": c.key, "runs": c.repetitions} for c in given.cells],
+            "cells": [
+                {"key": c.key, "runs": c.repetitions, "impossible": c.impossible}
+                for c in given.cells
+            ],
             **vars(told),
         }
     )
-    for cell in given.cells if not out.json else ():
-        out.say(f"  {cell.repetitions:5} x {cell.name}")
+    if not out.json:
+        _say_cells(out, given)
+    count = len(given.cells) - len(given.playable)
+    impossible = f", {count} of them impossible" if count else ""
     out.say(
-        f"{given.plan.name}: {len(given.cells)} cells, {told.runs:,} runs, about "
-        f"{told.seconds / 3600:.1f} h on {told.lanes} lanes, about {told.disk_mb:,.0f} MiB"
+        f"{given.plan.name}: {len(given.cells)} cells{impossible}, {told.runs:,} runs, "
+        f"about {told.seconds / 3600:.1f} h on {told.lanes} lanes, about {told.disk_mb:,.0f} MiB"
     )
+
+
+def _say_cells(out: Output, given: Campaign) -> None:
+    """Every cell that is played, then those that are not, by the reason why."""
+    for cell in given.playable:
+        out.say(f"  {cell.repetitions:5} x {cell.name}")
+    for why in dict.fromkeys(cell.impossible for cell in given.cells if cell.impossible):
+        out.say(f"  impossible, and not played: {why}", style="yellow")
+        for cell in given.cells:
+            if cell.impossible == why:
+                out.say(f"        {cell.name}")
 
 
 def _play(
@@ -135,7 +151,7 @@ def _play(
     junit = Junit(where, given)
     with where.locked():
         left = estimate(given, read_progress(where.journal).finished(), lanes)
-        out.say(f"{given.plan.name}  {len(given.cells)} cells  {where.path}", style="bold")
+        out.say(f"{given.plan.name}  {len(given.playable)} cells  {where.path}", style="bold")
         out.say(f"{left.runs:,} runs are left, about {left.seconds / 3600:.1f} h")
         with Interrupts(say=lambda text: out.say(text, style="yellow")) as interrupts:
             with interrupts.raising():
@@ -184,7 +200,7 @@ def _prepare(out: Output, given: Campaign, where: CampaignDir) -> None:
 
     clean_before(out)
     holder(out.say)
-    distinct = {cluster_key(cell.bound): cell.bound for cell in given.cells}
+    distinct = {cluster_key(cell.bound): cell.bound for cell in given.playable}
     for bound in distinct.values():
         require(bound.plan, nodes=len(bound.target.names(bound.plan)), runs=where.runs)
         bound.target.prepare(bound.plan, out.say)
@@ -209,7 +225,7 @@ def _say_run(out: Output, where: CampaignDir, run_id: str, junit: Junit) -> None
 def _say_progress(out: Output, where: CampaignDir, given: Campaign, progress: Progress) -> None:
     from rich.table import Table
 
-    told = [_cell(cell.name, cell.repetitions, progress) for cell in given.cells]
+    told = [_cell(cell.name, cell.repetitions, progress) for cell in given.playable]
     alive = where.alive
     out.document(
         {

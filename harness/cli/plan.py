@@ -62,7 +62,7 @@ def show(out: Output, file: Path, changes: tuple[str, ...], seed: int | None) ->
 
     from harness.cli.run import bound_plan
 
-    document = bound_plan(file, changes, seed).plan.document()
+    document = bound_plan(file, changes, seed, force=True).plan.document()
     if out.json:
         out.document(document)
     else:

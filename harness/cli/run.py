@@ -28,6 +28,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--out", "folder", type=click.Path(path_type=Path), default=Path("runs"), show_default=True
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be done, start nothing.")
+@click.option("--force", is_flag=True, help="Play what this version is known not to honour, too.")
 @click.option("--keep-cluster", is_flag=True, help="Leave the cluster up; `clean --kept` ends it.")
 @click.option("--compare", is_flag=True, help="Write one page that compares two plans' runs.")
 @click.option("--as-expected", is_flag=True, help="Exit 0 if each verdict is its plan's `expect`.")
@@ -41,6 +42,7 @@ def run(
     changes: tuple[str, ...],
     seed: int | None,
     dry_run: bool,
+    force: bool,
     compare: bool,
     as_expected: bool,
     master: str | None,
@@ -56,12 +58,12 @@ def run(
         raise click.UsageError("--json takes one plan: run prints one result document")
     files = {f"{name}-settings": how.pop(f"{name}_settings") for name in ("broker", "producer")}
     own = own_settings(files["broker-settings"], files["producer-settings"], out)
-    bound = [bound_plan(path, changes, seed, own) for path in plans]
+    bound = [bound_plan(path, changes, seed, own, force=force) for path in plans]
     if dry_run:
         _say_dry_run(out, bound)
         return
     played = [
-        _play_one(out, plan, command_of(path, changes, files), master=master, **how)
+        _play_one(out, plan, command_of(path, changes, files, force), master=master, **how)
         for plan, path in zip(bound, plans, strict=True)
     ]
     if compare:
@@ -74,9 +76,12 @@ def bound_plan(
     changes: tuple[str, ...],
     seed: int | None,
     own: dict[str, dict[str, str]] | None = None,
+    *,
+    force: bool = False,
 ) -> Bound:
-    """A plan from its file, changed, validated, its plug-ins found. Raises PlanError."""
-    from harness.binding import bind
+    """A plan from its file, changed, validated, its plug-ins found. Raises PlanError, unless with
+    `force` also for what its version does not honour."""
+    from harness.binding import bind, refuse_unsupported
     from harness.plan import parse_plan, read_plan
 
     document = read_plan(path, changes)
@@ -88,7 +93,9 @@ def bound_plan(
         place = document.setdefault(part, {})
         place[key] = {**settings, **place.get(key, {})}
     plan = parse_plan(document, file=str(path))
-    return bind(plan, file=str(path))
+    bound = bind(plan, file=str(path))
+    refuse_unsupported(bound, file=str(path), force=force)
+    return bound
 
 
 def own_settings(
@@ -151,6 +158,8 @@ def _play_one(
     clean_before(out)
     require(plan, nodes=len(bound.target.names(plan)), runs=how["folder"])
     out.say(f"{plan.name}  seed {plan.seed}  run {run_id}", style="bold")
+    for each in bound.unsupported:
+        out.say(f"  forced: {each}", style="yellow")
     with (
         Interrupts(say=lambda text: out.say(text, style="yellow")) as interrupts,
         watching(out, plan, status),
@@ -177,11 +186,13 @@ def _play_one(
     return rundir, result
 
 
-def command_of(path: Path, changes: tuple[str, ...], how: dict[str, Path | None]) -> list[str]:
+def command_of(
+    path: Path, changes: tuple[str, ...], how: dict[str, Path | None], force: bool
+) -> list[str]:
     """The command that plays this one plan again, without what only steers the output."""
     sets = [word for change in changes for word in ("--set", change)]
     files = [word for name, file in how.items() if file for word in (f"--{name}", str(file))]
-    return ["ackloss", "run", str(path), *sets, *files]
+    return ["ackloss", "run", str(path), *sets, *files, *(["--force"] if force else [])]
 
 
 def say_result(out: Output, result: dict[str, Any], rundir: RunDir) -> None:

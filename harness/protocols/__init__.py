@@ -60,11 +60,13 @@ from harness.protocols.systems import (
     End,
     HasLeaders,
     HasLogs,
+    Limited,
     NodeView,
     PartitionView,
     Reusable,
     Situation,
     Target,
+    Unsupported,
 )
 
 __all__ = [
@@ -88,6 +90,7 @@ __all__ = [
     "Ingredients",
     "Invoke",
     "Lever",
+    "Limited",
     "Looks",
     "Needs",
     "Nemesis",
@@ -104,6 +107,7 @@ __all__ = [
     "Spoils",
     "Target",
     "Token",
+    "Unsupported",
     "Workload",
     "completion",
     "invoke",

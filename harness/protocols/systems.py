@@ -101,7 +101,8 @@ class Target(Protocol):
         ...
 
     def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
-        """Settings and features as the cluster itself tells them (`{"broker": {...}, ...}`).
+        """Settings and features as the cluster itself tells them (`{"settings": {"broker": {...},
+        ...}, "features": {...}}`), and `warnings` of what it cannot tell, where there are any.
 
         Raises PlanError when one that the plan asks for is unknown to it or differs.
         """
@@ -127,6 +128,32 @@ class Target(Protocol):
         The table has the columns of `harness.history.READS` but `run_id`; `time_ns` is on the
         monotonic clock, not yet counted from the run's start.
         """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unsupported:
+    """One thing that a plan asks for and this version of the system does not honour.
+
+    `key` is the plan's, `what` one sentence without a final full stop, `source` where its reason
+    is to be read. Not `forcible`: there is nothing that could be played.
+    """
+
+    key: str
+    what: str
+    source: str
+    forcible: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.what} ({self.source})"
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """A target whose versions do not all honour the same settings."""
+
+    def unsupported(self, plan: Plan) -> list[Unsupported]:
+        """What the plan asks for in vain. Pure: nothing is started or asked."""
         ...
 
 

@@ -24,7 +24,8 @@ _REFUSED: tuple[tuple[str, str], ...] = (
     (r"listener\.security\.protocol\.map|security\..*|port|host\.name", _OWNED),
     (r"node\.id|broker\.id(\..*)?|reserved\.broker\.max\.id|broker\.rack", _OWNED),
     (r"process\.roles|log\.dirs?|metadata\.log\.dir", _OWNED),
-    (r"controller\.quorum\.(?!.*\.ms$).*|zookeeper\.(?!.*\.ms$).*", _OWNED),
+    (r"controller\.quorum\.(?!.*\.ms$).*", _OWNED),
+    (r"zookeeper\.(?!(session|connection)\.timeout\.ms$).*", _OWNED),
     (r"ssl\..*|sasl\..*|.*\.sasl\..*|.*\.ssl\..*|password\..*|delegation\..*", _OWNED),
     (r".*\.class(\.name|\.path|es)?|.*\.reporters|config\.providers.*|.*\.location", _CODE),
 )

@@ -9,21 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from harness.errors import PlanError
 from harness.leadership import Leadership
 from harness.plan import Plan
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
-from targets.kafka.eras import KRAFT, era_for, metadata_of
+from targets.kafka.eras import KRAFT, metadata_of
 from targets.kafka.kraft import Kraft
 from targets.kafka.zookeeper import ZooKeeper
 
 
 class Mode(Protocol):
     """How a cluster is laid out, told and asked. What cannot be asked raises HarnessFailure."""
-
-    def check(self, plan: Plan) -> None:
-        """Refuse, by PlanError, keys of the plan that have no meaning here."""
-        ...
 
     def ingredients(self, plan: Plan, image: ImageRef, say: Callable[[str], None]) -> Ingredients:
         """What nodes need besides their image."""
@@ -59,15 +54,3 @@ class Mode(Protocol):
 def mode_of(plan: Plan) -> Mode:
     """The mode of a plan's cluster."""
     return Kraft() if metadata_of(plan) == KRAFT else ZooKeeper()
-
-
-def check_mode(plan: Plan) -> None:
-    """Refuse, by PlanError, a mode that the version has not, and keys of the other mode."""
-    era, mode = era_for(plan), metadata_of(plan)
-    if mode not in era.metadata:
-        raise PlanError(
-            f"Kafka {plan.target.version} cannot keep its metadata by {mode} here",
-            key="target.metadata",
-            hint=f"it can by {' or '.join(era.metadata)}",
-        )
-    mode_of(plan).check(plan)

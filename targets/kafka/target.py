@@ -12,12 +12,22 @@ import pyarrow as pa
 from harness.errors import PlanError
 from harness.leadership import Leadership
 from harness.plan import Plan
-from harness.protocols import Client, Cluster, End, Ingredients, Node, NodeSpec, NodeView
-from targets.kafka import brokers, images, reading, reuse, settings
+from harness.protocols import (
+    Client,
+    Cluster,
+    End,
+    Ingredients,
+    Node,
+    NodeSpec,
+    NodeView,
+    Unsupported,
+)
+from targets.kafka import brokers, images, reading, reuse, settings, support
 from targets.kafka.clients import library_of
 from targets.kafka.clients.library import readers
 from targets.kafka.configuration import LOGS, check_settings, node_ids
-from targets.kafka.modes import check_mode, mode_of
+from targets.kafka.eras import era_for
+from targets.kafka.modes import mode_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,11 @@ class Kafka:
         library_of(plan).check(plan)
         if plan.target.version is None and plan.target.image is None:
             raise PlanError("is missing", key="target.version", hint='such as version = "4.3.1"')
-        check_mode(plan)
+        era_for(plan)
+
+    def unsupported(self, plan: Plan) -> list[Unsupported]:
+        """What the plan asks for and its version does not honour."""
+        return support.unsupported(plan)
 
     def names(self, plan: Plan) -> list[str]:
         """b1 ... for brokers, then who keeps the metadata."""
@@ -41,33 +55,35 @@ class Kafka:
 
     def prepare(self, plan: Plan, say: Callable[[str], None]) -> Ingredients:
         """The image, and what the plan's mode needs besides."""
+        plan = support.sent(plan)
         return mode_of(plan).ingredients(plan, images.resolve(plan.target, say), say)
 
     def nodes(
         self, plan: Plan, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
         """Every node with its files."""
-        return mode_of(plan).specs(plan, ingredients, addresses)
+        return mode_of(plan).specs(support.sent(plan), ingredients, addresses)
 
     def bring_up(self, cluster: Cluster, plan: Plan, *, timeout_s: float) -> None:
         """Every broker has joined, the topic is there, its ISR is whole."""
         deadline, mode = time.monotonic() + timeout_s, mode_of(plan)
         mode.await_brokers(cluster, plan, deadline)
-        mode.create_topic(cluster, plan, deadline)
+        mode.create_topic(cluster, support.sent(plan), deadline)
         brokers.await_whole(cluster, plan, self.observe, deadline)
 
     def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
         """Settings of brokers, topic and producer, and finalized features, as they are."""
-        told = settings.effective(cluster, plan)
+        told = settings.effective(cluster, support.comparable(plan))
+        warnings = support.unheeded(plan, told)
         told["producer"] = library_of(plan).settings(plan)
         features = mode_of(plan).features(cluster)
-        for feature, level in plan.target.features.items():
+        for feature, level in support.comparable(plan).target.features.items():
             if features.get(feature, 0) != level:
                 raise PlanError(
                     f"the cluster took level {features.get(feature, 0)}, asked was {level}",
                     key=f'target.features."{feature}"',
                 )
-        return {"settings": told, "features": features}
+        return {"settings": told, "features": features, "warnings": warnings}
 
     def client(self, cluster: Cluster, plan: Plan) -> Client:
         """Producers of the plan's library, shared by the processes of the workload."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from harness.campaigns.estimate import estimate
+from harness.campaigns.order import Order
 from harness.campaigns.plan import Campaign, load_campaign
+from harness.cli import main
 from harness.errors import PlanError
 from tests.fixtures.campaign_folder import BASE
 
@@ -121,6 +126,50 @@ def test_a_base_plan_that_is_not_there(tmp_path: Path) -> None:
     file.write_text('schema = 1\nname = "c"\nplan = "none.toml"\n')
     with pytest.raises(PlanError, match="there is no file"):
         load_campaign(file)
+
+
+VERSIONS = """
+[axes.version]
+key = "target.version"
+values = ["0.8.1.1", "0.8.2.2"]
+[axes.unclean]
+key = 'topic.settings."unclean.leader.election.enable"'
+values = [true, false]
+"""
+OLD_SAFE = "version=0.8.1.1, unclean=false"
+
+
+def test_a_cell_that_its_version_does_not_honour_is_never_played(tmp_path: Path) -> None:
+    given = campaign(tmp_path, VERSIONS)
+    why = {cell.name: cell.impossible for cell in given.cells if cell.impossible}
+    assert list(why) == [OLD_SAFE]
+    assert "unclean leader election is always on" in why[OLD_SAFE]
+    assert [cell.repetitions for cell in given.cells] == [3, 0, 3, 3]
+    assert estimate(given, lanes=1).runs == 9
+    played = Order(given.playable, {cell.name: 1 for cell in given.playable})
+    told = {played.next(None, []).cell.name for _ in range(len(played))}  # type: ignore[union-attr]
+    assert told == {cell.name for cell in given.cells} - {OLD_SAFE}
+
+
+def test_a_campaign_of_nothing_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"no cell can be played: .*KAFKA-1028") as told:
+        campaign(tmp_path, VERSIONS.replace(', "0.8.2.2"', "").replace("true, ", ""))
+    assert told.value.key == "axes"
+
+
+def test_the_command_line_marks_what_is_impossible(tmp_path: Path) -> None:
+    campaign(tmp_path, VERSIONS)
+    told = CliRunner().invoke(main, ["campaign", "plan", str(tmp_path / "c.toml")])
+    *played, why, not_played, total = told.stdout.splitlines()
+    assert [line.split()[0] for line in played] == ["3"] * 3
+    assert why.startswith("  impossible, and not played: topic.settings")
+    assert not_played.strip() == OLD_SAFE
+    assert "4 cells, 1 of them impossible, 9 runs" in total
+    asked = ["campaign", "plan", str(tmp_path / "c.toml"), "--json"]
+    cells = json.loads(CliRunner().invoke(main, asked).stdout)["cells"]
+    assert [(cell["runs"], bool(cell["impossible"])) for cell in cells] == [
+        (3, False), (0, True), (3, False), (3, False),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("file", sorted(Path("campaigns").glob("*.toml")), ids=lambda f: f.stem)

@@ -53,7 +53,10 @@ def refused(*args: str, exit_code: int, **env: str) -> str:
         ("workload.name=apend", "workload.name", "did you mean 'append'?"),
         ("checks=['los']", "checks.0", "did you mean 'loss'?"),
         ("target.system=kafak", "target.system", "did you mean 'kafka'?"),
-        ("target.version=2.8.2", "target.version", "no era"),
+        ("target.version=0.7.2", "target.version", "no era"),
+        ("target.version=0.8.1.1", "topic.settings", "KAFKA-1028"),
+        ("target.metadata=zookeeper", "target.metadata", "ended with 3.9"),
+        ('target.settings."zookeeper.connect"=x', "target.settings", "refused"),
         ("target.version=4.3.1-rc; rm", "target.version", "is not allowed here"),
         ("target.version=", "target.version", "is not allowed here"),
         ("target.image=", "target.image", "is not allowed here"),
@@ -74,6 +77,28 @@ def test_a_plan_that_cannot_be_played_is_refused_at_its_key(
     sentence = refused("plan", "validate", PLAN, "--set", change, exit_code=4)
     assert f"{PLAN}: {key}" in sentence
     assert words in sentence
+
+
+def test_what_a_version_does_not_honour_is_told_with_all_its_keys_and_can_be_forced() -> None:
+    old = ("--set", "target.version=0.8.1.1")
+    sentence = refused("run", PLAN, *old, exit_code=4)
+    assert 'topic.settings."unclean.leader.election.enable": false is asked, and' in sentence
+    assert "Kafka 0.8.1.1 does not have it" in sentence
+    assert "play it all the same with --force (and 2 more: " in sentence
+    assert 'topic.settings."min.insync.replicas", workload.producer."enable.idempot' in sentence
+
+    forced = ackloss("run", PLAN, *old, "--force", "--dry-run", "--json")
+    assert forced.exit_code == 0, forced.stderr
+    notes = json.loads(forced.stdout)["plans"][0]["warnings"]
+    assert [note.split(":")[0] for note in notes].count("forced") == 3
+    assert ackloss("plan", "show", PLAN, *old).exit_code == 0
+
+
+def test_what_cannot_be_played_at_all_cannot_be_forced() -> None:
+    gone = ("--set", "target.metadata=zookeeper", "--force", "--dry-run")
+    sentence = refused("run", PLAN, *gone, exit_code=4)
+    assert "ZooKeeper mode ended with 3.9" in sentence
+    assert "--force" not in sentence
 
 
 def test_with_json_a_refusal_is_a_document() -> None:

@@ -244,3 +244,37 @@ def test_every_run_that_still_has_its_history_gets_a_page(tmp_path: Path) -> Non
     assert {page.parent.name for page in folder.runs.glob("*/report.html")} == {
         run.name for run in stored
     }
+
+
+VERSIONS = """
+[axes.unclean]
+key = 'topic.settings."unclean.leader.election.enable"'
+values = [true, false]
+[axes.version.choices."0.8.1.1".set]
+target = { version = "0.8.1.1" }
+[axes.version.choices."4.3.1"]
+"""
+
+
+def test_a_cell_that_is_never_played_is_a_dash_with_its_reason(tmp_path: Path) -> None:
+    page, truth, folder = made(tmp_path / "c", Synthetic(axes=VERSIONS, runs=4))
+    vain = "unclean=false, version=0.8.1.1"
+    assert "all 12 planned runs" in page.words
+    assert len([a for a in page.named("a") if "data-cell" in a]) == 3
+    (dash,) = (a for a in page.named("a") if "impossible" in (a.get("aria-label") or ""))
+    assert vain in (dash["aria-label"] or "")
+    (place,) = (td for td in page.named("td") if td.get("title"))
+    assert "KAFKA-1028" in (place["title"] or "")
+    assert "cells 4 (1 impossible)" in page.words
+    assert f"(KAFKA-1028): {vain}" in page.words
+    assert "no judged run" not in page.words
+    document = json.loads(folder.result.read_text())
+    assert [cell["name"] for cell in document["cells"] if cell["impossible"]] == [vain]
+    assert document["planned"] == 12
+    assert not truth.cells[vain]
+    compared = [each[side] for each in document["comparisons"] for side in ("a", "b")]
+    assert len(compared) == 4
+    assert {"unclean": "false", "version": "0.8.1.1"} not in compared
+    with (folder.tables / "cells.csv").open(newline="") as stream:
+        told = [bool(row["impossible"]) for row in csv.DictReader(stream)]
+    assert told == [False, False, True, False]

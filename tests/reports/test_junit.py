@@ -141,3 +141,27 @@ def test_the_summary_is_a_table_of_the_cells(tmp_path: Path) -> None:
     assert rows[3][:3] == ["| ", OFF, "0 of 3 still allows 70.8 %"]
     assert "- 7 of 20 runs" in text
     assert folder.campaign().digest in text
+
+
+VERSIONS = (
+    AXES
+    + """
+[axes.version]
+key = "target.version"
+values = ["0.8.1.1", "4.3.1"]
+"""
+)
+VAIN = f"{OFF}, version=0.8.1.1"
+
+
+def test_a_cell_that_is_never_played_is_skipped_with_its_reason(tmp_path: Path) -> None:
+    folder = build(tmp_path / "c", {f"{ON}, version=4.3.1": [run()] * 2}, axes=VERSIONS)
+    write_junit(folder)
+    (skipped,) = cases(folder)["loss", VAIN].result
+    assert isinstance(skipped, Skipped)
+    assert str(skipped.text).startswith("impossible: topic.settings.")
+    write_summary(folder)
+    (row,) = (line for line in folder.summary.read_text().splitlines() if VAIN in line)
+    assert "impossible: " in row
+    assert "KAFKA-1028" in row
+    assert "2 of 30 runs" in folder.summary.read_text()

@@ -21,9 +21,6 @@ from targets.kafka.kraft.leadership import KraftLeadership
 class Kraft:
     """See `targets.kafka.modes.Mode`."""
 
-    def check(self, plan: Plan) -> None:
-        """Every key of a plan's target has a meaning here, but for `zookeepers`."""
-
     def ingredients(self, plan: Plan, image: ImageRef, say: Callable[[str], None]) -> Ingredients:
         """A class-data archive for the image, and a formatted bootstrap checkpoint."""
         return layout.ingredients(plan, image, say)

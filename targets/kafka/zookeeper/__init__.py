@@ -14,6 +14,7 @@ from harness.errors import PlanError
 from harness.leadership import Leadership
 from harness.plan import Plan
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
+from targets.kafka.eras import DEFAULT_VERSION, ZOOKEEPER, era_of
 from targets.kafka.zookeeper import admin, layout
 from targets.kafka.zookeeper.leadership import ZooKeeperLeadership
 
@@ -22,18 +23,14 @@ from targets.kafka.zookeeper.leadership import ZooKeeperLeadership
 class ZooKeeper:
     """See `targets.kafka.modes.Mode`."""
 
-    def check(self, plan: Plan) -> None:
-        """KRaft's keys have no meaning here."""
-        for key in ("combined", "features"):
-            if getattr(plan.target, key):
-                raise PlanError(
-                    "has no meaning where ZooKeeper keeps the metadata",
-                    key=f"target.{key}",
-                    hint="remove it",
-                )
-
     def ingredients(self, plan: Plan, image: ImageRef, say: Callable[[str], None]) -> Ingredients:
         """The image alone: these JVMs are small and start fast."""
+        if ZOOKEEPER not in era_of(image.version or DEFAULT_VERSION).metadata:
+            raise PlanError(
+                f"Kafka {image.version} has no ZooKeeper mode any more",
+                key="target.metadata",
+                hint="remove it",
+            )
         return Ingredients(image=image)
 
     def specs(

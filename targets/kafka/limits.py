@@ -1,0 +1,275 @@
+"""Which version of Kafka honours which setting: a table to be checked against Kafka's documents.
+
+Not all of Kafka is in here, only what a reader of results would be misled by: a broker that does
+not know a setting says nothing, or a line in its log, and a run would then tell of a setting that
+never was in force. What becomes of a plan that asks for such a setting: `targets.kafka.support`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from harness.plan import Scalar
+from targets.kafka.eras import KRAFT, ZOOKEEPER, number_of
+
+Place = Literal["broker", "topic", "feature", "producer", "target"]
+Kind = Literal["absent", "ignored", "refused"]
+
+KINDS: Final[Mapping[Kind, str]] = {
+    "absent": "does not have it",
+    "ignored": "takes it and does not honour it",
+    "refused": "refuses this value",
+}
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values that a limit is about, in words and as a test."""
+
+    words: str
+    meant: Callable[[Scalar], bool]
+
+
+def _number(value: Scalar) -> float | None:
+    try:
+        return None if isinstance(value, bool) else float(value)
+    except ValueError:
+        return None
+
+
+def _more_than(least: int) -> Values:
+    return Values(f"above {least}", lambda value: (_number(value) or 0) > least)
+
+
+def _less_than(most: int) -> Values:
+    return Values(f"below {most}", lambda value: (n := _number(value)) is not None and n < most)
+
+
+def _exactly(word: str) -> Values:
+    return Values(word, lambda value: str(value).strip().lower() == word)
+
+
+ANY: Final = Values("any", lambda _: True)
+ON, OFF = _exactly("true"), _exactly("false")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """Versions `since` to before `before`, in one mode or in both, and what they do not honour.
+
+    A key may end in `*`. Of an absent setting, values that are not `values` say what the version
+    does by itself: allowed, and not sent. `reason` is one sentence, `source` where it is to be
+    read. What no `--force` could play, as there is no such cluster, is not `forcible`.
+    """
+
+    keys: tuple[str, ...]
+    places: tuple[Place, ...]
+    kind: Kind
+    reason: str
+    source: str
+    values: Values = ANY
+    since: str | None = None
+    before: str | None = None
+    metadata: str | None = None
+    forcible: bool = True
+
+    def concerns(self, version: tuple[int, ...], metadata: str) -> bool:
+        """Whether it is about this version in this mode."""
+        return (
+            (self.since is None or version >= number_of(self.since))
+            and (self.before is None or version < number_of(self.before))
+            and self.metadata in (None, metadata)
+        )
+
+    def names(self, place: Place, key: str) -> bool:
+        """Whether it is about this key."""
+        return place in self.places and any(
+            key == name or (name.endswith("*") and key.startswith(name[:-1])) for name in self.keys
+        )
+
+
+_UNCLEAN: Final = ("unclean.leader.election.enable",)
+_LEAST: Final = ("min.insync.replicas",)
+_OF_KRAFT: Final = ("broker.session.timeout.ms", "broker.heartbeat.interval.ms")
+_OF_ZOOKEEPER: Final = ("zookeeper.session.timeout.ms", "zookeeper.connection.timeout.ms")
+
+LIMITS: Final[tuple[Limit, ...]] = (
+    # --- what decides whether acknowledged writes are lost
+    Limit(
+        keys=_UNCLEAN, places=("topic", "broker"), kind="absent", values=OFF, before="0.8.2",
+        reason="unclean leader election is always on, any live replica may come to lead",
+        source="KAFKA-1028",
+    ),
+    Limit(
+        keys=_UNCLEAN, places=("topic", "broker"), kind="ignored", values=ON, since="3.3",
+        before="3.9", metadata=KRAFT,
+        reason="the controller never elects a replica outside the ISR by itself",
+        source="KAFKA-12670",
+    ),
+    Limit(
+        keys=_LEAST, places=("topic", "broker"), kind="absent", values=_more_than(1),
+        before="0.8.2",
+        reason="in-sync replicas are not counted, one is enough for acks=all",
+        source="KAFKA-1555",
+    ),
+    Limit(
+        keys=_LEAST, places=("broker",), kind="ignored", values=_more_than(1), since="0.8.2",
+        before="0.9",
+        reason="the brokers' own value never reaches their logs, only a topic's does; the notes of "
+        "0.8.2.2 call it fixed, and 0.8.2.2 lost writes as if it were not set",
+        source="KAFKA-2114",
+    ),
+    Limit(
+        keys=("replica.lag.max.messages",), places=("broker",), kind="absent", since="0.9",
+        reason="only time decides who is in sync, not messages",
+        source="KIP-16",
+    ),
+    Limit(
+        keys=("auto.leader.rebalance.enable",), places=("broker",), kind="absent", values=ON,
+        before="0.8.1",
+        reason="leaders stay where they are until somebody moves them",
+        source="KAFKA-930",
+    ),
+    Limit(
+        keys=("enable.idempotence",), places=("producer",), kind="absent", values=ON,
+        before="0.11",
+        reason="brokers know no producer ids, so none can drop what it has already",
+        source="KIP-98",
+    ),
+    Limit(
+        keys=("acks",), places=("producer",), kind="refused", values=_more_than(1), since="0.9",
+        reason="acks are 0, 1 or all; a number of replicas is refused",
+        source="KAFKA-1697",
+    ),
+    Limit(
+        keys=("compression.type",), places=("producer",), kind="absent", values=_exactly("zstd"),
+        before="2.1",
+        reason="brokers do not know this compression",
+        source="KIP-110",
+    ),
+    # --- features
+    Limit(
+        keys=("*",), places=("feature",), kind="absent", values=_more_than(0), metadata=ZOOKEEPER,
+        reason="levels of features are kept by KRaft's controllers",
+        source="KIP-584, KIP-778",
+    ),
+    Limit(
+        keys=("eligible.leader.replicas.version",), places=("feature",), kind="absent",
+        values=_more_than(0), before="4.0", metadata=KRAFT,
+        reason="eligible leader replicas were first released with 4.0",
+        source="KIP-966",
+    ),
+    Limit(
+        keys=("kraft.version",), places=("feature",), kind="absent", values=_more_than(0),
+        before="3.9", metadata=KRAFT,
+        reason="the controllers' quorum cannot be changed while it runs",
+        source="KIP-853",
+    ),
+    Limit(
+        keys=("transaction.version",), places=("feature",), kind="absent", values=_more_than(0),
+        before="4.0", metadata=KRAFT,
+        reason="levels of transactions begin with 4.0",
+        source="KIP-890",
+    ),
+    # --- who keeps the metadata
+    Limit(
+        keys=("metadata",), places=("target",), kind="absent", values=_exactly(KRAFT),
+        before="3.3", forcible=False,
+        reason="KRaft is early access from 2.8 to 3.2 and was not there before",
+        source="KIP-833",
+    ),
+    Limit(
+        keys=("metadata",), places=("target",), kind="absent", values=_exactly(ZOOKEEPER),
+        since="4.0", forcible=False,
+        reason="ZooKeeper mode ended with 3.9",
+        source="KIP-500, upgrade notes of 4.0",
+    ),
+    Limit(
+        keys=("combined",), places=("target",), kind="absent", values=ON, metadata=ZOOKEEPER,
+        reason="there are no controllers of their own, one of the brokers is the controller",
+        source="KIP-500",
+    ),
+    Limit(
+        keys=(*_OF_KRAFT, "controller.quorum.*"), places=("broker",), kind="absent", before="2.8",
+        metadata=ZOOKEEPER,
+        reason="sessions of brokers are ZooKeeper's (zookeeper.session.timeout.ms)",
+        source="KIP-595, KIP-631",
+    ),
+    Limit(
+        keys=(*_OF_KRAFT, "controller.quorum.*"), places=("broker",), kind="ignored", since="2.8",
+        metadata=ZOOKEEPER,
+        reason="sessions of brokers are ZooKeeper's (zookeeper.session.timeout.ms)",
+        source="KIP-595, KIP-631",
+    ),
+    Limit(
+        keys=_OF_ZOOKEEPER, places=("broker",), kind="ignored", since="3.3", before="4.0",
+        metadata=KRAFT,
+        reason="sessions of brokers are the controllers' (broker.session.timeout.ms)",
+        source="KIP-631",
+    ),
+    Limit(
+        keys=_OF_ZOOKEEPER, places=("broker",), kind="absent", since="4.0", metadata=KRAFT,
+        reason="sessions of brokers are the controllers' (broker.session.timeout.ms)",
+        source="KIP-631, upgrade notes of 4.0",
+    ),
+    Limit(
+        keys=("unclean.leader.election.interval.ms",), places=("broker",), kind="absent",
+        before="3.9",
+        reason="no controller looks for unclean elections from time to time",
+        source="KAFKA-12670",
+    ),
+    Limit(
+        keys=("unclean.leader.election.interval.ms",), places=("broker",), kind="ignored",
+        since="3.9", metadata=ZOOKEEPER,
+        reason="only KRaft's controllers look for unclean elections from time to time",
+        source="KAFKA-12670",
+    ),
+    Limit(
+        keys=("inter.broker.protocol.version",), places=("broker",), kind="absent", before="0.9",
+        reason="brokers speak the protocol of their own version",
+        source="upgrade notes of 0.9",
+    ),
+    Limit(
+        keys=("inter.broker.protocol.version",), places=("broker",), kind="ignored", since="3.3",
+        before="4.0", metadata=KRAFT,
+        reason="the feature metadata.version takes its place",
+        source="KIP-778",
+    ),
+    # --- what is in the log
+    Limit(
+        keys=("segment.bytes",), places=("topic",), kind="refused", values=_less_than(2**20),
+        since="4.0",
+        reason="segments have at least 1 MiB; segment.ms makes small ones",
+        source="KIP-1030",
+    ),
+    Limit(
+        keys=("log.segment.bytes",), places=("broker",), kind="refused", values=_less_than(2**20),
+        since="4.0",
+        reason="segments have at least 1 MiB; log.roll.ms makes small ones",
+        source="KIP-1030",
+    ),
+    Limit(
+        keys=("message.timestamp.*", "log.message.timestamp.*"), places=("topic", "broker"),
+        kind="absent", before="0.10",
+        reason="messages have no timestamps",
+        source="KIP-32",
+    ),
+    Limit(
+        keys=("message.timestamp.difference.max.ms", "log.message.timestamp.difference.max.ms"),
+        places=("topic", "broker"), kind="absent", since="4.0",
+        reason="there are two bounds instead, message.timestamp.before.max.ms and .after.max.ms",
+        source="KIP-937",
+    ),
+    Limit(
+        keys=(
+            "message.timestamp.before.max.ms", "message.timestamp.after.max.ms",
+            "log.message.timestamp.before.max.ms", "log.message.timestamp.after.max.ms",
+        ),
+        places=("topic", "broker"), kind="absent", since="0.10", before="3.6",
+        reason="there is one bound for both (message.timestamp.difference.max.ms)",
+        source="KIP-937",
+    ),
+)  # fmt: skip
+"""In the order in which `docs/kafka-versions.md` shows them."""

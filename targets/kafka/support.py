@@ -1,0 +1,150 @@
+"""What a plan asks of a version of Kafka that does not honour it (`targets.kafka.limits`).
+
+Such a plan is refused before it is played, with the reason and its source; `--force` plays it all
+the same, and the run says so. A setting that only spells out what a version without it does anyway
+is allowed, and not sent. For all else the cluster's own answers are compared with what was asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.plan import Plan, Scalar
+from harness.plan_errors import dotted
+from harness.protocols import Unsupported
+from targets.kafka.clients.producer_settings import SAME
+from targets.kafka.eras import KRAFT, ZOOKEEPER, metadata_of, number_of
+from targets.kafka.limits import KINDS, LIMITS, Limit, Place
+
+_KEYS: Final[Mapping[Place, tuple[str, ...]]] = {
+    "broker": ("target", "settings"),
+    "topic": ("topic", "settings"),
+    "feature": ("target", "features"),
+    "producer": ("workload", "producer"),
+    "target": ("target",),
+}
+"""Where in a plan each is asked."""
+
+_MODES: Final = {KRAFT: " in KRaft mode", ZOOKEEPER: " in ZooKeeper mode", None: ""}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One thing that a plan asks for."""
+
+    place: Place
+    key: str
+    value: Scalar
+
+    @property
+    def where(self) -> str:
+        return dotted((*_KEYS[self.place], self.key))
+
+
+def unsupported(plan: Plan) -> list[Unsupported]:
+    """All that the plan asks for and its version does not honour."""
+    told = []
+    for limit, asked in _met(plan):
+        if limit.values.meant(asked.value):
+            value = str(asked.value).lower() if isinstance(asked.value, bool) else asked.value
+            kafka = f"Kafka {version_of(plan)}{_MODES[limit.metadata]}"
+            told.append(
+                Unsupported(
+                    key=asked.where,
+                    what=f"{value} is asked, and {kafka} {KINDS[limit.kind]}: {limit.reason}",
+                    source=limit.source,
+                    forcible=limit.forcible,
+                )
+            )
+    return told
+
+
+def sent(plan: Plan) -> Plan:
+    """The plan without what its version has no key for and does anyway: what nodes and topic get.
+    What is asked in vain stays: who forces a plan wants to see what comes of it."""
+    return _without(
+        plan,
+        {
+            (asked.place, asked.key)
+            for limit, asked in _met(plan)
+            if limit.kind == "absent" and not limit.values.meant(asked.value)
+        },
+    )
+
+
+def comparable(plan: Plan) -> Plan:
+    """The plan with only that which the cluster must tell to be in force."""
+    return _without(
+        plan,
+        {
+            (asked.place, asked.key)
+            for limit, asked in _met(plan)
+            if limit.kind == "absent" or limit.values.meant(asked.value)
+        },
+    )
+
+
+def unheeded(plan: Plan, settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What the cluster tells of the settings that were asked in vain: `settings` as
+    `Target.effective` has them."""
+    told = []
+    for limit, asked in _met(plan):
+        if asked.place in ("broker", "topic") and limit.values.meant(asked.value):
+            value = settings.get(asked.place, {}).get(asked.key)
+            said = (
+                "tells nothing of it" if value is None else f"tells {value}, which proves nothing"
+            )
+            told.append(f"{asked.where}: asked of a version that {KINDS[limit.kind]}; it {said}")
+    return told
+
+
+def version_of(plan: Plan) -> str | None:
+    """The version of a plan, an image's by its tag; null where it tells none."""
+    if plan.target.version is not None or plan.target.image is None:
+        return plan.target.version
+    tag = re.search(r":(\d+(?:\.\d+){1,3})(?:@|$)", plan.target.image)
+    return tag.group(1) if tag else None
+
+
+def _met(plan: Plan) -> Iterator[tuple[Limit, _Asked]]:
+    """What the plan asks for with the limits of its version that name it, whatever the value."""
+    version, metadata = version_of(plan), metadata_of(plan)
+    if version is None:
+        return
+    limits = [limit for limit in LIMITS if limit.concerns(number_of(version), metadata)]
+    for asked in _asked(plan):
+        for limit in limits:
+            key = SAME.get(asked.key, asked.key) if asked.place == "producer" else asked.key
+            if limit.names(asked.place, key):
+                yield limit, asked
+
+
+def _asked(plan: Plan) -> Iterator[_Asked]:
+    given: Mapping[Place, Mapping[str, Scalar]] = {
+        "target": {"metadata": plan.target.metadata or "", "combined": plan.target.combined},
+        "feature": plan.target.features,
+        "broker": plan.target.settings,
+        "topic": plan.topic.settings,
+        "producer": plan.workload.producer,
+    }
+    for place, pairs in given.items():
+        for key, value in pairs.items():
+            yield _Asked(place, key, value)
+
+
+def _without(plan: Plan, left_out: set[tuple[Place, str]]) -> Plan:
+    def kept(place: Place, pairs: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in pairs.items() if (place, key) not in left_out}
+
+    target, topic = plan.target, plan.topic
+    target = target.model_copy(
+        update={
+            "settings": kept("broker", target.settings),
+            "features": kept("feature", target.features),
+        }
+    )
+    topic = topic.model_copy(update={"settings": kept("topic", topic.settings)})
+    return plan.model_copy(update={"target": target, "topic": topic})

@@ -1,0 +1,38 @@
+"""A forced run, from its record over its result to its page: each says what was forced, and why."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from checkers.judging import judge_run
+from checkers.loss import Loss
+from harness.plan import parse_plan
+from harness.protocols import Unsupported
+from harness.rundir import RunDir
+from harness.runrecord import RunRecord
+from reports.page import write_report
+
+STORED = Path(__file__).parents[1] / "histories" / "runs" / "unclean-election-loses"
+VAIN = Unsupported(key="topic.settings.x", what="2 is asked, and 0.8 has it not", source="KIP-0")
+
+
+def test_the_record_has_what_was_forced(tmp_path: Path) -> None:
+    rundir = RunDir.create(tmp_path, "r")
+    plan = parse_plan({"schema": 1, "name": "p"})
+    RunRecord.begin(rundir, plan, command=[], file="p", forced=[VAIN])
+    told = rundir.read_json(rundir.run)
+    assert told["forced"] == [{"key": VAIN.key, "what": VAIN.what, "source": VAIN.source}]
+
+
+def test_result_and_page_say_it(tmp_path: Path) -> None:
+    shutil.copytree(STORED, tmp_path / "r")
+    run = RunDir(tmp_path / "r")
+    assert judge_run(run, Loss())["forced"] == []
+    forced = [{"key": VAIN.key, "what": VAIN.what, "source": VAIN.source}]
+    run.write_json(run.run, {**run.read_json(run.run), "forced": forced})
+    assert judge_run(run, Loss())["forced"] == [str(VAIN)]
+    page = write_report(run).read_text(encoding="utf-8")
+    banner = page.index("Forced: this version does not honour what was asked")
+    assert banner < page.index("<h1>")
+    assert page.index(f"{VAIN}.") > banner

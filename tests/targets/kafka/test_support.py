@@ -1,0 +1,207 @@
+"""The table of what versions honour: each row refuses where it says, and not next to it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from harness.plan import Plan, parse_plan
+from harness.protocols import Limited
+from targets.kafka.eras import ERAS, KRAFT, ZOOKEEPER, era_of
+from targets.kafka.limits import LIMITS, Limit
+from targets.kafka.support import comparable, sent, unheeded, unsupported
+from targets.kafka.target import Kafka
+
+PLACES = {
+    "broker": ("target", "settings"),
+    "topic": ("topic", "settings"),
+    "feature": ("target", "features"),
+    "producer": ("workload", "producer"),
+}
+
+
+def plan(version: str, place: str = "", key: str = "", value: Any = 0) -> Plan:
+    """A plan that asks one thing of a version; `3.9.2 zookeeper` names the mode too."""
+    number, _, metadata = version.partition(" ")
+    target: dict[str, Any] = {"version": number}
+    document: dict[str, Any] = {"schema": 1, "name": "p", "target": target}
+    if metadata:
+        target["metadata"] = metadata
+    if place == "target":
+        target[key] = value
+    elif place:
+        part, table = PLACES[place]
+        document.setdefault(part, {})[table] = {key: value}
+    return parse_plan(document)
+
+
+UNCLEAN, LEAST = "unclean.leader.election.enable", "min.insync.replicas"
+SESSION, ZK_SESSION = "broker.session.timeout.ms", "zookeeper.session.timeout.ms"
+QUORUM, ELR = "controller.quorum.fetch.timeout.ms", "eligible.leader.replicas.version"
+EVERY_SO_OFTEN = "unclean.leader.election.interval.ms"
+
+# place, key, value asked; a version that does not honour it, and the nearest ones that do
+ROWS: list[tuple[str, str, Any, str, tuple[str, ...]]] = [
+    ("topic", UNCLEAN, False, "0.8.1.1", ("0.8.2.2", "3.8.1 kraft")),
+    ("broker", UNCLEAN, "false", "0.8.0", ("0.8.2.1",)),
+    ("topic", UNCLEAN, True, "3.8.1", ("0.8.1.1", "3.8.1 zookeeper", "3.9.0", "2.8.2")),
+    ("broker", UNCLEAN, "true", "3.3.2", ("3.3.2 zookeeper", "4.0.1")),
+    ("topic", LEAST, 2, "0.8.1.1", ("0.8.2.2",)),
+    ("broker", LEAST, "2", "0.8.0", ("0.9.0.1",)),
+    ("broker", LEAST, 2, "0.8.2.2", ("0.9.0.1", "4.3.1")),
+    ("broker", "replica.lag.max.messages", 4000, "0.9.0.1", ("0.8.2.2", "0.8.0")),
+    ("broker", "auto.leader.rebalance.enable", True, "0.8.0", ("0.8.1.1",)),
+    ("producer", "enable.idempotence", True, "0.10.2.2", ("0.11.0.3",)),
+    ("producer", "acks", "2", "0.9.0.1", ("0.8.2.2",)),
+    ("producer", "request.required.acks", 2, "4.3.1", ("0.8.0",)),
+    ("producer", "compression.codec", "zstd", "2.0.1", ("2.1.1",)),
+    ("feature", "metadata.version", 20, "3.9.2 zookeeper", ("3.9.2 kraft",)),
+    ("feature", ELR, 1, "3.9.2", ("4.0.1",)),
+    ("feature", "kraft.version", 1, "3.8.1", ("3.9.0",)),
+    ("feature", "transaction.version", 2, "3.9.2", ("4.0.1",)),
+    ("target", "metadata", KRAFT, "3.2.3", ("3.3.2",)),
+    ("target", "metadata", ZOOKEEPER, "4.0.1", ("3.9.2",)),
+    ("target", "combined", True, "2.8.2", ("3.9.2 kraft",)),
+    ("broker", SESSION, 1500, "2.7.2", ("3.9.2 kraft",)),
+    ("broker", QUORUM, 1500, "0.8.0", ("3.3.2",)),
+    ("broker", SESSION, 1500, "3.9.2 zookeeper", ("3.9.2 kraft",)),
+    ("broker", ZK_SESSION, 1500, "3.9.2 kraft", ("3.9.2 zookeeper",)),
+    ("broker", "zookeeper.connection.timeout.ms", 1500, "4.0.1", ("2.8.2", "0.8.0")),
+    ("broker", EVERY_SO_OFTEN, 1000, "3.8.1", ("3.9.0 kraft",)),
+    ("broker", EVERY_SO_OFTEN, 1000, "3.9.2 zookeeper", ("4.3.1",)),
+    ("broker", "inter.broker.protocol.version", "0.8.2", "0.8.2.2", ("0.9.0.1",)),
+    ("broker", "inter.broker.protocol.version", "3.3", "3.9.2 kraft", ("3.9.2 zookeeper",)),
+    ("topic", "segment.bytes", 1048575, "4.0.1", ("3.9.2",)),
+    ("broker", "log.segment.bytes", 14, "4.3.1", ("3.9.2",)),
+    ("topic", "message.timestamp.type", "CreateTime", "0.9.0.1", ("0.10.0.1",)),
+    ("broker", "log.message.timestamp.difference.max.ms", 9, "4.0.1", ("3.9.2", "0.10.0.1")),
+    ("topic", "message.timestamp.after.max.ms", 9, "3.5.2", ("3.6.2",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "value", "version", "neighbours"), ROWS,
+    ids=[f"{key}={value}-{version}" for _, key, value, version, _ in ROWS],
+)  # fmt: skip
+def test_a_row_refuses_where_it_says_and_not_next_to_it(
+    place: str, key: str, value: Any, version: str, neighbours: tuple[str, ...]
+) -> None:
+    (told,) = unsupported(plan(version, place, key, value))
+    assert key in told.key
+    assert f"Kafka {version.partition(' ')[0]}" in told.what
+    for neighbour in neighbours:
+        assert unsupported(plan(neighbour, place, key, value)) == [], neighbour
+
+
+def test_every_row_of_the_table_is_tried_above() -> None:
+    def met(asked: Plan) -> set[Limit]:
+        sources = {told.source for told in unsupported(asked)}
+        whats = " ".join(told.what for told in unsupported(asked))
+        return {limit for limit in LIMITS if limit.source in sources and limit.reason in whats}
+
+    tried = [met(plan(row[3], *row[:3])) for row in ROWS]
+    assert set().union(*tried) == set(LIMITS)
+
+
+def test_every_row_says_why_and_where_that_is_to_be_read() -> None:
+    for limit in LIMITS:
+        assert re.match(r"(KAFKA|KIP)-\d+|upgrade notes of \d", limit.source), limit
+        assert limit.reason, limit
+        assert not limit.reason.endswith("."), limit
+
+
+def test_modes_are_those_that_eras_can_be_started_in() -> None:
+    for version in ("0.8.0", "2.8.2", "3.2.3", "3.3.2", "3.9.2", "4.0.1", "4.3.1"):
+        honoured = {
+            mode for mode in (KRAFT, ZOOKEEPER) if not unsupported(plan(f"{version} {mode}"))
+        }
+        assert honoured == set(era_of(version).metadata), version
+    assert {mode for era in ERAS for mode in era.metadata} == {KRAFT, ZOOKEEPER}
+
+
+def test_a_plan_that_asks_nothing_is_played_on_every_version() -> None:
+    for version in ("0.8.0", "0.8.2.2", "1.1.1", "2.8.2", "3.9.2", "4.3.1"):
+        asked = plan(version)
+        assert unsupported(asked) == []
+        assert sent(asked) == asked
+        assert comparable(asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("version", "place", "key", "value"),
+    [
+        ("0.8.0", "topic", UNCLEAN, True),
+        ("0.8.1.1", "broker", UNCLEAN, True),
+        ("0.8.1.1", "topic", LEAST, 1),
+        ("0.8.0", "broker", "auto.leader.rebalance.enable", False),
+        ("3.9.2", "feature", ELR, 0),
+        ("2.8.2", "feature", ELR, 0),
+    ],
+)
+def test_what_the_version_does_anyway_is_allowed_and_not_sent(
+    version: str, place: str, key: str, value: Any
+) -> None:
+    asked = plan(version, place, key, value)
+    assert unsupported(asked) == []
+    for without in (sent(asked), comparable(asked)):
+        assert without.target.settings == {}
+        assert without.target.features == {}
+        assert without.topic.settings == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "place", "key", "value"),
+    [
+        ("4.3.1", "topic", "segment.bytes", 1048576),
+        ("3.8.1", "topic", UNCLEAN, False),
+        ("0.8.2.2", "broker", LEAST, 1),
+        ("4.3.1", "feature", ELR, 0),
+    ],
+)
+def test_what_a_version_knows_is_sent_and_compared(
+    version: str, place: str, key: str, value: Any
+) -> None:
+    asked = plan(version, place, key, value)
+    assert unsupported(asked) == []
+    assert sent(asked) == comparable(asked) == asked
+
+
+def test_what_is_forced_is_sent_not_compared_and_told() -> None:
+    asked = plan("0.8.1.1", "topic", LEAST, 2)
+    assert sent(asked) == asked
+    assert comparable(asked).topic.settings == {}
+    (said,) = unheeded(asked, {"topic": {}, "broker": {}})
+    assert said == (
+        'topic.settings."min.insync.replicas": asked of a version that does not have it; '
+        "it tells nothing of it"
+    )
+    echoed = plan("3.8.1", "topic", UNCLEAN, True)
+    (said,) = unheeded(echoed, {"topic": {UNCLEAN: "true"}, "broker": {}})
+    assert said.endswith("does not honour it; it tells true, which proves nothing")
+    assert unheeded(plan("4.3.1", "topic", LEAST, 2), {"topic": {LEAST: "2"}}) == []
+
+
+def test_a_mode_that_is_not_there_cannot_be_forced() -> None:
+    (gone,) = unsupported(plan("4.3.1 zookeeper"))
+    assert not gone.forcible
+    (vain,) = unsupported(plan("3.8.1", "topic", UNCLEAN, True))
+    assert vain.forcible
+
+
+def test_an_image_is_judged_by_its_tag() -> None:
+    def of(image: str) -> list[str]:
+        target = {"image": image}
+        topic = {"settings": {UNCLEAN: True}}
+        document = {"schema": 1, "name": "p", "target": target, "topic": topic}
+        return [told.source for told in unsupported(parse_plan(document))]
+
+    assert of("apache/kafka:3.8.0") == ["KAFKA-12670"]
+    assert of(f"apache/kafka:3.8.0@sha256:{'0' * 64}") == ["KAFKA-12670"]
+    assert of("apache/kafka:4.1.0") == of("apache/kafka:latest") == []
+
+
+def test_the_target_tells_it() -> None:
+    assert isinstance(Kafka(), Limited)
+    assert Kafka().unsupported(plan("0.8.0", "topic", LEAST, 2))[0].source == "KAFKA-1555"
