@@ -1,13 +1,7 @@
-"""When acknowledged writes were lost, by client, and which events those spans begin and end with.
+"""Which events the spans of lost writes (`checkers.lost_spans`) begin and end with.
 
-An isolated leader goes on acknowledging whoever still talks to it: whether that ends when another
-takes over or only when the network heals is decided by the client (whom it asks who leads), not by
-the cluster. So the spans of clients are told apart: from the first lost write to the last, once by
-when they were begun and once by when they were acknowledged.
-
-A client is one of `workload.clients` real ones. Processes are dealt out to them in turn (process
-modulo clients); while one is dead after a `client` fault, others carry its processes, and a span
-then stands at the place of the client that is gone.
+Whether a client left the old leader when another took over, or stayed until the network healed, is
+seen by which of the two the last write that it lost stands next to.
 """
 
 from __future__ import annotations
@@ -16,21 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
-from analysis.columns import MISSING, Floats, equals, integers, tables
-from analysis.latency import LOST_KINDS
+from analysis.columns import tables
 from analysis.leadership import Leadership
 from analysis.timeline import Timeline
+from checkers.lost_spans import COLUMNS, LostSpan, lost_spans
 from harness.journal import FaultWindow
 from harness.rundir import RunDir
 
 TOGETHER_S: Final = 0.5
 """Events of one kind that are no further apart are one: the heals of a step, the partitions of a
 leader that is replaced."""
-
-_COLUMNS = ("kind", "process", "intended_ns", "invoke_ns", "complete_ns")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,61 +41,29 @@ class Near:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Span:
-    """The lost writes of one client, numbered from 1, or of all (null), in seconds since the run's
-    start. Times are null where nothing was lost, `ended` too where no event is known."""
+class Placed:
+    """A span among the events: what is nearest to when its first write was begun, and to when its
+    last one was acknowledged. Null where nothing was lost, or no event is known."""
 
-    client: int | None
-    lost: int
-    begun_s: tuple[float, float] | None = None
-    acknowledged_s: tuple[float, float] | None = None
+    span: LostSpan
     began: Near | None = None
     ended: Near | None = None
 
 
-def lost_spans(run: RunDir, plan: Mapping[str, Any], line: Timeline) -> list[Span]:
+def placed_spans(run: RunDir, plan: Mapping[str, Any], line: Timeline) -> list[Placed]:
     """The span of all lost writes, then one of each client. Empty when nothing was lost."""
-    process, begun_s, acknowledged_s = _lost(run)
-    if not len(process):
-        return []
+    clients = int((plan.get("workload") or {}).get("clients") or 1)
+    found = list(tables(sorted(run.findings.glob("*.parquet")), COLUMNS))
     told = events(line)
-    clients = int((plan.get("workload") or {}).get("clients") or 0)
-    spans = [_span(None, begun_s, acknowledged_s, told)]
-    for client in range(clients if clients > 1 else 0):
-        of = (process != MISSING) & (process % clients == client)
-        spans.append(_span(client + 1, begun_s[of], acknowledged_s[of], told))
-    return spans
+    spans = lost_spans(pa.concat_tables(found), clients=clients) if found else []
+    return [_placed(span, told) for span in spans]
 
 
-def _lost(run: RunDir) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
-    """Of every lost write its process, when it was begun and when it was acknowledged."""
-    pieces: list[npt.NDArray[np.int64]] = [np.empty((3, 0), dtype=np.int64)]
-    for table in tables(sorted(run.findings.glob("*.parquet")), _COLUMNS):
-        is_lost = np.logical_or.reduce([equals(table, "kind", kind) for kind in LOST_KINDS])
-        invoked = integers(table, "invoke_ns")
-        begun = np.where(invoked == MISSING, integers(table, "intended_ns"), invoked)
-        rows = np.stack([integers(table, "process"), begun, integers(table, "complete_ns")])
-        pieces.append(rows[:, is_lost])
-    process, begun_ns, complete_ns = np.concatenate(pieces, axis=1)
-    # A history from elsewhere may hold no times.
-    known = (begun_ns != MISSING) & (complete_ns != MISSING)
-    return process[known], begun_ns[known] / 1e9, complete_ns[known] / 1e9
-
-
-def _span(
-    client: int | None, begun_s: Floats, acknowledged_s: Floats, told: Sequence[Event]
-) -> Span:
-    if not len(begun_s):
-        return Span(client=client, lost=0)
-    first, last = float(begun_s.min()), float(acknowledged_s.max())
-    return Span(
-        client=client,
-        lost=len(begun_s),
-        begun_s=(first, float(begun_s.max())),
-        acknowledged_s=(float(acknowledged_s.min()), last),
-        began=_nearest(first, told),
-        ended=_nearest(last, told),
-    )
+def _placed(span: LostSpan, told: Sequence[Event]) -> Placed:
+    if span.begun_s is None or span.acknowledged_s is None:
+        return Placed(span=span)
+    first_s, last_s = span.begun_s[0], span.acknowledged_s[1]
+    return Placed(span=span, began=_nearest(first_s, told), ended=_nearest(last_s, told))
 
 
 def _nearest(at_s: float, told: Sequence[Event]) -> Near | None:

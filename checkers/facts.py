@@ -45,8 +45,9 @@ class PartitionEnd:
 class Facts:
     """One run: where its rows are, and everything else its verdict rests on.
 
-    `idempotent`: its producers were; `deletion_tested`: the plan itself makes the log lose its
-    head; `starved`: why the load was not what was asked for. `timed`: rows tell when they happened.
+    `clients`: how many real ones wrote; `idempotent`: their producers were; `deletion_tested`: the
+    plan itself makes the log lose its head; `starved`: why the load was not what was asked for.
+    `timed`: rows tell when they happened.
     """
 
     run_id: str
@@ -58,6 +59,7 @@ class Facts:
     plan: str | None = None
     seed: int | None = None
     acks: str = "all"
+    clients: int = 1
     idempotent: bool = False
     deletion_tested: bool = False
     state: str = DONE
@@ -106,6 +108,7 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any]) -> Facts:
         plan=plan["name"],
         seed=run["seed"],
         acks=str(producer.get("acks", "all")),
+        clients=int(plan["workload"].get("clients") or 1),
         idempotent=str(producer.get("enable.idempotence", False)).lower() == "true",
         deletion_tested=_deletion_tested(plan),
         state=run["state"],

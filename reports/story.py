@@ -17,7 +17,7 @@ import pandas as pd
 
 from analysis.figures import names
 from analysis.lost import findings, first_and_last
-from analysis.lost_spans import Event, Span, events, lost_spans
+from analysis.lost_spans import Event, Placed, events, placed_spans
 from analysis.timeline import Timeline, timeline
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
@@ -211,9 +211,9 @@ class Story:
         return first_and_last(self.all_lost).to_dict("records")
 
     @cached_property
-    def spans(self) -> list[Span]:
+    def spans(self) -> list[Placed]:
         """From when to when writes were lost: of all, then of each client."""
-        return lost_spans(self.run, self.plan, self.line)
+        return placed_spans(self.run, self.plan, self.line)
 
     @property
     def events(self) -> list[Event]:

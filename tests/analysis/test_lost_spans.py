@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.lost_spans import Event, Near, Span, events, lost_spans
+from analysis.lost_spans import Event, Near, Placed, events, placed_spans
 from analysis.timeline import Timeline, timeline
+from checkers.lost_spans import LostSpan
 from harness.rundir import RunDir
 from tests.fixtures import synthetic_run as synthetic
 from tests.fixtures.synthetic_run import FINDINGS, Story, build
@@ -27,7 +28,9 @@ def line(run: RunDir) -> Timeline:
     return timeline(run)
 
 
-def spans(run: RunDir, line: Timeline, *lost: tuple[int, float, float], **more: str) -> list[Span]:
+def spans(
+    run: RunDir, line: Timeline, *lost: tuple[int, float, float], **more: str
+) -> list[Placed]:
     """The spans of these lost writes: process, begun, acknowledged."""
     rows = [
         dict.fromkeys(FINDINGS.names)
@@ -37,7 +40,7 @@ def spans(run: RunDir, line: Timeline, *lost: tuple[int, float, float], **more: 
         for value, (process, begun, answered) in enumerate(lost)
     ]
     pq.write_table(pa.Table.from_pylist(rows, schema=FINDINGS), run.findings / "loss.parquet")
-    return lost_spans(run, PLAN, line)
+    return placed_spans(run, PLAN, line)
 
 
 def test_events_are_faults_and_takeovers_in_the_order_of_time(line: Timeline) -> None:
@@ -57,11 +60,11 @@ def test_each_client_has_its_span_and_processes_are_dealt_out_in_turn(
     every, first, second = spans(
         run, line, (0, 6.2, 9.5), (4, 21.9, 22.1), (1, 6.1, 9.6), (3, 29.0, 30.25), (5, 12, 12.1)
     )
-    assert [one.client for one in (every, first, second)] == [None, 1, 2]
-    assert [one.lost for one in (every, first, second)] == [5, 2, 3]
-    assert (first.begun_s, first.acknowledged_s) == ((6.2, 21.9), (9.5, 22.1))
-    assert (second.begun_s, second.acknowledged_s) == ((6.1, 29.0), (9.6, 30.25))
-    assert (every.begun_s, every.acknowledged_s) == ((6.1, 29.0), (9.5, 30.25))
+    assert [one.span.client for one in (every, first, second)] == [None, 1, 2]
+    assert [one.span.lost for one in (every, first, second)] == [5, 2, 3]
+    assert (first.span.begun_s, first.span.acknowledged_s) == ((6.2, 21.9), (9.5, 22.1))
+    assert (second.span.begun_s, second.span.acknowledged_s) == ((6.1, 29.0), (9.6, 30.25))
+    assert (every.span.begun_s, every.span.acknowledged_s) == ((6.1, 29.0), (9.5, 30.25))
     assert first.ended is not None
     assert first.ended.event.what == "b1 took over"
     assert second.ended == Near(
@@ -73,8 +76,8 @@ def test_each_client_has_its_span_and_processes_are_dealt_out_in_turn(
 
 def test_a_client_that_lost_nothing_says_so(run: RunDir, line: Timeline) -> None:
     every, first, second = spans(run, line, (1, 10, 11))
-    assert (every.lost, second.lost) == (1, 1)
-    assert first == Span(client=1, lost=0)
+    assert (every.span.lost, second.span.lost) == (1, 1)
+    assert first == Placed(span=LostSpan(client=1, lost=0))
 
 
 def test_before_an_event_is_negative(run: RunDir, line: Timeline) -> None:
@@ -91,5 +94,5 @@ def test_nothing_lost_has_no_spans_and_other_findings_are_none(run: RunDir, line
 
 def test_one_client_is_all(run: RunDir, line: Timeline, tmp_path: Path) -> None:
     spans(run, line, (0, 1, 2))
-    assert len(lost_spans(run, {"workload": {"clients": 1}}, line)) == 1
-    assert len(lost_spans(run, {}, line)) == 1, "a run without a plan"
+    assert len(placed_spans(run, {"workload": {"clients": 1}}, line)) == 1
+    assert len(placed_spans(run, {}, line)) == 1, "a run without a plan"

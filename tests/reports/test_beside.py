@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from csv import DictReader
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +126,9 @@ def test_the_page_of_a_campaign_shows_its_cells_beside_them(tmp_path: Path) -> N
         judged = sum(classes[kind] for kind in ("loss", "none", "wrong"))
         assert f"{name} {judged} " in text
     assert "He drained the topic." in text
+    with (folder.tables / "runs.csv").open(newline="") as stream:
+        spans = {
+            (row["class"] == "loss", row["lost_from_s"], row["lost_until_s"])
+            for row in DictReader(stream)
+        }
+    assert spans == {(True, "3", "7.25"), (False, "", "")}
