@@ -45,9 +45,8 @@ class PartitionEnd:
 class Facts:
     """One run: where its rows are, and everything else its verdict rests on.
 
-    `clients`: how many real ones wrote; `idempotent`: their producers were; `deletion_tested`: the
-    plan itself makes the log lose its head; `starved`: why the load was not what was asked for.
-    `timed`: rows tell when they happened.
+    `idempotent`: its producers were; `deletion_tested`: the plan itself makes the log lose its
+    head; `starved`: why the load was not what was asked for. `timed`: rows tell when they happened.
     """
 
     run_id: str
@@ -59,7 +58,7 @@ class Facts:
     plan: str | None = None
     seed: int | None = None
     acks: str = "all"
-    clients: int = 1
+    clients: int = 1  # real ones, which the processes share
     idempotent: bool = False
     deletion_tested: bool = False
     state: str = DONE

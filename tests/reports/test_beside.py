@@ -112,6 +112,7 @@ def test_two_runs_compared_share_one_table_and_references_are_no_difference(tmp_
     lost = a.read_json(a.result)["counts"]["lost"]
     apart = f"−{520 - lost}"
     assert f"acknowledged and lost {lost} {lost} 520 {apart} {apart}" in text
+    assert "Aphyr, 2013 difference, first difference, second" in text
 
 
 def test_the_page_of_a_campaign_shows_its_cells_beside_them(tmp_path: Path) -> None:
