@@ -107,6 +107,7 @@ def rows_of(results: Iterable[Result]) -> list[Document]:
     for run, document in results:
         counts, rates = document.get("counts", {}), document.get("rates", {})
         seen = document.get("availability", {})
+        span: Document = next(iter(document.get("lost_spans") or []), {})
         rows.append(
             {
                 "run_id": run.run_id,
@@ -118,7 +119,11 @@ def rows_of(results: Iterable[Result]) -> list[Document]:
                 "seed": document.get("seed"),
                 "attempted": counts.get("attempted"),
                 "acknowledged": counts.get("acknowledged"),
+                "survivors": counts.get("survivors"),
                 "lost": counts.get("lost"),
+                "lost_from_s": (span.get("begun_s") or [None])[0],
+                "lost_until_s": (span.get("acknowledged_s") or [None])[-1],
+                "unacknowledged_found": counts.get("unacknowledged_found"),
                 "loss_rate": rates.get("loss"),
                 "unacknowledged_success_rate": rates.get("unacknowledged_success"),
                 "refused": seen.get("refused"),

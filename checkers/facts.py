@@ -59,6 +59,7 @@ class Facts:
     plan: str | None = None
     seed: int | None = None
     acks: str = "all"
+    clients: int = 1  # real ones, which the processes share
     idempotent: bool = False
     deletion_tested: bool = False
     state: str = DONE
@@ -108,6 +109,7 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any]) -> Facts:
         plan=plan["name"],
         seed=run["seed"],
         acks=str(producer.get("acks", "all")),
+        clients=int(plan["workload"].get("clients") or 1),
         idempotent=str(producer.get("enable.idempotence", False)).lower() == "true",
         deletion_tested=_deletion_tested(plan),
         state=run["state"],

@@ -19,10 +19,11 @@ from checkers.availability import Availability, Timeline
 from checkers.facts import Facts, facts_of
 from checkers.jsonlines import convert
 from checkers.loss import Found, Loss
+from checkers.lost_spans import lost_spans
 from checkers.numbering import numbered
 from checkers.outcomes import Sieve, looked_up
 from checkers.rows import Rows
-from checkers.verdict import Counts, is_complete, judge, rates
+from checkers.verdict import is_complete, judge, rates
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.rundir import SCHEMA_VERSION, RunDir
 from harness.scratch import scratch
@@ -55,7 +56,7 @@ def judge_run(rundir: RunDir, checker: Loss) -> Document:
     facts = facts_of(rundir)
     found, seen = examine(facts, checker)
     _file(rundir, found.findings)
-    document = _document(facts, found.counts, seen, begun_s=begun_s, checker=checker)
+    document = _document(facts, found, seen, begun_s=begun_s, checker=checker)
     rundir.write_json(rundir.result, document)
     return document
 
@@ -69,7 +70,7 @@ def judge_history(file: Path, checker: Loss) -> Document:
     with scratch() as folder:
         facts = convert(file, Path(folder))
         found, seen = examine(facts, checker)
-    return _document(facts, found.counts, seen, begun_s=begun_s, checker=checker)
+    return _document(facts, found, seen, begun_s=begun_s, checker=checker)
 
 
 def examine(facts: Facts, checker: Loss) -> tuple[Found, Availability]:
@@ -104,9 +105,10 @@ def _file(rundir: RunDir, findings: pa.Table) -> None:
 
 
 def _document(
-    facts: Facts, counts: Counts, seen: Availability, *, begun_s: float, checker: Loss
+    facts: Facts, found: Found, seen: Availability, *, begun_s: float, checker: Loss
 ) -> Document:
     """A result document, as the design names its fields."""
+    counts = found.counts
     told = judge(
         counts,
         facts,
@@ -139,6 +141,10 @@ def _document(
             "latency_p99_ms": seen.latency_p99_ms,
             "lateness_p99_ms": seen.lateness_p99_ms,
         },
+        "lost_spans": [
+            asdict(span)
+            for span in (lost_spans(found.findings, clients=facts.clients) if facts.timed else [])
+        ],
         "faults": [
             {name: value for name, value in asdict(window).items() if name != "why"}
             for window in facts.windows

@@ -29,6 +29,7 @@ from harness.errors import PlanError
 from harness.expansion import concrete, named_schedule
 from harness.plan_changes import apply_change
 from harness.plan_errors import explain
+from harness.reference_figures import Reference
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
@@ -263,6 +264,11 @@ class Plan(_Part):
     final: FinalPlan = Field(default_factory=lambda: FinalPlan())
     checks: list[Slug] = Field(
         default_factory=lambda: ["loss"], min_length=1, description="Plug-ins in checkers/."
+    )
+    reference: list[Reference] = Field(
+        default_factory=list,
+        max_length=10,
+        description="Figures from elsewhere, to print beside ours.",
     )
 
     @model_validator(mode="after")

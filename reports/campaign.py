@@ -25,6 +25,7 @@ from harness.campaigns.progress import read_progress
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.rundir import RunDir, write_atomically
 from reports import html
+from reports.beside import LABELS, alone, cell_rows, references
 from reports.cells import CLASSES, CampaignStory
 from reports.conclusions import ALPHA, has_many_unknown, interval, judged
 from reports.page import write_report
@@ -69,6 +70,9 @@ def write_campaign(folder: CampaignDir) -> Path:
             interval=interval,
             judged=judged,
             many_unknown=has_many_unknown,
+            labels=LABELS,
+            references=[(one, alone(one)) for one in told.references],
+            own=cell_rows([cell["name"] for cell in told.document["cells"]], told.rows),
         )
         _made(folder.tables)
         write_tables(
@@ -94,6 +98,7 @@ def _story(folder: CampaignDir) -> CampaignStory:
         rows=rows_of(results),
         progress=progress,
         alive=folder.alive,
+        references=references(*(cell.bound.plan.document() for cell in cells)),
         model=any((cell.document.get("cluster") or {}).get("kind") == "model" for cell in cells),
     )
 

@@ -77,6 +77,7 @@ class CampaignStory:
     progress: Progress
     alive: bool
     model: bool
+    references: Sequence[Mapping[str, Any]]
 
     @cached_property
     def table(self) -> Matrix:

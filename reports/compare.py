@@ -11,11 +11,12 @@ from typing import Any, Final
 from analysis.timeline import on_one_scale
 from harness.rundir import RunDir, write_atomically
 from reports import html, words
+from reports.beside import beside, references
 from reports.page import stills
 from reports.payload import payload
 from reports.story import DIFFERS, Setting, Story, story, trusting
 
-_TOLD: Final = ("name", "about", "schema", "expect")
+_TOLD: Final = ("name", "about", "schema", "expect", "reference")
 """Keys of a plan that only tell of it: they differ between any two plans."""
 
 
@@ -53,6 +54,7 @@ def write_comparison(a: RunDir, b: RunDir, path: Path) -> dict[str, Any]:
         asked = list(differences(_asked(first), _asked(second)))
         outcomes = list(differences(_outcome(first), _outcome(second)))
         defaults = list(differences(_defaults(first), _defaults(second)))
+        elsewhere = references(first.plan, second.plan)
         told = zip((first, second), _labels(first, second), strict=True)
         sides = [Side(one, label, stills(one), _link(one.run.report, path)) for one, label in told]
         page = html.render(
@@ -66,6 +68,8 @@ def write_comparison(a: RunDir, b: RunDir, path: Path) -> dict[str, Any]:
             asked=asked,
             outcomes=outcomes,
             defaults=defaults,
+            references=elsewhere,
+            beside=beside([first.counts, second.counts], elsewhere),
         )
     write_atomically(path, page)
     return {

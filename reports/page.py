@@ -15,6 +15,7 @@ from analysis.lost import write_csv
 from analysis.palette import DARK, LIGHT
 from harness.rundir import RunDir, write_atomically
 from reports import html
+from reports.beside import beside
 from reports.payload import payload
 from reports.story import Story, story, trusting
 
@@ -36,6 +37,7 @@ def write_report(run: RunDir) -> Path:
             data=[payload(told.line, title=told.name, called=told.called)],
             story=told,
             stills=stills(told),
+            beside=beside([told.counts], told.references),
             logged=logged(run, wall_time=told.facts.get("wall_time"), end_s=end_s),
             csv=run.lost_csv.name,
             png=run.figure.name,

@@ -17,11 +17,12 @@ import pandas as pd
 
 from analysis.figures import names
 from analysis.lost import findings, first_and_last
+from analysis.lost_spans import Event, Placed, events, placed_spans
 from analysis.timeline import Timeline, timeline
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from harness.rundir import RunDir
-from reports import words
+from reports import beside, words
 
 DECISIVE: Final = (
     ("producer", "acks"),
@@ -97,6 +98,10 @@ class Story:
     @property
     def icon(self) -> str:
         return _VERDICTS.get(self.verdict, "?")
+
+    @property
+    def counts(self) -> Mapping[str, Any] | None:
+        return self.result["counts"] if self.result else None
 
     @property
     def headline(self) -> str:
@@ -204,6 +209,21 @@ class Story:
     def lost(self) -> list[dict[Hashable, Any]]:
         """First and last lost write of each partition."""
         return first_and_last(self.all_lost).to_dict("records")
+
+    @cached_property
+    def spans(self) -> list[Placed]:
+        """From when to when writes were lost: of all, then of each client."""
+        return placed_spans(self.run, self.plan, self.line)
+
+    @property
+    def events(self) -> list[Event]:
+        """What those spans may begin or end with, in the order of time."""
+        return events(self.line)
+
+    @property
+    def references(self) -> list[Mapping[str, Any]]:
+        """Figures from elsewhere that the plan names."""
+        return beside.references(self.plan)
 
     @property
     def others(self) -> list[tuple[str, int, list[dict[Hashable, Any]]]]:

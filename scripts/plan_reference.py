@@ -38,6 +38,8 @@ TABLES = {
     "mix": ("Mix", "[mix]"),
     "families": ("Family", "[[mix.families]]"),
     "final": ("FinalPlan", "[final]"),
+    "reference": ("Reference", "[[reference]]"),
+    "figures": ("Figures", "[reference.figures]"),
 }
 CAMPAIGN_TABLES = {
     "CampaignPlan": "Keys at the top",

@@ -47,6 +47,15 @@ def test_it_looks_at_the_partitions_that_the_fault_concerned(
     assert parse(text, key="when").holds(now, since) is holds
 
 
+def test_a_leader_of_many_has_moved_when_it_leads_none_of_them() -> None:
+    """As the experiment of 2013 waited: until the isolated broker leads nothing."""
+    all_led = situation(*[("b1", WHOLE)] * 5)
+    since = Since(nodes=("b1",), situation=all_led, replication_factor=3)
+    moved = parse("leader moved", key="when")
+    assert not moved.holds(situation(*[("b2", WHOLE)] * 4, ("b1", WHOLE)), since)
+    assert moved.holds(situation(*[("b2", WHOLE)] * 4, ("b3", WHOLE)), since)
+
+
 def test_nothing_observed_satisfies_nothing() -> None:
     since = Since(nodes=("b1",), situation=BEFORE, replication_factor=3)
     for text in ("isr == [leader]", "isr whole", "leader moved", "no leader", "isr < 3"):

@@ -137,6 +137,19 @@ def test_the_answer_comes_first(runs: dict[str, RunDir]) -> None:
         place = found
 
 
+def test_it_says_when_each_client_lost_its_writes(runs: dict[str, RunDir]) -> None:
+    """Partition 0 alone is lost, and its processes, 0 and 3, belong to the first of three."""
+    text = parsed(runs["unclean"]).words
+    place = text.index("When they were lost, by client")
+    for sentence in (
+        "all 842 6.00 s to 31.23 s 9.50 s to 31.23 s 0.00 s after cut began "
+        "1.23 s after cut and isolate were healed",
+        "client-1 842 6.00 s", "client-2 0 —", "client-3 0 —", "22.00 s b1 took over",
+    ):  # fmt: skip
+        place = text.index(sentence, place)
+    assert "When they were lost" not in parsed(runs["safe"]).words
+
+
 def test_unknown_never_looks_good(runs: dict[str, RunDir]) -> None:
     page = parsed(runs["unknown"])
     classes = {tag.get("class") or "" for _, tag in page.tags}

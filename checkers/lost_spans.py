@@ -1,0 +1,68 @@
+"""From when to when acknowledged writes were lost: of all, and of each client.
+
+An isolated leader goes on acknowledging whoever still talks to it: whether that ends when another
+takes over or only when the network heals is decided by the client (whom it asks who leads), not by
+the cluster. So the spans of clients are told apart: from the first lost write to the last, once by
+when they were begun and once by when they were acknowledged.
+
+A client is one of `workload.clients` real ones. Processes are dealt out to them in turn (process
+modulo clients); while one is dead after a `client` fault, others carry its processes, and a span
+then stands at the place of the client that is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+KINDS: Final = ("lost", "deleted")
+"""The kinds of findings that are counted as lost."""
+
+COLUMNS: Final = ("kind", "process", "invoke_ns", "complete_ns")
+"""The columns of findings that spans are made of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostSpan:
+    """The lost writes of one client, numbered from 1, or of all (null): how many, and the first
+    and the last in seconds since the run's start, null where nothing was lost."""
+
+    client: int | None
+    lost: int
+    begun_s: tuple[float, float] | None = None
+    acknowledged_s: tuple[float, float] | None = None
+
+
+def lost_spans(findings: pa.Table, *, clients: int) -> list[LostSpan]:
+    """The span of all lost writes, then one of each client where there are several; empty when
+    nothing was lost. Writes whose times are not known are left out."""
+    is_lost = pc.is_in(findings["kind"], value_set=pa.array(KINDS))
+    timed = pc.and_(pc.is_valid(findings["invoke_ns"]), pc.is_valid(findings["complete_ns"]))
+    lost = findings.filter(pc.and_(is_lost, timed))
+    if not lost.num_rows:
+        return []
+    process = pc.fill_null(lost["process"], -1).to_numpy()
+    spans = [_span(None, lost)]
+    for client in range(clients if clients > 1 else 0):
+        of = (process >= 0) & (process % clients == client)
+        spans.append(_span(client + 1, lost.filter(pa.array(of))))
+    return spans
+
+
+def _span(client: int | None, lost: pa.Table) -> LostSpan:
+    if not lost.num_rows:
+        return LostSpan(client=client, lost=0)
+    return LostSpan(
+        client=client,
+        lost=lost.num_rows,
+        begun_s=_ends_s(lost["invoke_ns"]),
+        acknowledged_s=_ends_s(lost["complete_ns"]),
+    )
+
+
+def _ends_s(times_ns: pa.ChunkedArray) -> tuple[float, float]:
+    ends = pc.min_max(times_ns).as_py()
+    return round(ends["min"] / 1e9, 3), round(ends["max"] / 1e9, 3)
