@@ -325,6 +325,17 @@ def test_a_client_that_nobody_plays_is_waited_for_only_so_long(
         client.crash(1, "x", at_once=False)
 
 
+def test_a_client_that_reaches_nobody_crashes_too(library: Writer) -> None:
+    client = library.producing(NOBODY, plan_for())
+    with closing(Played(client)):
+        client.crash(1, "x", at_once=False)
+        deadline = time.monotonic() + 4
+        while (death := client.state(1, "x").death) is None or not death.gone:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert ids(client) == [None, *FIRST[1:]]
+
+
 def test_while_all_are_dead_nothing_is_taken_and_polling_waits(
     library: Writer, brokers: str
 ) -> None:

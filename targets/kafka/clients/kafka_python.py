@@ -72,6 +72,7 @@ class KafkaPythonProducer(OneProducer):
         self._topic = topic
         self._answers: SimpleQueue[tuple[bytes, int | None, Exception | None]] = SimpleQueue()
         self._producer: KafkaProducer | None = None
+        self._net: KafkaNetClient | None = None
         self._given_up = False
         self._failure: Exception | None = None
         self._ready = threading.Event()
@@ -131,12 +132,14 @@ class KafkaPythonProducer(OneProducer):
                 if self._producer is None:
                     self._producer = KafkaProducer(**arguments)
                 self._producer.partitions_for(self._topic)
-            except theirs.RetriableError:
-                if self._producer is None:
-                    self._net.close()
             except Exception as error:
-                self._failure = error
-                return
+                passing = theirs.KafkaError if self._producer else theirs.RetriableError
+                if self._producer is None and self._net is not None:
+                    self._net.close()
+                if not isinstance(error, passing):
+                    self._failure = error
+                    return
+                time.sleep(_BLOCKED_MS / 1000)
             else:
                 self._ready.set()
         if self._given_up:
