@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from harness import grudges, links, selectors
 from harness.levers.clients import CLIENTS, clients_address
 from harness.levers.net_rules import refused
-from harness.protocols import Act, Cluster, Node, Select
+from harness.protocols import CLIENT_ROLE, Act, Cluster, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +64,8 @@ class Partition:
         """One act per node that is cut from somebody: its rules against all of those."""
         how = {"ports": list(self.ports), "direction": self.direction}
         if self.peers == CLIENTS:
-            return links.client_acts(nodes, **how)
-        addresses = {node.name: node.address for node in [*nodes, *select("all")]}
+            return links.client_acts(nodes, select(f"role:{CLIENT_ROLE}"), **how)
+        addresses = {node.name: node.address for node in [*nodes, *select(self.peers)]}
         return links.net_acts(self._grudge(nodes, select), addresses, **how)
 
     def _grudge(self, nodes: Sequence[Node], select: Select) -> grudges.Grudge:

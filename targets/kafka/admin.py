@@ -178,8 +178,9 @@ def effective(cluster: Cluster, plan: Plan) -> dict[str, Any]:
     """
     ids, brokers = node_ids(plan), with_role(cluster, "broker")
     by_node = {}
-    for node in cluster.nodes.values():
-        configs = _describe(node, _BROKER, str(ids[node.name]))
+    for name, number in ids.items():
+        node = cluster.nodes[name]
+        configs = _describe(node, _BROKER, str(number))
         _compare(plan.target.settings, configs, where="target.settings", node=node.name)
         by_node[node.name] = _values(configs)
     topic = _describe(brokers[0], _TOPIC, plan.topic.name)

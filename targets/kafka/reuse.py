@@ -13,6 +13,7 @@ from harness.errors import HarnessFailure
 from harness.plan import Plan
 from harness.protocols import NODE_DATA, Cluster, with_role
 from targets.kafka.asking import NoAnswer, ask
+from targets.kafka.clients.nodes import client_names
 from targets.kafka.configuration import BROKER_PORT
 
 _GONE: Final = (0, 3)  # deleted; unknown topic
@@ -20,8 +21,8 @@ _DELETE_S: Final = 15.0
 
 
 def cluster_key(plan: Plan) -> str:
-    """What a cluster is made of: everything of the plan's target."""
-    body = plan.target.model_dump(mode="json")
+    """What a cluster is made of: everything of the plan's target, and nodes of clients."""
+    body = {**plan.target.model_dump(mode="json"), "clients": client_names(plan)}
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
 
 

@@ -13,6 +13,7 @@ from harness.errors import PlanError
 from harness.leadership import Leadership
 from harness.plan import Plan
 from harness.protocols import (
+    CLIENT_ROLE,
     NODE_DATA,
     Client,
     Cluster,
@@ -25,6 +26,7 @@ from harness.protocols import (
 from targets.kafka import admin, images, reading, reuse
 from targets.kafka.clients import library_of
 from targets.kafka.clients.library import readers
+from targets.kafka.clients.nodes import client_files, client_names, client_nodes
 from targets.kafka.configuration import (
     check_settings,
     formatted,
@@ -57,8 +59,8 @@ class Kafka:
             raise PlanError("is missing", key="target.version", hint='such as version = "4.3.1"')
 
     def names(self, plan: Plan) -> list[str]:
-        """b1 ... for brokers, then c1 ... for controllers of their own."""
-        return list(node_ids(plan))
+        """b1 ... for brokers, then c1 ... for controllers of their own, then those of clients."""
+        return [*node_ids(plan), *client_names(plan)]
 
     def prepare(self, plan: Plan, say: Callable[[str], None]) -> Ingredients:
         """The image, a class-data archive for it, and a formatted bootstrap checkpoint."""
@@ -66,7 +68,10 @@ class Kafka:
         archive = images.archive(image, say)
         return Ingredients(
             image=image,
-            files={_CHECKPOINT: images.bootstrap_checkpoint(image, plan.target.features)},
+            files={
+                _CHECKPOINT: images.bootstrap_checkpoint(image, plan.target.features),
+                **client_files(plan, image, say),
+            },
             mounts={archive: images.ARCHIVE_INSIDE} if archive else {},
         )
 
@@ -85,7 +90,7 @@ class Kafka:
             archive=archive,
         )
         checkpoint = ingredients.files.get(_CHECKPOINT, b"")
-        return [
+        servers = [
             NodeSpec(
                 name=name,
                 roles=node_roles(name, plan)
@@ -100,8 +105,9 @@ class Kafka:
                 mounts=ingredients.mounts,
                 memory_mb=plan.target.memory_mb,
             )
-            for name in self.names(plan)
+            for name in node_ids(plan)
         ]
+        return servers + client_nodes(plan, era, ingredients)
 
     def bring_up(self, cluster: Cluster, plan: Plan, *, timeout_s: float) -> None:
         """Every broker knows every broker, the topic is there, its ISR is whole."""
@@ -113,7 +119,7 @@ class Kafka:
     def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
         """Settings of brokers, topic and producer, and finalized features, as they are."""
         told = admin.effective(cluster, plan)
-        told["settings"]["producer"] = library_of(plan).settings(plan)
+        told["settings"]["producer"] = library_of(plan).settings(plan, cluster)
         return told
 
     def client(self, cluster: Cluster, plan: Plan) -> Client:
@@ -122,7 +128,7 @@ class Kafka:
 
     def writer(self, plan: Plan) -> str:
         """The plan's client library and its version."""
-        return library_of(plan).software()
+        return library_of(plan).software(plan)
 
     def readers(self, plan: Plan) -> tuple[str, str]:
         """First a library that does not write, then the second opinion."""
@@ -135,7 +141,10 @@ class Kafka:
         return reading.read_all(cluster, plan, reader=reader, timeout_s=timeout_s)
 
     def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
-        """A node's own view of leaders and in-sync replicas, or of the active controller."""
+        """A node's own view of leaders and in-sync replicas, or of the active controller; a
+        client's node has none."""
+        if CLIENT_ROLE in node.roles:
+            return None
         return admin.observe(node, plan, timeout_s=timeout_s)
 
     def leadership(self, nodes: Mapping[str, Node], plan: Plan) -> Leadership:

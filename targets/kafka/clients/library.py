@@ -31,11 +31,11 @@ class Library(Protocol):
         """Refuse, by PlanError, producer settings that a plan may not set or that are wrong."""
         ...
 
-    def settings(self, plan: Plan) -> dict[str, str]:
+    def settings(self, plan: Plan, cluster: Cluster) -> dict[str, str]:
         """What its producers are started with, but for addresses."""
         ...
 
-    def software(self) -> str:
+    def software(self, plan: Plan) -> str:
         """Its name and version, as a result tells them."""
         ...
 

@@ -242,11 +242,11 @@ class Librdkafka:
         """Refuse what the allow-list or librdkafka itself refuses."""
         check_producer_settings(plan.workload.producer)
 
-    def settings(self, plan: Plan) -> dict[str, str]:
+    def settings(self, plan: Plan, cluster: Cluster) -> dict[str, str]:  # noqa: ARG002
         """Defaults of ackloss, then what the plan asks for."""
         return effective_settings(plan.workload.producer)
 
-    def software(self) -> str:
+    def software(self, plan: Plan) -> str:  # noqa: ARG002
         """confluent-kafka and the librdkafka in it."""
         return f"{CONFLUENT} {installed(CONFLUENT)} (librdkafka {libversion()[0]})"
 
