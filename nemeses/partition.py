@@ -23,8 +23,8 @@ class Partition:
                ring: every chosen node sees a majority of them, no two the same (`nodes = "all"`)
     groups     instead of a form: selectors; chosen nodes (`nodes = "all"`) see each other only
                where a group has both, one that is in no group sees all
-    peers      a selector: the nodes they are cut from; or clients, as seen from each node. The
-               observer is a client too, and learns nothing of a node that is cut from clients
+    peers      a selector: the nodes they are cut from; or clients, wherever they are. The observer
+               is a client too, and learns nothing of a node that is cut from clients
     ports      drop only TCP to these ports; none: all traffic
     direction  in: what the cut-off send to the node (the first named of two) is dropped; out: what
                it sends to them; both

@@ -104,8 +104,10 @@ def told_settings(
 
     Raises PlanError for a setting that its version does not know, or took for another value.
     """
+    asked = asked_settings(plan_settings)
     for key in plan_settings:
-        name, wanted = SAME.get(key, key), asked_settings(plan_settings)[SAME.get(key, key)]
+        name = SAME.get(key, key)
+        wanted = asked[name]
         if name not in told:
             raise PlanError(f"{software} does not know this setting", key=_place(key))
         if _plain(told[name]) != _plain(wanted):
@@ -115,7 +117,7 @@ def told_settings(
     return {
         name: "all" if (name, value) == ("acks", "-1") else value
         for name, value in told.items()
-        if value != "null" and not re.fullmatch(_UNSAID, name)
+        if value not in ("null", "") and not re.fullmatch(_UNSAID, name)
     }
 
 
