@@ -26,7 +26,12 @@ from harness.protocols import (
 from targets.kafka import admin, images, reading, reuse
 from targets.kafka.clients import library_of
 from targets.kafka.clients.library import readers
-from targets.kafka.clients.nodes import client_files, client_names, client_nodes
+from targets.kafka.clients.nodes import (
+    client_files,
+    client_names,
+    client_nodes,
+    producers_settings,
+)
 from targets.kafka.configuration import (
     check_settings,
     formatted,
@@ -119,7 +124,7 @@ class Kafka:
     def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
         """Settings of brokers, topic and producer, and finalized features, as they are."""
         told = admin.effective(cluster, plan)
-        told["settings"]["producer"] = library_of(plan).settings(plan, cluster)
+        told["settings"]["producer"] = producers_settings(plan, cluster)
         return told
 
     def client(self, cluster: Cluster, plan: Plan) -> Client:

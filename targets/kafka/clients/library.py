@@ -31,7 +31,7 @@ class Library(Protocol):
         """Refuse, by PlanError, producer settings that a plan may not set or that are wrong."""
         ...
 
-    def settings(self, plan: Plan, cluster: Cluster) -> dict[str, str]:
+    def settings(self, plan: Plan) -> dict[str, str]:
         """What its producers are started with, but for addresses."""
         ...
 

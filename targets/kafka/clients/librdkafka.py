@@ -242,7 +242,7 @@ class Librdkafka:
         """Refuse what the allow-list or librdkafka itself refuses."""
         check_producer_settings(plan.workload.producer)
 
-    def settings(self, plan: Plan, cluster: Cluster) -> dict[str, str]:  # noqa: ARG002
+    def settings(self, plan: Plan) -> dict[str, str]:
         """Defaults of ackloss, then what the plan asks for."""
         return effective_settings(plan.workload.producer)
 

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from harness.images.steps import Say
 from harness.plan import Plan
-from harness.protocols import ImageRef, Ingredients, NodeSpec
+from harness.protocols import Cluster, ImageRef, Ingredients, NodeSpec
 from targets.kafka.clients import library_of
 from targets.kafka.eras import Era
 
@@ -31,6 +31,13 @@ class InNodes(Protocol):
         """Its nodes."""
         ...
 
+    def told(self, plan: Plan, cluster: Cluster) -> dict[str, str]:
+        """The settings of its producers, defaults included, as one of them tells.
+
+        Raises PlanError when one that the plan asks for is unknown to it or differs.
+        """
+        ...
+
 
 def client_names(plan: Plan) -> list[str]:
     """The names of the clients' nodes."""
@@ -48,3 +55,9 @@ def client_nodes(plan: Plan, era: Era, ingredients: Ingredients) -> list[NodeSpe
     """The clients' nodes."""
     library = library_of(plan)
     return library.nodes(plan, era, ingredients) if isinstance(library, InNodes) else []
+
+
+def producers_settings(plan: Plan, cluster: Cluster) -> dict[str, str]:
+    """What the plan's producers have: as they tell themselves where they can."""
+    library = library_of(plan)
+    return library.told(plan, cluster) if isinstance(library, InNodes) else library.settings(plan)

@@ -54,7 +54,11 @@ class Java:
                 hint=f"at most {_MOST}",
             )
 
-    def settings(self, plan: Plan, cluster: Cluster) -> dict[str, str]:
+    def settings(self, plan: Plan) -> dict[str, str]:
+        """What the plan asks for, and next to nothing else."""
+        return asked_settings(plan.workload.producer)
+
+    def told(self, plan: Plan, cluster: Cluster) -> dict[str, str]:
         """What a producer of the first client's says that it has."""
         node, software = with_role(cluster, CLIENT_ROLE)[0], self.software(plan)
         try:
@@ -98,7 +102,7 @@ def _begin(
 ) -> Line:
     """The nth producer of a client, counted from 0."""
     settings = {
-        **asked_settings(plan.workload.producer),
+        **Java().settings(plan),
         "bootstrap.servers": bootstrap_of(client, addresses, plan),
         "client.id": f"ackloss-{client + 1}.{begun}",
     }
