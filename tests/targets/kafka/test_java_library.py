@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from harness.binding import bind
 from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
+from harness.preview import dry_run
 from harness.protocols import ImageRef, Ingredients
 from targets.kafka.clients import library_of
 from targets.kafka.clients.java import Java
@@ -69,3 +71,23 @@ def test_the_java_client_is_named_with_its_version() -> None:
     assert Java().software(parse_plan(named)) == "kafka-clients 3.9.2 (Java)"
     image = {**named, "target": {"image": "apache/kafka:4.1.0"}}
     assert Java().software(parse_plan(image)) == "kafka-clients of apache/kafka:4.1.0 (Java)"
+
+
+def test_a_dry_run_takes_no_client_for_a_server() -> None:
+    steps = [
+        {"id": "c", "at_s": 1, "nemesis": "kill", "nodes": "controller"},
+        {"id": "l", "at_s": 2, "nemesis": "partition", "nodes": "leader"},
+        {"id": "k", "at_s": 3, "nemesis": "pause", "nodes": "role:client"},
+    ]
+    document = {"schema": 1, "name": "t", "workload": {"client": "java"}, "faults": steps}
+    document["target"] = {"version": "4.3.1", "controllers": 1}
+    told = dry_run(bind(parse_plan(document)))
+    assert [node["name"] for node in told["nodes"]] == ["b1", "b2", "b3", "c1", "k1", "k2", "k3"]
+    controller, leader, clients = (fault["nodes"] for fault in told["faults"])
+    assert "as if c1)" in controller
+    assert "as if b1)" in leader
+    assert "as if k1, k2, k3)" in clients
+    cut = " ".join(told["faults"][1]["commands"])
+    addresses = {node["name"]: node["address"] for node in told["nodes"]}
+    assert f"{addresses['c1']}/32" in cut
+    assert not any(f"{addresses[name]}/32" in cut for name in ("k1", "k2", "k3"))
