@@ -28,14 +28,18 @@ def net_acts(grudge: Grudge, addresses: Mapping[str, str], **how: object) -> lis
     ]
 
 
-def client_acts(nodes: Sequence[Node], **how: object) -> list[Act]:
-    """One pull of the net lever for every node, against the clients as it sees them."""
+def client_acts(nodes: Sequence[Node], clients: Sequence[Node], **how: object) -> list[Act]:
+    """One pull of the net lever for every node, against the clients as it sees them: those of this
+    host, and `clients`, the nodes that hold some."""
     return [
         Act(
             "net",
             {
                 "node": node.name,
-                "peers": [{"name": CLIENTS, "address": clients_address(node)}],
+                "peers": [
+                    {"name": CLIENTS, "address": clients_address(node)},
+                    *({"name": c.name, "address": c.address} for c in clients if c is not node),
+                ],
                 **how,
             },
         )

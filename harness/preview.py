@@ -13,6 +13,7 @@ from harness.faults import looked
 from harness.levers import all_levers
 from harness.plan import FaultStep, Plan
 from harness.protocols import (
+    CLIENT_ROLE,
     Act,
     ImageRef,
     Ingredients,
@@ -109,7 +110,7 @@ def _dry_acts(
         return acts, [act.token["node"] for act in acts]
     choice = selectors.Choice(
         roles={name: node.roles for name, node in nodes.items()},
-        situation=as_if_first_led(plan, list(nodes)),
+        situation=as_if_first_led(plan, [n for n in nodes if CLIENT_ROLE not in nodes[n].roles]),
         earlier=met,
     )
     chosen = selectors.select(step.nodes, choice)

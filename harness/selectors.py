@@ -9,7 +9,8 @@
                 | same:STEP                            the nodes an earlier step has met
 
 `leader` without a partition is the node that leads most partitions (the lowest name when several
-do), as in the experiment of 2013.
+do), as in the experiment of 2013. `all` are the nodes of the system under test: nodes that hold a
+client are met only by `role:client` and by name, so that who is cut from `all` keeps its clients.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.errors import PlanError
-from harness.protocols import Situation
+from harness.protocols import CLIENT_ROLE, Situation
 
 _TERM = r"[a-z-]+(?:\(\d+\)|:[a-z0-9][a-z0-9._]*(?:-[a-z0-9._]+)*)?"
 _EXPRESSION = re.compile(rf"\s*({_TERM})\s*((?:[+&-]\s+{_TERM}\s*)*)$")
@@ -99,7 +100,7 @@ def _resolve(term: str, choice: Choice) -> set[str]:
     if arg is not None:
         return _of_partition(word, int(arg), choice)
     if word == "all":
-        return set(choice.roles)
+        return {name for name, roles in choice.roles.items() if CLIENT_ROLE not in roles}
     if word == "controller":
         return {choice.situation.controller} - {None}  # type: ignore[return-value]
     if word == "leader":

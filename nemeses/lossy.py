@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from harness import grudges, links
 from harness.levers import net_rules, shaping
 from harness.levers.clients import CLIENTS, clients_address
-from harness.protocols import Act, Cluster, Node, Select
+from harness.protocols import CLIENT_ROLE, Act, Cluster, Node, Select
 
 _NETEM = ("delay_ms", "jitter_ms", "duplicate_share", "corrupt_share", "reorder_share")
 
@@ -102,7 +102,7 @@ class Lossy:
         does = {"action": "reset"} if self.reset else {"share": self.share or 0.2}
         how = {"ports": list(self.ports), "direction": self.direction, **does}
         if self.peers == CLIENTS:
-            return links.client_acts(nodes, **how)
+            return links.client_acts(nodes, select(f"role:{CLIENT_ROLE}"), **how)
         peers = select(self.peers)
         addresses = {peer.name: peer.address for peer in peers}
         shape = grudges.isolate([node.name for node in nodes], [peer.name for peer in peers])

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from harness import grudges, links, selectors
 from harness.levers.clients import CLIENTS, clients_address
 from harness.levers.net_rules import refused
-from harness.protocols import Act, Cluster, Node, Select
+from harness.protocols import CLIENT_ROLE, Act, Cluster, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +23,8 @@ class Partition:
                ring: every chosen node sees a majority of them, no two the same (`nodes = "all"`)
     groups     instead of a form: selectors; chosen nodes (`nodes = "all"`) see each other only
                where a group has both, one that is in no group sees all
-    peers      a selector: the nodes they are cut from; or clients, as seen from each node. The
-               observer is a client too, and learns nothing of a node that is cut from clients
+    peers      a selector: the nodes they are cut from; or clients, wherever they are. The observer
+               is a client too, and learns nothing of a node that is cut from clients
     ports      drop only TCP to these ports; none: all traffic
     direction  in: what the cut-off send to the node (the first named of two) is dropped; out: what
                it sends to them; both
@@ -64,8 +64,8 @@ class Partition:
         """One act per node that is cut from somebody: its rules against all of those."""
         how = {"ports": list(self.ports), "direction": self.direction}
         if self.peers == CLIENTS:
-            return links.client_acts(nodes, **how)
-        addresses = {node.name: node.address for node in [*nodes, *select("all")]}
+            return links.client_acts(nodes, select(f"role:{CLIENT_ROLE}"), **how)
+        addresses = {node.name: node.address for node in [*nodes, *select(self.peers)]}
         return links.net_acts(self._grudge(nodes, select), addresses, **how)
 
     def _grudge(self, nodes: Sequence[Node], select: Select) -> grudges.Grudge:

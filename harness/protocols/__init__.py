@@ -32,6 +32,7 @@ from harness.protocols.faults import (
     Token,
 )
 from harness.protocols.nodes import (
+    CLIENT_ROLE,
     NODE_DATA,
     STORED,
     Cluster,
@@ -71,6 +72,7 @@ from harness.protocols.systems import (
 
 __all__ = [
     "BOUNDED_DISK",
+    "CLIENT_ROLE",
     "FAIL",
     "FAKETIME",
     "INFO",

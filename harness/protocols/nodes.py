@@ -112,6 +112,9 @@ class Ingredients:
     mounts: Mapping[Path, str] = field(default_factory=dict)
 
 
+CLIENT_ROLE = "client"
+"""The role of nodes that hold a client: in the cluster's network, and no part of the system."""
+
 NODE_DATA = "/var/lib/ackloss"
 STORED = "data"
 """The folder below `NODE_DATA` in which a target stores what clients write; its own log, and what

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -81,11 +81,20 @@ def bootstrap_checkpoint(image: ImageRef, features: Mapping[str, int]) -> bytes:
     Raises PlanError for a feature that this version does not have at this level.
     """
     asked = json.dumps(dict(sorted(features.items())))
-    made = _kept(image, "bootstrap.checkpoint", asked)
-    with alone(f"checkpoint-{made.parent.name}-{made.stem}"):
+
+    def make() -> bytes:
+        return _format(image, _era(image), features)
+
+    return kept(image, "bootstrap.checkpoint", asked, make).read_bytes()
+
+
+def kept(image: ImageRef, name: str, depends_on: str, make: Callable[[], bytes]) -> Path:
+    """Something made of an image, and of what it depends on: made now unless it is there."""
+    made = _kept(image, name, depends_on)
+    with alone(f"{made.stem}-{made.parent.name}"):
         if not made.exists():
-            _keep(made, _format(image, _era(image), features))
-    return made.read_bytes()
+            _keep(made, make())
+    return made
 
 
 def prepare(version: str = DEFAULT_VERSION, say: Say = quietly) -> ImageRef:

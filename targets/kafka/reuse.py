@@ -10,16 +10,18 @@ import orjson
 
 from harness.plan import Plan
 from harness.protocols import NODE_DATA, Cluster
+from targets.kafka.clients.nodes import client_names
 from targets.kafka.configuration import LOGS
 from targets.kafka.eras import KRAFT, metadata_of
 from targets.kafka.kraft.admin import delete_topic
 
 
 def cluster_key(plan: Plan) -> str | None:
-    """What a cluster is made of: everything of the plan's target. Null: it serves one run."""
+    """What a cluster is made of: everything of the plan's target, and nodes of clients. Null: it
+    serves one run."""
     if metadata_of(plan) != KRAFT:
         return None
-    body = plan.target.model_dump(mode="json")
+    body = {**plan.target.model_dump(mode="json"), "clients": client_names(plan)}
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from harness.errors import PlanError
 from harness.leadership import Leadership
 from harness.plan import Plan
 from harness.protocols import (
+    CLIENT_ROLE,
     Client,
     Cluster,
     End,
@@ -25,6 +26,12 @@ from harness.protocols import (
 from targets.kafka import brokers, images, reading, reuse, settings, support
 from targets.kafka.clients import library_of
 from targets.kafka.clients.library import readers
+from targets.kafka.clients.nodes import (
+    client_files,
+    client_names,
+    client_nodes,
+    producers_settings,
+)
 from targets.kafka.configuration import LOGS, check_settings, node_ids
 from targets.kafka.eras import era_for
 from targets.kafka.modes import mode_of
@@ -50,19 +57,21 @@ class Kafka:
         return support.unsupported(plan)
 
     def names(self, plan: Plan) -> list[str]:
-        """b1 ... for brokers, then who keeps the metadata."""
-        return list(node_ids(plan))
+        """b1 ... for brokers, then who keeps the metadata, then nodes of clients."""
+        return [*node_ids(plan), *client_names(plan)]
 
     def prepare(self, plan: Plan, say: Callable[[str], None]) -> Ingredients:
-        """The image, and what the plan's mode needs besides."""
-        plan = support.sent(plan)
-        return mode_of(plan).ingredients(plan, images.resolve(plan.target, say), say)
+        """The image, and what the plan's mode and its clients need besides."""
+        plan, image = support.sent(plan), images.resolve(plan.target, say)
+        made = mode_of(plan).ingredients(plan, image, say)
+        return replace(made, files={**made.files, **client_files(plan, image, say)})
 
     def nodes(
         self, plan: Plan, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
         """Every node with its files."""
-        return mode_of(plan).specs(support.sent(plan), ingredients, addresses)
+        servers = mode_of(plan).specs(support.sent(plan), ingredients, addresses)
+        return servers + client_nodes(plan, era_for(plan), ingredients)
 
     def bring_up(self, cluster: Cluster, plan: Plan, *, timeout_s: float) -> None:
         """Every broker has joined, the topic is there, its ISR is whole."""
@@ -75,7 +84,7 @@ class Kafka:
         """Settings of brokers, topic and producer, and finalized features, as they are."""
         told = settings.effective(cluster, support.comparable(plan))
         warnings = support.unheeded(plan, told)
-        told["producer"] = library_of(plan).settings(plan)
+        told["producer"] = producers_settings(plan, cluster)
         features = mode_of(plan).features(cluster)
         for feature, level in support.comparable(plan).target.features.items():
             if features.get(feature, 0) != level:
@@ -91,7 +100,7 @@ class Kafka:
 
     def writer(self, plan: Plan) -> str:
         """The plan's client library and its version."""
-        return library_of(plan).software()
+        return library_of(plan).software(plan)
 
     def readers(self, plan: Plan) -> tuple[str, str]:
         """First a library that does not write, then the second opinion."""
@@ -104,7 +113,10 @@ class Kafka:
         return reading.read_all(cluster, plan, reader=reader, timeout_s=timeout_s)
 
     def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
-        """A node's own view of leaders and in-sync replicas, or of the active controller."""
+        """A node's own view of leaders and in-sync replicas, or of the active controller; a
+        client's node has none."""
+        if CLIENT_ROLE in node.roles:
+            return None
         return mode_of(plan).observe(node, plan, timeout_s=timeout_s)
 
     def leadership(self, nodes: Mapping[str, Node], plan: Plan) -> Leadership:

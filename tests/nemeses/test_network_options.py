@@ -12,9 +12,10 @@ from harness.errors import PlanError
 from harness.protocols import Act, Node, Situation
 from harness.recording import RecordingNode
 
+ROLES = {"b": "broker", "c": "controller", "k": "client"}
 NODES: list[Node] = [
-    RecordingNode(name, frozenset({"broker" if name[0] == "b" else "controller"}), f"198.18.0.{n}")
-    for n, name in enumerate(["b1", "b2", "b3", "c1"], start=11)
+    RecordingNode(name, frozenset({ROLES[name[0]]}), f"198.18.0.{n}")
+    for n, name in enumerate(["b1", "b2", "b3", "c1", "k1", "k2"], start=11)
 ]
 
 
@@ -91,9 +92,27 @@ def test_groups_are_named_by_selectors_among_the_chosen() -> None:
 
 
 @pytest.mark.parametrize("nemesis", ["partition", "lossy"])
-def test_clients_are_where_the_default_route_goes(nemesis: str) -> None:
+def test_clients_are_where_the_default_route_goes_and_in_nodes(nemesis: str) -> None:
     (act,) = acts(nemesis, "node:b1", peers="clients", direction="in")
-    assert act.token["peers"] == [{"name": "clients", "address": "198.18.0.1"}]
+    assert act.token["peers"] == [
+        {"name": "clients", "address": "198.18.0.1"},
+        {"name": "k1", "address": "198.18.0.15"},
+        {"name": "k2", "address": "198.18.0.16"},
+    ]
+    assert met(acts(nemesis, "node:k2", peers="clients")) == {"k2": ["clients", "k1"]}
+
+
+@pytest.mark.parametrize("nemesis", ["partition", "lossy"])
+def test_who_is_cut_from_all_keeps_its_clients(nemesis: str) -> None:
+    assert met(acts(nemesis, "node:b1")) == {"b1": ["b2", "b3", "c1"]}
+
+
+@pytest.mark.parametrize("nemesis", ["partition", "lossy"])
+def test_a_client_in_a_node_is_cut_by_name(nemesis: str) -> None:
+    assert met(acts(nemesis, "node:k1", peers="node:b2")) == {"k1": ["b2"]}
+    found = acts(nemesis, "node:b2", peers="role:client")
+    assert met(found) == {"b2": ["k1", "k2"]}
+    assert found[0].token["peers"][0]["address"] == "198.18.0.15"
 
 
 def test_a_form_becomes_the_levers_token() -> None:

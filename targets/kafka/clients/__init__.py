@@ -5,6 +5,8 @@ producers          producers that many processes share, of whichever library
 one_producer       one of them, which can crash: what a library has to fulfil
 librdkafka         by confluent-kafka
 kafka_python       by kafka-python, with its settings in kafka_python_settings
+nodes              clients in nodes of the cluster
+java               Kafka's own, in nodes of its own
 producer_settings  which settings a plan may set, and what they are when it does not
 outcomes           which answer means what
 """
@@ -16,11 +18,14 @@ from typing import Final
 
 from harness.errors import PlanError
 from harness.plan import Plan
+from targets.kafka.clients.java import Java
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.library import Library
 from targets.kafka.clients.librdkafka import Librdkafka
 
-LIBRARIES: Final[Mapping[str, Library]] = {one.plugin: one for one in (Librdkafka(), KafkaPython())}
+LIBRARIES: Final[Mapping[str, Library]] = {
+    one.plugin: one for one in (Librdkafka(), KafkaPython(), Java())
+}
 """By their names in plans; the first is the default."""
 
 

@@ -212,7 +212,7 @@ class KafkaPython:
         """What is in force, by the names that plans use."""
         return settings_in_force(plan)
 
-    def software(self) -> str:
+    def software(self, plan: Plan) -> str:  # noqa: ARG002
         """kafka-python and its version."""
         return f"{KAFKA_PYTHON} {installed(KAFKA_PYTHON)}"
 

@@ -36,7 +36,7 @@ class Library(Protocol):
         """What its producers are started with, but for addresses."""
         ...
 
-    def software(self) -> str:
+    def software(self, plan: Plan) -> str:
         """Its name and version, as a result tells them."""
         ...
 

@@ -130,7 +130,7 @@ class Librdkafka:
         """The protocol, if brokers do not tell it, and defaults of ackloss; then what is asked."""
         return {**librdkafka_protocol(plan), **effective_settings(plan.workload.producer)}
 
-    def software(self) -> str:
+    def software(self, plan: Plan) -> str:  # noqa: ARG002
         """confluent-kafka and the librdkafka in it."""
         return f"{CONFLUENT} {installed(CONFLUENT)} (librdkafka {libversion()[0]})"
 

@@ -1,0 +1,237 @@
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.OutputStream;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.kafka.clients.producer.Callback;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.config.ConfigException;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.kafka.common.utils.AppInfoParser;
+
+/**
+ * Kafka's producer at the other end of a TCP connection: one producer lives as long as one
+ * connection. The lines of it, which {@code lines.py} speaks too:
+ *
+ * <pre>
+ *   there  topic NAME                   back  version NUMBER
+ *          set KEY=VALUE ...                  set KEY=VALUE ...     what the producer has, all of it
+ *          begin                              ready | refused WHY | failed WHY
+ *          ID PARTITION VALUE [KEY]           ID ok OFFSET | ID error NAME CODE
+ *          close                              closed                nothing was or will be sent
+ * </pre>
+ *
+ * {@code refused}: a setting is wrong, and always will be; {@code failed}: not now. When the
+ * connection ends, the producer is closed at once, and what it has not sent is dropped.
+ * Keys are without blanks.
+ */
+public final class Driver {
+    public static void main(String[] args) throws IOException {
+        try (ServerSocket server = new ServerSocket(Integer.parseInt(args[0]))) {
+            while (true) {
+                Socket socket = server.accept();
+                new Thread(() -> serve(socket), "driver " + socket.getRemoteSocketAddress()).start();
+            }
+        }
+    }
+
+    private static void serve(Socket socket) {
+        try (socket) {
+            socket.setTcpNoDelay(true);
+            BufferedReader lines = new BufferedReader(
+                new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
+            Answers answers = new Answers(socket.getOutputStream());
+            try {
+                play(lines, answers);
+            } finally {
+                answers.end();
+            }
+        } catch (IOException gone) {
+            System.out.println("connection lost: " + gone);
+        }
+    }
+
+    private static void play(BufferedReader lines, Answers answers) throws IOException {
+        Properties settings = new Properties();
+        String topic = null;
+        for (String line = lines.readLine(); !"begin".equals(line); line = lines.readLine()) {
+            if (line == null) {
+                return;
+            }
+            if (line.startsWith("topic ")) {
+                topic = line.substring("topic ".length());
+            } else {
+                String[] pair = line.substring("set ".length()).split("=", 2);
+                settings.put(pair[0], pair[1]);
+            }
+        }
+        try (Sender sender = begun(settings, topic, answers)) {
+            if (sender != null) {
+                sender.sendAll(lines);
+            }
+        }
+    }
+
+    /** A producer that knows the topic's leaders, or null when it could not be. */
+    private static Sender begun(Properties settings, String topic, Answers answers) {
+        settings.put("key.serializer", ByteArraySerializer.class.getName());
+        settings.put("value.serializer", ByteArraySerializer.class.getName());
+        KafkaProducer<byte[], byte[]> producer = null;
+        try {
+            Map<String, ?> has = new TreeMap<>(new ProducerConfig(settings).values());
+            producer = new KafkaProducer<>(settings);
+            producer.partitionsFor(topic);
+            answers.add("version " + AppInfoParser.getVersion());
+            has.forEach((key, value) -> answers.add("set " + key + "=" + text(value)));
+            answers.add("ready");
+            return new Sender(producer, topic, answers);
+        } catch (RuntimeException error) {
+            Throwable cause = error;
+            while (cause.getCause() != null && !(cause instanceof ConfigException)) {
+                cause = cause.getCause();
+            }
+            String word = cause instanceof ConfigException ? "refused " : "failed ";
+            answers.add(word + String.valueOf(cause.getMessage()).replaceAll("\\s+", " "));
+            if (producer != null) {
+                producer.close(Duration.ZERO);
+            }
+            return null;
+        }
+    }
+
+    private static String text(Object value) {
+        if (value instanceof List) {
+            return String.join(",", ((List<?>) value).stream().map(Driver::text).toList());
+        }
+        return value instanceof Class ? ((Class<?>) value).getName() : String.valueOf(value);
+    }
+
+    /** A producer and the topic that it writes to. */
+    private static final class Sender implements AutoCloseable {
+        private final KafkaProducer<byte[], byte[]> producer;
+        private final String topic;
+        private final Answers answers;
+
+        Sender(KafkaProducer<byte[], byte[]> producer, String topic, Answers answers) {
+            this.producer = producer;
+            this.topic = topic;
+            this.answers = answers;
+        }
+
+        void sendAll(BufferedReader lines) throws IOException {
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                if (line.equals("close")) {
+                    return;
+                }
+                String[] parts = line.split(" ");
+                Once answer = new Once(parts[0], answers);
+                byte[] value = parts[2].getBytes(StandardCharsets.UTF_8);
+                byte[] key = parts.length > 3 ? parts[3].getBytes(StandardCharsets.UTF_8) : null;
+                try {
+                    producer.send(
+                        new ProducerRecord<>(topic, Integer.valueOf(parts[1]), key, value), answer);
+                } catch (RuntimeException error) {
+                    answer.onCompletion(null, error);
+                }
+            }
+        }
+
+        /** Returns when the producer's thread has ended: what was under way has been answered. */
+        @Override
+        public void close() {
+            producer.close(Duration.ZERO);
+            answers.add("closed");
+        }
+    }
+
+    /** The answer to one write: only the first counts. */
+    private static final class Once implements Callback {
+        private final String id;
+        private final Answers answers;
+        private final AtomicBoolean answered = new AtomicBoolean();
+
+        Once(String id, Answers answers) {
+            this.id = id;
+            this.answers = answers;
+        }
+
+        @Override
+        public void onCompletion(RecordMetadata metadata, Exception error) {
+            if (answered.getAndSet(true)) {
+                return;
+            }
+            if (error == null) {
+                answers.add(id + " ok " + (metadata.hasOffset() ? metadata.offset() : -1));
+                return;
+            }
+            Errors known = Errors.forException(error);
+            boolean named = known != Errors.UNKNOWN_SERVER_ERROR;
+            String name = named ? known.name() : error.getClass().getSimpleName();
+            answers.add(id + " error " + name + " " + known.code());
+        }
+    }
+
+    /** Lines back, written by a thread of its own: the producer's thread must wait for nobody. */
+    private static final class Answers implements Runnable {
+        private final OutputStream stream;
+        private final Thread writer = new Thread(this, "answers");
+        private StringBuilder waiting = new StringBuilder();
+        private boolean ended;
+
+        Answers(OutputStream stream) {
+            this.stream = stream;
+            writer.start();
+        }
+
+        synchronized void add(String line) {
+            waiting.append(line).append('\n');
+            notifyAll();
+        }
+
+        /** Write what waits, then nothing more. */
+        void end() {
+            synchronized (this) {
+                ended = true;
+                notifyAll();
+            }
+            try {
+                writer.join();
+            } catch (InterruptedException error) {
+                Thread.currentThread().interrupt();
+            }
+        }
+
+        private synchronized String next() throws InterruptedException {
+            while (waiting.length() == 0 && !ended) {
+                wait();
+            }
+            String lines = waiting.toString();
+            waiting = new StringBuilder();
+            return lines;
+        }
+
+        @Override
+        public void run() {
+            try {
+                for (String lines = next(); !lines.isEmpty(); lines = next()) {
+                    stream.write(lines.getBytes(StandardCharsets.UTF_8));
+                    stream.flush();
+                }
+            } catch (IOException | InterruptedException gone) {
+                System.out.println("answers are not heard any more: " + gone);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+"""The Java client as a library of Kafka's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Final
+
+from harness.errors import HarnessFailure, PlanError
+from harness.images.steps import Say
+from harness.plan import Plan
+from harness.protocols import (
+    CLIENT_ROLE,
+    Client,
+    Cluster,
+    ImageRef,
+    Ingredients,
+    Node,
+    NodeSpec,
+    with_role,
+)
+from targets.kafka.clients.java import nodes
+from targets.kafka.clients.java.lines import DRIVER_PORT, Line, Lost, Refused
+from targets.kafka.clients.java.producers import START_S, JavaClient
+from targets.kafka.clients.java.settings import asked_settings, javas_refusal, told_settings
+from targets.kafka.clients.library import bootstrap, bootstrap_of
+from targets.kafka.eras import Era, number_of
+
+_MOST: Final = 9
+_OLDEST: Final = "2.0.0"
+
+
+@dataclass(frozen=True)
+class Java:
+    """kafka-clients, the Java client: see `targets.kafka.clients.library` and `.nodes`."""
+
+    plugin: ClassVar[str] = "java"
+    package: ClassVar[str | None] = None
+
+    def check(self, plan: Plan) -> None:
+        """Refuse settings, too many clients, and versions too old for the driver."""
+        asked_settings(plan.workload.producer)
+        version = plan.target.version
+        if version and number_of(version) < number_of(_OLDEST):
+            raise PlanError(
+                f"the Java client is played from Kafka {_OLDEST} on, not with {version}",
+                key="workload.client",
+                hint='client = "librdkafka"',
+            )
+        if plan.workload.clients > _MOST:
+            raise PlanError(
+                f"{plan.workload.clients} Java clients are too many: each has a node of its own",
+                key="workload.clients",
+                hint=f"at most {_MOST}",
+            )
+
+    def settings(self, plan: Plan) -> dict[str, str]:
+        """What the plan asks for, and next to nothing else."""
+        return asked_settings(plan.workload.producer)
+
+    def told(self, plan: Plan, cluster: Cluster) -> dict[str, str]:
+        """What a producer of the first client's says that it has."""
+        node, software = with_role(cluster, CLIENT_ROLE)[0], self.software(plan)
+        try:
+            line = _begin(node, 0, bootstrap(cluster), plan, 0, START_S)
+        except Refused as error:
+            raise javas_refusal(str(error), plan.workload.producer) from error
+        except Lost as error:
+            raise HarnessFailure(
+                f"the Java client of {node.name} did not start: {error}"
+            ) from error
+        line.socket.close()
+        return told_settings(line.told, plan.workload.producer, software)
+
+    def software(self, plan: Plan) -> str:
+        """kafka-clients in the version of the brokers, whose image it is of."""
+        return f"kafka-clients {plan.target.version or f'of {plan.target.image}'} (Java)"
+
+    def client(self, cluster: Cluster, plan: Plan) -> Client:
+        """A producer in every client's node, shared by the processes."""
+        addresses = bootstrap(cluster)
+        clients = with_role(cluster, CLIENT_ROLE)
+        return JavaClient(
+            [partial(_begin, node, n, addresses, plan) for n, node in enumerate(clients)]
+        )
+
+    def names(self, plan: Plan) -> list[str]:
+        """k1 ... for clients."""
+        return nodes.names(plan)
+
+    def files(self, image: ImageRef, say: Say) -> dict[str, bytes]:
+        """The driver's jar."""
+        return {nodes.JAR: nodes.jar(image, say)}
+
+    def nodes(self, plan: Plan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
+        """A JVM for each client."""
+        return nodes.specs(plan, era, ingredients)
+
+
+def _begin(
+    node: Node, client: int, addresses: str, plan: Plan, begun: int, within_s: float
+) -> Line:
+    """The nth producer of a client, counted from 0."""
+    settings = {
+        **Java().settings(plan),
+        "bootstrap.servers": bootstrap_of(client, addresses, plan),
+        "client.id": f"ackloss-{client + 1}.{begun}",
+    }
+    where = (node.address, DRIVER_PORT)
+    return Line(where, plan.topic.name, settings, within_s=within_s)

@@ -1,0 +1,156 @@
+"""What a plan may set of the Java client, and under which names.
+
+Nothing is set that the plan does not ask for: the point of this client is what it does by itself.
+The one exception is told by `asked_settings`. Names are the Java client's own; librdkafka's are
+taken for the setting they mean, so that one plan can be played with either. Like there, it is a
+list of what is allowed, since a plan may come from a stranger and Java's settings name classes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.errors import PlanError
+from harness.plan_errors import nearest
+from targets.kafka.clients.producer_settings import WHERE
+from targets.kafka.clients.producer_settings import why_refused as why_never
+
+_NUMBERS: Final = frozenset(
+    {
+        "retries",
+        "retry.backoff.ms",
+        "retry.backoff.max.ms",
+        "delivery.timeout.ms",
+        "request.timeout.ms",
+        "linger.ms",
+        "batch.size",
+        "buffer.memory",
+        "max.block.ms",
+        "max.request.size",
+        "max.in.flight.requests.per.connection",
+        "metadata.max.age.ms",
+        "metadata.max.idle.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "connections.max.idle.ms",
+        "reconnect.backoff.ms",
+        "reconnect.backoff.max.ms",
+        "socket.connection.setup.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
+        "send.buffer.bytes",
+        "receive.buffer.bytes",
+    }
+)
+_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "acks": ("all", "-1", "0", "1"),
+    "enable.idempotence": ("true", "false"),
+    "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
+    "metadata.recovery.strategy": ("none", "rebootstrap"),
+}
+ALLOWED: Final = _NUMBERS | _WORDS.keys()
+"""What a plan may set; which of it a version knows, its producer says itself."""
+
+SAME: Final[Mapping[str, str]] = {
+    "request.required.acks": "acks",
+    "message.send.max.retries": "retries",
+    "message.timeout.ms": "delivery.timeout.ms",
+    "socket.timeout.ms": "request.timeout.ms",
+    "queue.buffering.max.ms": "linger.ms",
+    "queue.buffering.max.kbytes": "buffer.memory",
+    "max.in.flight": "max.in.flight.requests.per.connection",
+    "compression.codec": "compression.type",
+    "message.max.bytes": "max.request.size",
+    "socket.send.buffer.bytes": "send.buffer.bytes",
+    "socket.receive.buffer.bytes": "receive.buffer.bytes",
+    "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
+}
+"""librdkafka's names, and the Java client's setting that means the same."""
+
+_REQUEST_MS: Final = 30_000  # Java's own defaults
+_LINGER_MS: Final = 5
+_UNSAID: Final = r"(ssl|sasl|security|bootstrap|key|value)\..*|client\.id"
+
+
+def asked_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """What the producers are given, by Java's names: all that the plan asks for.
+
+    One thing more where it must be: Java refuses a delivery.timeout.ms below request.timeout.ms +
+    linger.ms, so a plan that only shortens the first has the second shortened with it. Raises
+    PlanError for a setting that is refused, given twice, or of a wrong value.
+    """
+    asked: dict[str, str] = {}
+    for key, value in settings.items():
+        name = SAME.get(key, key)
+        if name not in ALLOWED:
+            raise _refusal(key)
+        if name in asked:
+            raise PlanError(f"{name} is set twice, under two names", key=_place(key))
+        asked[name] = _text(name, key, value)
+    if "delivery.timeout.ms" in asked and "request.timeout.ms" not in asked:
+        left = int(asked["delivery.timeout.ms"]) - int(asked.get("linger.ms", _LINGER_MS))
+        if 0 < left < _REQUEST_MS:
+            asked["request.timeout.ms"] = str(left)
+    return asked
+
+
+def told_settings(
+    told: Mapping[str, str], plan_settings: Mapping[str, Any], software: str
+) -> dict[str, str]:
+    """What a producer says it has, but for addresses, names and what no plan may set.
+
+    Raises PlanError for a setting that its version does not know, or took for another value.
+    """
+    asked = asked_settings(plan_settings)
+    for key in plan_settings:
+        name = SAME.get(key, key)
+        wanted = asked[name]
+        if name not in told:
+            raise PlanError(f"{software} does not know this setting", key=_place(key))
+        if _plain(told[name]) != _plain(wanted):
+            raise PlanError(
+                f"{software} took {told[name]!r}, asked was {wanted!r}", key=_place(key)
+            )
+    return {
+        name: "all" if (name, value) == ("acks", "-1") else value
+        for name, value in told.items()
+        if value not in ("null", "") and not re.fullmatch(_UNSAID, name)
+    }
+
+
+def javas_refusal(sentence: str, settings: Mapping[str, Any]) -> PlanError:
+    """The Java client's own sentence, at the plan's key that it is about."""
+    named = [key for key in settings if SAME.get(key, key) in sentence]
+    where = _place(named[0]) if named else WHERE
+    return PlanError(f"the Java client refuses it: {sentence}", key=where)
+
+
+def _refusal(key: str) -> PlanError:
+    why = why_never(key) or "the Java client has no setting that means it"
+    near = nearest(key, [*ALLOWED, *SAME])
+    hint = f"did you mean {near!r}?" if near else "remove it"
+    return PlanError(f"this setting is refused: {why}", key=_place(key), hint=hint)
+
+
+def _text(name: str, key: str, value: Any) -> str:
+    text = str(value).strip().lower()
+    if name in _WORDS:
+        if text not in _WORDS[name]:
+            known = ", ".join(_WORDS[name])
+            raise PlanError(f"{value!r} is none of {known}", key=_place(key))
+        return text
+    if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,15}", text):
+        raise PlanError(f"{value!r} is no whole number", key=_place(key))
+    return str(int(text) * 1024 if key == "queue.buffering.max.kbytes" else int(text))
+
+
+def _plain(value: str) -> str:
+    """acks = all is -1 to Java."""
+    return "-1" if value == "all" else value
+
+
+def _place(key: str) -> str:
+    return f'{WHERE}."{key}"'

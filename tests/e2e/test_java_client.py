@@ -1,0 +1,78 @@
+"""The Java client on real brokers: it is told of the loss where there is one, and of none where
+there is none, though one of its nodes is killed under way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PLAN = "plans/java-unclean.toml"
+SAFE = [
+    "topic.settings.'unclean.leader.election.enable'=false",
+    "topic.settings.'min.insync.replicas'=2",
+    "workload.duration_s=14",
+]
+
+pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
+
+
+def run(out: Path, plan: Path | str, *changes: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Its result and run.json."""
+    sets = [part for change in changes for part in ("--set", change)]
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", "run", str(plan), "--json", "--out", str(out), *sets],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    result = json.loads(done.stdout)
+    assert "error" not in result, done.stderr
+    (folder,) = out.iterdir()
+    assert "ackloss-1.1" in (folder / "nodes" / "k1" / "server.log").read_text()
+    return result, json.loads((folder / "run.json").read_text())
+
+
+def test_its_own_defaults_do_not_keep_acknowledged_writes(tmp_path: Path) -> None:
+    result, told = run(tmp_path, PLAN)
+    assert result["verdict"] == "invalid", result["reason"]
+    assert result["counts"]["lost"] > 100
+    assert result["complete"]
+    assert all(fault["proven"] for fault in result["faults"]), result["faults"]
+    assert told["versions"]["client"] == "kafka-clients 4.3.1 (Java)"
+    producer = told["settings"]["effective"]["producer"]
+    assert (
+        producer.items()
+        >= {
+            "acks": "all",
+            "enable.idempotence": "true",
+            "delivery.timeout.ms": "120000",
+            "metadata.max.age.ms": "300000",
+        }.items()
+    )
+
+
+def test_safe_settings_lose_nothing_and_a_killed_client_comes_back(tmp_path: Path) -> None:
+    plan = tmp_path / "java-safe.toml"
+    kill = (
+        '\n[[faults]]\nid = "killed"\nafter_s = 0.5\nfor_s = 2\n'
+        'nemesis = "kill"\nnodes = "node:k1"\n'
+    )
+    plan.write_text((ROOT / PLAN).read_text() + kill)
+    result, told = run(tmp_path / "runs", plan, *SAFE)
+    assert result["verdict"] == "valid", result["reason"]
+    assert result["counts"]["lost"] == 0
+    assert result["counts"]["acknowledged"] > 300
+    assert all(fault["proven"] for fault in result["faults"]), result["faults"]
+    assert [fault["id"] for fault in result["faults"]] == ["cut", "isolate", "killed"]
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert "ackloss-1.2" in (folder / "nodes" / "k1" / "server.log").read_text()
+    assert {node["name"] for node in told["nodes"]} >= {"b1", "c1", "k1", "k2", "k3"}

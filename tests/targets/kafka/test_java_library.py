@@ -1,0 +1,93 @@
+"""The Java client as a library: its nodes, its name, what it refuses before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.binding import bind
+from harness.errors import PlanError
+from harness.plan import Plan, parse_plan
+from harness.preview import dry_run
+from harness.protocols import ImageRef, Ingredients
+from targets.kafka.clients import library_of
+from targets.kafka.clients.java import Java
+from targets.kafka.clients.nodes import client_names, client_nodes
+from targets.kafka.eras import era_of
+from targets.kafka.reuse import cluster_key
+
+
+def plan_for(**workload: Any) -> Plan:
+    return parse_plan({"schema": 1, "name": "t", "workload": workload})
+
+
+def test_java_clients_are_nodes_and_others_are_not() -> None:
+    plan = plan_for(client="java", clients=2)
+    assert (client_names(plan), client_names(plan_for())) == (["k1", "k2"], [])
+    assert isinstance(library_of(plan), Java)
+    ingredients = Ingredients(
+        image=ImageRef(reference="x", id="x"),
+        files={"driver.jar": b"jar"},
+        mounts={Path("/cache/kafka.jsa"): "/opt/kafka.jsa"},
+    )
+    first, second = client_nodes(plan, era_of("4.3.1"), ingredients)
+    assert (first.name, second.name) == ("k1", "k2")
+    assert first.roles == {"client"}
+    assert first.files["driver.jar"] == b"jar"
+    assert "-XX:SharedArchiveFile=/opt/kafka.jsa" in first.argv
+    path = first.argv[list(first.argv).index("-cp") + 1]
+    assert path.endswith("/libs/*:/var/lib/ackloss/driver.jar")
+
+
+def test_a_cluster_with_nodes_of_clients_is_another_cluster() -> None:
+    keys = [{"client": "java"}, {"client": "java", "clients": 2}, {}, {"clients": 2}]
+    java, fewer, plain, same = (cluster_key(plan_for(**workload)) for workload in keys)
+    assert len({java, fewer, plain}) == 3
+    assert plain == same
+
+
+@pytest.mark.parametrize(
+    ("target", "workload", "key"),
+    [
+        ({"version": "1.1.1"}, {}, "workload.client"),
+        ({"version": "4.3.1"}, {"clients": 10}, "workload.clients"),
+        ({"version": "4.3.1"}, {"producer": {"plugin.library.paths": "x"}}, None),
+    ],
+)
+def test_java_refuses_what_it_cannot(
+    target: dict[str, Any], workload: dict[str, Any], key: str | None
+) -> None:
+    document = {"schema": 1, "name": "t", "target": target, "workload": workload}
+    with pytest.raises(PlanError) as told:
+        Java().check(parse_plan(document))
+    assert told.value.key == (key or 'workload.producer."plugin.library.paths"')
+    Java().check(parse_plan({"schema": 1, "name": "t", "target": {"version": "2.0.1"}}))
+
+
+def test_the_java_client_is_named_with_its_version() -> None:
+    named = {"schema": 1, "name": "t", "target": {"version": "3.9.2"}}
+    assert Java().software(parse_plan(named)) == "kafka-clients 3.9.2 (Java)"
+    image = {**named, "target": {"image": "apache/kafka:4.1.0"}}
+    assert Java().software(parse_plan(image)) == "kafka-clients of apache/kafka:4.1.0 (Java)"
+
+
+def test_a_dry_run_takes_no_client_for_a_server() -> None:
+    steps = [
+        {"id": "c", "at_s": 1, "nemesis": "kill", "nodes": "controller"},
+        {"id": "l", "at_s": 2, "nemesis": "partition", "nodes": "leader"},
+        {"id": "k", "at_s": 3, "nemesis": "pause", "nodes": "role:client"},
+    ]
+    document = {"schema": 1, "name": "t", "workload": {"client": "java"}, "faults": steps}
+    document["target"] = {"version": "4.3.1", "controllers": 1}
+    told = dry_run(bind(parse_plan(document)))
+    assert [node["name"] for node in told["nodes"]] == ["b1", "b2", "b3", "c1", "k1", "k2", "k3"]
+    controller, leader, clients = (fault["nodes"] for fault in told["faults"])
+    assert "as if c1)" in controller
+    assert "as if b1)" in leader
+    assert "as if k1, k2, k3)" in clients
+    cut = " ".join(told["faults"][1]["commands"])
+    addresses = {node["name"]: node["address"] for node in told["nodes"]}
+    assert f"{addresses['c1']}/32" in cut
+    assert not any(f"{addresses[name]}/32" in cut for name in ("k1", "k2", "k3"))
