@@ -144,6 +144,12 @@ LIMITS: Final[tuple[Limit, ...]] = (
         source="KAFKA-1697",
     ),
     Limit(
+        keys=("compression.type",), places=("producer",), kind="absent", values=_exactly("lz4"),
+        before="0.8.2",
+        reason="brokers do not know this compression",
+        source="KAFKA-1456",
+    ),
+    Limit(
         keys=("compression.type",), places=("producer",), kind="absent", values=_exactly("zstd"),
         before="2.1",
         reason="brokers do not know this compression",

@@ -19,7 +19,6 @@ from targets.kafka.clients.library import protocol
 from targets.kafka.clients.producer_settings import (
     DEFAULTS,
     asked_settings,
-    check_era,
     place_of,
 )
 
@@ -83,12 +82,11 @@ def settings_in_force(plan: Plan) -> dict[str, str]:
 
 
 def check_settings(plan: Plan) -> None:
-    """Raise PlanError for settings that kafka-python does not have, or values that it, or brokers
-    of the plan's version, do not take."""
+    """Raise PlanError for settings that kafka-python does not have, or values that it does not
+    take."""
     force = settings_in_force(plan)
     for name, why in _wrong(force):
         raise PlanError(why, key=place_of(name, plan.workload.producer))
-    check_era(plan, force)
 
 
 def keyword_arguments(force: Mapping[str, str]) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from harness.protocols import Client, Cluster
 from targets.kafka.clients.library import CONFLUENT, bootstrap, librdkafka_protocol
 from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
 from targets.kafka.clients.producer_settings import (
-    check_era,
     check_producer_settings,
     effective_settings,
 )
@@ -122,9 +121,8 @@ class Librdkafka:
     package: ClassVar[str | None] = CONFLUENT
 
     def check(self, plan: Plan) -> None:
-        """Refuse what the allow-list, librdkafka itself or the version's brokers refuse."""
+        """Refuse what the allow-list or librdkafka itself refuses."""
         check_producer_settings(plan.workload.producer)
-        check_era(plan, self.settings(plan))
 
     def settings(self, plan: Plan) -> dict[str, str]:
         """The protocol, if brokers do not tell it, and defaults of ackloss; then what is asked."""

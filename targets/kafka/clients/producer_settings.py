@@ -14,9 +14,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, Producer
 
 from harness.errors import PlanError
-from harness.plan import Plan
 from harness.plan_errors import nearest
-from targets.kafka.eras import DEFAULT_VERSION, number_of
 
 WHERE: Final = "workload.producer"
 
@@ -152,26 +150,6 @@ def asked_settings(settings: Mapping[str, Any]) -> dict[str, str]:
             raise PlanError(f"{name} is set twice, under two names", key=_place(key))
         asked[name] = _text(name, key, value)
     return asked
-
-
-_SINCE: Final[Mapping[tuple[str, str], tuple[int, ...]]] = {
-    ("enable.idempotence", "true"): (0, 11),
-    ("compression.type", "lz4"): (0, 8, 2),
-    ("compression.type", "zstd"): (2, 1),
-}
-"""Values of settings that brokers understand only from a version on."""
-
-
-def check_era(plan: Plan, effective: Mapping[str, str]) -> None:
-    """Raise PlanError for a setting that brokers of the plan's version do not understand."""
-    version = plan.target.version or DEFAULT_VERSION
-    for (name, value), since in _SINCE.items():
-        if effective.get(name) == value and number_of(version) < since:
-            raise PlanError(
-                f"Kafka {version} does not know {name} = {value}",
-                key=place_of(name, plan.workload.producer),
-                hint=f"{'.'.join(map(str, since))} and later do",
-            )
 
 
 def place_of(name: str, settings: Mapping[str, Any]) -> str:

@@ -9,8 +9,10 @@ import pytest
 
 from harness.plan import Plan, parse_plan
 from harness.protocols import ImageRef, Ingredients
-from targets.kafka import admin
+from targets.kafka import brokers, settings
+from targets.kafka.kraft import Kraft
 from targets.kafka.target import Kafka
+from targets.kafka.zookeeper import admin
 
 UNCLEAN, LEAST = "unclean.leader.election.enable", "min.insync.replicas"
 
@@ -55,7 +57,7 @@ def test_a_topic_is_made_without_such_keys_and_with_what_is_forced(
 ) -> None:
     made: list[Plan] = []
     monkeypatch.setattr(admin, "await_brokers", lambda *_: None)
-    monkeypatch.setattr(admin, "await_whole", lambda *_: None)
+    monkeypatch.setattr(brokers, "await_whole", lambda *_: None)
     monkeypatch.setattr(admin, "create_topic", lambda _, topic, __: made.append(topic))
     Kafka().bring_up(NoNodes(), plan("0.8.1.1", {UNCLEAN: True, LEAST: 2}), timeout_s=1)
     assert made[0].topic.settings == {LEAST: 2}
@@ -68,9 +70,10 @@ def test_the_cluster_need_not_tell_what_was_forced_and_the_run_says_what_it_told
 
     def effective(_: Any, asked: Plan) -> dict[str, Any]:
         compared.append(asked)
-        return {"settings": {"broker": {}, "topic": {UNCLEAN: "true"}}, "features": {}}
+        return {"broker": {}, "topic": {UNCLEAN: "true"}}
 
-    monkeypatch.setattr(admin, "effective", effective)
+    monkeypatch.setattr(settings, "effective", effective)
+    monkeypatch.setattr(Kraft, "features", lambda *_: {})
     told = Kafka().effective(NoNodes(), plan("3.8.1", {UNCLEAN: True, LEAST: 2}))
     assert compared[0].topic.settings == compared[0].target.settings == {LEAST: 2}
     assert [sentence.partition(":")[0] for sentence in told["warnings"]] == [

@@ -57,6 +57,7 @@ ROWS: list[tuple[str, str, Any, str, tuple[str, ...]]] = [
     ("producer", "acks", "2", "0.9.0.1", ("0.8.2.2",)),
     ("producer", "request.required.acks", 2, "4.3.1", ("0.8.0",)),
     ("producer", "compression.codec", "zstd", "2.0.1", ("2.1.1",)),
+    ("producer", "compression.type", "lz4", "0.8.1.1", ("0.8.2.2",)),
     ("feature", "metadata.version", 20, "3.9.2 zookeeper", ("3.9.2 kraft",)),
     ("feature", ELR, 1, "3.9.2", ("4.0.1",)),
     ("feature", "kraft.version", 1, "3.8.1", ("3.9.0",)),
