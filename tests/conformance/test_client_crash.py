@@ -458,7 +458,7 @@ def test_every_operation_that_was_taken_is_completed_once_and_the_load_goes_on(
     assert report.not_played == 0
     if rate_per_s:
         late_ns = (begun.time_ns - begun.intended_ns).max()
-        assert late_ns == pytest.approx(1e9, rel=0.3), "what was due while all were dead"
+        assert late_ns > 0.7 * (dead_ns[1] - dead_ns[0]), "what was due while all were dead"
     there = read(brokers)
     acknowledged = set(ended[ended.type == "ok"].value)
     assert acknowledged <= set(there)
