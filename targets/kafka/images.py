@@ -174,28 +174,53 @@ log.dirs={FILES}/data
 
 
 def _format(image: ImageRef, era: Era, features: Mapping[str, int]) -> bytes:
+    asked = ", ".join(f"{name} = {level}" for name, level in features.items())
+    levels = (part for name, level in features.items() for part in ("--feature", f"{name}={level}"))
+    try:
+        made = formatted(image, era, _PROPERTIES, [*levels], read=["bootstrap.checkpoint"])
+    except EnvironmentFailure as error:
+        if features:
+            raise PlanError(
+                f"Kafka {image.version} refuses {asked}: {error.hint}", key="target.features"
+            ) from error
+        raise
+    return made["bootstrap.checkpoint"]
+
+
+def formatted(
+    image: ImageRef,
+    era: Era,
+    server_properties: str,
+    options: Sequence[str],
+    *,
+    cluster_id: str = _CLUSTER_ID,
+    read: Sequence[str],
+) -> dict[str, bytes]:
+    """Files of a log directory, `FILES`/data, that the image's own StorageTool formats.
+
+    Raises EnvironmentFailure when it does not, with what it said as the hint.
+    """
     argv = [
         *era.java(heap_mb=_HEAP_MB),
         era.format_class,
         "format",
         "--cluster-id",
-        _CLUSTER_ID,
+        cluster_id,
         "--config",
         f"{FILES}/server.properties",
-        *(part for name, level in features.items() for part in ("--feature", f"{name}={level}")),
+        *options,
     ]
-    files = {"server.properties": _PROPERTIES.encode()}
+    files = {"server.properties": server_properties.encode()}
     with one_off(image.id, argv, files=files) as tool:
         code = tool.wait(limit_s=_FORMAT_S)
-        checkpoint = tool.read(f"{FILES}/data/bootstrap.checkpoint")
+        made = {name: tool.read(f"{FILES}/data/{name}") for name in read}
         output = tool.output()
-    if code == 0 and checkpoint:
-        return checkpoint
-    told = _last_line(output)
-    if features:
-        asked = ", ".join(f"{name} = {level}" for name, level in features.items())
-        raise PlanError(f"Kafka {image.version} refuses {asked}: {told}", key="target.features")
-    raise EnvironmentFailure(f"the storage of {image.reference} could not be formatted: {told}")
+    there = {name: content for name, content in made.items() if content}
+    if code or len(there) < len(made):
+        raise EnvironmentFailure(
+            f"the storage of {image.reference} could not be formatted", hint=_last_line(output)
+        )
+    return there
 
 
 def _last_line(output: str) -> str:

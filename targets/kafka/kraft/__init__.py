@@ -2,6 +2,7 @@
 
 layout      nodes and their files
 admin       brokers, topics, features, the active controller
+voters      who the controllers are
 leadership  moves of leaders
 """
 

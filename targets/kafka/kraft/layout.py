@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from harness.images.steps import Say
 from harness.plan import Plan
-from harness.protocols import NODE_DATA, ImageRef, Ingredients, NodeSpec
+from harness.protocols import NODE_DATA, STORED, ImageRef, Ingredients, NodeSpec
 from targets.kafka import images
 from targets.kafka.configuration import (
     BROKER_PORT,
@@ -21,7 +21,8 @@ from targets.kafka.configuration import (
     rack_of,
     with_rack,
 )
-from targets.kafka.eras import DEFAULT_VERSION, era_of
+from targets.kafka.eras import DEFAULT_VERSION, Era, era_of
+from targets.kafka.kraft import voters
 
 # What ackloss sets unless the plan says otherwise: short time-outs, so that a run takes a minute,
 # and a leader that stays where it is unless a fault moves it.
@@ -40,22 +41,27 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "group.initial.rebalance.delay.ms": 0,
 }
 _CHECKPOINT: Final = "bootstrap.checkpoint"
+_META: Final = "version=1\ncluster.id={cluster}\nnode.id={number}\ndirectory.id={directory}\n"
 
 
 def ingredients(plan: Plan, image: ImageRef, say: Say) -> Ingredients:
     """The image, a class-data archive for it, and a formatted bootstrap checkpoint."""
     archive = images.archive(image, say)
+    levels = {name: n for name, n in plan.target.features.items() if name != voters.FEATURE}
     return Ingredients(
         image=image,
-        files={_CHECKPOINT: images.bootstrap_checkpoint(image, plan.target.features)},
+        files={_CHECKPOINT: images.bootstrap_checkpoint(image, levels)},
         mounts={archive: images.ARCHIVE_INSIDE} if archive else {},
     )
 
 
 def specs(plan: Plan, made: Ingredients, addresses: Mapping[str, str]) -> list[NodeSpec]:
-    """Every node with its files: configured, and formatted without starting a JVM."""
+    """Every node with its files: configured, and formatted without starting a JVM, from the
+    bootstrap.checkpoint that the version's own StorageTool wrote once."""
     era = era_of(made.image.version or plan.target.version or DEFAULT_VERSION)
-    cluster_id, checkpoint = new_cluster_id(), made.files.get(_CHECKPOINT, b"")
+    cluster_id = new_cluster_id()
+    directories = {name: new_cluster_id() for name in node_ids(plan)}
+    snapshot = _snapshot(plan, made.image, era, cluster_id, directories, addresses)
     argv = era.process(
         era.broker_class,
         config=f"{NODE_DATA}/server.properties",
@@ -73,7 +79,11 @@ def specs(plan: Plan, made: Ingredients, addresses: Mapping[str, str]) -> list[N
                 "server.properties": server_properties(name, plan, addresses),
                 era.log_file: era.log_config.encode(),
                 f"{LOGS}/server.log": b"",
-                **_formatted(number, cluster_id, checkpoint),
+                f"{STORED}/meta.properties": _META.format(
+                    cluster=cluster_id, number=number, directory=directories[name]
+                ).encode(),
+                f"{STORED}/{_CHECKPOINT}": made.files.get(_CHECKPOINT, b""),
+                **(snapshot if "controller" in roles(name, plan) else {}),
             },
             mounts=made.mounts,
             memory_mb=plan.target.memory_mb,
@@ -93,14 +103,11 @@ def roles(name: str, plan: Plan) -> frozenset[str]:
 
 def server_properties(name: str, plan: Plan, addresses: Mapping[str, str]) -> bytes:
     """server.properties of one node: our defaults, the plan's settings, what ackloss owns."""
-    own_roles, ids = roles(name, plan), node_ids(plan)
-    voters = [n for n in ids if "controller" in roles(n, plan)]
+    own_roles = roles(name, plan)
     owned: dict[str, Any] = {
         "process.roles": ",".join(sorted(own_roles)),
-        "node.id": ids[name],
-        "controller.quorum.voters": ",".join(
-            f"{ids[n]}@{addresses[n]}:{CONTROLLER_PORT}" for n in voters
-        ),
+        "node.id": node_ids(plan)[name],
+        **voters.quorum(plan, _controllers(plan, addresses)),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": DATA,
@@ -123,17 +130,31 @@ def _listeners(own_roles: frozenset[str]) -> list[str]:
     return [ports[role] for role in sorted(own_roles)]
 
 
+def _controllers(plan: Plan, addresses: Mapping[str, str]) -> dict[int, str]:
+    """Addresses of the controllers by id."""
+    ids = node_ids(plan)
+    return {ids[n]: addresses[n] for n in ids if "controller" in roles(n, plan)}
+
+
+def _snapshot(
+    plan: Plan,
+    image: ImageRef,
+    era: Era,
+    cluster_id: str,
+    directories: Mapping[str, str],
+    addresses: Mapping[str, str],
+) -> dict[str, bytes]:
+    """What a controller begins with where the quorum's voters can change; nothing elsewhere."""
+    if not voters.can_change(plan):
+        return {}
+    by_id = {number: directories[name] for name, number in node_ids(plan).items()}
+    controllers = _controllers(plan, addresses)
+    made = voters.first_snapshot(image, era, cluster_id, controllers, by_id)
+    return {f"{STORED}/{name}": content for name, content in made.items()}
+
+
 def new_cluster_id() -> str:
-    """A random id as Kafka makes them: 16 bytes in URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-
-
-def _formatted(number: int, cluster_id: str, checkpoint: bytes) -> dict[str, bytes]:
-    """The files of a formatted log directory, made without starting a JVM.
-
-    `checkpoint` is the bootstrap.checkpoint that the version's own StorageTool wrote once.
-    """
-    meta = (
-        f"version=1\ncluster.id={cluster_id}\nnode.id={number}\ndirectory.id={new_cluster_id()}\n"
-    )
-    return {"data/meta.properties": meta.encode(), "data/bootstrap.checkpoint": checkpoint}
+    """A random id as Kafka makes them: 16 bytes in URL-safe base64 without padding. Never one that
+    begins with a dash, which Kafka's tools take for an option."""
+    made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return new_cluster_id() if made.startswith("-") else made

@@ -1,0 +1,72 @@
+"""Who the controllers are: named in every node's file, or voters of a quorum that can change.
+
+With the feature `kraft.version` at 1 (KIP-853, from 3.9 on) the voters are records of the metadata
+log itself. Each controller begins with the same first snapshot of that log, which the version's own
+StorageTool writes for the addresses and directories of this cluster: a JVM of some seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from harness.images.oneoff import FILES
+from harness.plan import Plan
+from harness.protocols import ImageRef
+from targets.kafka import images
+from targets.kafka.configuration import CONTROLLER_PORT
+from targets.kafka.eras import Era
+
+FEATURE: Final = "kraft.version"
+_SNAPSHOT: Final = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+_PROPERTIES: Final = """\
+process.roles=controller
+node.id={number}
+controller.quorum.bootstrap.servers={servers}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT
+listeners=CONTROLLER://:{port}
+log.dirs={files}/data
+"""
+
+
+def can_change(plan: Plan) -> bool:
+    """Whether the plan asks for a quorum whose voters can change."""
+    return plan.target.features.get(FEATURE, 0) > 0
+
+
+def quorum(plan: Plan, controllers: Mapping[int, str]) -> dict[str, str]:
+    """The settings that say who the controllers are: `controllers` are addresses by id."""
+    if can_change(plan):
+        return {"controller.quorum.bootstrap.servers": _servers(controllers)}
+    voters = (f"{number}@{address}:{CONTROLLER_PORT}" for number, address in controllers.items())
+    return {"controller.quorum.voters": ",".join(voters)}
+
+
+def first_snapshot(
+    image: ImageRef,
+    era: Era,
+    cluster_id: str,
+    controllers: Mapping[int, str],
+    directories: Mapping[int, str],
+) -> dict[str, bytes]:
+    """The first snapshot of the metadata log, by its file's name below the data folder.
+
+    `directories`: the id of each controller's log directory. Raises EnvironmentFailure.
+    """
+    first, *_ = controllers
+    initial = ",".join(
+        f"{number}@{address}:{CONTROLLER_PORT}:{directories[number]}"
+        for number, address in controllers.items()
+    )
+    properties = _PROPERTIES.format(
+        number=first, servers=_servers(controllers), port=CONTROLLER_PORT, files=FILES
+    )
+    options = ["--initial-controllers", initial]
+    return images.formatted(
+        image, era, properties, options, cluster_id=cluster_id, read=[_SNAPSHOT]
+    )
+
+
+def _servers(controllers: Mapping[int, str]) -> str:
+    return ",".join(f"{address}:{CONTROLLER_PORT}" for address in controllers.values())
