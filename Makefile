@@ -45,9 +45,10 @@ bench:  ## Measure, as ratios: start-up, recording, checking
 		$(BIN)/python -m bench.$$name || missed=1; \
 	done; exit $$missed
 
-e2e:  ## Play every plan in plans/faults/ on real Kafka, and campaigns (restarts Docker once)
+e2e:  ## Play every plan in plans/faults/ on real Kafka, Kafka of every era, and campaigns (restarts Docker once)
 	@scripts/setup dev
-	@ACKLOSS_E2E=all $(BIN)/pytest -s tests/e2e/test_fault_plans.py tests/e2e/test_campaigns.py
+	@ACKLOSS_E2E=all $(BIN)/pytest -s tests/e2e/test_fault_plans.py tests/e2e/test_eras.py \
+		tests/e2e/test_campaigns.py
 
 torture:  ## Kill runs of every fault family 50 times at random instants: does clean leave nothing?
 	@scripts/setup dev

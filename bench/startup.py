@@ -1,9 +1,11 @@
-"""3 + 3 nodes until ready, ours beside a plain start, as a ratio.
+"""Clusters until ready, ours beside a plain start, as a ratio: today's Kafka on 3 + 3 nodes, old
+versions with ZooKeeper on 5 + 1.
 
-Ready: every broker knows every broker, a topic of RF 3 is made and its ISR whole on every broker's
-word. Plain is what one would do by hand with the same image, heap and settings: a container a node
-that formats its storage and then starts, all at once, without class-data archives. Ours makes pods
-of two containers each. The two take turns; bar 0.7 of the plain time.
+Ready: every broker has joined, a topic with a replica on each is made and its ISR whole on every
+node's word. Plain is what one would do by hand with the same image, heap and settings: a container
+a node, all at once, without class-data archives; in KRaft mode each formats its storage first. Ours
+makes pods of two containers each, which is all that sets the two apart where there is nothing to
+format: so the bar is 0.7 of the plain time for today's Kafka and 1.5 for old ones. They take turns.
 
     python -m bench.startup [ROUNDS]
 """
@@ -31,11 +33,28 @@ from harness.rundir import new_run_id
 from targets.kafka import Kafka
 from targets.kafka.eras import DEFAULT_VERSION
 
-BAR = 0.7
 ROUNDS = 5
-
-PLAN = parse_plan({"schema": 1, "name": "bench-startup", "target": {"version": DEFAULT_VERSION}})
 TARGET = Kafka()
+
+
+def plan_of(version: str, brokers: int, partitions: int) -> Plan:
+    """A cluster, each broker with a replica of each partition."""
+    return parse_plan(
+        {
+            "schema": 1,
+            "name": "bench-startup",
+            "target": {"version": version, "brokers": brokers},
+            "topic": {"partitions": partitions, "replication_factor": brokers},
+        }
+    )
+
+
+BARS = (
+    (plan_of(DEFAULT_VERSION, brokers=3, partitions=1), 0.7),
+    (plan_of("0.8.2.2", brokers=5, partitions=5), 1.5),
+    (plan_of("2.8.2", brokers=5, partitions=5), 1.5),
+)
+"""What is started, and how much of the plain time it may take."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +65,16 @@ class Times:
     ready_s: float
 
 
-def measure(start: Callable[[DockerCluster, Plan], float]) -> Times:
+def measure(start: Callable[[DockerCluster, Plan], float], plan: Plan) -> Times:
     """Start a cluster, wait until it is ready, take it down."""
     run_id = new_run_id()
     with tempfile.TemporaryDirectory() as folder, state.registered(run_id, Path(folder)):
         cluster = DockerCluster(run_id, connect(), holder().id)
         try:
             begun = time.monotonic()
-            containers_s = start(cluster, PLAN)
+            containers_s = start(cluster, plan)
             try:
-                TARGET.bring_up(cluster, PLAN, timeout_s=120)
+                TARGET.bring_up(cluster, plan, timeout_s=120)
             except TimeoutError:
                 for node in cluster.nodes.values():
                     if not node.process().running:
@@ -78,7 +97,7 @@ def ours(cluster: DockerCluster, plan: Plan) -> float:
 
 
 def plain(cluster: DockerCluster, plan: Plan) -> float:
-    """One container a node; each formats its own storage with a JVM of its own."""
+    """One container a node; in KRaft mode each formats its own storage with a JVM of its own."""
     ingredients = replace(TARGET.prepare(plan, lambda _: None), mounts={})
     begun = time.monotonic()
     addresses = cluster.create_network(TARGET.names(plan))
@@ -113,7 +132,10 @@ def run_plain(
 
 
 def formatting(spec: NodeSpec) -> NodeSpec:
-    """The node without its formatted files, formatting its storage before it starts."""
+    """The node without its formatted files, formatting its storage before it starts; with ZooKeeper
+    there is nothing to format."""
+    if "data/meta.properties" not in spec.files:
+        return spec
     *java, main_class, properties = spec.argv
     assert main_class == "kafka.Kafka"
     cluster_id = next(
@@ -127,21 +149,33 @@ def formatting(spec: NodeSpec) -> NodeSpec:
     return replace(spec, argv=["sh", "-c", script], files=files)
 
 
-def main() -> int:
-    """Take turns, print both and the ratio."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+def ratio(plan: Plan, rounds: int) -> float:
+    """Take turns, print both; the median of their ratios."""
     ratios = []
     for number in range(rounds):
-        a, b = measure(ours), measure(plain)
+        a, b = measure(ours, plan), measure(plain, plan)
         ratios.append(a.ready_s / b.ready_s)
         print(
-            f"round {number + 1}: ours {a.ready_s:.1f} s (containers {a.containers_s:.1f}), "
+            f"{plan.target.version}, round {number + 1}: "
+            f"ours {a.ready_s:.1f} s (containers {a.containers_s:.1f}), "
             f"plain {b.ready_s:.1f} s (containers {b.containers_s:.1f}), ratio {ratios[-1]:.2f}",
             flush=True,
         )
-    median = statistics.median(ratios)
-    print(f"start-up: median ratio {median:.2f}, bar {BAR}: {'met' if median <= BAR else 'MISSED'}")
-    return 0 if median <= BAR else 1
+    return statistics.median(ratios)
+
+
+def main() -> int:
+    """Print the ratios and whether the bars are met."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    missed = 0
+    for plan, bar in BARS:
+        median = ratio(plan, rounds)
+        missed += median > bar
+        print(
+            f"start-up of {plan.target.version}, {plan.target.brokers} brokers: "
+            f"median ratio {median:.2f}, bar {bar}: {'met' if median <= bar else 'MISSED'}"
+        )
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

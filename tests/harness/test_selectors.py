@@ -14,6 +14,7 @@ from harness.selectors import Choice
 ROLES = {
     **{f"b{n}": frozenset({"broker", f"rack:r{n % 2}"}) for n in (1, 2, 3)},
     **{f"c{n}": frozenset({"controller", f"rack:r{n % 2}"}) for n in (1, 2, 3)},
+    "z1": frozenset({"zookeeper"}),
     "k1": frozenset({"client"}),
 }
 
@@ -37,9 +38,10 @@ THREE = (view(0, "b2", "b1", "b2"), view(1, "b2", "b2"), view(2, "b1", "b1", "b2
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("all", ["b1", "b2", "b3", "c1", "c2", "c3"]),
+        ("all", ["b1", "b2", "b3", "c1", "c2", "c3", "z1"]),
         ("role:client", ["k1"]),
-        ("all + role:client", ["b1", "b2", "b3", "c1", "c2", "c3", "k1"]),
+        ("role:zookeeper", ["z1"]),
+        ("all + role:client", ["b1", "b2", "b3", "c1", "c2", "c3", "z1", "k1"]),
         ("leader", ["b2"]),
         ("leader(2)", ["b1"]),
         ("follower(2)", ["b2", "b3"]),

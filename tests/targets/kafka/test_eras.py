@@ -5,7 +5,63 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import PlanError
-from targets.kafka.eras import DEFAULT_VERSION, ERAS, Era, era_of
+from harness.plan import parse_plan
+from targets.kafka.eras import DEFAULT_VERSION, ERAS, KRAFT, ZOOKEEPER, Era, era_of, metadata_of
+from targets.kafka.kraft import Kraft
+from targets.kafka.modes import mode_of
+from targets.kafka.zookeeper import ZooKeeper
+
+PROMISED = [
+    ("0.8.0", "0.8.0", ZOOKEEPER),
+    ("0.8.1.1", "0.8.1", ZOOKEEPER),
+    ("0.8.2.2", "0.8.2", ZOOKEEPER),
+    ("0.9.0.1", "0.9", ZOOKEEPER),
+    ("0.10.0.1", "0.10.0", ZOOKEEPER),
+    ("0.10.2.2", "0.10.1, 0.10.2", ZOOKEEPER),
+    ("0.11.0.3", "0.11, 1.0", ZOOKEEPER),
+    ("1.0.2", "0.11, 1.0", ZOOKEEPER),
+    ("1.1.1", "1.1", ZOOKEEPER),
+    ("2.0.1", "2.0 to 2.3", ZOOKEEPER),
+    ("2.3.1", "2.0 to 2.3", ZOOKEEPER),
+    ("2.8.2", "2.4 to 3.2", ZOOKEEPER),
+    ("3.2.3", "2.4 to 3.2", ZOOKEEPER),
+    ("3.3.2", "3.3 to 3.9", KRAFT),
+    ("3.9.2", "3.3 to 3.9", KRAFT),
+    ("4.0.1", "4.0, 4.1", KRAFT),
+    ("4.3.1", "4.x", KRAFT),
+]
+MODES = {KRAFT: Kraft(), ZOOKEEPER: ZooKeeper()}
+
+
+@pytest.mark.parametrize(("version", "name", "metadata"), PROMISED)
+def test_a_promised_version_has_its_era_and_its_metadata(
+    version: str, name: str, metadata: str
+) -> None:
+    era = era_of(version)
+    assert (era.name, era.metadata[0]) == (name, metadata)
+    plan = {"schema": 1, "name": "x", "target": {"version": version}}
+    assert metadata_of(parse_plan(plan)) == metadata
+    assert mode_of(parse_plan(plan)) == MODES[metadata]
+
+
+def test_a_plan_chooses_where_there_is_a_choice() -> None:
+    target = {"version": "3.9.2", "metadata": "zookeeper"}
+    assert mode_of(parse_plan({"schema": 1, "name": "x", "target": target})) == MODES[ZOOKEEPER]
+
+
+@pytest.mark.parametrize("era", ERAS, ids=lambda era: era.name)
+def test_requests_are_those_that_an_era_has(era: Era) -> None:
+    """Metadata tells leader epochs from version 7 on, DescribeConfigs began with 0.11, and only
+    brokers before 0.10 have to be told what to speak."""
+    number = ERAS.index(era)
+    earlier = ERAS[number - 1] if number else era
+    asked = [(e.requests.metadata, e.requests.list_offsets) for e in (earlier, era)]
+    assert asked[0] <= asked[1], "requests grow from era to era"
+    assert (era.requests.describe_configs is None) == era.name.startswith(("0.8", "0.9", "0.10"))
+    assert (era.speaks is not None) == era.name.startswith(("0.8", "0.9"))
+    assert era.host_keys == era.name.startswith("0.8")
+    assert era.offsets_acknowledged != (era.name in {"0.8.0", "0.8.1"})
+    assert (era.requests.metadata >= 7) == (number > [e.name for e in ERAS].index("2.0 to 2.3"))
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,9 @@ def test_a_broker_takes_the_checkpoint_and_uses_the_archive(version: str) -> Non
     image, era = images.resolve(target(version=version)), era_of(version)
     archive = images.archive(image)
     assert archive is not None
-    java, *rest = era.broker(
-        properties=f"{FILES}/server.properties",
+    java, *rest = era.process(
+        era.broker_class,
+        config=f"{FILES}/server.properties",
         log_config=f"{FILES}/{era.log_file}",
         log_folder=FILES,
         heap_mb=256,

@@ -1,0 +1,108 @@
+"""Kafka of every era on real brokers: loss is found where it is, and only there.
+
+A version each for the first ZooKeeper clusters with safe settings, for the last without KRaft, and
+for today; `make e2e` plays the others, those without safe settings with a control instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.plan import load_plan
+
+ROOT = Path(__file__).parents[2]
+PLANS = {"zookeeper": "short-unclean-zookeeper", "kraft": "short-unclean"}
+ALL = os.environ.get("ACKLOSS_E2E") == "all"
+
+CHOICE = [("0.8.2.2", "zookeeper"), ("2.8.2", "zookeeper"), ("4.3.1", "kraft")]
+UNSAFE = [("0.8.0", "zookeeper"), ("0.8.1.1", "zookeeper")]
+"""Versions that no setting keeps from losing."""
+OTHERS = [
+    ("0.9.0.1", "zookeeper"),
+    ("0.10.2.2", "zookeeper"),
+    ("0.11.0.3", "zookeeper"),
+    ("1.1.1", "zookeeper"),
+    ("2.3.1", "zookeeper"),
+    ("3.9.2", "zookeeper"),
+    ("3.9.2", "kraft"),
+    ("4.0.1", "kraft"),
+]
+SAVABLE = [*CHOICE, *(OTHERS if ALL else [])]
+SHORT = ["workload.duration_s=7"]
+SAFE = [
+    "topic.settings.'unclean.leader.election.enable'=false",
+    "topic.settings.'min.insync.replicas'=2",
+    "faults.2.within_s=1.5",  # nobody takes over
+]
+
+pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
+
+
+def played(out: Path, version: str, metadata: str, *changes: str) -> dict[str, Any]:
+    """The result of a run on this version, in this mode."""
+    settings = [f"target.version={version}", f"target.metadata={metadata}", *changes]
+    plan = f"plans/{PLANS[metadata]}.toml"
+    sets = [part for change in settings for part in ("--set", change)]
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", "run", plan, "--json", "--out", str(out), *sets],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert "error" not in result, done.stderr
+    (folder,) = out.iterdir()
+    told = json.loads((folder / "run.json").read_text())
+    assert told["versions"]["target"] == version
+    names = {node.name for node in (folder / "nodes").iterdir()}
+    assert names == {"b1", "b2", "b3", "z1" if metadata == "zookeeper" else "c1"}
+    counts = result["counts"]
+    lost = f"{counts['lost']:,} of {counts['acknowledged']:,} lost"
+    print(f"{version} with {metadata}: {result['verdict']}, {lost}")
+    return result
+
+
+def test_the_plan_is_the_short_one_with_other_time_outs() -> None:
+    plans = {mode: load_plan(ROOT / "plans" / f"{name}.toml") for mode, name in PLANS.items()}
+    assert plans["zookeeper"].name == PLANS["zookeeper"]
+    assert plans["zookeeper"].about
+    for part in ("topic", "workload", "faults", "expect"):
+        assert getattr(plans["zookeeper"], part) == getattr(plans["kraft"], part)
+
+
+@pytest.mark.parametrize(("version", "metadata"), [*SAVABLE, *(UNSAFE if ALL else [])])
+def test_a_version_loses_acknowledged_writes(version: str, metadata: str, tmp_path: Path) -> None:
+    result = played(tmp_path, version, metadata, *SHORT)
+    assert result["verdict"] == "invalid", result["reason"]
+    assert result["counts"]["lost"] > 100
+    assert result["complete"]
+    assert [fault["id"] for fault in result["faults"]] == ["cut", "isolate"]
+    assert all(fault["proven"] for fault in result["faults"]), result["faults"]
+
+
+@pytest.mark.parametrize(("version", "metadata"), SAVABLE)
+def test_safe_settings_lose_nothing(version: str, metadata: str, tmp_path: Path) -> None:
+    result = played(tmp_path, version, metadata, *SHORT, *SAFE)
+    assert result["verdict"] == "valid", result["reason"]
+    assert result["counts"]["acknowledged"] > 100
+    assert all(fault["proven"] for fault in result["faults"]), result["faults"]
+
+
+@pytest.mark.skipif(not ALL, reason="played by make e2e")
+@pytest.mark.parametrize(("version", "metadata"), UNSAFE)
+def test_a_version_without_safe_settings_loses_nothing_without_faults(
+    version: str, metadata: str, tmp_path: Path
+) -> None:
+    result = played(tmp_path, version, metadata, "faults=[]", "workload.duration_s=4")
+    assert result["verdict"] == "valid", result["reason"]
+    assert result["counts"]["acknowledged"] == result["counts"]["attempted"] == 400

@@ -1,0 +1,102 @@
+"""Settings of brokers that tell them by their start log alone, read from logs of real runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import PlanError
+from harness.plan import Plan, parse_plan
+from harness.protocols import Node
+from harness.recording import RecordingNode
+from targets.kafka import settings
+
+LOGS = Path(__file__).parent / "start_logs"
+VERSIONS = ["0.8.2.2", "0.10.2.2"]
+
+
+class Told(RecordingNode):
+    """A node with the start log of a version, and from an earlier start that of other settings."""
+
+    def get(self, name: str) -> dict[str, bytes]:
+        log = (LOGS / f"{self.address}.txt").read_bytes()
+        return {"server.log": log, "server.log.1": log.replace(b" 1500", b" 6000")}
+
+
+class Brokers:
+    """As much of a cluster as is asked for settings."""
+
+    def __init__(self, version: str) -> None:
+        self.nodes: dict[str, Node] = {
+            "b1": Told("b1", frozenset({"broker"}), version),
+            "z1": RecordingNode("z1", frozenset({"zookeeper"}), ""),
+        }
+
+
+def effective(version: str, **asked: dict[str, Any]) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "schema": 1,
+        "name": "x",
+        "target": {"version": version, "brokers": 3, "settings": asked.get("broker", {})},
+        "topic": {"replication_factor": 3, "settings": asked.get("topic", {})},
+    }
+    plan: Plan = parse_plan(document)
+    return settings.effective(Brokers(version), plan)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_was_asked_is_found(version: str) -> None:
+    told = effective(
+        version,
+        broker={"replica.lag.time.max.ms": 1000, "auto.create.topics.enable": False},
+        topic={"min.insync.replicas": 1, "unclean.leader.election.enable": True},
+    )
+    assert told["broker"]["zookeeper.session.timeout.ms"] == "1500"
+    assert told["broker"]["log.dirs"] == "/var/lib/ackloss/data"
+    assert told["topic"]["segment.bytes"] == "1073741824", "another topic's settings were taken"
+    assert told["differs"] == {}
+
+
+def test_settings_with_their_defaults_are_printed_from_0_9_on() -> None:
+    assert "compression.type" not in effective("0.8.2.2")["broker"]
+    told = effective("0.10.2.2")["broker"]
+    assert told["compression.type"] == "producer"
+    assert told["authorizer.class.name"] == ""
+    assert "environment:host.name" not in told
+    assert "host.name" not in told
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("asked", "key", "what"),
+    [
+        (
+            {"broker": {"replica.lag.time.max.ms": 3000}},
+            'target.settings."replica.lag.time.max.ms"',
+            "b1 took '1000', asked was '3000'",
+        ),
+        (
+            {"broker": {"replica.lag.time.max.msec": 3000}},
+            'target.settings."replica.lag.time.max.msec"',
+            "b1 does not know this setting",
+        ),
+        (
+            {"topic": {"min.insync.replicas": 2}},
+            'topic.settings."min.insync.replicas"',
+            "the topic took '1', asked was '2'",
+        ),
+        (
+            {"topic": {"min.insync": 2}},
+            'topic.settings."min.insync"',
+            "the topic does not know this setting",
+        ),
+    ],
+)
+def test_a_difference_stops_the_run(
+    version: str, asked: dict[str, dict[str, Any]], key: str, what: str
+) -> None:
+    with pytest.raises(PlanError) as told:
+        effective(version, **asked)
+    assert (told.value.key, told.value.what) == (key, what)
