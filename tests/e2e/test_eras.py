@@ -41,8 +41,8 @@ SAFE = [
     "topic.settings.'min.insync.replicas'=2",
     "faults.2.within_s=1.5",  # nobody takes over
 ]
-# In 2.7 and 2.8 writes that wait when the ISR shrinks to its leader go on waiting (KAFKA-13091), now
-# and then until another one leads, and then none of them is lost: docs/findings.md.
+# In 2.7 and 2.8 writes that wait when the ISR shrinks to its leader go on waiting (KAFKA-13091), in
+# some runs until another one leads, and then none of them is lost: docs/findings.md.
 AS_BEFORE_2_7 = ["target.settings.'inter.broker.protocol.version'='2.6'"]
 CHANGES = {"2.8.2": AS_BEFORE_2_7}
 
