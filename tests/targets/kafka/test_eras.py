@@ -11,8 +11,11 @@ from targets.kafka.eras import DEFAULT_VERSION, ERAS, Era, era_of
 @pytest.mark.parametrize(
     ("version", "name", "binding"),
     [
-        ("3.9.0", "3.3 to 3.9", "slf4j-reload4j:1.7.36"),
-        ("3.9.2", "3.3 to 3.9", "slf4j-reload4j:1.7.36"),
+        ("3.3.2", "3.3 to 3.6", "slf4j-reload4j:1.7.36"),
+        ("3.6.2", "3.3 to 3.6", "slf4j-reload4j:1.7.36"),
+        ("3.7.2", "3.7 to 3.9", "slf4j-reload4j:1.7.36"),
+        ("3.9.0", "3.7 to 3.9", "slf4j-reload4j:1.7.36"),
+        ("3.9.2", "3.7 to 3.9", "slf4j-reload4j:1.7.36"),
         ("4.0.1", "4.0, 4.1", "log4j-slf4j-impl:2.24.3"),
         ("4.1.1", "4.0, 4.1", "log4j-slf4j-impl:2.24.3"),
         ("4.2.0", "4.2", "log4j-slf4j-impl:2.25.3"),
