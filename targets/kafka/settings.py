@@ -58,9 +58,7 @@ def untold(cluster: Cluster, plan: Plan) -> list[str]:
     ]
     if not silent or era_for(plan).requests.controllers_tell or not plan.target.settings:
         return []
-    return [
-        f"target.settings: {', '.join(silent)}: not compared, controllers before 3.7 tell no settings"
-    ]
+    return [f"target.settings: {', '.join(silent)}: not compared, before 3.7 controllers tell none"]
 
 
 def _described(node: Node, plan: Plan) -> tuple[Values, Values]:
