@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.errors import PlanError
@@ -63,12 +63,14 @@ class Requests:
     """Which versions of requests the brokers of an era are asked with. Null: the era has none.
 
     `metadata` names leaders and ISR, from 7 on with leader epochs; `list_offsets` tells where logs
-    begin and end; `describe_configs` the settings in force (from 0.11 on, KIP-133).
+    begin and end; `describe_configs` the settings in force (from 0.11 on, KIP-133), which
+    controllers tell from 3.7 on (KIP-919).
     """
 
     metadata: int
     list_offsets: int
     describe_configs: int | None
+    controllers_tell: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +182,17 @@ _OLDEST: Final = Requests(metadata=0, list_offsets=0, describe_configs=None)
 _KRAFT_REQUESTS: Final = Requests(metadata=12, list_offsets=7, describe_configs=4)
 
 
+def _era_3(name: str, versions: str, *, controllers_tell: bool) -> Era:
+    return Era(
+        name=name,
+        versions=versions,
+        metadata=(KRAFT, ZOOKEEPER),
+        jars=(_kafka("2.13"), _TOOLS, _RELOAD4J),
+        exclude=_CONNECT,
+        requests=replace(_KRAFT_REQUESTS, controllers_tell=controllers_tell),
+    )
+
+
 def _era_4(name: str, versions: str, log4j: str) -> Era:
     return Era(
         name=name,
@@ -273,14 +286,8 @@ ERAS: Sequence[Era] = (
         exclude=("org.slf4j:slf4j-log4j12", "log4j:log4j"),
         requests=Requests(metadata=7, list_offsets=4, describe_configs=1),
     ),
-    Era(
-        name="3.3 to 3.9",
-        versions=r"3\.[3-9]\.\d+",
-        metadata=(KRAFT, ZOOKEEPER),
-        jars=(_kafka("2.13"), _TOOLS, _RELOAD4J),
-        exclude=_CONNECT,
-        requests=_KRAFT_REQUESTS,
-    ),
+    _era_3("3.3 to 3.6", r"3\.[3-6]\.\d+", controllers_tell=False),
+    _era_3("3.7 to 3.9", r"3\.[7-9]\.\d+", controllers_tell=True),
     _era_4("4.0, 4.1", r"4\.[01]\.\d+", "2.24.3"),
     _era_4("4.2", r"4\.2\.\d+", "2.25.3"),
     _era_4("4.x", r"4\.\d+\.\d+", "2.25.4"),

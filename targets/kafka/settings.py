@@ -34,9 +34,11 @@ def effective(cluster: Cluster, plan: Plan) -> dict[str, Any]:
     Raises PlanError when one that the plan asks for is unknown to a node or differs.
     """
     by_broker, topic = {}, Values()
-    told = _from_log if era_for(plan).requests.describe_configs is None else _described
+    requests = era_for(plan).requests
+    told = _from_log if requests.describe_configs is None else _described
+    asked = {"broker", "controller"} if requests.controllers_tell else {"broker"}
     for node in cluster.nodes.values():
-        if not node.roles & {"broker", "controller"}:
+        if not node.roles & asked:
             continue
         of_node, of_topic = told(node, plan)
         compare(plan.target.settings, of_node, where="target.settings", node=node.name)
@@ -45,6 +47,18 @@ def effective(cluster: Cluster, plan: Plan) -> dict[str, Any]:
     compare(plan.topic.settings, topic, where="topic.settings", node="the topic")
     common, differs = _agreed(by_broker)
     return {"broker": common, "differs": differs, "topic": dict(sorted(topic.items()))}
+
+
+def untold(cluster: Cluster, plan: Plan) -> list[str]:
+    """A sentence where settings cannot be compared, as controllers tell nobody of theirs."""
+    silent = [
+        node.name
+        for node in cluster.nodes.values()
+        if "controller" in node.roles and "broker" not in node.roles
+    ]
+    if not silent or era_for(plan).requests.controllers_tell or not plan.target.settings:
+        return []
+    return [f"target.settings: {', '.join(silent)}: not compared, before 3.7 controllers tell none"]
 
 
 def _described(node: Node, plan: Plan) -> tuple[Values, Values]:

@@ -83,7 +83,7 @@ class Kafka:
     def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
         """Settings of brokers, topic and producer, and finalized features, as they are."""
         told = settings.effective(cluster, support.comparable(plan))
-        warnings = support.unheeded(plan, told)
+        warnings = support.unheeded(plan, told) + settings.untold(cluster, plan)
         told["producer"] = producers_settings(plan, cluster)
         features = mode_of(plan).features(cluster)
         for feature, level in support.comparable(plan).target.features.items():

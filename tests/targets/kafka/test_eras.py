@@ -67,8 +67,11 @@ def test_requests_are_those_that_an_era_has(era: Era) -> None:
 @pytest.mark.parametrize(
     ("version", "name", "binding"),
     [
-        ("3.9.0", "3.3 to 3.9", "slf4j-reload4j:1.7.36"),
-        ("3.9.2", "3.3 to 3.9", "slf4j-reload4j:1.7.36"),
+        ("3.3.2", "3.3 to 3.6", "slf4j-reload4j:1.7.36"),
+        ("3.6.2", "3.3 to 3.6", "slf4j-reload4j:1.7.36"),
+        ("3.7.2", "3.7 to 3.9", "slf4j-reload4j:1.7.36"),
+        ("3.9.0", "3.7 to 3.9", "slf4j-reload4j:1.7.36"),
+        ("3.9.2", "3.7 to 3.9", "slf4j-reload4j:1.7.36"),
         ("4.0.1", "4.0, 4.1", "log4j-slf4j-impl:2.24.3"),
         ("4.1.1", "4.0, 4.1", "log4j-slf4j-impl:2.24.3"),
         ("4.2.0", "4.2", "log4j-slf4j-impl:2.25.3"),

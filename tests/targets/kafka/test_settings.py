@@ -1,0 +1,83 @@
+"""Who is asked for the settings in force, and what is said of those who cannot be asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from harness.errors import PlanError
+from harness.plan import Plan, parse_plan
+from harness.protocols import Node
+from harness.recording import RecordingNode
+from targets.kafka import brokers, settings
+from targets.kafka.asking import NoAnswer
+
+LAG = "replica.lag.time.max.ms"
+
+
+@dataclass
+class Cluster:
+    """A broker, a controller, and a broker that is a controller too."""
+
+    nodes: dict[str, Node] = field(
+        default_factory=lambda: {
+            name: RecordingNode(name, frozenset(roles), name)
+            for name, roles in (
+                ("b1", {"broker"}),
+                ("b2", {"broker", "controller"}),
+                ("c1", {"controller"}),
+            )
+        }
+    )
+
+
+@dataclass
+class Told:
+    """A setting as DescribeConfigs tells it."""
+
+    value: str
+    config_type: int = 1
+
+
+def plan(version: str, **of_brokers: int) -> Plan:
+    target = {"version": version, "brokers": 2, "controllers": 1, "settings": of_brokers}
+    topic = {"replication_factor": 2}
+    return parse_plan({"schema": 1, "name": "p", "target": target, "topic": topic})
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, silent: tuple[str, ...], lag: str = "1000") -> None:
+    def configs(node: Any, _plan: Plan, kind: int, _name: str) -> dict[str, Any]:
+        if node.name in silent:
+            raise NoAnswer(f"{node.name} closed the connection")
+        return {LAG: Told(lag)} if kind == brokers.BROKER else {}
+
+    monkeypatch.setattr(brokers, "configs", configs)
+    monkeypatch.setattr(settings, "node_ids", lambda _: {"b1": 1, "b2": 2, "c1": 101})
+
+
+def test_controllers_before_3_7_are_not_asked_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = plan("3.6.2", **{LAG: 1000})
+    answers(monkeypatch, silent=("c1",))
+    assert settings.effective(Cluster(), old)["broker"] == {LAG: "1000"}
+    (sentence,) = settings.untold(Cluster(), old)
+    assert "c1: not compared" in sentence
+    assert "b2" not in sentence
+    assert settings.untold(Cluster(), plan("3.6.2")) == []
+
+
+def test_controllers_since_3_7_are_asked_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    new = plan("3.7.2", **{LAG: 1000})
+    assert settings.untold(Cluster(), new) == []
+    answers(monkeypatch, silent=("c1",))
+    with pytest.raises(NoAnswer, match="c1"):
+        settings.effective(Cluster(), new)
+
+
+def test_brokers_are_compared_whatever_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, silent=("c1",), lag="500")
+    with pytest.raises(PlanError, match="b1 took '500', asked was '1000'"):
+        settings.effective(Cluster(), plan("3.6.2", **{LAG: 1000}))
