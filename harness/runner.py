@@ -183,6 +183,7 @@ def _come_up(
     )
     try:
         target.bring_up(cluster, plan, timeout_s=_UP_S)
+        effective = target.effective(cluster, plan)
     except TimeoutError as error:
         _keep_logs(bound, cluster, record.rundir)
         raise HarnessFailure(
@@ -190,7 +191,6 @@ def _come_up(
             file=str(record.rundir.path / "nodes"),
             hint=f"the last of its log: {_last_words(record.rundir)}",
         ) from error
-    effective = target.effective(cluster, plan)
     asked = {
         "broker": plan.target.settings,
         "topic": plan.topic.settings,

@@ -104,7 +104,8 @@ class Target(Protocol):
         """Settings and features as the cluster itself tells them (`{"settings": {"broker": {...},
         ...}, "features": {...}}`), and `warnings` of what it cannot tell, where there are any.
 
-        Raises PlanError when one that the plan asks for is unknown to it or differs.
+        Raises PlanError when one that the plan asks for is unknown to it or differs, TimeoutError
+        when a node does not tell.
         """
         ...
 

@@ -24,6 +24,7 @@ from harness.protocols import (
     Unsupported,
 )
 from targets.kafka import brokers, images, reading, reuse, settings, support
+from targets.kafka.asking import NoAnswer
 from targets.kafka.clients import library_of
 from targets.kafka.clients.library import readers
 from targets.kafka.clients.nodes import (
@@ -82,10 +83,13 @@ class Kafka:
 
     def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
         """Settings of brokers, topic and producer, and finalized features, as they are."""
-        told = settings.effective(cluster, support.comparable(plan))
+        try:
+            told = settings.effective(cluster, support.comparable(plan))
+            features = mode_of(plan).features(cluster)
+        except NoAnswer as error:
+            raise TimeoutError(f"its settings were not told: {error}") from error
         warnings = support.unheeded(plan, told) + settings.untold(cluster, plan)
         told["producer"] = producers_settings(plan, cluster)
-        features = mode_of(plan).features(cluster)
         for feature, level in support.comparable(plan).target.features.items():
             if features.get(feature, 0) != level:
                 raise PlanError(

@@ -10,6 +10,7 @@ import pytest
 from harness.plan import Plan, parse_plan
 from harness.protocols import ImageRef, Ingredients
 from targets.kafka import brokers, settings
+from targets.kafka.asking import NoAnswer
 from targets.kafka.kraft import Kraft
 from targets.kafka.target import Kafka
 from targets.kafka.zookeeper import admin
@@ -81,3 +82,14 @@ def test_the_cluster_need_not_tell_what_was_forced_and_the_run_says_what_it_told
         f'topic.settings."{UNCLEAN}"',
     ]
     assert told["warnings"][1].endswith("it tells true, which proves nothing")
+
+
+def test_a_node_that_tells_no_settings_is_one_that_has_not_come_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def effective(*_: Any) -> dict[str, Any]:
+        raise NoAnswer("198.18.0.11:9092: timed out")
+
+    monkeypatch.setattr(settings, "effective", effective)
+    with pytest.raises(TimeoutError, match=r"its settings were not told: 198\.18\.0\.11:9092"):
+        Kafka().effective(NoNodes(), plan("3.9.2", {}))
