@@ -76,7 +76,6 @@ def _known(configs: Mapping[str, Any]) -> Values:
         name: config.value
         for name, config in sorted(configs.items())
         if not (config.value is None and getattr(config, "config_type", 0) == _UNKNOWN_TYPE)
-        or getattr(config, "is_sensitive", False)
     }
 
 
