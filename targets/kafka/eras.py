@@ -140,16 +140,13 @@ class Era:
         log_folder: str,
         heap_mb: int,
         archive: str | None = None,
+        flags: Sequence[str] = (),
     ) -> list[str]:
         """The command that starts a node's process (`broker_class`, `zookeeper_class`) with its
-        configuration file; all paths are those it sees itself."""
+        configuration file; all paths are those it sees itself. `flags` are its JVM's besides."""
         *java, flag, path = self.java(heap_mb=heap_mb, archive=archive)
-        logging = [
-            f"-Dkafka.logs.dir={log_folder}",
-            self.log_flag.format(file=log_config),
-            "-Dzookeeper.jmx.log4j.disable=true",  # reload4j has no JMX
-        ]
-        return [*java, *logging, flag, path, main_class, config]
+        logging = [f"-Dkafka.logs.dir={log_folder}", self.log_flag.format(file=log_config)]
+        return [*java, *logging, *flags, flag, path, main_class, config]
 
 
 _HEAP_AT_FIRST_MB = 96

@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from kazoo.exceptions import ConnectionClosedError, NodeExistsError, NoNodeError, ZookeeperError
 from kazoo.protocol.serialization import Connect, Create, Delete, GetChildren, GetData, ReplyHeader
-from kazoo.protocol.serialization import SetData as SetData
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from targets.kafka.asking import NoAnswer

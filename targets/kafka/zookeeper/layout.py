@@ -54,6 +54,8 @@ _ZOOKEEPER: Final[Mapping[str, Any]] = {
     "admin.enableServer": False,
 }
 _PEERS, _ELECTION = 2888, 3888
+# Until 3.4 a server wants log4j's JMX beans, and reload4j has none.
+_NO_LOG4J_BEANS: Final = ("-Dzookeeper.jmx.log4j.disable=true",)
 
 
 def specs(plan: Plan, made: Ingredients, addresses: Mapping[str, str]) -> list[NodeSpec]:
@@ -84,6 +86,7 @@ def _spec(
             log_config=f"{NODE_DATA}/{era.log_file}",
             log_folder=f"{NODE_DATA}/{LOGS}",
             heap_mb=plan.target.memory_mb // 2,
+            flags=_NO_LOG4J_BEANS if role == "zookeeper" else (),
         ),
         files={**files, era.log_file: era.log_config.encode(), f"{LOGS}/server.log": b""},
         mounts=made.mounts,
