@@ -16,7 +16,7 @@ from harness import __version__
 EPILOG = """Exit codes: 0 valid, 1 invalid, 2 usage, 3 unknown, 4 bad plan or history,
 5 environment (no Docker, no Java, no disk), 6 harness failure, 130 interrupted."""
 
-_NOT_VERBS = {"live", "output", "campaign_nights"}
+_NOT_VERBS = {"live", "output", "campaign_nights", "own_settings"}
 
 
 @click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})

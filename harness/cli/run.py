@@ -11,6 +11,7 @@ import rich_click as click
 
 from harness.cli.clean import clean_before
 from harness.cli.output import EXIT_BY_VERDICT, Output, with_output, with_plan_options
+from harness.cli.own_settings import OwnSettings
 from harness.errors import AcklossError, PlanError
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ def run(
     if len(plans) > 1 and out.json and not dry_run:
         raise click.UsageError("--json takes one plan: run prints one result document")
     files = {f"{name}-settings": how.pop(f"{name}_settings") for name in ("broker", "producer")}
-    own = own_settings(files["broker-settings"], files["producer-settings"], out)
+    given = files["broker-settings"], files["producer-settings"]
+    own = OwnSettings(*given, say=lambda text: out.say(text, style="yellow"))
     bound = [bound_plan(path, changes, seed, own, force=force) for path in plans]
     if dry_run:
         _say_dry_run(out, bound)
@@ -75,7 +77,7 @@ def bound_plan(
     path: Path,
     changes: tuple[str, ...],
     seed: int | None,
-    own: dict[str, dict[str, str]] | None = None,
+    own: OwnSettings | None = None,
     *,
     force: bool = False,
 ) -> Bound:
@@ -87,34 +89,12 @@ def bound_plan(
     document = read_plan(path, changes)
     if seed is not None:
         document["seed"] = seed
-    for (part, key), settings in zip(
-        (("target", "settings"), ("workload", "producer")), (own or {}).values(), strict=False
-    ):
-        place = document.setdefault(part, {})
-        place[key] = {**settings, **place.get(key, {})}
     plan = parse_plan(document, file=str(path))
+    if own is not None:
+        plan = parse_plan(own.added_to(document, plan), file=str(path))
     bound = bind(plan, file=str(path))
     refuse_unsupported(bound, file=str(path), force=force)
     return bound
-
-
-def own_settings(
-    broker: Path | None, producer: Path | None, out: Output
-) -> dict[str, dict[str, str]]:
-    """The settings of a user's own properties files; what is set aside is said and named."""
-    from harness.properties import read_properties, sort_out
-    from targets.kafka import configuration
-    from targets.kafka.clients import producer_settings
-
-    taken: dict[str, dict[str, str]] = {}
-    for name, path, why_refused in (
-        ("broker", broker, configuration.why_refused),
-        ("producer", producer, producer_settings.why_refused),
-    ):
-        taken[name], aside = sort_out(read_properties(path) if path else {}, why_refused)
-        for key, reason in aside.items():
-            out.say(f"{path}: {key} is set aside: {reason}", style="yellow")
-    return taken
 
 
 def _say_dry_run(out: Output, bound: list[Bound]) -> None:

@@ -207,6 +207,40 @@ def test_own_settings_are_taken_or_set_aside_and_named(tmp_path: Path) -> None:
         assert f"{name} is set aside" in done.stderr
 
 
+def test_own_producer_settings_are_those_of_the_client_that_writes(tmp_path: Path) -> None:
+    producer = tmp_path / "producer.properties"
+    producer.write_text("max.block.ms=7000\nsocket.nagle.disable=true\nlinger.ms=7\n")
+    taken = {}
+    for client in ("librdkafka", "kafka-python", "java"):
+        done = ackloss(
+            *("run", PLAN, "--dry-run", "--json", "--producer-settings", str(producer)),
+            *("--set", f"workload.client={client}"),
+        )
+        assert done.exit_code == 0, done.stderr
+        settings = json.loads(done.stdout)["plans"][0]["plan"]["workload"]["producer"]
+        taken[client] = set(settings) & {"max.block.ms", "socket.nagle.disable", "linger.ms"}
+        aside = {"max.block.ms", "socket.nagle.disable"} - taken[client]
+        assert all(done.stderr.count(f"{key} is set aside") == 1 for key in aside)
+    assert taken == {
+        "librdkafka": {"socket.nagle.disable", "linger.ms"},
+        "kafka-python": {"linger.ms"},
+        "java": {"max.block.ms", "linger.ms"},
+    }
+
+
+def test_a_plans_own_producer_setting_wins_under_whatever_name(tmp_path: Path) -> None:
+    producer = tmp_path / "producer.properties"
+    producer.write_text("delivery.timeout.ms=120000\n")
+    done = ackloss(
+        *("run", PLAN, "--dry-run", "--json", "--producer-settings", str(producer)),
+        *("--set", 'workload.producer."message.timeout.ms"=5000'),
+    )
+    assert done.exit_code == 0, done.stderr
+    settings = json.loads(done.stdout)["plans"][0]["plan"]["workload"]["producer"]
+    assert settings["message.timeout.ms"] == 5000
+    assert "delivery.timeout.ms" not in settings
+
+
 def test_a_history_that_is_none_is_refused(tmp_path: Path) -> None:
     assert "run.json" in refused("show", str(tmp_path), exit_code=4)
     assert "run.json" in refused("report", str(tmp_path), exit_code=4)

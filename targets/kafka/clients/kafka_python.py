@@ -34,9 +34,11 @@ from targets.kafka.clients.kafka_python_settings import (
     check_settings,
     keyword_arguments,
     settings_in_force,
+    why_refused,
 )
 from targets.kafka.clients.library import KAFKA_PYTHON, bootstrap
 from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
+from targets.kafka.clients.producer_settings import SAME
 from targets.kafka.clients.producers import KafkaClient
 
 # What happens to connections under faults; nowhere, unless the command line sends it somewhere.
@@ -203,6 +205,11 @@ class KafkaPython:
 
     plugin: ClassVar[str] = "kafka-python"
     package: ClassVar[str | None] = KAFKA_PYTHON
+    same: ClassVar[Mapping[str, str]] = SAME
+
+    def why_refused(self, key: str) -> str | None:
+        """Why a plan may not set this: the allow-list, or kafka-python has no such setting."""
+        return why_refused(key)
 
     def check(self, plan: Plan) -> None:
         """Refuse what the allow-list, kafka-python or the version's brokers refuse."""

@@ -18,9 +18,11 @@ from harness.plan import Plan
 from targets.kafka.clients.library import protocol
 from targets.kafka.clients.producer_settings import (
     DEFAULTS,
+    SAME,
     asked_settings,
     place_of,
 )
+from targets.kafka.clients.producer_settings import why_refused as why_never
 
 _REQUEST, _SOCKET = "request.timeout.ms", "socket.timeout.ms"
 
@@ -63,9 +65,9 @@ def settings_in_force(plan: Plan) -> dict[str, str]:
     settings = plan.workload.producer
     asked = asked_settings(settings)
     for name in asked:
-        if name not in TAKEN:
+        if why := why_refused(name):
             raise PlanError(
-                f"kafka-python has no setting {name}",
+                why,
                 key=place_of(name, settings),
                 hint="remove it, or write with another client",
             )
@@ -79,6 +81,12 @@ def settings_in_force(plan: Plan) -> dict[str, str]:
     force[_REQUEST] = asked.get(_REQUEST, force[_SOCKET])
     del force[_SOCKET]
     return {**protocol(plan), **force}
+
+
+def why_refused(key: str) -> str | None:
+    """Why a plan may not set this producer setting with kafka-python; null when it may."""
+    name = SAME.get(key, key)
+    return why_never(key) or (None if name in TAKEN else f"kafka-python has no setting {name}")
 
 
 def check_settings(plan: Plan) -> None:

@@ -6,6 +6,7 @@ write.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Final, Protocol
 
 from harness.plan import Plan
@@ -27,6 +28,13 @@ class Library(Protocol):
 
     package: ClassVar[str | None]
     """The Python package; null where it is none."""
+
+    same: ClassVar[Mapping[str, str]]
+    """Other names of producer settings that are taken, and the setting that each means."""
+
+    def why_refused(self, key: str) -> str | None:
+        """Why a plan may not set this producer setting; null when it may."""
+        ...
 
     def check(self, plan: Plan) -> None:
         """Refuse, by PlanError, producer settings that a plan may not set or that are wrong."""

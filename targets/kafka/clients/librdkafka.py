@@ -29,8 +29,10 @@ from harness.protocols import Client, Cluster
 from targets.kafka.clients.library import CONFLUENT, bootstrap, librdkafka_protocol
 from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
 from targets.kafka.clients.producer_settings import (
+    SAME,
     check_producer_settings,
     effective_settings,
+    why_refused,
 )
 from targets.kafka.clients.producers import KafkaClient
 
@@ -119,6 +121,11 @@ class Librdkafka:
 
     plugin: ClassVar[str] = "librdkafka"
     package: ClassVar[str | None] = CONFLUENT
+    same: ClassVar[Mapping[str, str]] = SAME
+
+    def why_refused(self, key: str) -> str | None:
+        """Why a plan may not set this: it is not on the allow-list."""
+        return why_refused(key)
 
     def check(self, plan: Plan) -> None:
         """Refuse what the allow-list or librdkafka itself refuses."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final
@@ -22,7 +23,13 @@ from harness.protocols import (
 from targets.kafka.clients.java import nodes
 from targets.kafka.clients.java.lines import DRIVER_PORT, Line, Lost, Refused
 from targets.kafka.clients.java.producers import START_S, JavaClient
-from targets.kafka.clients.java.settings import asked_settings, javas_refusal, told_settings
+from targets.kafka.clients.java.settings import (
+    SAME,
+    asked_settings,
+    javas_refusal,
+    told_settings,
+    why_refused,
+)
 from targets.kafka.clients.library import bootstrap, bootstrap_of
 from targets.kafka.eras import Era, number_of
 
@@ -36,6 +43,11 @@ class Java:
 
     plugin: ClassVar[str] = "java"
     package: ClassVar[str | None] = None
+    same: ClassVar[Mapping[str, str]] = SAME
+
+    def why_refused(self, key: str) -> str | None:
+        """Why a plan may not set this: the Java client's own list."""
+        return why_refused(key)
 
     def check(self, plan: Plan) -> None:
         """Refuse settings, too many clients, and versions too old for the driver."""

@@ -75,6 +75,13 @@ _LINGER_MS: Final = 5
 _UNSAID: Final = r"(ssl|sasl|security|bootstrap|key|value)\..*|client\.id"
 
 
+def why_refused(key: str) -> str | None:
+    """Why a plan may not set this producer setting with the Java client; null when it may."""
+    if SAME.get(key, key) in ALLOWED:
+        return None
+    return why_never(key) or "the Java client has no setting that means it"
+
+
 def asked_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """What the producers are given, by Java's names: all that the plan asks for.
 
@@ -85,8 +92,8 @@ def asked_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     asked: dict[str, str] = {}
     for key, value in settings.items():
         name = SAME.get(key, key)
-        if name not in ALLOWED:
-            raise _refusal(key)
+        if why := why_refused(key):
+            raise _refusal(key, why)
         if name in asked:
             raise PlanError(f"{name} is set twice, under two names", key=_place(key))
         asked[name] = _text(name, key, value)
@@ -128,8 +135,7 @@ def javas_refusal(sentence: str, settings: Mapping[str, Any]) -> PlanError:
     return PlanError(f"the Java client refuses it: {sentence}", key=where)
 
 
-def _refusal(key: str) -> PlanError:
-    why = why_never(key) or "the Java client has no setting that means it"
+def _refusal(key: str, why: str) -> PlanError:
     near = nearest(key, [*ALLOWED, *SAME])
     hint = f"did you mean {near!r}?" if near else "remove it"
     return PlanError(f"this setting is refused: {why}", key=_place(key), hint=hint)
