@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,12 @@ from tests.fixtures.machine import clean, snapshot
 pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
-def started(out: Path) -> subprocess.Popen[str]:
-    return machine.started(out, "plans/kafka-unclean.toml", "target.controllers=1")
+KRAFT = ("plans/kafka-unclean.toml", "target.controllers=1")
+ZOOKEEPER_AND_JAVA = ("plans/short-unclean-zookeeper.toml", "workload.client=java")
+
+
+def started(out: Path, played: Sequence[str] = KRAFT) -> subprocess.Popen[str]:
+    return machine.started(out, *played)
 
 
 def wait_for(holds: Callable[[], bool], *, within_s: float) -> None:
@@ -69,9 +73,12 @@ def test_ctrl_c_while_the_cluster_starts_undoes_everything(tmp_path: Path) -> No
     assert snapshot(tmp_path) == before
 
 
-def test_clean_removes_what_a_killed_run_left_and_leaves_a_live_one_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("played", [KRAFT, ZOOKEEPER_AND_JAVA], ids=["kraft", "zookeeper"])
+def test_clean_removes_what_a_killed_run_left_and_leaves_a_live_one_alone(
+    tmp_path: Path, played: Sequence[str]
+) -> None:
     before = snapshot(tmp_path)
-    run = started(tmp_path)
+    run = started(tmp_path, played)
     wait_for(lambda: fault_is_on(tmp_path), within_s=120)
     run_id = next(tmp_path.iterdir()).name
     alive = clean()

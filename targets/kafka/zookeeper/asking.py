@@ -16,14 +16,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kazoo.exceptions import ConnectionClosedError, NodeExistsError, NoNodeError, ZookeeperError
-from kazoo.protocol.serialization import Connect, Create, Delete, GetChildren, GetData, ReplyHeader
+from kazoo.protocol.serialization import Connect, Create, GetChildren, GetData, ReplyHeader
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from targets.kafka.asking import NoAnswer
 from targets.kafka.configuration import ZOOKEEPER_PORT
 
 _SESSION_MS: Final = 10_000
-_ANY_VERSION: Final = -1
 _LENGTH: Final = struct.Struct(">i")
 _TWO: Final = struct.Struct(">ii")
 _LOST: Final = (OSError, struct.error, ConnectionClosedError)
@@ -131,14 +130,6 @@ def create(address: str, path: str, data: bytes, *, timeout_s: float) -> None:
     except NoNodeError:
         create(address, parent, b"", timeout_s=timeout_s)
         create(address, path, data, timeout_s=timeout_s)
-
-
-def delete(address: str, path: str, *, timeout_s: float) -> None:
-    """Remove a znode without children; nothing when there is none."""
-    try:
-        ask(address, Delete(path, _ANY_VERSION), timeout_s=timeout_s)
-    except NoNodeError:
-        return
 
 
 def _left_s(deadline: float) -> float:

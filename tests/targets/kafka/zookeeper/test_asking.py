@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from kazoo.protocol.serialization import Delete
 
 from targets.kafka.asking import NoAnswer
 from targets.kafka.zookeeper import asking
@@ -126,7 +127,6 @@ def test_a_session_is_made_once_and_kept(server: Server) -> None:
 def test_a_znode_that_is_not_there_is_none(server: Server) -> None:
     assert asking.get(HERE, "/b", timeout_s=2) is None
     assert asking.children(HERE, "/b", timeout_s=2) == []
-    asking.delete(HERE, "/b", timeout_s=2)
     assert server.sessions == 1, "an answer is no reason to connect again"
 
 
@@ -144,7 +144,7 @@ def test_parents_are_made_where_they_are_missing(server: Server) -> None:
 def test_another_refusal_of_the_server_is_told(server: Server) -> None:
     asking.create(HERE, "/a/b", b"", timeout_s=2)
     with pytest.raises(asking.ZookeeperError, match="error -111"):
-        asking.delete(HERE, "/a", timeout_s=2)
+        asking.ask(HERE, Delete("/a", -1), timeout_s=2)
     assert "/a" in server.znodes
 
 
