@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import numpy as np
 
 from analysis.campaign import by_cell_of, results_of, versions_of
+from analysis.statistics.resampling import Floats
 from analysis.statistics.samples import CLASSES, Sample, sample_of
 from analysis.statistics.shares import share_in_words
 from harness.campaigns.folder import CampaignDir
@@ -12,7 +16,17 @@ from harness.campaigns.plan import Campaign
 from harness.campaigns.policy import breaking
 from harness.campaigns.progress import Progress, read_progress
 from harness.rundir import write_atomically
-from reports import markdown
+from reports import markdown, words
+
+_HEADS: Final = (
+    "",
+    "cell",
+    "runs with loss, of those judged",
+    "loss rate, median",
+    "worst",
+    "longest gap, median",
+    "worst",
+)
 
 
 def write_summary(folder: CampaignDir) -> None:
@@ -37,7 +51,7 @@ def _parts(
     impossible = {cell.name: cell.impossible for cell in campaign.cells}
     kinds = [name.replace("_", " ") for name in CLASSES]
     yield markdown.table(
-        ("", "cell", "runs with loss, of those judged", *kinds),
+        (*_HEADS, *kinds),
         (
             (
                 "✗" if name in broken else "",
@@ -45,6 +59,8 @@ def _parts(
                 f"impossible: {why}"
                 if (why := impossible.get(name))
                 else share_in_words(sample.lossy),
+                *_middle_and_most(sample.loss_rate, words.share),
+                *_middle_and_most(sample.longest_gap_s, words.seconds),
                 *(sample.verdicts[kind] for kind in CLASSES),
             )
             for name, sample in samples.items()
@@ -55,6 +71,13 @@ def _parts(
     told = [f"{played:,} of {planned:,} runs", *(f"said: {said}" for said in progress.said)]
     told += [f"{name} {', '.join(each)}" for name, each in versions.items()]
     yield markdown.bullets([*told, f"plan hash {campaign.digest}"])
+
+
+def _middle_and_most(values: Floats, written: Callable[[float | None], str]) -> tuple[str, str]:
+    """The median and the greatest of one number a run, or of none."""
+    if not values.size:
+        return written(None), written(None)
+    return written(float(np.median(values))), written(float(values.max()))
 
 
 def _result(campaign: Campaign, samples: dict[str, Sample], broken: set[str]) -> str:

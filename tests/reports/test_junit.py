@@ -131,7 +131,7 @@ def test_a_campaign_that_has_just_begun(tmp_path: Path) -> None:
 
 
 def test_the_summary_is_a_table_of_the_cells(tmp_path: Path) -> None:
-    folder = build(tmp_path / "c", {ON: [lossy()] * 3, OFF: [run()] * 3 + [BROKE]})
+    folder = build(tmp_path / "c", {ON: [lossy(), lossy(), lossy(300)], OFF: [run()] * 3 + [BROKE]})
     write_summary(folder)
     text = folder.summary.read_text()
     assert text.startswith("## c: 1 of 2 cells break the policy\n")
@@ -139,6 +139,8 @@ def test_the_summary_is_a_table_of_the_cells(tmp_path: Path) -> None:
     assert len({len(row) for row in rows if "---" not in row[0]}) == 1
     assert rows[2][:3] == ["| ✗", ON, "3 of 3 still allows as few as 29.2 %"]
     assert rows[3][:3] == ["| ", OFF, "0 of 3 still allows 70.8 %"]
+    assert rows[2][3:7] == ["10.0 %", "30.0 %", "1.50 s", "1.50 s"]
+    assert rows[3][3:7] == ["0 %", "0 %", "1.50 s", "1.50 s"]
     assert "- 7 of 20 runs" in text
     assert folder.campaign().digest in text
 
