@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from harness import conditions, registry, selectors
-from harness.crashes import ClientNemesis, client_names
+from harness.crashes import ClientNemesis, KnowsCrashes, client_names
 from harness.errors import PlanError
 from harness.leadership import LEADERSHIP, MovesLeaders
 from harness.plan import Family, FaultStep, Plan
@@ -76,7 +76,7 @@ def _bind_step(plan: Plan, place: int, step: FaultStep, target: Target) -> Bound
         "nemeses", step.nemesis, step.options, key=f"{where}.nemesis"
     )
     if isinstance(nemesis, ClientNemesis):
-        _check_clients(plan, step, nemesis, where)
+        _check_clients(plan, step, nemesis, target, where)
     needs = nemesis.needs if isinstance(nemesis, Needs) else frozenset()
     if LEADERSHIP in needs and not isinstance(target, MovesLeaders):
         raise PlanError(
@@ -85,8 +85,12 @@ def _bind_step(plan: Plan, place: int, step: FaultStep, target: Target) -> Bound
     return BoundStep(step=step, condition=condition, nemesis=nemesis)
 
 
-def _check_clients(plan: Plan, step: FaultStep, nemesis: ClientNemesis, where: str) -> None:
-    """The clients are there, and no nodes are named that it would not meet."""
+def _check_clients(
+    plan: Plan, step: FaultStep, nemesis: ClientNemesis, target: Target, where: str
+) -> None:
+    """The clients are there and can crash, and no nodes are named that it would not meet."""
+    if isinstance(target, KnowsCrashes) and (why := target.why_no_crashes(plan)):
+        raise PlanError(why, key=f"{where}.nemesis", hint='nemesis = "kill", nodes = "role:client"')
     if step.nodes not in (part.model_fields["nodes"].default for part in (FaultStep, Family)):
         raise PlanError(
             f"{step.nemesis} meets clients, not nodes", key=f"{where}.nodes", hint="leave it out"

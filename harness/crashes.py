@@ -78,6 +78,15 @@ class ClientNemesis(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsCrashes(Protocol):
+    """A target that knows of a plan, before anything starts, whether its clients can crash."""
+
+    def why_no_crashes(self, plan: Plan) -> str | None:
+        """Why this plan's clients cannot crash one by one; null when they can."""
+        ...
+
+
 def client_names(plan: Plan) -> list[str]:
     """What the real clients of a plan are called where nodes are named."""
     return [f"client-{number}" for number in range(1, plan.workload.clients + 1)]

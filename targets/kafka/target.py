@@ -57,6 +57,12 @@ class Kafka:
         """What the plan asks for and its version does not honour."""
         return support.unsupported(plan)
 
+    def why_no_crashes(self, plan: Plan) -> str | None:
+        """See `harness.crashes.KnowsCrashes`: clients in nodes of their own are killed as nodes."""
+        if not (nodes := client_names(plan)):
+            return None
+        return f"clients in nodes of their own ({', '.join(nodes)}) are killed as nodes are"
+
     def names(self, plan: Plan) -> list[str]:
         """b1 ... for brokers, then who keeps the metadata, then nodes of clients."""
         return [*node_ids(plan), *client_names(plan)]

@@ -66,6 +66,15 @@ def test_java_refuses_what_it_cannot(
     Java().check(parse_plan({"schema": 1, "name": "t", "target": {"version": "2.0.1"}}))
 
 
+def test_java_clients_are_killed_as_nodes_and_do_not_crash() -> None:
+    crash = {"id": "x", "at_s": 1, "nemesis": "client"}
+    document = {"schema": 1, "name": "t", "target": {"version": "4.3.1"}, "faults": [crash]}
+    bind(parse_plan(document))
+    with pytest.raises(PlanError, match=r"k1, k2, k3.* are killed as nodes") as told:
+        bind(parse_plan({**document, "workload": {"client": "java"}}))
+    assert told.value.key == "faults.0.nemesis"
+
+
 def test_the_java_client_is_named_with_its_version() -> None:
     named = {"schema": 1, "name": "t", "target": {"version": "3.9.2"}}
     assert Java().software(parse_plan(named)) == "kafka-clients 3.9.2 (Java)"
