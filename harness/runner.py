@@ -10,7 +10,6 @@ are files.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -36,6 +35,7 @@ from harness.interrupts import Interrupts
 from harness.journal import Journal
 from harness.leadership import leadership_of
 from harness.levers import all_levers
+from harness.node_logs import last_words
 from harness.observer import Observer
 from harness.parts import PartWriter
 from harness.preparing import needs_of, prepared
@@ -189,7 +189,7 @@ def _come_up(
         raise HarnessFailure(
             f"the cluster did not come up: {error}",
             file=str(record.rundir.path / "nodes"),
-            hint=f"the last of its log: {_last_words(record.rundir)}",
+            hint=f"the last of its log: {last_words(record.rundir.path / 'nodes')}",
         ) from error
     asked = {
         "broker": plan.target.settings,
@@ -206,16 +206,6 @@ def _come_up(
     )
     for sentence in effective.get("warnings", ()):
         record.warn(sentence)
-
-
-def _last_words(rundir: RunDir) -> str:
-    """The last lines of the node logs that tell of trouble."""
-    told = []
-    for path in sorted((rundir.path / "nodes").glob("*/*.log")):
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        trouble = [line for line in lines if re.search("ERROR|FATAL|Exception|rror:", line)]
-        told += [f"{path.parent.name}: {line.strip()[:300]}" for line in trouble[-2:]]
-    return " | ".join(told[:4]) or "no error in it"
 
 
 def prove_unfaulted(levers: dict[str, Lever], cluster: DockerCluster) -> None:

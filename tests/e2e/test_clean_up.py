@@ -19,7 +19,13 @@ pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
 KRAFT = ("plans/kafka-unclean.toml", "target.controllers=1")
-ZOOKEEPER_AND_JAVA = ("plans/short-unclean-zookeeper.toml", "workload.client=java")
+# Sessions as long as Kafka's own: a broker whose session ends while it starts gives up, and seven
+# processes start at once.
+ZOOKEEPER_AND_JAVA = (
+    "plans/short-unclean-zookeeper.toml",
+    "workload.client=java",
+    'target.settings."zookeeper.session.timeout.ms"=6000',
+)
 
 
 def started(out: Path, played: Sequence[str] = KRAFT) -> subprocess.Popen[str]:
