@@ -186,10 +186,11 @@ def _come_up(
         effective = target.effective(cluster, plan)
     except TimeoutError as error:
         _keep_logs(bound, cluster, record.rundir)
+        logs = record.rundir.path / "nodes"
         raise HarnessFailure(
             f"the cluster did not come up: {error}",
-            file=str(record.rundir.path / "nodes"),
-            hint=f"the last of its log: {last_words(record.rundir.path / 'nodes')}",
+            file=str(logs),
+            hint=f"the last of its log: {last_words(logs)}",
         ) from error
     asked = {
         "broker": plan.target.settings,

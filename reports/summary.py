@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-import numpy as np
-
 from analysis.campaign import by_cell_of, results_of, versions_of
-from analysis.statistics.resampling import Floats
+from analysis.statistics.cells import Noticed, noticed
 from analysis.statistics.samples import CLASSES, Sample, sample_of
 from analysis.statistics.shares import share_in_words
 from harness.campaigns.folder import CampaignDir
@@ -59,8 +57,8 @@ def _parts(
                 f"impossible: {why}"
                 if (why := impossible.get(name))
                 else share_in_words(sample.lossy),
-                *_middle_and_most(sample.loss_rate, words.share),
-                *_middle_and_most(sample.longest_gap_s, words.seconds),
+                *_in_words(noticed(sample.loss_rate), words.share),
+                *_in_words(noticed(sample.longest_gap_s), words.seconds),
                 *(sample.verdicts[kind] for kind in CLASSES),
             )
             for name, sample in samples.items()
@@ -73,11 +71,8 @@ def _parts(
     yield markdown.bullets([*told, f"plan hash {campaign.digest}"])
 
 
-def _middle_and_most(values: Floats, written: Callable[[float | None], str]) -> tuple[str, str]:
-    """The median and the greatest of one number a run, or of none."""
-    if not values.size:
-        return written(None), written(None)
-    return written(float(np.median(values))), written(float(values.max()))
+def _in_words(seen: Noticed, written: Callable[[float | None], str]) -> tuple[str, str]:
+    return written(seen.median), written(seen.max)
 
 
 def _result(campaign: Campaign, samples: dict[str, Sample], broken: set[str]) -> str:

@@ -80,8 +80,8 @@ def summary(key: Key, sample: Sample) -> Cell:
         unacknowledged_success_rate=spread(sample.unacknowledged_success, bounded=False),
         pooled_loss_rate=ratio_estimate(sample.lost, sample.acknowledged),
         lost_per_fault_s=ratio_estimate(sample.fault_lost, sample.fault_s),
-        longest_gap_s=_noticed(sample.longest_gap_s),
-        refused=_noticed(sample.refused),
+        longest_gap_s=noticed(sample.longest_gap_s),
+        refused=noticed(sample.refused),
         recovery_s=_recovery(sample.recovery_s),
     )
 
@@ -96,7 +96,8 @@ def lossy_share(sample: Sample) -> LossyShare:
     )
 
 
-def _noticed(values: Floats) -> Noticed:
+def noticed(values: Floats) -> Noticed:
+    """The median and the greatest of one number a run."""
     if not values.size:
         return Noticed(median=None, max=None, runs=0)
     return Noticed(median=float(np.median(values)), max=float(values.max()), runs=values.size)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,14 +39,12 @@ class OwnSettings:
         producer = {
             key: value for key, value in producer.items() if library.same.get(key, key) not in own
         }
-        changed = copy.deepcopy(dict(document))
-        for part, key, settings in (
-            ("target", "settings", broker),
-            ("workload", "producer", producer),
-        ):
-            place = changed.setdefault(part, {})
-            place[key] = {**settings, **place.get(key, {})}
-        return changed
+        target, workload = document.get("target", {}), document.get("workload", {})
+        return {
+            **document,
+            "target": {**target, "settings": {**broker, **target.get("settings", {})}},
+            "workload": {**workload, "producer": {**producer, **workload.get("producer", {})}},
+        }
 
     def _taken(
         self, path: Path | None, given: dict[str, str], why_refused: Callable[[str], str | None]
