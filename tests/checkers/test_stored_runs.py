@@ -28,9 +28,7 @@ def test_real_runs_are_judged_as_they_were(spark: SparkContext, tmp_path: Path) 
     assert all(fault["proven"] for fault in lossy["faults"])
 
     # It dates from a time when only missing values were read by a second library.
-    assert (duplicated["verdict"], duplicated["doubts"]) == ("unknown", ["readers"])
+    assert (duplicated["verdict"], duplicated["doubts"]) == ("unknown", ["readers", "starved"])
     assert duplicated["counts"]["lost"] == 0
     assert duplicated["counts"]["duplicates"] == 642
-    assert duplicated["reason"] == (
-        "642 duplicates were read by one reader: no second library read them to the end"
-    )
+    assert "642 duplicates were read by one reader: no second library" in duplicated["reason"]
