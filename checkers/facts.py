@@ -7,13 +7,14 @@ reads them. What is damaged, or of a newer schema, is refused here, file by file
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checkers.evidence import Gaps, gaps
 from harness.errors import HistoryError
 from harness.history import ENDS, HISTORY, READS, SCHEMA_VERSION
 from harness.journal import FaultWindow, windows
@@ -59,7 +60,7 @@ class Facts:
     head; `starved`: why the load was not what was asked for; `forced`: what it asked of a version
     that does not honour it. `timed`: rows tell when they happened. `one_reader`: a history from
     outside, whose only read is its own; in a run, two libraries must agree on a counter-example.
-    `drawn`: the faults asked for were drawn at random.
+    `drawn`: the faults asked for were drawn at random. `gaps`: what is missing from its folder.
     """
 
     run_id: str
@@ -83,6 +84,7 @@ class Facts:
     windows: tuple[FaultWindow, ...] = ()
     timed: bool = True
     one_reader: bool = False
+    gaps: Gaps = field(default_factory=Gaps)
     timings: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
@@ -113,12 +115,15 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any]) -> Facts:
     settings, load = run.get("settings") or {}, run.get("load") or {}
     producer = (settings.get("effective") or {}).get("producer") or plan["workload"]["producer"]
     rows = _ends(rundir.ends)
+    missing = gaps(rundir, run, rows)
+    ends = _merged(rows, replicas=_replicas_needed(plan))
     return Facts(
         run_id=run["run_id"],
         rundir=rundir,
         history=history,
         reads=_parts(rundir.parts(rundir.reads), READS),
-        ends=tuple(_merged(rows, replicas=_replicas_needed(plan))),
+        # Where records may be missing from our own files, nobody has read anything to its end.
+        ends=tuple(map(_not_reached, ends) if missing.reads else ends),
         partitions=plan["topic"]["partitions"],
         plan=plan["name"],
         seed=run["seed"],
@@ -141,6 +146,7 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any]) -> Facts:
         ),
         drawn=bool(plan.get("mix")),
         windows=tuple(windows(rundir.faults)),
+        gaps=missing,
         timings=run.get("timings") or {},
     )
 
@@ -211,6 +217,10 @@ def _merged(rows: Iterable[dict[str, Any]], *, replicas: int) -> Iterable[Partit
             whole=any(len(row["isr"] or ()) >= replicas for row in complete),
             readers=tuple(dict.fromkeys(row["reader"] for row in complete)),
         )
+
+
+def _not_reached(end: PartitionEnd) -> PartitionEnd:
+    return replace(end, complete=False, whole=False, readers=())
 
 
 def _known(rows: Iterable[dict[str, Any]], column: str) -> list[int]:

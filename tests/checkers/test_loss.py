@@ -84,7 +84,7 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
         Made(
             writes=[W(0, partition=0), W(1, partition=1)],
             reads=[R(0, partition=0), R(1, partition=0)],
-            ends=[E(0), E(1)],
+            ends=[E(0), E(1, position=0)],
             plan={"topic": {"partitions": 2}},
         ),
         "invalid",
