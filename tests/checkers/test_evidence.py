@@ -301,8 +301,8 @@ def test_a_damaged_manifest_is_refused(manifest: bytes, tmp_path: Path) -> None:
 def test_a_partition_that_was_passed_has_records_unless_nothing_was_acknowledged_in_it(
     tmp_path: Path,
 ) -> None:
-    ends = (E(partition=0, position=5), E(partition=1, position=5))
-    reads = (R(value=1, partition=0, offset=0),)
+    ends = (E(partition=0, position=5, reader="a"), E(partition=1, position=5, reader="a"))
+    reads = (R(value=1, partition=0, offset=0, reader="a"),)
 
     def told(name: str, *writes: W) -> tuple[str, ...]:
         plan = {"topic": {"partitions": 2}}
