@@ -16,16 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.availability import Availability, Timeline
+from checkers.broken import named_by, nameless, raised, unjudged
 from checkers.errors import ErrorCodes
 from checkers.facts import Facts, facts_of
 from checkers.jsonlines import convert
-from checkers.loss import Found, Loss
+from checkers.loss import FINDINGS, Found, Loss
 from checkers.lost_spans import lost_spans
 from checkers.numbering import numbered
 from checkers.outcomes import Sieve, looked_up
 from checkers.readers import Disagreement, Readers
 from checkers.rows import Rows
-from checkers.verdict import Basis, is_complete, judge, rates
+from checkers.verdict import Basis, Counts, is_complete, judge, rates
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.rundir import SCHEMA_VERSION, RunDir
 from harness.scratch import scratch
@@ -50,29 +51,62 @@ def judge_task(
 
 
 def judge_run(rundir: RunDir, checker: Loss) -> Document:
-    """Judge a run folder; writes its `result.json`, and what was found below `findings/`.
+    """Judge a run folder; writes its `result.json`, and what was found below `findings/`. A checker
+    that raises makes the run `unknown`.
 
     Raises HistoryError for what cannot be read, EnvironmentFailure where the folder takes nothing.
     """
     begun_s = time.monotonic()
-    facts = facts_of(rundir)
-    examined = examine(facts, checker)
+    try:
+        facts = facts_of(rundir)
+        examined = examine(facts, checker)
+        document = _document(facts, examined, begun_s=begun_s, checker=checker)
+    except AcklossError:
+        raise
+    except (Exception, SystemExit) as error:
+        return broken_run(rundir, checker, raised(error))
     _file(rundir, examined.found.findings)
-    document = _document(facts, examined, begun_s=begun_s, checker=checker)
+    rundir.write_json(rundir.result, document)
+    return document
+
+
+def broken_run(rundir: RunDir, checker: Loss, why: str) -> Document:
+    """The document of a run whose checker did not come to an end, written like any other. Reads
+    JSON alone: whatever broke the checker does not break this."""
+    document = _broken(named_by(rundir), checker, f"{why}: {rundir.path}")
+    _file(rundir, FINDINGS.empty_table())
     rundir.write_json(rundir.result, document)
     return document
 
 
 def judge_history(file: Path, checker: Loss) -> Document:
-    """Judge a history from elsewhere (JSON lines); nothing is written.
+    """Judge a history from elsewhere (JSON lines); nothing is written. A checker that raises makes
+    it `unknown`.
 
     Raises HistoryError with the line that cannot be used.
     """
     begun_s = time.monotonic()
-    with scratch() as folder:
-        facts = convert(file, Path(folder))
-        examined = examine(facts, checker)
-    return _document(facts, examined, begun_s=begun_s, checker=checker)
+    try:
+        with scratch() as folder:
+            facts = convert(file, Path(folder))
+            examined = examine(facts, checker)
+            return _document(facts, examined, begun_s=begun_s, checker=checker)
+    except AcklossError:
+        raise
+    except (Exception, SystemExit) as error:
+        return broken_history(file, checker, raised(error))
+
+
+def broken_history(file: Path, checker: Loss, why: str) -> Document:
+    """The document of a history whose checker did not come to an end."""
+    return _broken(nameless(file.stem), checker, f"{why}: {file}")
+
+
+def _broken(facts: Facts, checker: Loss, why: str) -> Document:
+    found = Found(Counts(), FINDINGS.empty_table(), {})
+    examined = Examined(found, Availability(), [], ErrorCodes().document())
+    document = _document(facts, examined, begun_s=time.monotonic(), checker=checker)
+    return {**document, **unjudged(why)}
 
 
 class Examined(NamedTuple):

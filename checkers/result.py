@@ -4,7 +4,8 @@ Spark deals them out to Python workers, each of which reads and judges whole run
 (`checkers.judging`); only documents come back. Rows never pass through the JVM: moving them there
 and aggregating them is several times slower (docs/decisions/0003).
 
-Each input that cannot be judged is one error; the others are judged all the same.
+Each input that cannot be judged is one error, and one whose checker breaks, or kills its worker, is
+`unknown`; the others are judged all the same.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from checkers.judging import Document, Task, judge_history, judge_run, judge_task
+from checkers.broken import DIED
+from checkers.isolation import Answers, Isolated
+from checkers.judging import (
+    Document,
+    Task,
+    broken_history,
+    broken_run,
+    judge_history,
+    judge_run,
+    judge_task,
+)
 from checkers.loss import Loss
 from checkers.spark import context, told_clearly
 from harness import registry
@@ -30,6 +41,7 @@ Input = TypeVar("Input")
 def check_runs(
     rundirs: Sequence[RunDir],
     *,
+    checker: Loss | None = None,
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     errors: list[AcklossError] | None = None,
@@ -45,8 +57,11 @@ def check_runs(
         parts = (*run.parts(run.history), *run.parts(run.reads))
         return sum(part.stat().st_size for part in parts)
 
-    judge = partial(judge_run, checker=Loss())
-    return _judged(judge, [(size_bytes(run), run) for run in rundirs], master, conf, errors)
+    plugin = checker or Loss()
+    judge = partial(judge_run, checker=plugin)
+    died = partial(broken_run, checker=plugin, why=DIED)
+    sized = [(size_bytes(run), run) for run in rundirs]
+    return _judged(judge, died, sized, master, conf, errors)
 
 
 def check_histories(
@@ -64,8 +79,9 @@ def check_histories(
     """
     plugin: Loss = registry.make("checkers", checker, options or {}, key="--checker")
     judge = partial(judge_history, checker=plugin)
+    died = partial(broken_history, checker=plugin, why=DIED)
     sized = [(file.stat().st_size if file.is_file() else 0, file) for file in files]
-    return _judged(judge, sized, master, conf, errors)
+    return _judged(judge, died, sized, master, conf, errors)
 
 
 def begin_warm_up(master: str | None = None) -> None:
@@ -88,6 +104,7 @@ def begin_warm_up(master: str | None = None) -> None:
 
 def _judged(
     judge: Callable[[Input], Document],
+    died: Callable[[Input], Document],
     sized: Sequence[tuple[int, Input]],
     master: str | None,
     conf: Mapping[str, str] | None,
@@ -99,10 +116,14 @@ def _judged(
     spark = context(master, conf)
     tasks = _dealt(sized, _TASKS_PER_CORE * spark.defaultParallelism)
 
-    with told_clearly():
-        dealt = spark.parallelize(tasks, len(tasks))
-        answers = dealt.flatMap(partial(judge_task, judge=judge)).collect()
+    def judge_all(tasks: Sequence[Task[Input]]) -> Answers:
+        with told_clearly():
+            dealt = spark.parallelize(tasks, len(tasks))
+            answers: Answers = dealt.flatMap(partial(judge_task, judge=judge)).collect()
+            return answers
+
     documents = []
+    answers = Isolated(judge_all, died, spark.defaultParallelism).judged(tasks)
     for _, answer in sorted(answers, key=lambda told: told[0]):
         if not isinstance(answer, AcklossError):
             documents.append(answer)

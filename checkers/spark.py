@@ -38,6 +38,15 @@ _CONF: Final[Mapping[str, str]] = {
 }
 _LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
+_DEATHS: Final = ("Python worker exited unexpectedly", "ExecutorLostFailure")
+"""How Spark says that the process which judges has gone: in a worker's death, and in an
+executor's, which takes its workers with it."""
+
+
+class WorkerDied(HarnessFailure):
+    """A process that was judging is gone: killed, or out of memory."""
+
+
 _lock = threading.Lock()
 _running: list[SparkContext] = []
 
@@ -93,7 +102,8 @@ def _last_line(told: IO[bytes]) -> str:
 
 @contextlib.contextmanager
 def told_clearly() -> Iterator[None]:
-    """What Spark raises, as one sentence; what a worker raised, by its own last line."""
+    """What Spark raises, as one sentence; what a worker raised, by its own last line. Raises
+    WorkerDied where it was a worker's death, else HarnessFailure."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -102,4 +112,5 @@ def told_clearly() -> Iterator[None]:
         )
         lines = (in_worker[0] if in_worker else str(error)).strip().splitlines()
         told = lines[-1 if in_worker else 0]
-        raise HarnessFailure(f"Spark failed: {told}") from error
+        died = any(words in str(error) for words in _DEATHS)
+        raise (WorkerDied if died else HarnessFailure)(f"Spark failed: {told}") from error
