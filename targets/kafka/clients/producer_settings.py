@@ -158,7 +158,8 @@ def place_of(name: str, settings: Mapping[str, Any]) -> str:
 
 
 def attempts_once(effective: Mapping[str, str]) -> bool:
-    """Whether a producer with these effective settings never tries a write again."""
+    """Whether a producer with these effective settings is told never to try a write again. (Some
+    do all the same: `targets.kafka.clients.outcomes`.)"""
     return effective["enable.idempotence"] != "true" and effective.get("retries") == "0"
 
 

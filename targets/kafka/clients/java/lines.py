@@ -14,6 +14,9 @@ from typing import Final
 
 DRIVER_PORT: Final = 9095
 
+JAVA: Final = "java"
+"""The library's name in plans."""
+
 _AGAIN_S: Final = 0.1
 _BLOCK: Final = 1 << 16
 
