@@ -18,6 +18,7 @@ from itertools import cycle
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
+from harness.acks import NOBODY
 from harness.crashes import ClientState, Death
 from harness.errors import HarnessFailure
 from harness.plan import Plan
@@ -66,7 +67,7 @@ class KafkaClient:
         ]
         self._topic = plan.topic.name
         self._proof = proof
-        self._offsets_told = era_for(plan).offsets_acknowledged and settings["acks"] != "0"
+        self._offsets_told = era_for(plan).offsets_acknowledged and settings["acks"] != NOBODY
         self._refused: list[tuple[int, Completion]] = []
         self._done: Done
         self._wishes: SimpleQueue[tuple[Callable[[], None], Future[None]]] = SimpleQueue()
