@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import HistoryError
-from harness.history import ENDS, HISTORY, READS, SCHEMA_VERSION
+from harness.history import ADDED, ENDS, HISTORY, READS, SCHEMA_VERSION
 from harness.journal import FaultWindow, windows
 from harness.rundir import RunDir
 
@@ -168,6 +168,8 @@ def _check(path: Path, schema: pa.Schema) -> None:
         )
     for column in schema:
         place = found.get_field_index(column.name)
+        if place < 0 and (path.name, column.name) in ADDED:
+            continue
         if place < 0:
             raise HistoryError("lacks a column", file=str(path), key=column.name)
         if _plain(found.field(place).type) != _plain(column.type):
