@@ -187,3 +187,12 @@ def test_what_a_library_refuses_is_never_sent(writer: Writer, producer: dict[str
     assert writer.told[2][0] == (FAIL if sure else INFO)
     assert writer.told[3][0] == (FAIL if sure or not producer else INFO)
     assert writer.told[1][0] == OK
+
+
+@pytest.mark.parametrize("key", [None, "", "k", "a b", "κ", "=1%20+\n"], ids=repr)
+def test_a_key_arrives_as_it_was_given(writer: Writer, key: str | None) -> None:
+    with fake_kafka() as broker:
+        client = writer.client(broker, ONCE)
+        writer.write(client, 1, key=key)
+        writer.close(client)
+        assert broker.keys() == [None if key is None else key.encode()]
