@@ -3,6 +3,10 @@
 Each act is journalled on disk before it happens, probed once it did, probed again just before it is
 undone (so that it held for its whole window) and once more when it is undone. Acts of one fault are
 done all at once: nodes that die a second apart are another experiment.
+
+Right after the acts the system may not have spoken yet, so that probe shows the mechanism alone.
+By the one before they are undone the fault must have met something of the system (`Proof.met`),
+through one of its acts at least: two followers may have nothing to say to each other.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from harness.journal import Journal
 from harness.protocols import Act, Lever, Looks, Proof, Token
 
 T = TypeVar("T")
+
+NOTHING_MET = "nothing of the system met it"
 
 Note = Callable[[str, str, str, str, str], None]
 """Records a row of the nemesis: type, nemesis, id of the fault, nodes, what (inject|heal)."""
@@ -118,13 +124,27 @@ class Faults:
         proofs = _at_once(
             [partial(_probe, lever, token, applied=applied) for _, lever, token in acts]
         )
+        met = _met([(lever.name, proof) for (_, lever, _), proof in zip(acts, proofs, strict=True)])
+        evidence = [sentence for proof in proofs for sentence in proof.evidence]
+        missed = phase == "held" and met == 0
         self.journal.write(
             "proof",
             fault=fault,
             phase=phase,
-            proven=bool(proofs) and all(proof.proven for proof in proofs),
-            evidence=[sentence for proof in proofs for sentence in proof.evidence],
+            proven=bool(proofs) and all(proof.proven for proof in proofs) and not missed,
+            evidence=[*evidence, *([NOTHING_MET] if missed else [])],
+            met=met,
         )
+
+
+def _met(proofs: Sequence[tuple[str, Proof]]) -> int | None:
+    """How much of the system a fault met through all its acts: where it has several levers, each in
+    its own unit, what the least of them met. Null when none of them counts that."""
+    sums: dict[str, int] = {}
+    for lever, proof in proofs:
+        if proof.met is not None:
+            sums[lever] = sums.get(lever, 0) + proof.met
+    return min(sums.values(), default=None)
 
 
 def looked(lever: Lever, token: Token) -> Token:
