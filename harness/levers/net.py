@@ -175,7 +175,8 @@ class NetLever:
 
 def _of_system(packets: int, token: Token, peer: Mapping[str, Any], of: int | None = None) -> str:
     """Packets that the rules met, in words: clients send packets of the workload."""
-    whose = "the workload's clients" if peer["name"] == CLIENTS else "the system"
-    ways = {"in": "from", "out": "to", "both": "from and to"}
+    way = {"in": "from", "out": "to", "both": "from and to"}[token["direction"]]
     number = f"{packets:,}" if of is None else f"{packets:,} of {of:,}"
-    return f"{number} packets of {whose} {ways[token['direction']]} {peer['name']}"
+    if peer["name"] == CLIENTS:
+        return f"{number} packets {way} the workload's clients"
+    return f"{number} packets of the system {way} {peer['name']}"

@@ -127,7 +127,7 @@ def test_packets_of_clients_are_the_workloads(nodes: dict[str, Filtering]) -> No
     clients = [{"name": "clients", "address": "198.18.0.1"}]
     proof = NetLever(nodes).probe({**TOKEN, "peers": clients, "ports": []}, applied=True)
     assert (proof.proven, proof.met) == (True, 4)
-    assert "4 packets of the workload's clients from clients dropped" in proof.evidence[0]
+    assert "4 packets from the workload's clients dropped" in proof.evidence[0]
 
 
 def test_rules_of_an_older_version_are_removed_as_they_stand(nodes: dict[str, Filtering]) -> None:
