@@ -210,7 +210,7 @@ def _written(seen: list[_Look], token: Token) -> tuple[int, str]:
     off_s = {at: line.off_s - look.off_s + look.own_s(fault) for at, (look, line) in lines.items()}
     shows = sum(_as_asked(off_s[at], look, line, token) for at, (look, line) in lines.items())
     return shows, (
-        f"what its process wrote last is dated {', '.join(_apart(s) for s in off_s.values())}"
+        f"what its process wrote last is dated {', '.join(map(_apart, off_s.values()))} the host's"
     )
 
 
@@ -224,7 +224,7 @@ def _as_asked(off_s: float, look: _Look, line: Written, token: Token) -> bool:
 
 
 def _apart(off_s: float) -> str:
-    return f"{abs(off_s):.3f} s {'ahead' if off_s >= 0 else 'behind'}"
+    return f"{abs(off_s):.3f} s {'ahead of' if off_s >= 0 else 'behind'}"
 
 
 def _undone(node: Node, look: _Look, token: Token) -> Proof:
@@ -258,7 +258,7 @@ def _told(node: Node, seen: list[_Look], token: Token) -> str:
 
 
 def _ahead(off_s: float) -> str:
-    return f"its clock is {abs(off_s):.3f} s {'ahead of' if off_s >= 0 else 'behind'} the host's"
+    return f"its clock is {_apart(off_s)} the host's"
 
 
 def _path(name: str) -> str:

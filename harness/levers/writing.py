@@ -61,7 +61,7 @@ def tried(node: Node, token: Token, words: str) -> tuple[int | None, str]:
         return None, "whether it tried is not known"
     lines = max(0, (refusals(node, words) or 0) - (token["refusals"] or 0))
     ended = token["pid"] is not None and not node.process().running
-    told = f"its process was refused {lines:,} times by its own log" if lines else ""
+    told = f"its own log says {lines:,} times that it was refused" if lines else ""
     if ended:
-        told = " and ".join([*([told] if told else []), "it ended of it"])
+        told = " and ".join([*([told] if told else []), "its process ended of it"])
     return lines + ended, told or "its own process was refused nothing so far"
