@@ -157,7 +157,9 @@ def _looks(node: Node, token: Token) -> list[_Look]:
         seen.append(_look(node))
     elif token["form"] == "strobe":
         until_s = time.monotonic() + 1.5 * token["period_s"]
-        while not _moved(seen, token) and time.monotonic() < until_s:
+        while time.monotonic() < until_s:
+            if _moved(seen, token) and _written(seen, token)[0]:
+                break  # a line that was written in the half that is right shows nothing
             time.sleep(token["period_s"] / 8)
             seen.append(_look(node))
     return seen

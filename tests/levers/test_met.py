@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.levers import shaping
+from harness.levers.clock import _Look, _written
 from harness.levers.clock_written import Written, newest
 from harness.levers.full import FullLever
 from harness.levers.pause import PauseLever
@@ -184,3 +185,49 @@ def test_what_was_written_last_tells_its_clock(
 ) -> None:
     node.answers["find"] = told(output + "\n")
     assert newest(node) == written
+
+
+JUMP = {"node": "b1", "fault": "wrong", "form": "jump", "offset_s": 60.0}
+DRIFT = {**JUMP, "form": "drift", "drift_ms_per_s": 50.0}
+
+
+def look(written: Written | None, *, others_s: float = 0, age_s: float = 10) -> _Look:
+    """A look at a clock that is as far off as this fault, and others, ask for."""
+    offsets = {"wrong": 60.0} | ({"other": others_s} if others_s else {})
+    return _Look(
+        at_s=100,
+        off_s=60 + others_s,
+        offsets_s=offsets,
+        ages_s={"wrong": age_s},
+        loops=(),
+        why=None,
+        told=True,
+        written=written,
+    )
+
+
+@pytest.mark.parametrize(
+    ("token", "seen", "met", "words"),
+    [
+        (JUMP, look(Written(2, 60.1)), 1, "dated 60.100 s ahead of the host's"),
+        (JUMP, look(Written(2, 65.1), others_s=5), 1, "dated 60.100 s ahead of the host's"),
+        (JUMP, look(Written(2, 0.1)), 0, "dated 0.100 s ahead of the host's"),
+        (JUMP, look(Written(2, 61.0)), 0, "dated 61.000 s ahead of the host's"),
+        (JUMP, look(Written(12, 60.0)), 0, "has written nothing since"),
+        (JUMP, look(None), 0, "has written nothing since"),
+        (DRIFT, look(Written(4, 0.31)), 1, "dated 0.310 s ahead of the host's"),
+        (DRIFT, look(Written(4, 0.1)), 0, "dated 0.100 s ahead of the host's"),
+    ],
+    ids=["off", "beside another", "right", "off otherwise", "before", "never", "drift", "no drift"],
+)
+def test_a_moved_clock_shows_in_what_the_process_writes(
+    token: Token, seen: _Look, met: int, words: str
+) -> None:
+    lines, told_of_it = _written([seen], token)
+    assert lines == met
+    assert words in told_of_it
+
+
+def test_one_line_looked_at_twice_is_one() -> None:
+    lines, _ = _written([look(Written(2, 60)), look(Written(2.001, 60))], JUMP)
+    assert lines == 1
