@@ -35,6 +35,7 @@ Note = Callable[[str, str, str, str, str], None]
 class _Active:
     nemesis: str
     acts: list[tuple[int, Lever, Token]]
+    met: int | None = None
 
     @property
     def nodes(self) -> str:
@@ -63,7 +64,7 @@ class Faults:
             _at_once([partial(self._apply, n, lever, token) for n, lever, token in begun])
             self.journal.write("on", fault=fault)
             self.note("info", nemesis, fault, active.nodes, "inject")
-        self._prove(fault, begun, phase="applied", applied=True)
+        active.met = self._prove(fault, begun, phase="applied", applied=True)
 
     def heal(self, fault: str) -> None:
         """Undo a fault; nothing when it is not in force. Raises the first failure after having
@@ -73,7 +74,7 @@ class Faults:
             if active is None:
                 return
             with suppress(EnvironmentFailure):  # a full disk must not keep it from being undone
-                self._prove(fault, active.acts, phase="held", applied=True)
+                self._prove(fault, active.acts, phase="held", applied=True, so_far=active.met)
             self.note("invoke", active.nemesis, fault, active.nodes, "heal")
             failures = _at_once([partial(self._undo, *act) for act in active.acts])
             self.note("info", active.nemesis, fault, active.nodes, "heal")
@@ -119,12 +120,21 @@ class Faults:
         return None
 
     def _prove(
-        self, fault: str, acts: Sequence[tuple[int, Lever, Token]], *, phase: str, applied: bool
-    ) -> None:
+        self,
+        fault: str,
+        acts: Sequence[tuple[int, Lever, Token]],
+        *,
+        phase: str,
+        applied: bool,
+        so_far: int | None = None,
+    ) -> int | None:
+        """Probe every act at once and journal what they say; returns what was met, `so_far` by an
+        earlier probe at least."""
         proofs = _at_once(
             [partial(_probe, lever, token, applied=applied) for _, lever, token in acts]
         )
         met = _met([(lever.name, proof) for (_, lever, _), proof in zip(acts, proofs, strict=True)])
+        met = max((each for each in (met, so_far) if each is not None), default=None)
         evidence = [sentence for proof in proofs for sentence in proof.evidence]
         missed = phase == "held" and met == 0
         self.journal.write(
@@ -135,6 +145,7 @@ class Faults:
             evidence=[*evidence, *([NOTHING_MET] if missed else [])],
             met=met,
         )
+        return met
 
 
 def _met(proofs: Sequence[tuple[str, Proof]]) -> int | None:

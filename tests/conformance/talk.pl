@@ -8,7 +8,7 @@ use POSIX 'strftime';
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 my ($home, $turn, $next) = ('/var/lib/ackloss', 0, 0);
-my $block = 'x' x 131072;
+my ($block, $last) = ('x' x 131072, '');
 $SIG{PIPE} = 'IGNORE';
 mkdir "$home/log";
 my $server = IO::Socket::INET->new(LocalPort => 9092, Listen => 128, ReuseAddr => 1) or die $!;
@@ -23,11 +23,14 @@ sub note {
 }
 
 sub store {
-    my $path = "$home/data/said." . $turn % 2;
-    unlink $path;
+    my $path = "$home/data/said.$turn";
     if (open my $file, '>', $path) {
         print $file substr $block, 0, 8192;
-        return 'stored' if close $file;
+        if (close $file) {
+            unlink $last if $last;
+            $last = $path;
+            return 'stored';
+        }
     }
     return "not stored: $!";
 }
