@@ -148,7 +148,9 @@ def judge(facts: Facts, basis: Basis) -> Verdict:
     named = tuple(told.name for told in wrong), names, _OUTCOME.issuperset(names)
     if wrong:
         hedge = (
-            "" if is_complete(facts) else " (at least: the run or its final read is not complete)"
+            ""
+            if is_complete(facts)
+            else " (at least: the run, its final read or its folder is not complete)"
         )
         return Verdict(INVALID, _sentences(wrong) + hedge, *named)
     if doubts:
@@ -157,8 +159,9 @@ def judge(facts: Facts, basis: Basis) -> Verdict:
 
 
 def is_complete(facts: Facts) -> bool:
-    """Whether the run came to its end and all of its log was read; else counts are lower bounds."""
-    return facts.state == DONE and facts.read_whole
+    """Whether the run came to its end, all of its log was read and all of its evidence is there;
+    else counts are lower bounds."""
+    return facts.state == DONE and facts.read_whole and not facts.gaps
 
 
 def _sentences(told: Sequence[Told]) -> str:
@@ -176,7 +179,8 @@ def _counter_examples(facts: Facts, basis: Basis) -> Iterator[Told]:
     if (number := basis.confirmed("failed_found", counts.failed_found)) > 0:
         was = "was" if number == 1 else "were"
         yield Told("failed_found", f"{_writes(number)} that failed {was} found in the log")
-    if (number := basis.confirmed("unexpected", counts.unexpected)) > 0 and facts.state == DONE:
+    nothing_missing = facts.state == DONE and not facts.gaps.history
+    if (number := basis.confirmed("unexpected", counts.unexpected)) > 0 and nothing_missing:
         values = "value was" if number == 1 else "values were"
         yield Told("unexpected", f"{number:,} {values} read that nobody wrote there")
     if basis.idempotent and (number := basis.confirmed("duplicates", counts.duplicates)) > 0:
@@ -204,10 +208,13 @@ def _doubts(facts: Facts, basis: Basis) -> Iterator[Told]:
 
 def _doubts_of_reading(facts: Facts, basis: Basis) -> Iterator[Told]:
     counts = basis.counts
+    for sentence in facts.gaps.sentences:
+        yield Told(INCOMPLETE, sentence)
     if not facts.ends:
         yield Told(INCOMPLETE, "nothing was read back")
     elif not facts.read_whole:
-        yield Told(INCOMPLETE, "not every partition was read to its end")
+        why = next((f": {end.error}" for end in facts.ends if end.error), "")
+        yield Told(INCOMPLETE, f"not every partition was read to its end{why}")
     if behind := [str(end.partition) for end in facts.ends if end.complete and not end.whole]:
         of = f"partition {behind[0]}" if len(behind) == 1 else f"{len(behind)} partitions"
         yield Told(REPLICAS, f"not every replica of {of} was in sync at the final read")

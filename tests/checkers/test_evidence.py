@@ -195,6 +195,11 @@ BY_ROWS: dict[str, tuple[Damage, str, str]] = {
     "history: a part of another run": (swap(part("history", 3)), "history", "of another run"),
     "reads: first reader deleted": (delete(part("reads", 0)), "reads", "part-00000"),
     "reads: second reader deleted": (delete(part("reads", 1)), "reads", "reader kafka-python"),
+    "reads: one reader's instead of the other's": (
+        duplicate(part("reads", 0), part("reads", 1)),
+        "reads",
+        "no record of the reader kafka-python",
+    ),
     "reads: all deleted": (delete(part("reads", 0), part("reads", 1)), "reads", "no record of"),
     "reads: of another run": (swap(part("reads", 0)), "reads", "of another run"),
     "ends: deleted": (delete("reads/ends.parquet"), "reads", "missing: reads/ends.parquet"),
@@ -296,8 +301,8 @@ def test_a_damaged_manifest_is_refused(manifest: bytes, tmp_path: Path) -> None:
 def test_a_partition_that_was_passed_has_records_unless_nothing_was_acknowledged_in_it(
     tmp_path: Path,
 ) -> None:
-    ends = (E(partition=0, position=5), E(partition=1, position=5))
-    reads = (R(value=1, partition=0, offset=0),)
+    ends = (E(partition=0, position=5, reader="a"), E(partition=1, position=5, reader="a"))
+    reads = (R(value=1, partition=0, offset=0, reader="a"),)
 
     def told(name: str, *writes: W) -> tuple[str, ...]:
         plan = {"topic": {"partitions": 2}}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from checkers.evidence import Gaps
 from checkers.facts import Facts, PartitionEnd, ScriptedFault
 from checkers.readers import Disagreement
 from checkers.verdict import Basis, Counts, Verdict, is_complete, judge, rates
@@ -77,15 +78,15 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("valid", "all 4,799 acknowledged writes are there", {"duplicates": 7}, {}),
     (
         "invalid",
-        "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run or its final read "
-        "is not complete)",
+        "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run, its final read or "
+        "its folder is not complete)",
         {"lost": 5},
         {"ends": (HALF,)},
     ),
     (
         "invalid",
-        "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run or its final read "
-        "is not complete)",
+        "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run, its final read or "
+        "its folder is not complete)",
         {"lost": 5},
         {"state": "interrupted"},
     ),
@@ -93,6 +94,12 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("unknown", "the run failed: no disk", {}, {"state": "failed", "error": "no disk"}),
     ("unknown", "the run broke off while reading", {}, {"state": "reading"}),
     ("unknown", "not every partition was read to its end", {}, {"ends": (HALF,)}),
+    (
+        "unknown",
+        "not every partition was read to its end: a checksum is wrong",
+        {},
+        {"ends": (replace(HALF, error="a checksum is wrong"),)},
+    ),
     ("unknown", "not every partition was read to its end", {}, {"partitions": 2}),
     ("unknown", "nothing was read back", {}, {"ends": ()}),
     (
@@ -207,6 +214,17 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {"ends": (BEHIND,)},
     ),
     ("unknown", "a and b read different records of partition 0", {}, {"apart": True}),
+    ("unknown", "missing: x", {}, {"gaps": Gaps(history=("missing: x",))}),
+    ("unknown", "missing: x", {"unexpected": 3}, {"gaps": Gaps(history=("missing: x",))}),
+    ("unknown", "missing: x", {}, {"gaps": Gaps(other=("missing: x",))}),
+    ("valid", "all 4,799 acknowledged writes are there", {}, {"gaps": Gaps(aside=("missing: x",))}),
+    (
+        "invalid",
+        "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run, its final read or "
+        "its folder is not complete)",
+        {"lost": 5},
+        {"gaps": Gaps(history=("missing: x",))},
+    ),
     ("unknown", "a and b read different records of partition 0", {"lost": 5}, {"apart": True}),
     (
         "unknown",
@@ -259,7 +277,10 @@ def test_verdict_and_reason(
     assert bool(told.doubts) or verdict != "unknown"
 
 
-@pytest.mark.parametrize("worse", [{"state": "failed"}, {"ends": (HALF,)}, {"partitions": 2}])
+@pytest.mark.parametrize(
+    "worse",
+    [{"state": "failed"}, {"ends": (HALF,)}, {"partitions": 2}, {"gaps": Gaps(other=("x",))}],
+)
 def test_complete(worse: dict[str, Any]) -> None:
     assert is_complete(FACTS)
     assert not is_complete(replace(FACTS, **worse))
