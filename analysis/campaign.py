@@ -6,14 +6,16 @@ it is played, after a crash, after it was pruned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from analysis.statistics.cells import cell_of
 from analysis.statistics.comparisons import comparisons_of
-from analysis.statistics.samples import verdict_class
+from analysis.statistics.eligibility import is_conclusive
+from analysis.statistics.samples import LOSS, WRONG, verdict_class
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
+from harness.campaigns.policy import Tally
 from harness.campaigns.progress import Progress, Run, read_progress
 from harness.errors import HistoryError
 
@@ -75,6 +77,21 @@ def by_cell_of(campaign: Campaign, results: Iterable[Result]) -> dict[str, list[
     return by_cell
 
 
+def tallies_of(campaign: Campaign, by_cell: Mapping[str, Iterable[Document]]) -> dict[str, Tally]:
+    """What the campaign's policy looks at, of every cell that can be played."""
+    return {cell.name: tally_of(by_cell.get(cell.name, ())) for cell in campaign.playable}
+
+
+def tally_of(documents: Iterable[Document]) -> Tally:
+    """The runs of one cell, as a policy looks at them."""
+    told = [(verdict_class(each) in (LOSS, WRONG), is_conclusive(each)) for each in documents]
+    return Tally(
+        invalid=sum(invalid for invalid, _ in told),
+        conclusive=sum(conclusive for _, conclusive in told),
+        conclusive_invalid=sum(invalid and conclusive for invalid, conclusive in told),
+    )
+
+
 def results_of(folder: CampaignDir, progress: Progress) -> Iterator[Result]:
     """Every finished run with its result.json, or with an error where the harness failed."""
     for run in progress.runs.values():
@@ -114,6 +131,7 @@ def rows_of(results: Iterable[Result]) -> list[Document]:
                 "cell": run.cell,
                 "repetition": run.repetition,
                 "class": verdict_class(document),
+                "conclusive": is_conclusive(document),
                 "verdict": document.get("verdict"),
                 "reason": document.get("reason") or document.get("error"),
                 "seed": document.get("seed"),
@@ -131,6 +149,7 @@ def rows_of(results: Iterable[Result]) -> list[Document]:
                 "recovery_s": seen.get("recovery_s"),
                 "faults_proven": sum(f["proven"] for f in document.get("faults", [])),
                 "faults": len(document.get("faults", [])),
+                "doubts": ", ".join(document.get("doubts", [])),
                 "seconds": run.seconds,
             }
         )

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from scipy import optimize, special, stats
 
-from analysis.statistics.shares import CONFIDENCE, NONE_JUDGED, WILSON, Estimate, Share, bounds
+from analysis.statistics.shares import CONFIDENCE, NONE_CONCLUSIVE, WILSON, Estimate, Share, bounds
 
 ALPHA: Final = 0.05
 POWER: Final = 0.8
@@ -35,7 +35,7 @@ prove nothing)."""
 def difference(a: Share, b: Share) -> Estimate:
     """b's share less a's, with Newcombe's hybrid score interval (1998, method 10)."""
     if not (a.whole and b.whole):
-        return Estimate(why=NONE_JUDGED)
+        return Estimate(why=NONE_CONCLUSIVE)
     at, low, high = _newcombe(a, b, CONFIDENCE)
     return Estimate(estimate=at, low=low, high=high, method=NEWCOMBE)
 

@@ -58,7 +58,7 @@ def test_a_difference_is_inside_its_interval_and_turns_with_its_sign(a: Share, b
 
 
 def test_without_runs_no_difference() -> None:
-    assert difference(Share(0, 0), Share(1, 2)).why == "no run was judged"
+    assert difference(Share(0, 0), Share(1, 2)).why == "no conclusive run"
     assert exact_test(Share(1, 2), Share(0, 0)).p is None
 
 
