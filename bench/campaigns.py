@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from analysis.campaign import run_rows
-from analysis.statistics.contrasts import equivalence
+from analysis.statistics.equivalence import equivalence
 from analysis.statistics.shares import Share
 from checkers.judging import judge_run
 from checkers.loss import Loss
