@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 
 from analysis import drawing
-from analysis.campaign import results_of, rows_of, summed_up
+from analysis.campaign import clusters_of, results_of, rows_of, summed_up
 from analysis.campaign_figures import drawn
 from analysis.palette import DARK, LIGHT
 from analysis.tables import write_tables
@@ -95,7 +95,7 @@ def _story(folder: CampaignDir) -> CampaignStory:
     return CampaignStory(
         folder=folder,
         document=summed_up(folder, progress, results),
-        rows=rows_of(results),
+        rows=rows_of(results, clusters_of(folder, (run for run, _ in results))),
         progress=progress,
         alive=folder.alive,
         references=references(*(cell.bound.plan.document() for cell in cells)),

@@ -138,6 +138,18 @@ class CampaignStory:
         return any(map(counting, self.document["cells"]))
 
     @property
+    def resemblance(self) -> str:
+        """Of runs that shared a cluster or a worker, how alike they are in whether they lose."""
+        told = []
+        for group, each in self.document["resemblance"].items():
+            lossy = each["lossy"]
+            said = lossy["why"]
+            if lossy["correlation"] is not None:
+                said = f"{lossy['correlation']:.2f} (p = {lossy['p']:.2g})"
+            told.append(f"of one {group} ({words.number(lossy['groups'])} in all): {said}")
+        return "; ".join(told)
+
+    @property
     def broken(self) -> int:
         """Runs that broke off; each was played again or will be."""
         return len(self.progress.in_state("broken"))

@@ -247,6 +247,7 @@ def _cautions(document: Mapping[str, Any]) -> Iterator[str]:
         )
     yield from _others(cells)
     yield from _doubtful(document["comparisons"])
+    yield from _resembling(document.get("resemblance", {}))
     for name, versions in document["versions"].items():
         if len(versions) > 1:
             yield f"Runs differ in their version of {name}: {', '.join(versions)}."
@@ -286,6 +287,19 @@ def _doubtful(comparisons: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             f"{_counted(doubted, 'difference')} between cells {_is(doubted)} doubtful: beyond "
             "chance, but runs that do not count may have made it look so."
         )
+
+
+def _resembling(resemblance: Mapping[str, Any]) -> Iterator[str]:
+    """Groups of runs that are more alike than chance has it, and what follows from that."""
+    for group, told in resemblance.items():
+        for of, each in told.items():
+            if each["p"] is not None and each["p"] <= ALPHA:
+                what = {"lossy": "whether they lose", "loss_rate": "how much they lose"}[of]
+                yield (
+                    f"Runs of one {group} resemble each other in {what} (intraclass correlation "
+                    f"{each['correlation']:.2f}, p = {each['p']:.2g}, {each['groups']} {group}s): "
+                    "intervals, which take runs as independent, are narrower than they should be."
+                )
 
 
 def _counted(count: int, noun: str) -> str:

@@ -18,6 +18,7 @@ from analysis.nights.night import CellId, Night, night_of
 from analysis.statistics.cells import lossy_share
 from analysis.statistics.comparisons import Comparison, compared, corrected
 from analysis.statistics.contrasts import exact_test
+from analysis.statistics.equivalence import equivalence
 from analysis.statistics.samples import CLASSES, LOSS, NONE, WRONG, Sample
 from analysis.statistics.shares import Share
 from harness.campaigns.folder import CampaignDir
@@ -107,6 +108,7 @@ def _cell(new: Night, key: CellId, a: Sample, b: Sample, test: Comparison) -> Do
         "new": _side(b),
         **{name: value for name, value in told.items() if name not in ("b", "axis")},
         "p_unknown_against": test.bounds.p_against_adjusted,
+        "equivalence": _equivalence(a, b),
         "p_least": _p_least(a.lossy, b.lossy),
         "new_classes": [name for name in CLASSES if b.verdicts[name] and not a.verdicts[name]],
         "vanished_classes": [name for name in CLASSES if a.verdicts[name] and not b.verdicts[name]],
@@ -139,6 +141,17 @@ def _status(test: Comparison) -> str:
     if test.doubtful:
         return DOUBTFUL
     return REGRESSION if test.difference > 0 else IMPROVEMENT
+
+
+def _equivalence(a: Sample, b: Sample) -> Document | None:
+    """Whether the shares are the same but for a margin, and whether that is doubtful: it has to
+    hold over all runs, too, with those that do not count taken as far apart as can be."""
+    if not (a.lossy.whole and b.lossy.whole):
+        return None
+    told = equivalence(a.lossy, b.lossy)
+    against = [(a.lossy_at_best, b.lossy_at_worst), (a.lossy_at_worst, b.lossy_at_best)]
+    holds = told.equivalent and all(equivalence(*pair).equivalent for pair in against)
+    return {**asdict(told), "doubtful": told.equivalent and not holds}
 
 
 def _p_least(a: Share, b: Share) -> float | None:

@@ -33,7 +33,7 @@ def cell_in_words(cell: Document, *, cells: int) -> str:
             f"{_do(others)} not count may have made it look so: {shares} ({p}; "
             f"{_p(cell['p_unknown_against'])} with those counted against it)"
         )
-    return f"no difference shown: {shares} ({p}); {_interval(cell)}{_more_runs(cell, cells)}"
+    return f"no difference shown: {shares} ({p}); {_interval(cell)}{_alike(cell)}{_more_runs(cell, cells)}"
 
 
 def conclusion(document: Document) -> list[str]:
@@ -128,6 +128,17 @@ def _more_runs(cell: Document, cells: int) -> str:
 
 def _too_few(cell: Document, cells: int) -> bool:
     return cell["p_least"] is not None and cell["p_least"] * cells > ALPHA
+
+
+def _alike(cell: Document) -> str:
+    """That two campaigns are shown to be the same but for a margin, where they are."""
+    told = cell["equivalence"]
+    if not told["equivalent"]:
+        return ""
+    within = f"equivalent within {told['margin'] * 100:.0f} points"
+    if told["doubtful"]:
+        return f"; {within}, unless the runs that do not count say otherwise: doubtful"
+    return f"; {within} ({_p(told['p'])}, two one-sided exact tests)"
 
 
 def _interval(cell: Document) -> str:

@@ -7,6 +7,7 @@
     eligibility  which runs count, decided without looking at what they lost
     samples      the documents of a cell's runs -> verdict classes and the numbers of each run
     cells        a sample -> the `cells[]` of campaign.json
+    clusters     runs that share a cluster: how alike they are, and a test that allows for it
     comparisons  two samples, or all that differ in one axis -> the `comparisons[]`
 
 The run is the unit throughout: writes of one run share its fate, so they are never counted as

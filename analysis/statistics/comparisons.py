@@ -7,18 +7,27 @@ difference is `b` less `a`: above 0, `b` loses more.
 Tests are over conclusive runs. A difference that is significant is *doubtful* when the other runs
 could turn it: it is tested again over all runs, with each run that does not count against what is
 claimed (the cell that seems to lose more at its best case, the other at its worst). The rule is the
-same within one campaign and between two.
+same within one campaign and between two. Cells that were run on the same clusters are tested within
+these (`clusters.share_clusters` says when).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
 from analysis.statistics.cells import Key
-from analysis.statistics.contrasts import ALPHA, adjusted, difference, exact_test, runs_needed
+from analysis.statistics.clusters import WITHIN, p_within, share_clusters
+from analysis.statistics.contrasts import (
+    ALPHA,
+    Test,
+    adjusted,
+    difference,
+    exact_test,
+    runs_needed,
+)
 from analysis.statistics.eligibility import Document
 from analysis.statistics.resampling import mean_difference
 from analysis.statistics.samples import Sample, sample_of
@@ -75,9 +84,15 @@ class Comparison:
 
 def comparisons_of(
     cells: Sequence[tuple[Key, Iterable[Document]]],
+    clusters: Sequence[Sequence[Hashable | None]] | None = None,
 ) -> list[dict[str, Any]]:
-    """The `comparisons[]` of a campaign: every pair of cells that one axis tells apart."""
-    samples = [(key, sample_of(documents)) for key, documents in cells]
+    """The `comparisons[]` of a campaign: every pair of cells that one axis tells apart. `clusters`:
+    what each run of each cell was run on, where that is known."""
+    places: Sequence[Sequence[Hashable | None]] = clusters or [() for _ in cells]
+    samples = [
+        (key, sample_of(documents, where))
+        for (key, documents), where in zip(cells, places, strict=True)
+    ]
     told = [
         compared(key_a, sample_a, key_b, sample_b, axis=axes[0])
         for (key_a, sample_a), (key_b, sample_b) in combinations(samples, 2)
@@ -91,7 +106,7 @@ def compared(
 ) -> Comparison:
     """Two cells, or one cell of two campaigns. What is corrected over all comparisons, and so what
     is doubtful, waits for `corrected`."""
-    apart, test = difference(a.lossy, b.lossy), exact_test(a.lossy, b.lossy)
+    apart, test = difference(a.lossy, b.lossy), _test(a, b)
     share_a, share_b = a.lossy.value, b.lossy.value
     needed = None if share_a is None or share_b is None else runs_needed(share_a, share_b)
     return Comparison(
@@ -111,6 +126,12 @@ def compared(
         bounds=bounds(a, b),
         loss_rate=mean_difference(a.loss_rate, b.loss_rate),
     )
+
+
+def _test(a: Sample, b: Sample) -> Test:
+    if a.lossy.whole and b.lossy.whole and share_clusters(a.clusters, b.clusters):
+        return Test(p=p_within(a.clusters, b.clusters), test=WITHIN)
+    return exact_test(a.lossy, b.lossy)
 
 
 def bounds(a: Sample, b: Sample) -> Bounds:

@@ -20,7 +20,7 @@ loss at best and one with loss at worst, whatever the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,12 +43,14 @@ class Sample:
 
     `fault_lost` and `fault_s` are of those in which a proven fault was on; a run that had not
     recovered when its load ended has infinity for a recovery time. `lossy` are the runs with loss
-    of the conclusive ones, `others` those seen to lose of all that do not count.
+    of the conclusive ones, `others` those seen to lose of all that do not count, `clusters` the
+    first by the cluster that they were run on, as far as that is known.
     """
 
     verdicts: Mapping[str, int]
     lossy: Share
     others: Share
+    clusters: Mapping[Hashable, Share]
     lost: Floats
     acknowledged: Floats
     unacknowledged_success: Floats
@@ -99,8 +101,10 @@ def _invalid(document: Document) -> str:
     return LOSS if "lost" in document.get("counter_examples", by_counts) else WRONG
 
 
-def sample_of(documents: Iterable[Document]) -> Sample:
-    """The sample that these runs are."""
+def sample_of(
+    documents: Iterable[Document], clusters: Iterable[Hashable | None] | None = None
+) -> Sample:
+    """The sample that these runs are; `clusters`: what each was run on, where that is known."""
     every = list(documents)
     classes = [verdict_class(document) for document in every]
     counts = [document for document in every if is_conclusive(document)]
@@ -109,6 +113,7 @@ def sample_of(documents: Iterable[Document]) -> Sample:
     return Sample(
         verdicts={name: classes.count(name) for name in CLASSES},
         lossy=Share(lossy, len(counts)),
+        clusters=_by_cluster(every, clusters or ()),
         others=Share(classes.count(LOSS) - lossy, len(every) - len(counts)),
         lost=_floats(document["counts"]["lost"] for document in counts),
         acknowledged=_floats(document["counts"]["acknowledged"] for document in counts),
@@ -121,6 +126,16 @@ def sample_of(documents: Iterable[Document]) -> Sample:
         refused=_floats(_seen(document, "refused") for document in counts),
         recovery_s=_floats(_recovery_s(document) for document in counts),
     )
+
+
+def _by_cluster(
+    documents: Sequence[Document], clusters: Iterable[Hashable | None]
+) -> dict[Hashable, Share]:
+    lossy: dict[Hashable, list[bool]] = {}
+    for document, cluster in zip(documents, clusters, strict=False):
+        if cluster is not None and is_conclusive(document):
+            lossy.setdefault(cluster, []).append(verdict_class(document) == LOSS)
+    return {cluster: Share(sum(each), len(each)) for cluster, each in lossy.items()}
 
 
 def _seen(document: Document, name: str) -> float | None:

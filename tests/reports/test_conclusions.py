@@ -127,6 +127,18 @@ def test_a_difference_that_other_runs_may_have_made_is_doubtful() -> None:
     assert "beyond chance" not in told.sentences[2]
 
 
+def test_runs_of_one_cluster_that_resemble_each_other_are_a_caution() -> None:
+    document = campaign((TRUE, [run()] * 40))
+    alike = {"groups": 4, "runs": 40, "correlation": 0.213, "p": 0.002, "why": None}
+    other = {"groups": 4, "runs": 40, "correlation": 0.01, "p": 0.4, "why": None}
+    document["resemblance"] = {"cluster": {"lossy": alike}, "worker": {"lossy": other}}
+    assert conclusions(document).cautions == (
+        "Runs of one cluster resemble each other in whether they lose (intraclass correlation "
+        "0.21, p = 0.002, 4 clusters): intervals, which take runs as independent, are narrower "
+        "than they should be.",
+    )
+
+
 def test_runs_that_are_wrong_spoil_a_cell_without_loss() -> None:
     wrong = run("invalid", counter_examples=("unexpected",))
     told = conclusions(campaign((TRUE, [run()] * 40 + [wrong] * 2)))

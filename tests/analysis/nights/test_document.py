@@ -231,3 +231,32 @@ def test_no_improvement_is_invented_by_runs_over_their_limit() -> None:
     assert cell["status"] == "doubtful"
     assert "25 runs that do not count" in cell["in_words"]
     assert cell["bounds"]["p_against"] == 1
+
+
+def test_campaigns_that_are_the_same_but_for_a_margin_are_said_to_be() -> None:
+    cell = compared({"x": runs(0, 60)}, {"x": runs(0, 60)})["x"]
+    assert cell["equivalence"]["equivalent"]
+    assert not cell["equivalence"]["doubtful"]
+    assert cell["in_words"].endswith(
+        "; equivalent within 5 points (p = 0.046, two one-sided exact tests)"
+    )
+    few = compared({"x": runs(20, 30)}, {"x": runs(20, 30)})["x"]
+    assert not few["equivalence"]["equivalent"], "no difference shown is not the same"
+    assert "equivalent" not in few["in_words"]
+
+
+def test_an_equivalence_that_other_runs_can_turn_is_doubtful() -> None:
+    cell = compared({"x": runs(0, 60)}, {"x": runs(0, 60, unknown=6)})["x"]
+    assert cell["equivalence"]["equivalent"]
+    assert cell["equivalence"]["doubtful"]
+    assert "unless the runs that do not count say otherwise" in cell["in_words"]
+    silent = compared({"x": runs(0, 60)}, {"x": [FAILED]})["x"]
+    assert silent["equivalence"] is None
+
+
+def test_how_many_workers_a_campaign_had_is_among_what_differs(tmp_path: Path) -> None:
+    old = build(tmp_path / "old", {OFF: [run()]})
+    new = build(tmp_path / "new", {OFF: [run()]}, workers=3)
+    document = nights_document([old, new])
+    assert [each["workers"] for each in document["nights"]] == [1, 3]
+    assert [(d["key"], d["old"], d["new"]) for d in document["differs"]] == [("workers", 1, 3)]
