@@ -33,7 +33,8 @@ def cell_in_words(cell: Document, *, cells: int) -> str:
             f"{_do(others)} not count may have made it look so: {shares} ({p}; "
             f"{_p(cell['p_unknown_against'])} with those counted against it)"
         )
-    return f"no difference shown: {shares} ({p}); {_interval(cell)}{_alike(cell)}{_more_runs(cell, cells)}"
+    limits = f"{_interval(cell)}{_alike(cell)}{_more_runs(cell, cells)}"
+    return f"no difference shown: {shares} ({p}); {limits}"
 
 
 def conclusion(document: Document) -> list[str]:

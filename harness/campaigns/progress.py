@@ -43,8 +43,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a journal tells; `lanes` is of the last session. A run that was begun and about which nothing more was written is
-    under way, or broke off with its process."""
+    """What a journal tells; `lanes` is of the last session. A run that was begun and about which
+    nothing more was written is under way, or broke off with its process."""
 
     runs: dict[str, Run] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)

@@ -181,7 +181,7 @@ def test_before_any_run_is_finished(tmp_path: Path) -> None:
     page, _, folder = made(tmp_path / "c", Synthetic(played=0, ended=None))
     assert "No run is conclusive" in page.words
     assert "No run is finished." in page.words
-    assert page.words.count("no conclusive run") == 36
+    assert page.words.count("no conclusive run 0 of ") == 36
     assert data_of(page)["runs"]["id"] == []
     folder.journal.unlink()
     assert "not begun" in Parsed(write_campaign(folder).read_text(encoding="utf-8")).words
