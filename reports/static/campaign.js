@@ -61,7 +61,8 @@
     const name = data.classes[runs.class[run]];
     const kind = { loss: "mark-bad", wrong: "mark-bad", none: "mark-good" }[name] || "mark-off";
     const icon = { loss: "✕ ", wrong: "✕ ", none: "✓ " }[name] || "? ";
-    return element("span", { class: `mark ${kind}` }, icon + name);
+    const aside = runs.counts[run] ? "" : " (does not count)";
+    return element("span", { class: `mark ${runs.counts[run] ? kind : "mark-off"}` }, icon + name + aside);
   }
 
   // --- what is shown ----------------------------------------------------------------------------

@@ -61,8 +61,8 @@ def test_runs_that_are_all_the_same_say_so() -> None:
 
 def test_of_no_run_nothing_is_told_but_why() -> None:
     none = np.empty(0)
-    assert spread(none, bounded=True).why == "no run was judged"
-    assert mean_difference(none, np.ones(3)).why == "no run was judged"
+    assert spread(none, bounded=True).why == "no conclusive run"
+    assert mean_difference(none, np.ones(3)).why == "no conclusive run"
     assert ratio_estimate(none, none).why == "there is nothing to divide by"
 
 
