@@ -20,7 +20,7 @@ from harness.protocols import End
 from targets.kafka.clients.library import READERS
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.reading import read_all
-from tests.fixtures.fake_kafka import FakeKafka, fake_kafka, flipped, record_set
+from tests.fixtures.fake_kafka import FakeKafka, fake_kafka, flipped, own_host, record_set
 
 Records = list[tuple[bytes | None, bytes | None]]
 MAGICS = [0, 1, 2]
@@ -50,7 +50,7 @@ def reader(request: pytest.FixtureRequest) -> str:
 @contextmanager
 def broker(**of: Any) -> Iterator[FakeKafka]:
     """A broker at the port that all brokers have."""
-    with fake_kafka(host="127.77.0.11", port=BROKER_PORT, **of) as fake:
+    with fake_kafka(host=own_host(), port=BROKER_PORT, **of) as fake:
         yield fake
 
 
@@ -261,7 +261,7 @@ def test_a_log_that_changes_while_it_is_read_is_read_again(reader: str) -> None:
 
 
 def test_where_nobody_answers_nothing_is_complete(reader: str) -> None:
-    cluster: Any = Nodes({"b1": Node("127.77.0.12")})
+    cluster: Any = Nodes({"b1": Node(own_host())})
     table, (end,) = read_all(cluster, plan_for(), reader=reader, timeout_s=0.5)
     assert (table.num_rows, end.complete) == (0, False)
     assert end.error == "no leader told where it begins and ends"
