@@ -31,8 +31,8 @@ class Availability:
     """What clients saw of one run, null where nothing tells.
 
     `fault_s`: how long a proven fault was on while there was load; `recovered`: whether the cluster
-    was itself again after the last fault; `attempted_in_fault`: whether an operation was begun,
-    or was due, while a fault was on: none begins while all clients are dead.
+    was itself again after the last fault; `ops_begun`: for each window, how many writes were begun
+    in it. One that was due in it and begun later has not met the fault.
     """
 
     longest_gap_s: float | None = None
@@ -42,7 +42,7 @@ class Availability:
     latency_p50_ms: float | None = None
     latency_p99_ms: float | None = None
     lateness_p99_ms: float | None = None
-    attempted_in_fault: bool = False
+    ops_begun: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,7 @@ class Timeline:
             latency_p50_ms=_percentile_ms(latency, 0.5),
             latency_p99_ms=_percentile_ms(latency, 0.99),
             lateness_p99_ms=_percentile_ms(late, 0.99),
-            attempted_in_fault=any(
-                within(window, times).any() for window in windows for times in (begun, begun - late)
-            ),
+            ops_begun=tuple(int(within(window, begun).sum()) for window in windows),
         )
 
 

@@ -7,13 +7,14 @@ reads them. What is damaged, or of a newer schema, is refused here, file by file
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checkers.evidence import Gaps, gaps
 from harness.errors import HistoryError
 from harness.history import ENDS, HISTORY, READS, SCHEMA_VERSION
 from harness.journal import FaultWindow, windows
@@ -27,11 +28,12 @@ _POLICIES: Final = ("cleanup.policy", "log.cleanup.policy")
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionEnd:
-    """How far one partition was read, by all readers together.
+    """How far one partition was read.
 
-    `read_to` is the first offset that nobody read, `log_start` the first that still was there;
-    null where none was told. `complete`: somebody read it to its end; `whole`: and every replica
-    was in sync then.
+    `read_to` is the first offset that was not read, `log_start` the first that still was there;
+    None where no reader knew. `readers`: those that read it to its end without an error; only what
+    they read says what is there. `complete`: there is one, or the history itself is the reader;
+    `whole`: and every replica was in sync then.
     """
 
     partition: int
@@ -39,6 +41,15 @@ class PartitionEnd:
     read_to: int | None = None
     complete: bool
     whole: bool
+    readers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptedFault:
+    """One step of the plan that asks for a fault. `may_skip`: it has `else = "skip"`."""
+
+    id: str
+    may_skip: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +58,9 @@ class Facts:
 
     `idempotent`: its producers were; `deletion_tested`: the plan itself makes the log lose its
     head; `starved`: why the load was not what was asked for; `forced`: what it asked of a version
-    that does not honour it. `timed`: rows tell when they happened.
+    that does not honour it. `timed`: rows tell when they happened. `one_reader`: a history from
+    outside, whose only read is its own; in a run, two libraries must agree on a counter-example.
+    `drawn`: the faults asked for were drawn at random. `gaps`: what is missing from its folder.
     """
 
     run_id: str
@@ -66,9 +79,12 @@ class Facts:
     error: str | None = None
     starved: str | None = None
     forced: tuple[str, ...] = ()
-    faults_asked: int = 0
+    faults: tuple[ScriptedFault, ...] = ()
+    drawn: bool = False
     windows: tuple[FaultWindow, ...] = ()
     timed: bool = True
+    one_reader: bool = False
+    gaps: Gaps = field(default_factory=Gaps)
     timings: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
@@ -99,16 +115,19 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any]) -> Facts:
     settings, load = run.get("settings") or {}, run.get("load") or {}
     producer = (settings.get("effective") or {}).get("producer") or plan["workload"]["producer"]
     rows = _ends(rundir.ends)
+    missing = gaps(rundir, run, rows)
+    ends = _merged(rows, replicas=_replicas_needed(plan))
     return Facts(
         run_id=run["run_id"],
         rundir=rundir,
         history=history,
         reads=_parts(rundir.parts(rundir.reads), READS),
-        ends=tuple(_merged(rows, replicas=_replicas_needed(plan))),
+        # Where records may be missing from our own files, nobody has read anything to its end.
+        ends=tuple(map(_not_reached, ends) if missing.reads else ends),
         partitions=plan["topic"]["partitions"],
         plan=plan["name"],
         seed=run["seed"],
-        acks=str(producer.get("acks", "all")),
+        acks=acknowledging(producer.get("acks", "all")),
         clients=int(plan["workload"].get("clients") or 1),
         idempotent=str(producer.get("enable.idempotence", False)).lower() == "true",
         deletion_tested=_deletion_tested(plan),
@@ -120,8 +139,14 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any]) -> Facts:
         forced=tuple(
             f"{each['key']}: {each['what']} ({each['source']})" for each in run.get("forced") or []
         ),
-        faults_asked=sum(1 for step in plan["faults"] if step.get("nemesis")),
+        faults=tuple(
+            ScriptedFault(id=step["id"], may_skip=step.get("else") == "skip")
+            for step in plan["faults"]
+            if step.get("nemesis")
+        ),
+        drawn=bool(plan.get("mix")),
         windows=tuple(windows(rundir.faults)),
+        gaps=missing,
         timings=run.get("timings") or {},
     )
 
@@ -175,19 +200,39 @@ def _ends(path: Path) -> list[dict[str, Any]]:
 
 
 def _merged(rows: Iterable[dict[str, Any]], *, replicas: int) -> Iterable[PartitionEnd]:
+    """One end a partition: of the readers that are complete, where there are any."""
     by_partition: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         by_partition.setdefault(row["partition"], []).append(row)
-    for partition, told in by_partition.items():
-        starts = [row["log_start_offset"] for row in told if row["log_start_offset"] is not None]
-        reached = [row["position"] for row in told if row["position"] is not None]
+    for partition, every in by_partition.items():
+        complete = [row for row in every if row["complete"]]
+        ends = complete or every
         yield PartitionEnd(
             partition=partition,
-            log_start=min(starts, default=None),
-            read_to=max(reached, default=None),
-            complete=any(row["complete"] for row in told),
-            whole=any(row["complete"] and len(row["isr"] or ()) >= replicas for row in told),
+            log_start=max(_known(ends, "log_start_offset"), default=None),
+            read_to=min(_known(complete, "position"), default=None)
+            if complete
+            else max(_known(every, "position"), default=None),
+            complete=bool(complete),
+            whole=any(len(row["isr"] or ()) >= replicas for row in complete),
+            readers=tuple(dict.fromkeys(row["reader"] for row in complete)),
         )
+
+
+def _not_reached(end: PartitionEnd) -> PartitionEnd:
+    return replace(end, complete=False, whole=False, readers=())
+
+
+def _known(rows: Iterable[dict[str, Any]], column: str) -> list[int]:
+    return [row[column] for row in rows if row[column] is not None]
+
+
+def acknowledging(acks: Any) -> str:
+    """The acks setting of a run as this version writes it: "0", "1" or "all". What is neither of
+    the four spellings (0, 1, -1, all) acknowledges nothing: runs of earlier versions took "00" and
+    "0abc", which are 0 on the wire."""
+    text = str(acks).strip().lower()
+    return {"1": "1", "-1": "all", "all": "all"}.get(text, "0")
 
 
 def _replicas_needed(plan: dict[str, Any]) -> int:

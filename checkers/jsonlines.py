@@ -63,6 +63,7 @@ def convert(file: Path, folder: Path) -> Facts:
         reads=tuple(sorted(reads.glob("part-*.parquet"))),
         ends=() if last is None else (PartitionEnd(partition=0, complete=True, whole=True),),
         partitions=1,
+        one_reader=True,
         timed=rows.timed,
     )
 

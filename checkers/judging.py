@@ -10,20 +10,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.availability import Availability, Timeline
+from checkers.errors import ErrorCodes
 from checkers.facts import Facts, facts_of
 from checkers.jsonlines import convert
 from checkers.loss import Found, Loss
 from checkers.lost_spans import lost_spans
 from checkers.numbering import numbered
 from checkers.outcomes import Sieve, looked_up
+from checkers.readers import Disagreement, Readers
 from checkers.rows import Rows
-from checkers.verdict import is_complete, judge, rates
+from checkers.verdict import Basis, is_complete, judge, rates
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.rundir import SCHEMA_VERSION, RunDir
 from harness.scratch import scratch
@@ -54,9 +56,9 @@ def judge_run(rundir: RunDir, checker: Loss) -> Document:
     """
     begun_s = time.monotonic()
     facts = facts_of(rundir)
-    found, seen = examine(facts, checker)
-    _file(rundir, found.findings)
-    document = _document(facts, found, seen, begun_s=begun_s, checker=checker)
+    examined = examine(facts, checker)
+    _file(rundir, examined.found.findings)
+    document = _document(facts, examined, begun_s=begun_s, checker=checker)
     rundir.write_json(rundir.result, document)
     return document
 
@@ -69,23 +71,39 @@ def judge_history(file: Path, checker: Loss) -> Document:
     begun_s = time.monotonic()
     with scratch() as folder:
         facts = convert(file, Path(folder))
-        found, seen = examine(facts, checker)
-    return _document(facts, found, seen, begun_s=begun_s, checker=checker)
+        examined = examine(facts, checker)
+    return _document(facts, examined, begun_s=begun_s, checker=checker)
 
 
-def examine(facts: Facts, checker: Loss) -> tuple[Found, Availability]:
-    """What `checker` finds in a run's rows, and how available the cluster was."""
-    rows = Rows(facts)
+class Examined(NamedTuple):
+    """What one pass over a run's rows gives; `errors` as result.json has them."""
+
+    found: Found
+    seen: Availability
+    disagreements: list[Disagreement]
+    errors: dict[str, dict[str, int]]
+
+
+def examine(facts: Facts, checker: Loss) -> Examined:
+    """What `checker` finds in a run's rows, and what else they say."""
+    rows, readers = Rows(facts), Readers(facts)
     numbering = numbered(rows.things)
-    sieve, timeline = Sieve(numbering), Timeline()
+    sieve, timeline, errors = Sieve(numbering), Timeline(), ErrorCodes()
     for writes in rows.writes():
         sieve.write(writes)
         timeline.add(writes)
+        errors.add(writes)
     for reads in rows.reads():
-        sieve.read(reads)
+        readers.compare(reads)
+        sieve.read(readers.judged(reads))
     odd = sieve.odd()
-    found = checker.check(facts, sieve.plain(odd), looked_up(rows, numbering, odd))
-    return found, timeline.availability(facts.windows) if facts.timed else Availability()
+    closer = looked_up(rows.writes(), map(readers.judged, rows.reads()), numbering, odd)
+    return Examined(
+        found=checker.check(facts, sieve.plain(odd), closer),
+        seen=timeline.availability(facts.windows) if facts.timed else Availability(),
+        disagreements=readers.disagreements(),
+        errors=errors.document(),
+    )
 
 
 def _file(rundir: RunDir, findings: pa.Table) -> None:
@@ -104,17 +122,19 @@ def _file(rundir: RunDir, findings: pa.Table) -> None:
         ) from error
 
 
-def _document(
-    facts: Facts, found: Found, seen: Availability, *, begun_s: float, checker: Loss
-) -> Document:
+def _document(facts: Facts, examined: Examined, *, begun_s: float, checker: Loss) -> Document:
     """A result document, as the design names its fields."""
+    found, seen = examined.found, examined.seen
     counts = found.counts
-    told = judge(
-        counts,
-        facts,
-        attempted_in_fault=seen.attempted_in_fault,
+    ops_begun = seen.ops_begun or (0,) * len(facts.windows)
+    basis = Basis(
+        counts=counts,
+        ops_begun=ops_begun,
+        unconfirmed=found.unconfirmed,
+        disagreements=examined.disagreements,
         idempotent=facts.idempotent or checker.idempotent_producer,
     )
+    told = judge(facts, basis)
     timings = {name: facts.timings.get(name) for name in ("cluster_s", "run_s", "read_s")}
     check_s = round(time.monotonic() - begun_s, 3)
     return {
@@ -126,6 +146,7 @@ def _document(
         "reason": told.reason,
         "counter_examples": list(told.counter_examples),
         "doubts": list(told.doubts),
+        "eligible": told.eligible,
         "complete": is_complete(facts),
         "forced": list(facts.forced),
         "counts": asdict(counts),
@@ -141,13 +162,17 @@ def _document(
             "latency_p99_ms": seen.latency_p99_ms,
             "lateness_p99_ms": seen.lateness_p99_ms,
         },
+        "errors": examined.errors,
         "lost_spans": [
             asdict(span)
             for span in (lost_spans(found.findings, clients=facts.clients) if facts.timed else [])
         ],
         "faults": [
-            {name: value for name, value in asdict(window).items() if name != "why"}
-            for window in facts.windows
+            {
+                **{name: value for name, value in asdict(window).items() if name != "why"},
+                "ops_begun": begun,
+            }
+            for window, begun in zip(facts.windows, ops_begun, strict=True)
         ],
         "timings": {**timings, "check_s": check_s, "report_s": None},
     }

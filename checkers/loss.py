@@ -4,14 +4,17 @@ A write is *acknowledged* when the client was told ok with acks=1 or all; with a
 *sent*. It is *found* when it was read on the partition that it was sent to. What was acknowledged
 and not found is
 
-    not_yet_visible  where it may stand beyond what was read: its offset is at or beyond the end
-                     that was read, or not known, and its partition was not read to its end while
-                     its ISR was whole
+    not_yet_visible  where it may stand beyond what was read: no reader read its partition to the
+                     end; or not every replica was in sync then, and its offset is at or beyond
+                     that end, or not known
     deleted          else, where it stands below a log start above 0 (or its offset is not known)
     lost             else
 
 The count `lost` includes `deleted`; a finding has one of the three kinds. So always
 acknowledged + unacknowledged_found = survivors + lost + not_yet_visible.
+
+A counter-example rests on the partition that was read: only where two libraries read it to the end
+is it confirmed; the others are counted, and kept apart as unconfirmed.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import pyarrow.compute as pc
 
 from checkers.facts import Facts
 from checkers.outcomes import Odd
+from checkers.readers import confirmed
 from checkers.rows import FAIL, INFO, NULL, OK, READ, Bools, Ints, within
 from checkers.verdict import Counts
 from harness.journal import FaultWindow
@@ -56,10 +60,12 @@ _ORDER: Final = ("kind", "partition", "complete_ns", "value")
 
 
 class Found(NamedTuple):
-    """What a checker says of one run."""
+    """What a checker says of one run. `unconfirmed`: how many of a count rest on one reader, for
+    the counts that can be counter-examples."""
 
     counts: Counts
     findings: pa.Table
+    unconfirmed: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,7 @@ class Loss:
         return Found(
             counts=_plain_counts(plain, sent=facts.acks == "0") + judged.counts(),
             findings=_findings(facts, odd, judged),
+            unconfirmed=_unconfirmed(facts, odd, judged),
         )
 
 
@@ -170,11 +177,28 @@ def _beyond_and_below(facts: Facts, odd: Odd) -> tuple[Bools, Bools]:
         here = odd.partition == end.partition
         if end.whole:
             beyond[here] = False
-        elif end.read_to is not None:
+        elif end.complete and end.read_to is not None:
             beyond[here] = (no_offset | (odd.offset >= end.read_to))[here]
         if end.log_start is not None and end.log_start > 0:
             below[here] = (no_offset | (odd.offset < end.log_start))[here]
     return beyond, below
+
+
+def _unconfirmed(facts: Facts, odd: Odd, judged: _Judged) -> dict[str, int]:
+    """How many of each kind rest on a partition that two libraries did not read to the end. Where
+    it is not known which partition a lost write was sent to, it rests on all."""
+    two = np.array(sorted(confirmed(facts)), np.int64)
+    everywhere = set(range(facts.partitions)) <= set(two.tolist())
+    kinds, size, owner = judged.by_name, len(odd.marks), odd.copies[:, 0]
+    lost = kinds["lost"] if facts.deletion_tested else kinds["lost"] & ~kinds["deleted"]
+    unsure = ~np.isin(odd.copies[:, 1], two)
+    nowhere = ~np.where(odd.partition == NULL, everywhere, np.isin(odd.partition, two))
+    return {
+        "lost": int((lost & nowhere).sum()),
+        "failed_found": int((kinds["failed_found"] & _any(owner[unsure], size)).sum()),
+        "unexpected": int((kinds["unexpected"] & _any(owner[unsure & ~judged.home], size)).sum()),
+        "duplicates": int((judged.extra & unsure).sum()),
+    }
 
 
 def _any(places: Ints, size: int) -> Bools:

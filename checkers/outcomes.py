@@ -30,7 +30,6 @@ from checkers.rows import (
     Ints,
     Part,
     Reads,
-    Rows,
     Writes,
     some,
 )
@@ -115,7 +114,9 @@ class Odd:
     copies: Ints
 
 
-def looked_up(rows: Rows, numbering: Numbering, odd: Bools) -> Odd:
+def looked_up(
+    writes: Iterable[Writes], reads: Iterable[Reads], numbering: Numbering, odd: Bools
+) -> Odd:
     """Go over all rows again, for the odd values."""
     numbers = np.flatnonzero(odd)
     place = np.cumsum(odd) - 1
@@ -126,13 +127,9 @@ def looked_up(rows: Rows, numbering: Numbering, odd: Bools) -> Odd:
             each = numbering.numbers(part.key, part.value)
             yield some(part, odd[each]), place[each[odd[each]]]
 
-    writes = list(among(rows.writes()))
-    copies = [
-        np.column_stack([at, reads.partition, reads.offset]) for reads, at in among(rows.reads())
-    ]
-    return Odd(
-        keys=keys, values=values, **_written(writes, len(numbers)), copies=_distinct(copies, 3)
-    )
+    written = _written(list(among(writes)), len(numbers))
+    copies = [np.column_stack([at, found.partition, found.offset]) for found, at in among(reads)]
+    return Odd(keys=keys, values=values, **written, copies=_distinct(copies, 3))
 
 
 def _written(writes: Sequence[tuple[Writes, Ints]], size: int) -> dict[str, Any]:

@@ -39,7 +39,7 @@ _WRITES: Final = (
     *("process", "type", "f", "key", "value", "partition", "offset", "error"),
     *("intended_ns", "time_ns"),
 )
-_READS: Final = (*_THINGS, "partition", "offset")
+_READS: Final = ("reader", *_THINGS, "partition", "offset")
 
 
 class Texts(NamedTuple):
@@ -71,6 +71,7 @@ class Writes(NamedTuple):
 class Reads(NamedTuple):
     """Rows of READS: records that a reader met; several readers may meet the same."""
 
+    reader: Texts
     key: Texts
     value: Ints
     partition: Ints
@@ -115,7 +116,7 @@ class Rows:
         return iter(self._writes or _each(self._facts.history, _WRITES, _writes))
 
     def reads(self) -> Iterator[Reads]:
-        """The records."""
+        """The records, of all readers."""
         if self._reads is None and self._keeps:
             self._reads = list(_each(self._facts.reads, _READS, _reads))
         return iter(self._reads or _each(self._facts.reads, _READS, _reads))
@@ -171,8 +172,8 @@ def _writes(batch: pa.RecordBatch) -> Writes:
 
 
 def _reads(batch: pa.RecordBatch) -> Reads:
-    key, value = _things(batch)
-    return Reads(key, value, _ints(batch["partition"]), _ints(batch["offset"]))
+    partition, offset = _ints(batch["partition"]), _ints(batch["offset"])
+    return Reads(_texts(batch["reader"]), *_things(batch), partition, offset)
 
 
 def _things(batch: pa.RecordBatch) -> tuple[Texts, Ints]:

@@ -44,8 +44,13 @@ def named_schedule(name: str) -> dict[str, Any]:
 
 def concrete(plan: Plan) -> list[dict[str, Any]]:
     """The steps of a plan, mixes drawn and repeats written out."""
-    steps = list(_drawn(plan.mix, plan)) if plan.mix else list(plan.faults)
+    steps = drawn(plan) if plan.mix else plan.faults
     return [copy for step in steps for copy in _copies(step)]
+
+
+def drawn(plan: Plan) -> list[FaultStep]:
+    """The steps that a plan's mix gives with its seed; none without a mix."""
+    return list(_drawn(plan.mix, plan)) if plan.mix else []
 
 
 def _drawn(mix: Mix, plan: Plan) -> Iterator[FaultStep]:

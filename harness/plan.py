@@ -26,7 +26,7 @@ from pydantic import (
 )
 
 from harness.errors import PlanError
-from harness.expansion import concrete, named_schedule
+from harness.expansion import concrete, drawn, named_schedule
 from harness.plan_changes import apply_change
 from harness.plan_errors import explain
 from harness.reference_figures import Reference
@@ -274,11 +274,16 @@ class Plan(_Part):
     @model_validator(mode="after")
     def _possible(self) -> Plan:
         given = [name for name in ("faults", "schedule", "mix") if getattr(self, name)]
-        if len(given) > 1:
+        if len(given) > 1 and not self._holds_its_own_draw():
             raise ValueError(f"has {' and '.join(given)}: one of the three says what happens")
         _check_replicas(self)
         _check_steps(self)
         return self
+
+    def _holds_its_own_draw(self) -> bool:
+        """Whether the steps are what the mix gives with this seed: so a plan keeps both once it is
+        parsed, and whoever judges its run knows that these faults were drawn at random."""
+        return self.mix is not None and not self.schedule and self.faults == drawn(self)
 
     def document(self) -> dict[str, Any]:
         """The plan as JSON data, defaults filled in."""
@@ -346,7 +351,7 @@ def parse_plan(document: Mapping[str, Any], *, file: str = "plan") -> Plan:
                 {**document, "schedule": None, **named_schedule(plan.schedule)}
             )
         steps = concrete(plan)
-        return Plan.model_validate({**plan.document(), "mix": None, "faults": steps})
+        return Plan.model_validate({**plan.document(), "faults": steps})
     except ValidationError as error:
         raise explain(error, Plan, file=file) from error
     except PlanError as error:

@@ -59,6 +59,14 @@ class Live(NamedTuple):
     per_s: float = 0.0
 
 
+class Written(NamedTuple):
+    """The values of writes: of all that were begun, and of those that ended ok or failed."""
+
+    attempted: Ints
+    acknowledged: Ints
+    failed: Ints
+
+
 class Recorder:
     """Records one run's history into parts. A context that writes the rest at its end.
 
@@ -79,7 +87,7 @@ class Recorder:
         self._period_s = period_s
         self._draining = threading.Lock()
         self._unwritten: list[Ints] = []
-        self._acknowledged: list[Ints] = []
+        self._values: dict[str, list[Ints]] = {name: [] for name in (INVOKE, OK, FAIL)}
         self._rows_written = 0
         self._counts = np.zeros(len(_TYPES), dtype=np.int64)
         self._attempts = deque([(time.monotonic(), 0)])
@@ -139,11 +147,12 @@ class Recorder:
         attempted, ok, fail, info = self._counts.tolist()
         return Live(attempted, ok, fail, info, per_s)
 
-    def acknowledged(self) -> Ints:
-        """The values of all writes that ended ok, of what was handed over so far."""
+    def written(self) -> Written:
+        """The values of all writes, of what was handed over so far."""
         with self._draining:
             self._drain()
-            return np.concatenate([np.empty(0, dtype=np.int64), *self._acknowledged])
+            none = np.empty(0, dtype=np.int64)
+            return Written(*(np.concatenate([none, *parts]) for parts in self._values.values()))
 
     @property
     def failure(self) -> EnvironmentFailure | HarnessFailure | None:
@@ -198,8 +207,9 @@ class Recorder:
             rows = np.frombuffer(used, np.int64).reshape(-1, len(_COLUMNS))
             self._unwritten.append(rows)
             self._counts = self._counts + np.bincount(rows[:, _TYPE], minlength=len(_TYPES))
-            acknowledged = (rows[:, _TYPE] == _TYPE_CODES[OK]) & (rows[:, _F] == self._f[WRITE])
-            self._acknowledged.append(rows[acknowledged, _VALUE])
+            is_write = rows[:, _F] == self._f[WRITE]
+            for name, parts in self._values.items():
+                parts.append(rows[is_write & (rows[:, _TYPE] == _TYPE_CODES[name]), _VALUE])
         self._attempts.append((time.monotonic(), int(self._counts[0])))
         while self._attempts[-1][0] - self._attempts[0][0] > _RATE_OVER_S:
             self._attempts.popleft()

@@ -1,6 +1,7 @@
 """The folder of a run: the one place where its file names are spelled.
 
-    plan.json  run.json  faults.jsonl  result.json  report.html  lost.csv  timeline.png
+    plan.json  run.json  faults.jsonl  manifest.json
+    result.json  report.html  lost.csv  timeline.png
     history/part-*.parquet  reads/part-*.parquet  reads/ends.parquet
     observations/part-*.parquet  findings/*.parquet  nodes/<node>/*.log
 
@@ -100,6 +101,10 @@ class RunDir:
     @property
     def faults(self) -> Path:
         return self.path / "faults.jsonl"
+
+    @property
+    def manifest(self) -> Path:
+        return self.path / "manifest.json"
 
     @property
     def result(self) -> Path:

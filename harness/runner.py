@@ -101,7 +101,7 @@ def play(bound: Bound, how: Playing) -> RunDir:
                 start_nodes(bound, ingredients, cluster)
             play_on(cluster, bound, ingredients, record, how)
         how.interrupts.check()
-        record.update(state="done")
+        record.finish()
     return rundir
 
 

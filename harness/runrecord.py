@@ -13,6 +13,7 @@ from typing import Any
 
 from harness import __version__
 from harness.errors import AcklossError, EnvironmentFailure, Interrupted
+from harness.manifest import write_manifest
 from harness.plan import Plan
 from harness.protocols import Unsupported
 from harness.rundir import SCHEMA_VERSION, RunDir
@@ -43,6 +44,7 @@ class RunRecord:
             schema=SCHEMA_VERSION,
             run_id=rundir.run_id,
             state="preparing",
+            manifest=True,
             wall_time=None,
             seed=plan.seed,
             plan_file=file,
@@ -60,6 +62,15 @@ class RunRecord:
         """Set fields and write the document."""
         self.document |= fields
         self.rundir.write_json(self.rundir.run, self.document)
+
+    def finish(self) -> None:
+        """Note that the run is done, then write the manifest of all that it has left.
+
+        In this order: the manifest covers run.json too, and a run that is killed before its last
+        file is there has no manifest, which `"manifest": true` in run.json makes noticed.
+        """
+        self.update(state="done")
+        write_manifest(self.rundir, self.document["run_id"])
 
     def warn(self, sentence: str) -> None:
         """Add a warning and write the document."""

@@ -218,7 +218,7 @@ class _Lane:
         with record.outcome(), _unusable_before_it_began(record, used=used):
             play_on(kept.cluster, bound, kept.ingredients, record, how)
             self.interrupts.check()
-            record.update(state="done")
+            record.finish()
         if not kept.spoiled:
             kept.spoiled = not _as_it_was(kept.cluster, bound)
         return rundir

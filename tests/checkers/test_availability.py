@@ -106,20 +106,21 @@ def test_longest_gap_reaches_to_the_last_attempt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("begun_s", "late_s", "met"),
+    ("begun_s", "late_s", "begun"),
     [
-        ([3, 7], [0, 0], False),
-        ([3, 5], [0, 0], True),
-        ([3, 7], [0, 2], True),
-        ([3, 7], [0, 4], False),
-        ([], [], False),
+        ([3, 7], [0, 0], 0),
+        ([3, 5], [0, 0], 1),
+        ([4, 6], [0, 0], 2),  # both ends of a window belong to it
+        ([3, 7], [0, 2], 0),  # due inside, begun after: the fault met nothing of it
+        ([], [], 0),
     ],
 )
-def test_an_operation_meets_a_fault_when_it_was_begun_or_due_in_its_window(
-    begun_s: list[int], late_s: list[int], met: bool
+def test_an_operation_meets_a_fault_when_it_is_begun_in_its_window(
+    begun_s: list[int], late_s: list[int], begun: int
 ) -> None:
     timeline = Timeline(
         begun=[np.array(begun_s, np.int64) * 1_000_000_000],
         begun_late=[np.array(late_s, np.int64) * 1_000_000_000],
     )
-    assert timeline.availability([window(4, 6)]).attempted_in_fault is met
+    told = timeline.availability([window(4, 6), window(None, None), window(0, 100, proven=False)])
+    assert told.ops_begun == (begun, 0, len(begun_s))

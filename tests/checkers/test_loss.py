@@ -84,7 +84,7 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
         Made(
             writes=[W(0, partition=0), W(1, partition=1)],
             reads=[R(0, partition=0), R(1, partition=0)],
-            ends=[E(0), E(1)],
+            ends=[E(0), E(1, position=0)],
             plan={"topic": {"partitions": 2}},
         ),
         "invalid",
@@ -119,24 +119,114 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
         "invalid",
         {"attempted": 1, "acknowledged": 1, "survivors": 1, "duplicates": 1},
     ),
-    "two-readers-of-one-log": (
+    "two-readers-contradict-each-other": (
         Made(
             writes=LOG,
             reads=[
-                *(R(value, offset=value) for value in (0, 1, 2)),
+                *(R(value, offset=value, reader="a") for value in (0, 1, 2)),
                 *(R(value, offset=value, reader="b") for value in (0, 3)),
             ],
-            ends=[E(), E(reader="b")],
+        ),
+        "unknown",
+        {"attempted": 4, "acknowledged": 4, "survivors": 3, "lost": 1},
+    ),
+    "two-readers-contradict-each-other-at-an-offset": (
+        Made(writes=[W(0)], reads=[R(0, offset=0, reader="a"), R(0, offset=7, reader="b")]),
+        "unknown",
+        {"attempted": 1, "acknowledged": 1, "survivors": 1},
+    ),
+    "two-readers-contradict-each-other-in-a-key": (
+        Made(writes=[W(0, key="x")], reads=[R(0, key="x", reader="a"), R(0, key="y", reader="b")]),
+        "unknown",
+        {"attempted": 1, "acknowledged": 1, "survivors": 1},
+    ),
+    "the-log-began-later-for-the-second-reader": (
+        Made(
+            writes=LOG,
+            reads=[
+                *(R(value, offset=value, reader="a") for value in range(4)),
+                *(R(value, offset=value, reader="b") for value in (2, 3)),
+            ],
+            ends=[E(reader="a"), E(reader="b", start=2)],
+            plan={"topic": {"settings": {"retention.ms": 1000}}},
         ),
         "valid",
         {"attempted": 4, "acknowledged": 4, "survivors": 4},
     ),
-    "two-readers-see-two-copies": (
+    "seen-only-by-a-reader-that-did-not-reach-the-end": (
+        Made(
+            writes=LOG,
+            reads=[*(R(value, reader="a") for value in (0, 1, 2)), R(3, reader="b")],
+            ends=[E(reader="a"), E(reader="b", complete=False)],
+        ),
+        "unknown",
+        {"attempted": 4, "acknowledged": 4, "survivors": 3, "lost": 1},
+    ),
+    "lost-for-one-reader-and-the-other-did-not-reach-the-end": (
+        Made(
+            writes=LOG,
+            reads=[
+                *(R(value, offset=value, reader="a") for value in (0, 1, 2)),
+                R(0, offset=0, reader="b"),
+            ],
+            ends=[E(reader="a"), E(reader="b", position=1, complete=False)],
+        ),
+        "unknown",
+        {"attempted": 4, "acknowledged": 4, "survivors": 3, "lost": 1},
+    ),
+    "refused-and-found-by-one-reader": (
+        Made(
+            writes=[W(0), W(1, "f")],
+            reads=[R(0, reader="a"), R(1, reader="a")],
+            ends=[E(reader="a")],
+        ),
+        "unknown",
+        {
+            "attempted": 2,
+            "acknowledged": 1,
+            "failed": 1,
+            "survivors": 2,
+            "unacknowledged_found": 1,
+            "failed_found": 1,
+        },
+    ),
+    "nobody-wrote-what-one-reader-read": (
+        Made(writes=[W(0)], reads=[R(0, reader="a"), R(-5, reader="a")], ends=[E(reader="a")]),
+        "unknown",
+        {"attempted": 1, "acknowledged": 1, "survivors": 1, "unexpected": 1},
+    ),
+    "two-copies-although-idempotent-for-one-reader": (
         Made(
             writes=[W(0)],
-            reads=[R(0, offset=0), R(0, offset=7), R(0, offset=7, reader="b")],
-            ends=[E(), E(reader="b")],
+            reads=[R(0, reader="a"), R(0, reader="a")],
+            ends=[E(reader="a")],
+            plan={"workload": {"producer": {"enable.idempotence": True}}},
         ),
+        "unknown",
+        {"attempted": 1, "acknowledged": 1, "survivors": 1, "duplicates": 1},
+    ),
+    "all-there-for-one-reader": (
+        Made(writes=[W(0)], reads=[R(0, reader="a")], ends=[E(reader="a")]),
+        "valid",
+        {"attempted": 1, "acknowledged": 1, "survivors": 1},
+    ),
+    "lost-on-the-partition-that-two-read": (
+        Made(
+            writes=[W(0), W(1), W(2, partition=1), W(3, partition=1)],
+            reads=[R(0), R(2, partition=1, reader="a")],
+            ends=[E(0), E(1, reader="a")],
+            plan={"topic": {"partitions": 2}},
+        ),
+        "invalid",
+        {"attempted": 4, "acknowledged": 4, "survivors": 2, "lost": 2},
+    ),
+    "all-there-and-not-every-replica-in-sync": (
+        Made(writes=[W(0)], reads=[R(0)], ends=[E(isr=2)]),
+        "unknown",
+        {"attempted": 1, "acknowledged": 1, "survivors": 1},
+    ),
+    "two-copies": (
+        Made(writes=[W(0)], reads=[R(0, offset=0), R(0, offset=7)]),
         "valid",
         {"attempted": 1, "acknowledged": 1, "survivors": 1, "duplicates": 1},
     ),
@@ -169,10 +259,10 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
         "unknown",
         {"attempted": 4, "acknowledged": 4, "survivors": 2, "not_yet_visible": 2},
     ),
-    "lost-before-reading-stopped": (
+    "missing-before-reading-stopped": (
         Made(writes=LOG, reads=[R(0), R(2, offset=2)], ends=[E(position=3, complete=False)]),
-        "invalid",
-        {"attempted": 4, "acknowledged": 4, "survivors": 2, "lost": 1, "not_yet_visible": 1},
+        "unknown",
+        {"attempted": 4, "acknowledged": 4, "survivors": 2, "not_yet_visible": 2},
     ),
     "never-read": (
         Made(writes=LOG, ends=()),
@@ -248,6 +338,16 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
             plan={"faults": FAULTS},
         ),
         "valid",
+        {"attempted": 2, "acknowledged": 2, "survivors": 2},
+    ),
+    "due-in-a-fault-and-begun-after-it": (
+        Made(
+            writes=[W(0), W(1, at_ms=6, late_ms=5)],
+            reads=[R(0), R(1)],
+            journal=CUT,
+            plan={"faults": FAULTS},
+        ),
+        "unknown",
         {"attempted": 2, "acknowledged": 2, "survivors": 2},
     ),
     "nothing-attempted-in-a-fault": (
@@ -334,6 +434,24 @@ def test_a_lost_write_is_told_with_all_that_is_known_of_it(judge: Judge) -> None
             found_offset=2,
         ),
     ]
+
+
+def test_writes_that_were_not_acknowledged_are_counted_by_code(judge: Judge) -> None:
+    ends = ["i", "i", "f", ".", ".", "o"]
+    document = judge({"a": Made(writes=[W(n, end) for n, end in enumerate(ends)])})["a"].document
+    assert document["errors"] == {
+        "unknown": {"_MSG_TIMED_OUT": 2, "NO_ANSWER": 2},
+        "failed": {"_MSG_TIMED_OUT": 1},
+    }
+    for kind, codes in document["errors"].items():
+        assert sum(codes.values()) == document["counts"][kind]
+
+
+def test_each_fault_tells_how_many_writes_were_begun_in_it(judge: Judge) -> None:
+    writes = [W(0), W(1, at_ms=5), W(2, at_ms=9), W(3, at_ms=6, late_ms=4)]
+    made = Made(writes=writes, reads=[R(n) for n in range(4)], journal=CUT, plan={"faults": FAULTS})
+    (fault,) = judge({"a": made})["a"].document["faults"]
+    assert (fault["id"], fault["ops_begun"]) == ("cut", 2)
 
 
 def test_found_things_tell_where(judge: Judge) -> None:

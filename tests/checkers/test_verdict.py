@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
-from checkers.facts import Facts, PartitionEnd
-from checkers.verdict import Counts, is_complete, judge, rates
+from checkers.evidence import Gaps
+from checkers.facts import Facts, PartitionEnd, ScriptedFault
+from checkers.readers import Disagreement
+from checkers.verdict import Basis, Counts, Verdict, is_complete, judge, rates
 from harness.journal import FaultWindow
 
-WHOLE = PartitionEnd(partition=0, log_start=0, read_to=9, complete=True, whole=True)
+WHOLE = PartitionEnd(
+    partition=0, log_start=0, read_to=9, complete=True, whole=True, readers=("a", "b")
+)
 FACTS = Facts(run_id="a", history=(), reads=(), ends=(WHOLE,), partitions=1)
 GOOD = Counts(attempted=4800, acknowledged=4799, unknown=1, survivors=4799)
 CUT = FaultWindow(
@@ -25,8 +29,30 @@ CUT = FaultWindow(
     evidence=[],
     why="",
 )
-UNPROVEN = replace(CUT, proven=False)
-HALF = replace(WHOLE, complete=False, whole=False)
+ISOLATE = replace(CUT, id="isolate")
+UNPROVEN = replace(ISOLATE, proven=False)
+UNMET = replace(ISOLATE, met=False)
+SKIPPED = replace(UNMET, proven=False, from_s=None, to_s=None)
+ONE = (ScriptedFault(id="cut"),)
+TWO = (*ONE, ScriptedFault(id="isolate"))
+MAY_SKIP = (*ONE, ScriptedFault(id="isolate", may_skip=True))
+HALF = replace(WHOLE, complete=False, whole=False, readers=())
+BEHIND = replace(WHOLE, whole=False)
+BEGUN_LATER = replace(WHOLE, log_start=4)
+DISAGREEMENT = Disagreement(readers=("a", "b"), partition="partition 0")
+
+
+def drawn(proven: int, of: int) -> dict[str, Any]:
+    """Facts of faults drawn at random, of which so many are proven."""
+    ids = [f"kill-{number}" for number in range(of)]
+    return {
+        "drawn": True,
+        "faults": tuple(ScriptedFault(id=each) for each in ids),
+        "windows": tuple(
+            replace(CUT, id=each, proven=place < proven) for place, each in enumerate(ids)
+        ),
+    }
+
 
 CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("valid", "all 4,799 acknowledged writes are there", {}, {}),
@@ -35,7 +61,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         "valid",
         "all 4,799 acknowledged writes are there, under 1 proven fault",
         {},
-        {"windows": (CUT,), "faults_asked": 1},
+        {"windows": (CUT,), "faults": ONE},
     ),
     ("invalid", "3,347 of 4,799 acknowledged writes (69.7 %) are lost", {"lost": 3347}, {}),
     ("invalid", "1 of 4,799 acknowledged writes (0.0208 %) is lost", {"lost": 1}, {}),
@@ -46,21 +72,21 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {"lost": 2, "unexpected": 3},
         {},
     ),
-    ("invalid", "1 write that was refused is there all the same", {"failed_found": 1}, {}),
-    ("invalid", "2 writes that were refused are there all the same", {"failed_found": 2}, {}),
+    ("invalid", "1 write that failed was found in the log", {"failed_found": 1}, {}),
+    ("invalid", "2 writes that failed were found in the log", {"failed_found": 2}, {}),
     ("invalid", "1 duplicate of writes of an idempotent producer", {"duplicates": 1}, {"x": 1}),
     ("valid", "all 4,799 acknowledged writes are there", {"duplicates": 7}, {}),
     (
         "invalid",
-        "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run or its final read "
-        "is not complete)",
+        "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run, its final read or "
+        "its folder is not complete)",
         {"lost": 5},
         {"ends": (HALF,)},
     ),
     (
         "invalid",
-        "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run or its final read "
-        "is not complete)",
+        "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run, its final read or "
+        "its folder is not complete)",
         {"lost": 5},
         {"state": "interrupted"},
     ),
@@ -81,7 +107,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         "3 acknowledged writes may have been deleted: the log no longer begins at 0, and the plan "
         "does not test that",
         {"lost": 3, "deleted": 3},
-        {},
+        {"ends": (BEGUN_LATER,)},
     ),
     (
         "invalid",
@@ -97,22 +123,115 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "unknown",
-        "a fault was asked for, and none was proven",
+        "1 of 2 faults asked for is not proven: isolate",
         {},
-        {"faults_asked": 2, "windows": (UNPROVEN, UNPROVEN)},
+        {"faults": TWO, "windows": (CUT, UNPROVEN)},
     ),
-    ("unknown", "a fault was asked for, and none was proven", {}, {"faults_asked": 1}),
+    (
+        "unknown",
+        "2 of 2 faults asked for are not proven: cut, isolate",
+        {},
+        {"faults": TWO, "windows": (replace(CUT, proven=False), UNPROVEN)},
+    ),
+    ("unknown", "1 of 1 fault asked for is not proven: cut", {}, {"faults": ONE}),
+    (
+        "unknown",
+        "1 of 2 faults asked for is not proven: isolate",  # its step was never reached
+        {},
+        {"faults": TWO, "windows": (CUT,)},
+    ),
+    (
+        "valid",
+        "all 4,799 acknowledged writes are there, under 2 proven faults",
+        {},
+        {"faults": TWO, "windows": (CUT, ISOLATE)},
+    ),
+    (
+        "valid",
+        "all 4,799 acknowledged writes are there, under 1 proven fault (1 more met no write)",
+        {},
+        {"faults": TWO, "windows": (CUT, ISOLATE), "begun": (7, 0)},
+    ),
+    (
+        "unknown",
+        "no write was begun while a proven fault was in force",
+        {},
+        {"faults": TWO, "windows": (CUT, ISOLATE), "begun": (0, 0)},
+    ),
+    (
+        "unknown",  # load under an unproven fault makes up for nothing
+        "1 of 2 faults asked for is not proven: isolate; no write was begun while a proven fault "
+        "was in force",
+        {},
+        {"faults": TWO, "windows": (CUT, UNPROVEN), "begun": (0, 7)},
+    ),
+    (
+        "unknown",
+        "the condition never held that isolate waited for",
+        {},
+        {"faults": TWO, "windows": (CUT, UNMET)},
+    ),
     (
         "valid",
         "all 4,799 acknowledged writes are there, under 1 proven fault",
         {},
-        {"faults_asked": 2, "windows": (CUT, UNPROVEN)},
+        {"faults": MAY_SKIP, "windows": (CUT, SKIPPED)},
     ),
     (
         "unknown",
-        "nothing was attempted while a fault was on",
+        "1 of 2 faults asked for is not proven: isolate",  # the load had ended before its turn
         {},
-        {"faults_asked": 1, "windows": (CUT,), "quiet": True},
+        {"faults": MAY_SKIP, "windows": (CUT, replace(SKIPPED, met=None))},
+    ),
+    (
+        "unknown",
+        "no fault took place: every step was skipped",
+        {},
+        {"faults": MAY_SKIP[1:], "windows": (SKIPPED,)},
+    ),
+    (
+        "valid",
+        "all 4,799 acknowledged writes are there, under 2 of 4 proven faults",
+        {},
+        drawn(2, 4),
+    ),
+    (
+        "unknown",
+        "only 2 of 5 faults drawn at random are proven, fewer than half",
+        {},
+        drawn(2, 5),
+    ),
+    (
+        "unknown",
+        "not every replica of partition 0 was in sync at the final read",
+        {},
+        {"ends": (BEHIND,)},
+    ),
+    ("unknown", "a and b read different records of partition 0", {}, {"apart": True}),
+    ("unknown", "missing: x", {}, {"gaps": Gaps(history=("missing: x",))}),
+    ("unknown", "missing: x", {"unexpected": 3}, {"gaps": Gaps(history=("missing: x",))}),
+    ("unknown", "missing: x", {}, {"gaps": Gaps(other=("missing: x",))}),
+    ("valid", "all 4,799 acknowledged writes are there", {}, {"gaps": Gaps(aside=("missing: x",))}),
+    (
+        "invalid",
+        "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run, its final read or "
+        "its folder is not complete)",
+        {"lost": 5},
+        {"gaps": Gaps(history=("missing: x",))},
+    ),
+    ("unknown", "a and b read different records of partition 0", {"lost": 5}, {"apart": True}),
+    (
+        "unknown",
+        "5 acknowledged writes are missing from what one reader read: no second library read them "
+        "to the end",
+        {"lost": 5},
+        {"unconfirmed": {"lost": 5}},
+    ),
+    (
+        "invalid",
+        "3 of 4,799 acknowledged writes (0.0625 %) are lost",
+        {"lost": 5},
+        {"unconfirmed": {"lost": 2}},
     ),
     ("unknown", "nothing was attempted", {"attempted": 0, "acknowledged": 0}, {}),
     (
@@ -130,24 +249,32 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+def judged(counts: dict[str, Any], given: dict[str, Any]) -> Verdict:
+    """The verdict of a good run, but for these counts and circumstances."""
+    rest = {
+        "ops_begun": given.get("begun", (7,) * len(given.get("windows", ()))),
+        "unconfirmed": given.get("unconfirmed", {}),
+        "disagreements": [DISAGREEMENT] if given.get("apart") else [],
+        "idempotent": bool(given.get("x")),
+    }
+    facts = {name: value for name, value in given.items() if hasattr(FACTS, name)}
+    return judge(replace(FACTS, **facts), Basis(counts=replace(GOOD, **counts), **rest))
+
+
 @pytest.mark.parametrize(("verdict", "reason", "counts", "facts"), CASES)
 def test_verdict_and_reason(
     verdict: str, reason: str, counts: dict[str, Any], facts: dict[str, Any]
 ) -> None:
-    facts = dict(facts)
-    quiet, idempotent = facts.pop("quiet", False), bool(facts.pop("x", False))
-    told = judge(
-        replace(GOOD, **counts),
-        replace(FACTS, **facts),
-        attempted_in_fault=not quiet,
-        idempotent=idempotent,
-    )
+    told = judged(counts, facts)
     assert told[:2] == (verdict, reason)
     assert bool(told.counter_examples) is (verdict == "invalid")
     assert bool(told.doubts) or verdict != "unknown"
 
 
-@pytest.mark.parametrize("worse", [{"state": "failed"}, {"ends": (HALF,)}, {"partitions": 2}])
+@pytest.mark.parametrize(
+    "worse",
+    [{"state": "failed"}, {"ends": (HALF,)}, {"partitions": 2}, {"gaps": Gaps(other=("x",))}],
+)
 def test_complete(worse: dict[str, Any]) -> None:
     assert is_complete(FACTS)
     assert not is_complete(replace(FACTS, **worse))
@@ -177,21 +304,31 @@ def test_rates_are_split_and_null_where_nothing_divides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "facts", "counter_examples", "doubts"),
+    ("counts", "facts", "counter_examples", "doubts", "eligible"),
     [
-        ({}, {}, (), ()),
-        ({"lost": 2, "unexpected": 3}, {}, ("lost", "unexpected"), ()),
-        ({"failed_found": 1}, {}, ("failed_found",), ()),
-        ({"lost": 2}, {"ends": (HALF,)}, ("lost",), ("incomplete",)),
-        ({"lost": 3, "deleted": 3}, {"deletion_tested": True}, ("lost",), ()),
-        ({"lost": 3, "deleted": 3}, {}, (), ("deleted",)),
-        ({}, {"faults_asked": 1}, (), ("vacuous",)),
-        ({"acknowledged": 0}, {"faults_asked": 1}, (), ("vacuous",)),
-        ({"not_yet_visible": 1}, {"ends": ()}, (), ("incomplete", "not_yet_visible")),
-        ({}, {"starved": "held up"}, (), ("starved",)),
-        ({}, {"state": "interrupted"}, (), ("interrupted",)),
-        ({}, {"state": "failed"}, (), ("failed",)),
-        ({}, {"state": "reading"}, (), ("failed",)),
+        ({}, {}, (), (), True),
+        ({"lost": 2, "unexpected": 3}, {}, ("lost", "unexpected"), (), True),
+        ({"failed_found": 1}, {}, ("failed_found",), (), True),
+        ({"lost": 2}, {"ends": (HALF,)}, ("lost",), ("incomplete",), False),
+        ({"lost": 3, "deleted": 3}, {"deletion_tested": True}, ("lost",), (), True),
+        ({"lost": 3, "deleted": 3}, {"ends": (BEGUN_LATER,)}, (), ("deleted",), False),
+        ({}, {"ends": (BEGUN_LATER,)}, (), ("deleted",), False),
+        ({}, {"faults": ONE}, (), ("unproven",), False),
+        ({"lost": 1}, {"faults": ONE}, ("lost",), ("unproven",), False),
+        ({"acknowledged": 0}, {"faults": ONE}, (), ("vacuous", "unproven"), False),
+        ({"lost": 1}, {"faults": TWO, "windows": (CUT, UNMET)}, ("lost",), ("unmet",), False),
+        ({"not_yet_visible": 1}, {"ends": ()}, (), ("incomplete", "not_yet_visible"), False),
+        ({"not_yet_visible": 1}, {}, (), ("not_yet_visible",), True),
+        ({"lost": 1}, {"unconfirmed": {"lost": 1}}, (), ("readers",), True),
+        ({"lost": 1}, {"apart": True}, (), ("readers",), True),
+        ({"lost": 1}, {"ends": (BEHIND,)}, ("lost",), ("replicas",), False),
+        ({"duplicates": 1}, {"unconfirmed": {"duplicates": 1}}, (), (), True),
+        ({"duplicates": 1}, {"unconfirmed": {"duplicates": 1}, "x": 1}, (), ("readers",), True),
+        ({}, {"starved": "held up"}, (), ("starved",), False),
+        ({"lost": 1}, {"starved": "held up"}, ("lost",), ("starved",), False),
+        ({}, {"state": "interrupted"}, (), ("interrupted",), False),
+        ({}, {"state": "failed"}, (), ("failed",), False),
+        ({}, {"state": "reading"}, (), ("failed",), False),
     ],
 )
 def test_what_programs_read(
@@ -199,11 +336,6 @@ def test_what_programs_read(
     facts: dict[str, Any],
     counter_examples: tuple[str, ...],
     doubts: tuple[str, ...],
+    eligible: bool,
 ) -> None:
-    told = judge(
-        replace(GOOD, **counts),
-        replace(FACTS, **facts),
-        attempted_in_fault=True,
-        idempotent=False,
-    )
-    assert told[2:] == (counter_examples, doubts)
+    assert judged(counts, facts)[2:] == (counter_examples, doubts, eligible)

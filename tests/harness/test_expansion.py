@@ -72,6 +72,14 @@ def test_a_parsed_plan_parses_to_itself() -> None:
         assert parse_plan(made.document()) == made
 
 
+def test_a_parsed_mix_is_kept_beside_its_steps_and_vouches_for_no_others() -> None:
+    made = plan(mix=MIX).document()
+    assert made["mix"]["families"]
+    made["faults"][0]["nodes"] = "all"
+    with pytest.raises(PlanError, match="has faults and mix: one of the three"):
+        parse_plan(made)
+
+
 @pytest.mark.parametrize("name", named_schedules())
 def test_every_named_schedule_binds_and_previews(name: str) -> None:
     assert named_schedules()[name]["about"]

@@ -43,7 +43,7 @@ def play(
             clock=client,
             **kwargs,
         )
-        acknowledged = recorder.acknowledged()
+        acknowledged = recorder.written().acknowledged
     rows = history(folder)
     assert acknowledged.tolist() == rows[rows.type == "ok"].value.tolist()
     return report, rows

@@ -142,16 +142,18 @@ def test_what_it_tells_while_it_goes_on(tmp_path: Path) -> None:
         live = recorder.live()
         assert (live.ok, live.fail, live.info) == (601, 200, 200)
         assert live.per_s > 0
-        acknowledged = recorder.acknowledged()
-    assert acknowledged.dtype == np.int64
-    assert acknowledged.tolist() == [v for v in range(1000) if v % 5 < 3], "appends that ended ok"
+        written = recorder.written()
+    assert {values.dtype for values in written} == {np.dtype(np.int64)}
+    assert written.attempted.tolist() == list(range(1001))
+    assert written.acknowledged.tolist() == [v for v in range(1000) if v % 5 < 3]
+    assert written.failed.tolist() == [v for v in range(1000) if v % 5 == 3]
 
 
-def test_acknowledged_is_what_was_handed_over(tmp_path: Path) -> None:
+def test_written_is_what_was_handed_over(tmp_path: Path) -> None:
     with Recorder(tmp_path, run_id="r") as recorder:
         for value in range(50):
             append(recorder, value, completion(OK))
-            assert recorder.acknowledged().tolist() == list(range(value + 1))
+            assert recorder.written().acknowledged.tolist() == list(range(value + 1))
 
 
 def test_a_failure_of_the_background_thread_is_seen_and_raised(tmp_path: Path) -> None:
