@@ -54,12 +54,12 @@ def test_among_authorities_most_win_then_the_latest() -> None:
 
 def test_the_highest_controller_epoch_tells_who_controls() -> None:
     told = (
-        NodeView(answered_by="b1", controller="c1", controller_epoch=4),
-        NodeView(answered_by="b2", controller="c2", controller_epoch=5),
+        NodeView(answered_by="b1", controller="c2", controller_epoch=4),
+        NodeView(answered_by="b2", controller="c1", controller_epoch=5),
         NodeView(answered_by="b3"),
     )
     situation = merge(9, list(enumerate(told)))
-    assert situation.controller == "c2"
+    assert situation.controller == "c1"
     assert situation.answered == {"b1", "b2", "b3"}
     assert (situation.time_ns, dict(situation.partitions)) == (9, {})
     assert merge(9, []).controller is None
