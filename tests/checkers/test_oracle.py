@@ -236,7 +236,7 @@ def test_readers_that_contradict_each_other_make_a_run_unknown(
     judged: list[tuple[Made, Judged]],
 ) -> None:
     contradicted = [told for made, told in judged if Oracle(made).contradicted()]
-    assert len(contradicted) > 20
+    assert len(contradicted) > EXAMPLES // 20
     for told in contradicted:
         assert told.document["verdict"] == "unknown"
         assert "readers" in told.document["doubts"]
@@ -245,7 +245,7 @@ def test_readers_that_contradict_each_other_make_a_run_unknown(
 
 def test_invalid_runs_were_read_by_two(judged: list[tuple[Made, Judged]]) -> None:
     invalid = [made for made, told in judged if told.document["verdict"] == "invalid"]
-    assert len(invalid) > 20
+    assert len(invalid) > EXAMPLES // 20
     for made in invalid:
         assert any(len(Oracle(made).complete(partition)) == 2 for partition in range(PARTITIONS))
 
