@@ -4,7 +4,7 @@
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
-FAST := not spark and not docker and not e2e and not browser
+FAST := not spark and not docker and not e2e and not browser and not java
 
 .PHONY: help setup run test check lint docs bench e2e torture clean
 

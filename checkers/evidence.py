@@ -17,7 +17,16 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from checkers.evidence_rows import Ends, Told, listed, of_other_runs, operations, parts, records
+from checkers.evidence_rows import (
+    Ends,
+    Parts,
+    Told,
+    listed,
+    numbers,
+    of_other_runs,
+    operations,
+    records,
+)
 from harness.errors import HistoryError
 from harness.manifest import Evidence, digest_of, evidence_files, read_manifest, rows_of
 from harness.rundir import RunDir
@@ -85,14 +94,14 @@ def _by_manifest(rundir: RunDir, run: Mapping[str, Any]) -> Told:
 
 def _by_rows(rundir: RunDir, run: Mapping[str, Any], ends: Ends, *, seen: Gaps) -> Told:
     """What rows say, but for what has been `seen` in the files: it would be said twice."""
-    named = rundir.manifest.exists()
+    named, parts = rundir.manifest.exists(), Parts.of(rundir)
     if not named:
-        yield from parts(rundir)
-    yield from of_other_runs(rundir, run, ends)
+        yield from numbers(rundir)
+    yield from of_other_runs(parts, run, ends)
     if not (named and seen.history):
-        yield from operations(rundir, run, by_rows=not named)
+        yield from operations(parts, run, by_rows=not named)
     if not (named and seen.reads):
-        yield from records(rundir, run, ends)
+        yield from records(rundir, parts, run, ends)
 
 
 # --- by the manifest --------------------------------------------------------------------------

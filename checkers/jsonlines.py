@@ -2,24 +2,34 @@
 
 One operation a line, `{"index":0,"process":3,"type":"invoke","f":"add","value":17,"time":123}`, and
 the final read as one operation `f: "read"` whose value is a list. `index` and `time` may be absent:
-the order of lines rules. `add` operations are the writes; of several reads the last `ok` one
-counts; operations with another `f` (the nemesis', for one) are passed over. There is one partition,
-number 0, and a value stands at its place in the list, so one that is listed twice is a duplicate.
+the order of lines rules. `add` operations are the writes; operations with another `f` (the
+nemesis', for one) are passed over. There is one partition, number 0, and a value stands at its
+place in the list, so one that is listed twice is a duplicate.
 
-The file is read line by line and written in parts: one of any size takes little memory.
+The final read is the last `ok` read that begins after every add has completed, as `ok`, `fail` or
+`info`; an add that never completes keeps none from being final, since nobody says what became of
+it. A read whose invocation is not in the file began at a time unknown and is not final. Without a
+final read nothing is lost: the last `ok` read tells what was there, not what was missing.
+
+Each value is added once: a second invocation or completion of it is bad input, and so is an
+invocation that follows its completion. A completion without an invocation counts as an attempt.
+
+The file is read line by line and written in parts: what stays in memory is nine bytes a line.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
+from checkers.evidence import Gaps
 from checkers.facts import Facts, PartitionEnd
 from harness.errors import HistoryError
 from harness.history import HISTORY, READS, SCHEMA_VERSION, WRITE
@@ -27,6 +37,9 @@ from harness.parts import PartWriter
 
 ADD: Final = "add"
 READ: Final = "read"
+NOT_FINAL: Final = (
+    "no read begins after the last add has completed (a read begins with its `invoke` line)"
+)
 TYPES: Final = ("invoke", "ok", "fail", "info")
 
 _PART_ROWS: Final = 1_000_000
@@ -42,29 +55,78 @@ def convert(file: Path, folder: Path) -> Facts:
     history, reads = folder / "history", folder / "reads"
     for each in (history, reads):
         each.mkdir(parents=True, exist_ok=True)
-    last: list[int] | None = None
+    read = _FinalRead()
     with PartWriter(history, HISTORY, run_id=run_id) as parts:
         rows = _Rows(parts)
         for line, op in _operations(file):
             complain = _complaint(file, line)
             if op.get("f") == ADD:
                 rows.add(op, complain)
-            elif op.get("f") == READ and op.get("type") == "ok":
-                last = _listed(op, complain)
+                read.add(op)
+            elif op.get("f") == READ:
+                read.read(op, complain)
             elif "f" not in op:
                 raise complain("has no f: the name of what was done", "f")
         rows.flush()
-    if last is not None:
+    if (row := rows.repeated()) is not None:
+        _refuse_repeated(file, row)
+    if read.values is not None:
         with PartWriter(reads, READS, run_id=run_id) as parts:
-            parts.write(_reads_table(last))
+            parts.write(_reads_table(read.values))
+    end = PartitionEnd(partition=0, complete=read.final, whole=read.final)
     return Facts(
         run_id=run_id,
         history=tuple(sorted(history.glob("part-*.parquet"))),
         reads=tuple(sorted(reads.glob("part-*.parquet"))),
-        ends=() if last is None else (PartitionEnd(partition=0, complete=True, whole=True),),
+        ends=() if read.values is None else (end,),
         partitions=1,
+        gaps=Gaps() if read.final or read.values is None else Gaps(reads=(NOT_FINAL,)),
         one_reader=True,
         timed=rows.timed,
+    )
+
+
+class _FinalRead:
+    """The values of the final read, while lines go by; of the last `ok` read where none is
+    `final`."""
+
+    def __init__(self) -> None:
+        self.values: list[int] | None = None
+        self.final = False
+        self._added = 0  # the number of adds that have completed
+        self._open: dict[str, list[int]] = {}  # by process: how many had, when each read began
+
+    def add(self, op: dict[str, Any]) -> None:
+        """Take note of an add: no read that has begun is final once another completes."""
+        if op["type"] != "invoke":
+            self._added += 1
+            self.final = False
+
+    def read(self, op: dict[str, Any], complain: Complain) -> None:
+        """Take note of a read. Raises HistoryError for an `ok` one without a list of values."""
+        begun = self._open.setdefault(repr(op.get("process")), [])
+        if op["type"] == "invoke":
+            begun.append(self._added)
+            return
+        since = begun[0] if begun else None  # of several open ones, the earliest: it may be that
+        if begun:
+            begun.pop()
+        if op["type"] == "ok":
+            values, final = _listed(op, complain), since == self._added
+            if final or not self.final:
+                self.values, self.final = values, final
+
+
+def _refuse_repeated(file: Path, row: int) -> NoReturn:
+    """Raise HistoryError for the add that is number `row` of all in a file."""
+    adds = ((line, op) for line, op in _operations(file) if op.get("f") == ADD)
+    line, op = next(islice(adds, row, None))
+    what = "is added twice" if op["type"] == "invoke" else "has ended twice"
+    raise HistoryError(
+        f"the value {op['value']} {what}, or ended before it was added",
+        file=f"{file}:{line}",
+        key="value",
+        hint="give every add a value of its own",
     )
 
 
@@ -148,6 +210,7 @@ class _Rows:
         self._count = 0
         self._begun: dict[int, tuple[int, int]] = {}
         self._errors: dict[str, int] = {}
+        self._all_values, self._all_begin = array("q"), array("b")
         self._clear()
 
     def _clear(self) -> None:
@@ -170,10 +233,22 @@ class _Rows:
         self._error_codes.append(self._error(op.get("error")))
         self._processes.append(process)
         self._values.append(value)
+        self._all_values.append(value)
+        self._all_begin.append(op["type"] == "invoke")
         self._intended.append(begun_ns if begun_value == value else time_ns)
         self._times.append(time_ns)
         if len(self._values) == _PART_ROWS:
             self.flush()
+
+    def repeated(self) -> int | None:
+        """The first row at which a value has more than one invocation and then one completion;
+        `None` where there is no such row."""
+        values, begin = np.array(self._all_values), np.array(self._all_begin, np.bool_)
+        order = np.argsort(values, kind="stable")
+        same = np.diff(values[order]) == 0
+        as_it_should = begin[order][:-1] & ~begin[order][1:]
+        repeated = order[1:][same & ~as_it_should]
+        return int(repeated.min()) if len(repeated) else None
 
     def _error(self, error: Any) -> int:
         if error is None:

@@ -213,7 +213,8 @@ def _doubts_of_reading(facts: Facts, basis: Basis) -> Iterator[Told]:
     if not facts.ends:
         yield Told(INCOMPLETE, "nothing was read back")
     elif not facts.read_whole:
-        yield Told(INCOMPLETE, "not every partition was read to its end")
+        why = next((f": {end.error}" for end in facts.ends if end.error), "")
+        yield Told(INCOMPLETE, f"not every partition was read to its end{why}")
     if behind := [str(end.partition) for end in facts.ends if end.complete and not end.whole]:
         of = f"partition {behind[0]}" if len(behind) == 1 else f"{len(behind)} partitions"
         yield Told(REPLICAS, f"not every replica of {of} was in sync at the final read")

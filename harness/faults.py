@@ -3,6 +3,10 @@
 Each act is journalled on disk before it happens, probed once it did, probed again just before it is
 undone (so that it held for its whole window) and once more when it is undone. Acts of one fault are
 done all at once: nodes that die a second apart are another experiment.
+
+Right after the acts the system may not have spoken yet, so that probe shows the mechanism alone.
+By the one before they are undone the fault must have met something of the system (`Proof.met`),
+through one of its acts at least: two followers may have nothing to say to each other.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ from harness.protocols import Act, Lever, Looks, Proof, Token
 
 T = TypeVar("T")
 
+NOTHING_MET = "nothing of the system met it"
+
 Note = Callable[[str, str, str, str, str], None]
 """Records a row of the nemesis: type, nemesis, id of the fault, nodes, what (inject|heal)."""
 
@@ -29,6 +35,7 @@ Note = Callable[[str, str, str, str, str], None]
 class _Active:
     nemesis: str
     acts: list[tuple[int, Lever, Token]]
+    met: int | None = None
 
     @property
     def nodes(self) -> str:
@@ -57,7 +64,7 @@ class Faults:
             _at_once([partial(self._apply, n, lever, token) for n, lever, token in begun])
             self.journal.write("on", fault=fault)
             self.note("info", nemesis, fault, active.nodes, "inject")
-        self._prove(fault, begun, phase="applied", applied=True)
+        active.met = self._prove(fault, begun, phase="applied", applied=True)
 
     def heal(self, fault: str) -> None:
         """Undo a fault; nothing when it is not in force. Raises the first failure after having
@@ -67,7 +74,7 @@ class Faults:
             if active is None:
                 return
             with suppress(EnvironmentFailure):  # a full disk must not keep it from being undone
-                self._prove(fault, active.acts, phase="held", applied=True)
+                self._prove(fault, active.acts, phase="held", applied=True, so_far=active.met)
             self.note("invoke", active.nemesis, fault, active.nodes, "heal")
             failures = _at_once([partial(self._undo, *act) for act in active.acts])
             self.note("info", active.nemesis, fault, active.nodes, "heal")
@@ -113,18 +120,42 @@ class Faults:
         return None
 
     def _prove(
-        self, fault: str, acts: Sequence[tuple[int, Lever, Token]], *, phase: str, applied: bool
-    ) -> None:
+        self,
+        fault: str,
+        acts: Sequence[tuple[int, Lever, Token]],
+        *,
+        phase: str,
+        applied: bool,
+        so_far: int | None = None,
+    ) -> int | None:
+        """Probe every act at once and journal what they say; returns what was met, `so_far` by an
+        earlier probe at least."""
         proofs = _at_once(
             [partial(_probe, lever, token, applied=applied) for _, lever, token in acts]
         )
+        met = _met([(lever.name, proof) for (_, lever, _), proof in zip(acts, proofs, strict=True)])
+        met = max((each for each in (met, so_far) if each is not None), default=None)
+        evidence = [sentence for proof in proofs for sentence in proof.evidence]
+        missed = phase == "held" and met == 0
         self.journal.write(
             "proof",
             fault=fault,
             phase=phase,
-            proven=bool(proofs) and all(proof.proven for proof in proofs),
-            evidence=[sentence for proof in proofs for sentence in proof.evidence],
+            proven=bool(proofs) and all(proof.proven for proof in proofs) and not missed,
+            evidence=[*evidence, *([NOTHING_MET] if missed else [])],
+            met=met,
         )
+        return met
+
+
+def _met(proofs: Sequence[tuple[str, Proof]]) -> int | None:
+    """How much of the system a fault met through all its acts: where it has several levers, each in
+    its own unit, what the least of them met. Null when none of them counts that."""
+    sums: dict[str, int] = {}
+    for lever, proof in proofs:
+        if proof.met is not None:
+            sums[lever] = sums.get(lever, 0) + proof.met
+    return min(sums.values(), default=None)
 
 
 def looked(lever: Lever, token: Token) -> Token:

@@ -4,6 +4,8 @@ Times are nanoseconds since the run's start on the monotonic clock. Values are i
 within a run. `type` uses Jepsen's words: invoke, then ok (surely happened), fail (surely did not)
 or info (unknown).
 
+Files of runs that were played before a column was added lack it: `ADDED`.
+
 Rows of the nemesis stand in the same history: process -1, `f` the nemesis' name, `key` the id of
 the fault, `node` the nodes it met, joined by commas, type invoke when the fault is being applied
 or undone and info when that is done, `error` one of `inject`, `heal` (which of the two it is).
@@ -68,6 +70,7 @@ ENDS: Final = pa.schema(
         pa.field("leader_epoch", pa.int32()),
         pa.field("isr", pa.list_(pa.string())),
         pa.field("complete", pa.bool_(), nullable=False),
+        pa.field("error", pa.string()),  # why it is not complete
     ],
     metadata={"ackloss.schema": str(SCHEMA_VERSION)},
 )
@@ -86,3 +89,6 @@ OBSERVATIONS: Final = pa.schema(
     ],
     metadata={"ackloss.schema": str(SCHEMA_VERSION)},
 )
+
+ADDED: Final = frozenset({("ends.parquet", "error")})
+"""Columns that a stored run's file may lack, by the file's name: read as null."""

@@ -9,21 +9,22 @@ may still be in force. A lever's act is written as its name and a typed token, n
     {"type": "done",    "n", "time_ns"}                                        acted
     {"type": "undone",  "n", "time_ns"}                                        undone
     {"type": "failed",  "n", "what", "error", "time_ns"}                       an act or undo failed
-    {"type": "proof",   "fault", "phase", "proven", "evidence", "time_ns"}     a probe's answer
+    {"type": "proof",   "fault", "phase", "proven", "evidence", "met", "time_ns"}  a probe's answer
     {"type": "on",      "fault", "time_ns"}   every act of the fault is done
     {"type": "healed",  "fault", "time_ns"}   every act of the fault is undone
 
     {"type": "heal",    "faults", "step", "met", "why", "time_ns"}             a step heals these
 
 `phase` is `applied` (right after the acts), `held` (right before they are undone) or `undone`;
-`evidence` is a list of sentences.
+`evidence` is a list of sentences, `met` how much of the system the fault has met so far, beyond
+what the probe itself sent: null where its levers do not count that, absent in journals of before.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,8 @@ class FaultWindow:
 
     `from_s` is null when the fault was skipped or never came into force, `to_s` when it was never
     seen to heal. `met` is null for a step that waited for nothing. `proven` holds only when every
-    probe, while it was on and after it was healed, said so.
+    probe, while it was on and after it was healed, said so, and it met something of the system:
+    `touched` is how much, in the unit of its lever (null: nothing of the kind is counted).
     """
 
     id: str
@@ -85,6 +87,7 @@ class FaultWindow:
     proven: bool
     evidence: list[str]
     why: str
+    touched: int | None = None
 
 
 def entries(path: Path) -> Iterator[dict[str, Any]]:
@@ -123,12 +126,24 @@ def windows(path: Path) -> list[FaultWindow]:
             to_s=told["healed"],
             nodes=told.get("nodes", []),
             met=told["met"],
-            proven=bool(told["proofs"]) and all(proof["proven"] for proof in told["proofs"]),
+            proven=_proven(told["proofs"]),
             evidence=told["evidence"],
             why=told.get("why") or "",
+            touched=_touched(told["proofs"]),
         )
         for fault, told in begun.items()
     ]
+
+
+def _proven(proofs: Sequence[Mapping[str, Any]]) -> bool:
+    """Every probe said so, and what it would have met was there. A run that broke off has no probe
+    from before the undoing: what was met until then is what counts."""
+    return bool(proofs) and all(proof["proven"] for proof in proofs) and _touched(proofs) != 0
+
+
+def _touched(proofs: Sequence[Mapping[str, Any]]) -> int | None:
+    met = [proof["met"] for proof in proofs if proof.get("met") is not None]
+    return max(met, default=None)
 
 
 def open_acts(path: Path) -> list[dict[str, Any]]:

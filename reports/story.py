@@ -185,6 +185,19 @@ class Story:
         rest = counts["attempted"] - sum(known.values())
         return [*fates, ("open", "never completed", rest)] if rest > 0 else fates
 
+    @property
+    def codes(self) -> list[tuple[str, list[tuple[str, int]]]]:
+        """With which codes writes failed or ended unknown, and how many each."""
+        told = (self.result or {}).get("errors") or {}
+        return [
+            (kind, list(told[kind].items())) for kind in ("failed", "unknown") if told.get(kind)
+        ]
+
+    def begun(self, fault: str) -> int | None:
+        """How many writes were begun while a fault was in force; None where nobody counted."""
+        told = {each["id"]: each.get("ops_begun") for each in (self.result or {}).get("faults", ())}
+        return told.get(fault)
+
     def how(self, fault: str) -> dict[str, str]:
         """What the plan says of one fault: when, on what, and its nemesis' own options."""
         steps = [step for step in self.plan.get("faults") or [] if step.get("id") == fault]

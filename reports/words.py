@@ -86,7 +86,7 @@ def headline(result: Mapping[str, Any] | None) -> str:
 def _other_wrong(counts: Mapping[str, int]) -> str:
     for key, one, many in (
         ("unexpected", "value was read that nobody wrote", "values were read that nobody wrote"),
-        ("failed_found", "refused write is in the log", "refused writes are in the log"),
+        ("failed_found", "failed write is in the log", "failed writes are in the log"),
         ("duplicates", "write stands in the log again", "extra copies of writes are in the log"),
     ):
         if counts.get(key):

@@ -187,11 +187,15 @@ def say_result(out: Output, result: dict[str, Any], rundir: RunDir) -> None:
     )
     told = (f"{name.replace('_', ' ')} rate {_rate(rates[name])}" for name in _RATES)
     out.say("  " + "  ".join(told))
+    for kind, codes in result.get("errors", {}).items():
+        if codes:
+            named = (f"{code} {number:,}" for code, number in codes.items())
+            out.say(f"  {kind} with {'  '.join(named)}")
     for fault in result["faults"]:
         proven = "proven" if fault["proven"] else "NOT PROVEN"
-        out.say(
-            f"  fault {fault['id']} ({fault['nemesis']}) on {', '.join(fault['nodes'])}: {proven}"
-        )
+        begun = f", {fault['ops_begun']:,} writes begun" if "ops_begun" in fault else ""
+        on = ", ".join(fault["nodes"])
+        out.say(f"  fault {fault['id']} ({fault['nemesis']}) on {on}: {proven}{begun}")
     out.say(f"  page {rundir.report}  seed {result['seed']}")
 
 

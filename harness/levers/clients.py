@@ -1,16 +1,17 @@
 """Clients as seen from a node: they run where ackloss does, and are no node of the cluster.
 
 Their packets come from the node's default gateway, the address of this host in the node's network.
-The observer and the final reader are clients too: who cuts clients makes them blind as well.
+The observer and the final reader are clients too: who cuts clients makes them blind as well. But
+their packets prove no fault: the observer's leave from ports of our own (`harness.own_traffic`).
 """
 
 from __future__ import annotations
 
 import re
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from harness.own_traffic import own_connection
 from harness.protocols import Node
 
 CLIENTS = "clients"
@@ -25,9 +26,9 @@ def clients_address(node: Node) -> str | None:
 
 
 def connect(address: str, port: int, *, timeout_s: float) -> str:
-    """Try a connection as clients do: `passed`, `was refused` or `got no answer`."""
+    """Try a connection from where clients are: `passed`, `was refused` or `got no answer`."""
     try:
-        socket.create_connection((address, port), timeout=timeout_s).close()
+        own_connection(address, port, timeout_s=timeout_s).close()
     except ConnectionError:
         return "was refused"
     except OSError:

@@ -4,6 +4,7 @@ Containers share the kernel's clock, so it is never set. The process is started 
 loaded (`prepared`), which adds to its wall clock the offset that stands in a file and leaves its
 monotonic clock alone; the file is read anew within a second. A rate in that file would count from
 the start of whoever reads it, so a drift is small steps of the offset, taken by a loop on the node.
+That the target's process itself goes by it shows in the times of its log (`clock_written`).
 
 Each fault has a file of its own with its present offset, and the sum of all is what the process
 adds: healing one of two overlapping faults leaves the other. The loops of drift and strobe end with
@@ -22,12 +23,14 @@ from typing import ClassVar
 
 from harness.errors import HarnessFailure
 from harness.levers.clock_script import FOLDER, LIBRARY, OFFSET, SCRIPT, START, text
+from harness.levers.clock_written import Written, newest
 from harness.levers.waiting import poll_until
 from harness.protocols import NODE_DATA, Node, NodeSpec, Proof, Token
 
 TOLERANCE_S = 0.05
 _DRIFT_SEEN_S = 2.0
 _LOOP_ENDS_S = 3.0
+_WRITTEN_S = 0.5  # from the time in a line to its being in the file
 _TRIES = 3  # on a busy machine a loop may come late with a step, once
 
 
@@ -76,7 +79,8 @@ class ClockLever:
             raise HarnessFailure(f"{node.name}: its clock was not put back: {done.output.strip()}")
 
     def probe(self, token: Token, *, applied: bool) -> Proof:
-        """Its clock against the host's: as far off as was asked, or by nothing of this fault."""
+        """Its clock against the host's: as far off as was asked, or by nothing of this fault. `met`
+        are lines of its own log, written since, whose times are as far off."""
         node, fault = self.nodes[token["node"]], token["fault"]
         if not applied:
             poll_until(lambda: fault not in _look(node).loops, within_s=_LOOP_ENDS_S)
@@ -85,7 +89,8 @@ class ClockLever:
             seen = _looks(node, token)
             if proven := _shows(seen, token):
                 break
-        return Proof(proven, [_told(node, seen, token)])
+        met, written = _written(seen, token)
+        return Proof(proven, [_told(node, seen, token), f"{node.name}: {written}"], met)
 
     def residue(self, node: Node) -> list[str]:
         """Faults whose offset or loop stands on the node."""
@@ -100,7 +105,8 @@ class ClockLever:
 class _Look:
     """A node's clock at one moment. `off_s`: how far the clock with the library is ahead of the
     host's; `offsets_s`, `ages_s`: each standing fault's offset, and for how long it stands; `why`
-    the process cannot see a moved clock, if it cannot; `told`: whether the node knew its clock."""
+    the process cannot see a moved clock, if it cannot; `told`: whether the node knew its clock;
+    `written`: what the process itself wrote last."""
 
     at_s: float
     off_s: float
@@ -109,6 +115,7 @@ class _Look:
     loops: tuple[str, ...]
     why: str | None
     told: bool
+    written: Written | None
 
     def own_s(self, fault: str) -> float:
         """How far it is off beside what other faults ask for."""
@@ -138,6 +145,7 @@ def _look(node: Node) -> _Look:
         loops=tuple(words[1] for words in lines if words[:1] == ["loop"]),
         why=why,
         told="clocks" in told,
+        written=newest(node),
     )
 
 
@@ -149,7 +157,9 @@ def _looks(node: Node, token: Token) -> list[_Look]:
         seen.append(_look(node))
     elif token["form"] == "strobe":
         until_s = time.monotonic() + 1.5 * token["period_s"]
-        while not _moved(seen, token) and time.monotonic() < until_s:
+        while time.monotonic() < until_s:
+            if _moved(seen, token) and _written(seen, token)[0]:
+                break  # a line that was written in the half that is right shows nothing
             time.sleep(token["period_s"] / 8)
             seen.append(_look(node))
     return seen
@@ -185,6 +195,40 @@ def _moved(seen: list[_Look], token: Token) -> bool:
     return True
 
 
+def _written(seen: list[_Look], token: Token) -> tuple[int, str]:
+    """How many lines of its own show the fault, of the last ones that were looked at, and in words.
+
+    A line counts when it was written since the process can know of the fault, and is off by what
+    is asked for, beside what other faults ask for.
+    """
+    fault = token["fault"]
+    lines = {
+        round(look.at_s - look.written.age_s, 2): (look, look.written)
+        for look in seen
+        if look.written and look.written.age_s < look.ages_s.get(fault, 0)
+    }
+    if not lines:
+        return 0, "its process has written nothing since that tells a time"
+    off_s = {at: line.off_s - look.off_s + look.own_s(fault) for at, (look, line) in lines.items()}
+    shows = sum(_as_asked(off_s[at], look, line, token) for at, (look, line) in lines.items())
+    return shows, (
+        f"what its process wrote last is dated {', '.join(map(_apart, off_s.values()))} the host's"
+    )
+
+
+def _as_asked(off_s: float, look: _Look, line: Written, token: Token) -> bool:
+    """Whether a line's time is off by what was asked for when it was written."""
+    if token["form"] == "drift":
+        asked_s = token["drift_ms_per_s"] / 1e3 * (look.ages_s[token["fault"]] - line.age_s)
+    else:
+        asked_s = token["offset_s"]
+    return bool(abs(off_s - asked_s) <= min(_WRITTEN_S, abs(asked_s) / 2))
+
+
+def _apart(off_s: float) -> str:
+    return f"{abs(off_s):.3f} s {'ahead of' if off_s >= 0 else 'behind'}"
+
+
 def _undone(node: Node, look: _Look, token: Token) -> Proof:
     fault, others = token["fault"], [name for name in look.offsets_s if name != token["fault"]]
     gone = fault not in look.offsets_s and fault not in look.loops
@@ -216,7 +260,7 @@ def _told(node: Node, seen: list[_Look], token: Token) -> str:
 
 
 def _ahead(off_s: float) -> str:
-    return f"its clock is {abs(off_s):.3f} s {'ahead of' if off_s >= 0 else 'behind'} the host's"
+    return f"its clock is {_apart(off_s)} the host's"
 
 
 def _path(name: str) -> str:

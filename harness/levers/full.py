@@ -6,7 +6,7 @@ nodes get one for plans that need it (`harness.protocols.BOUNDED_DISK`); any oth
 full one would hurt whoever else uses it. What else a node keeps lies beside it: its log goes on
 telling what happens. A process that died of it is started again once there is space.
 
-Token: {"node", "fault", "folder": "data", "pid": 17}
+Token: {"node", "fault", "folder": "data", "pid": 17, "refusals": 0 (from `look`)}
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import ClassVar
 from harness.errors import HarnessFailure
 from harness.levers.commands import must
 from harness.levers.waiting import poll_until
-from harness.levers.writing import attempt, process_told, revive
+from harness.levers.writing import attempt, process_told, refusals, revive, tried
 from harness.protocols import NODE_DATA, STORED, Node, Proof, Token
 
 _OURS = "ackloss-full."
@@ -35,6 +35,10 @@ class FullLever:
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "full"
+
+    def look(self, token: Token) -> Token:
+        """How often its process says so far that there was no space."""
+        return {**token, "refusals": refusals(self.nodes[token["node"]], _NO_SPACE)}
 
     def apply(self, token: Token) -> None:
         """Take every byte that is free. Raises HarnessFailure when the disk is not ours to fill,
@@ -54,21 +58,24 @@ class FullLever:
         revive(self.nodes, token)
 
     def probe(self, token: Token, *, applied: bool) -> Proof:
-        """In force: no byte is free and the target could not write a block. Undone: it could, and
-        its process runs, unless another fault keeps the disk full."""
+        """In force: no byte is free and the target could not write a block; `met` is how often its
+        process itself was refused. Undone: it could, and its process runs, unless another fault
+        keeps the disk full."""
         node, folder = self.nodes[token["node"]], token["folder"]
-        disk, tried, faults = _disk(node, folder), attempt(node, folder), _faults(node, folder)
+        disk, block, faults = _disk(node, folder), attempt(node, folder), _faults(node, folder)
         running, process = process_told(node)
         told = f"{disk.free_bytes:,} of {disk.size_bytes:,} bytes are free in {folder}"
-        evidence = f"{node.name}: {told}; a block to be written: {tried.output}; {process}"
+        evidence = f"{node.name}: {told}; a block to be written: {block.output}; {process}"
         if applied:
-            refused = tried.exit_code != 0 and _NO_SPACE in tried.output
+            met, words = tried(node, token, _NO_SPACE)
+            refused = block.exit_code != 0 and _NO_SPACE in block.output
             proven = token["fault"] in faults and disk.free_bytes == 0 and refused
-        elif faults:
+            return Proof(proven, [f"{evidence}; {words}"], met)
+        if faults:
             proven = token["fault"] not in faults
             evidence += f"; still filled by {', '.join(faults)}"
         else:
-            free = disk.free_bytes > 0 and tried.exit_code == 0
+            free = disk.free_bytes > 0 and block.exit_code == 0
             proven = free and (running or token["pid"] is None)
         return Proof(proven, [evidence])
 

@@ -5,6 +5,9 @@ namespace; each carries a comment that names its fault, so that one fault's rule
 and removed without touching another's. The latest fault's rules stand first, so that where faults
 overlap each has counted packets of its own. Rules that are not ours are never changed.
 
+A packet of the probe's own shows that a rule works, and not that anybody was cut: `met` counts the
+packets of the system alone (see `harness.levers.net_rules` for how they are told apart).
+
 Token: {"node", "fault", "peers": [{"name", "address"}], "ports": [9092], "direction": "in",
         "action": "drop" | "reset" (drop), "share": 0.2 (1)}
 The peer named `clients` is no node: see `harness.levers.clients`.
@@ -19,14 +22,16 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any, ClassVar, TypeVar
 
+from harness.levers.clients import CLIENTS
 from harness.levers.commands import must
 from harness.levers.net_rules import (
     CHAINS,
-    Mark,
+    Met,
     action,
+    add,
     counted,
     directions,
-    rules,
+    remove,
     share,
     standing,
 )
@@ -53,16 +58,12 @@ class NetLever:
             node.admin(["iptables", "-w", "-N", chain])  # fails when it is there: as wanted
             if node.admin(["iptables", "-w", "-C", hook, "-j", chain]).exit_code:
                 must(node, ["iptables", "-w", "-I", hook, "-j", chain])
-        for chain, rule in rules(token):
-            if node.admin(["iptables", "-w", "-C", chain, *rule]).exit_code:
-                must(node, ["iptables", "-w", "-I", chain, *rule])
+        add(node, token)
 
     def undo(self, token: Token) -> None:
         """Remove the token's rules, and our chains once they are empty."""
         node = self.nodes[token["node"]]
-        for chain, rule in rules(token):
-            while node.admin(["iptables", "-w", "-D", chain, *rule]).exit_code == 0:
-                pass
+        remove(node, token)
         for direction in directions(token):
             hook, chain = CHAINS[direction]
             left = node.admin(["iptables", "-w", "-S", chain])
@@ -71,8 +72,9 @@ class NetLever:
                 node.admin(["iptables", "-w", "-X", chain])
 
     def probe(self, token: Token, *, applied: bool) -> Proof:
-        """In force: every peer's packets are dropped (all, or the share) or reset, and counted, by
-        our rules. Undone: no rule of ours stands and packets pass again."""
+        """In force: every peer's packets are dropped (all, or the share) or reset by our rules, as
+        packets of our own show; `met` are those of the system. Undone: no rule of ours stands and
+        packets pass again."""
         node = self.nodes[token["node"]]
         if not applied:
             return self._undone(node, token)
@@ -89,38 +91,40 @@ class NetLever:
         before = counted(node, token["fault"])
         tries = self._with_all(exchange, node, token)
         after = counted(node, token["fault"])
-        proven, evidence = bool(tries), []
+        proven, met, evidence = bool(tries), 0, []
         for peer, tried in zip(token["peers"], tries, strict=True):
-            name = peer["name"]
+            was, now = (seen.get(peer["name"], Met()) for seen in (before, after))
             if action(token) == "reset":  # a closed port refuses too: only our counter tells
-                held = tried.came != "passed" and after.get(name, 0) > before.get(name, 0)
+                held = tried.came != "passed" and now.own > was.own
             else:
-                held = not tried.answered and after.get(name, 0) > 0
-            proven = proven and held
+                held = not tried.answered and now.own > 0
+            proven, met = proven and held, met + now.system
             done = {"drop": "dropped", "reset": "answered with a reset"}[action(token)]
-            told = f"{after.get(name, 0):,} packets {_way(token, name)} {done} by our rules"
-            evidence.append(f"{node.name}: {told}; {tried}")
-        return Proof(proven, evidence)
+            told = f"{_of_system(now.system, token, peer)} {done} by our rules"
+            evidence.append(f"{node.name}: {told}, and {now.own:,} of our own; {tried}")
+        return Proof(proven, evidence, met)
 
     def _share_dropped(self, node: Node, token: Token) -> Proof:
         """The share that was dropped of all that came by, against the share that was asked for: as
         far off as chance may be (4 standard deviations), and a twentieth of itself."""
         self._with_all(many, node, token)
-        packets = standing(node)
-        asked, proven, evidence = share(token), bool(token["peers"]), []
+        packets = counted(node, token["fault"])
+        asked, proven, met, evidence = share(token), bool(token["peers"]), 0, []
         for peer in token["peers"]:
-            mark = Mark(token["fault"], peer["name"], seen=False)
-            hit, of = packets.get(mark, 0), packets.get(mark._replace(seen=True), 0)
+            now = packets.get(peer["name"], Met())
+            hit, of = now.system + now.own, now.system_seen + now.own_seen
             far = 4 * sqrt(asked * (1 - asked) / max(of, 1)) + asked / 20
             proven = proven and hit > 0 and abs(hit / max(of, 1) - asked) <= far
+            met += now.system
+            told = f"{_of_system(now.system, token, peer, of=now.system_seen)} dropped by our rules"
             evidence.append(
-                f"{node.name}: {hit:,} of {of:,} packets {_way(token, peer['name'])} dropped by "
-                f"our rules, {hit / max(of, 1):.1%} (asked {asked:.1%} ± {far:.1%})"
+                f"{node.name}: {told}; with our own {hit:,} of {of:,}, {hit / max(of, 1):.1%} "
+                f"(asked {asked:.1%} ± {far:.1%})"
             )
-        return Proof(proven, evidence)
+        return Proof(proven, evidence, met)
 
     def _undone(self, node: Node, token: Token) -> Proof:
-        left = sum(mark.fault == token["fault"] for mark in standing(node))
+        left = sum(rule.mark.fault == token["fault"] for rule in standing(node))
         proven, evidence = left == 0, []
         plain = {**token, "action": "drop"}  # where TCP was reset, any answer will do
         tries = self._with_all(self._until_answered, node, plain)
@@ -149,9 +153,9 @@ class NetLever:
         """Another fault of ours that stands between a node and a peer, if any."""
         ends = [(node, peer), *((n, node.name) for n in [self.nodes.get(peer)] if n)]
         for here, there in ends:
-            for mark in standing(here):
-                if mark.peer == there:
-                    return mark.fault
+            for rule in standing(here):
+                if rule.mark.peer == there:
+                    return rule.mark.fault
         return None
 
     def _with_all(
@@ -169,7 +173,10 @@ class NetLever:
             return list(pool.map(with_peer, token["peers"]))
 
 
-def _way(token: Token, peer: str) -> str:
-    return {"in": f"from {peer}", "out": f"to {peer}", "both": f"from and to {peer}"}[
-        token["direction"]
-    ]
+def _of_system(packets: int, token: Token, peer: Mapping[str, Any], of: int | None = None) -> str:
+    """Packets that the rules met, in words: clients send packets of the workload."""
+    way = {"in": "from", "out": "to", "both": "from and to"}[token["direction"]]
+    number = f"{packets:,}" if of is None else f"{packets:,} of {of:,}"
+    if peer["name"] == CLIENTS:
+        return f"{number} packets {way} the workload's clients"
+    return f"{number} packets of the system {way} {peer['name']}"

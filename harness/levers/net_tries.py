@@ -2,6 +2,7 @@
 
 Without ports an echo request; with ports, or where TCP is reset, a connection to the first port
 from the side whose request the rules match. A refusal is an answer: the path is open.
+Connections leave from ports of our own (`harness.own_traffic`), so that the rules count them apart.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 from harness.levers import clients
 from harness.levers.net_rules import action, share
+from harness.own_traffic import own_port, own_ports
 from harness.protocols import Node, Token
 
 _ANSWER_S = 1
@@ -18,6 +20,10 @@ _DROPS_WANTED = 20
 _AT_ONCE = 100
 _MANY_S = 8
 _DISCARD_PORT = 9
+_OFTEN = (
+    f"for i in $(seq 0 {_AT_ONCE - 1}); do "
+    f'nc -nz -w {_ANSWER_S} -p $(($2 + i)) "$0" "$1" & done; wait'
+)
 
 
 class Tried(NamedTuple):
@@ -46,7 +52,7 @@ def exchange(node: Node, peer: Node | None, named: dict[str, Any], token: Token)
         came = clients.connect(node.address, port, timeout_s=_ANSWER_S)
         return Tried(f"a client's connection to {node.name}:{port}", came)
     source, goal, name = _ends(node, peer, named, token)
-    argv = ["nc", "-nvz", "-w", str(_ANSWER_S), goal, str(port)]
+    argv = ["nc", "-nvz", "-w", str(_ANSWER_S), "-p", str(own_port()), goal, str(port)]
     answer = source.admin(argv, timeout_s=_ANSWER_S + 2)
     refused = "was refused" if "refused" in answer.output else "got no answer"
     return Tried(
@@ -66,8 +72,8 @@ def many(node: Node, peer: Node | None, named: dict[str, Any], token: Token) -> 
         port = _port(token)
         clients.connect_often(node.address, port, times=_AT_ONCE, timeout_s=_ANSWER_S)
     else:
-        script = f'for i in $(seq {_AT_ONCE}); do nc -nz -w {_ANSWER_S} "$0" "$1" & done; wait'
-        source.admin(["sh", "-c", script, goal, str(_port(token))], timeout_s=2 * _MANY_S)
+        argv = ["sh", "-c", _OFTEN, goal, str(_port(token)), str(own_ports(_AT_ONCE))]
+        source.admin(argv, timeout_s=2 * _MANY_S)
 
 
 def _ends(

@@ -5,12 +5,16 @@ written on the node: one empty file for each fault that wants the process stoppe
 overlap the process goes on only when the last of them is healed, and one that somebody else has
 stopped is not let go on.
 
-Token: {"node", "fault", "pid": 17}; a null pid: there was no process to stop
+A process that somebody else had stopped already is not stopped by the fault: nothing met it.
+
+Token: {"node", "fault", "pid": 17, "stopped": false (before, by no fault of ours: from `look`)}; a
+null pid: there was no process to stop
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,6 +34,14 @@ class PauseLever:
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "pause"
+
+    def look(self, token: Token) -> Token:
+        """Whether somebody else has stopped the process already."""
+        node, pid = self.nodes[token["node"]], token["pid"]
+        stopped = False
+        with suppress(HarnessFailure):
+            stopped = _STOPPED in _states(node, pid) and not _wanted_by(node, pid)
+        return {**token, "stopped": stopped}
 
     def apply(self, token: Token) -> None:
         """Write down whose doing it is, then stop the process."""
@@ -62,7 +74,10 @@ class PauseLever:
 
         proven = poll_until(as_wanted, within_s=_SEEN_S)
         also = f", paused by {', '.join(others)} too" if others else ""
-        return Proof(proven, [f"{node.name}: process {pid} {_told(_states(node, pid))}{also}"])
+        before = bool(token.get("stopped"))
+        also += ", as it did before, by somebody else" if before else ""
+        evidence = [f"{node.name}: process {pid} {_told(_states(node, pid))}{also}"]
+        return Proof(proven, evidence, 0 if applied and before else None)
 
     def residue(self, node: Node) -> list[str]:
         """A process that is stopped, by whomever."""

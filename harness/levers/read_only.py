@@ -6,7 +6,7 @@ write is taken from every folder of the data, and given back by undo to every fo
 (a system that stores data can write to all its folders, so those are ours). A process that died of
 it is started again.
 
-Token: {"node", "folder": "data", "pid": 17}
+Token: {"node", "folder": "data", "pid": 17, "refusals": 0 (from `look`)}
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.levers.commands import must
-from harness.levers.writing import attempt, process_told, revive
+from harness.levers.writing import attempt, process_told, refusals, revive, tried
 from harness.protocols import NODE_DATA, Node, Proof, Token
+
+_REFUSED = "Permission denied|AccessDenied|Read-only file system"
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,10 @@ class ReadOnlyLever:
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "read-only"
+
+    def look(self, token: Token) -> Token:
+        """How often its process says so far that it was refused."""
+        return {**token, "refusals": refusals(self.nodes[token["node"]], _REFUSED)}
 
     def apply(self, token: Token) -> None:
         """Take the right to write from every folder that has it."""
@@ -38,16 +44,17 @@ class ReadOnlyLever:
         revive(self.nodes, token)
 
     def probe(self, token: Token, *, applied: bool) -> Proof:
-        """In force: no file can be made in the data, but beside it. Undone: in the data too, and
-        the process runs."""
+        """In force: no file can be made in the data, but beside it; `met` is how often the process
+        itself was refused. Undone: in the data too, and the process runs."""
         node, folder = self.nodes[token["node"]], token["folder"]
         beside, inside = attempt(node, "."), attempt(node, folder)
         running, process = process_told(node)
         evidence = f"{node.name}: a file to be made in {folder}: {inside.output}; {process}"
         if applied:
+            met, told = tried(node, token, _REFUSED)
             proven = beside.exit_code == 0 and inside.exit_code != 0
-        else:
-            proven = inside.exit_code == 0 and (running or token["pid"] is None)
+            return Proof(proven, [f"{evidence}; {told}"], met)
+        proven = inside.exit_code == 0 and (running or token["pid"] is None)
         return Proof(proven, [evidence])
 
     def residue(self, node: Node) -> list[str]:

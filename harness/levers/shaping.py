@@ -5,6 +5,11 @@ with a handle made from the fault's name. The kernel refuses to put a second one
 one of another handle: what is not ours is never replaced, and a second fault of this kind on the
 same node fails with a clear sentence. netem is not in every kernel: `refused` tells.
 
+The probe's pings show that it works. What it does to the system is what the discipline counts while
+no probe runs: `met` are packets held back or dropped (tbf), or sent through it (netem). Where the
+counters stood after a probe is kept in a file of ours on the node, so any process can go on.
+Answers to the observer are counted too: they leave through the same queue.
+
 Token: {"node", "fault", "kind": "tbf", "rate_kbit": 500}
        {"node", "fault", "kind": "netem", "delay_ms": 100, "jitter_ms": 20,
         "duplicate_share": 0.1, "corrupt_share": 0.1, "reorder_share": 0.1}  (any of them)
@@ -23,6 +28,7 @@ from zlib import crc32
 from harness.errors import HarnessFailure
 from harness.levers.clients import clients_address
 from harness.levers.commands import must
+from harness.levers.waiting import poll_until
 from harness.protocols import Node, Proof, Token
 
 _DEVICE = "eth0"
@@ -33,6 +39,7 @@ _PING_BYTES = 1400
 _AT_ONCE = 16
 _PROBE_S = 3
 _SLACK = 1.1
+_KEPT = "/run/ackloss.shaped."
 
 
 @dataclass(frozen=True)
@@ -63,10 +70,11 @@ class ShapingLever:
         node.admin(["tc", "qdisc", "del", "dev", _DEVICE, "root", "handle", _handle(token)])
         if _ours(node, token) is not None:
             raise HarnessFailure(f"{node.name}: {_handle(token)} at {_DEVICE} cannot be removed")
+        node.admin(["rm", "-f", f"{_KEPT}{token['fault']}"])
 
     def probe(self, token: Token, *, applied: bool) -> Proof:
         """In force: ours stands with its parameters, packets went through it, and it held them
-        back. Undone: none of our handle stands."""
+        back; `met` are those of the system. Undone: none of our handle stands."""
         node = self.nodes[token["node"]]
         standing = _ours(node, token)
         if not applied:
@@ -77,7 +85,12 @@ class ShapingLever:
         if standing is None:
             told = f"no {token['kind']} {_handle(token)} at {_DEVICE}"
             return Proof(False, [f"{node.name}: {told}"])
-        return _limited(node, token) if token["kind"] == "tbf" else _unruly(node, token)
+        met = _met(node, token, standing)
+        proof = _limited(node, token) if token["kind"] == "tbf" else _unruly(node, token)
+        _keep(node, token, met)
+        done = "held back or dropped" if token["kind"] == "tbf" else "sent through it"
+        told = f"{node.name}: while no probe ran, packets of the system were {done} {met:,} times"
+        return Proof(proof.proven, [*proof.evidence, told], met)
 
     def residue(self, node: Node) -> list[str]:
         """Any discipline that somebody put there: those of a fresh node have the handle 0."""
@@ -144,6 +157,30 @@ def _ours(node: Node, token: Token) -> dict[str, Any] | None:
         if (told["kind"], told["handle"]) == (token["kind"], _handle(token)):
             return told
     return None
+
+
+def _acted(token: Token, told: Mapping[str, Any]) -> int:
+    """How often a discipline did to packets what it is for."""
+    if token["kind"] == "tbf":
+        return int(told["overlimits"]) + int(told["drops"])
+    return int(told["packets"])
+
+
+def _met(node: Node, token: Token, now: Mapping[str, Any]) -> int:
+    """How often since it stands, but while a probe sent packets."""
+    kept = node.admin(["cat", f"{_KEPT}{token['fault']}"])
+    met, acted = map(int, kept.output.split()) if kept.exit_code == 0 else (0, 0)
+    return met + _acted(token, now) - acted
+
+
+def _keep(node: Node, token: Token, met: int) -> None:
+    """Note what the system met so far, and where the counter stands now that a probe has ended and
+    none of its packets waits in the queue any more."""
+    poll_until(lambda: not (_ours(node, token) or {}).get("backlog"), within_s=_QUEUE_MS / 1000)
+    if now := _ours(node, token):
+        script = 'printf "%s %s" "$1" "$2" > "$0"'
+        words = [f"{_KEPT}{token['fault']}", str(met), str(_acted(token, now))]
+        must(node, ["sh", "-c", script, *words])
 
 
 def _ping(node: Node, *argv: str) -> str:

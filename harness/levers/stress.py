@@ -5,7 +5,15 @@ CPU and its memory limit. All that they need of the target's image is a POSIX sh
 Each is known by its last arguments, which name its fault; each ends by itself after a time, even if
 nobody is left to undo it, and offers itself first when the kernel looks for memory.
 
-Token: {"node", "fault", "busy_count": 2, "memory_mb": 0, "at_most_s": 600}
+That the loops run does not show that they took anything from anybody. What the system lost is read
+from the kernel, against what it said before (`look`): how long the threads of the target's process
+were ready to run and waited for a CPU (`/proc/PID/task/*/schedstat`; whoever had the CPU meanwhile,
+so a host that others crowd shows too), and how often the node's memory was at its limit, so that
+something had to give way. An idle process waits for nothing, whatever burns beside it.
+
+Token: {"node", "fault", "busy_count": 2, "memory_mb": 0, "at_most_s": 600,
+        "pid": 7, "waited_ns": 12000, "reclaims": 0}
+The last three come from `look`, null where the kernel does not say; older tokens lack them.
 """
 
 from __future__ import annotations
@@ -13,6 +21,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,6 +33,7 @@ from harness.protocols import Node, Proof, Token
 _LOOK_S = 1.0
 _SEEN_S = 10
 _TICKS_PER_S = 100
+_MEMORY_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.failcnt")
 _STAT = re.compile(r"^(\d+) \(.*\)" + r" \S+" * 11 + r" (\d+) (\d+)", re.MULTILINE)
 # Everything is a builtin of the shell but sleep. $1: for how many seconds, $2: how many MiB.
 _BEGIN = (
@@ -47,6 +57,16 @@ class StressLever:
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "stress"
+
+    def look(self, token: Token) -> Token:
+        """How long the process has waited for a CPU so far, and how often memory was short."""
+        node = self.nodes[token["node"]]
+        found: Token = {"pid": None, "waited_ns": None, "reclaims": None}
+        with suppress(HarnessFailure):
+            found["pid"] = node.pid()
+            found["waited_ns"] = _waited_ns(node, found["pid"])
+            found["reclaims"] = _reclaims(node) if token["memory_mb"] else None
+        return {**token, **found}
 
     def apply(self, token: Token) -> None:
         """Start what does not run already."""
@@ -74,7 +94,7 @@ class StressLever:
 
     def probe(self, token: Token, *, applied: bool) -> Proof:
         """In force: every busy loop takes CPU while it is looked at, and as much memory as asked is
-        held. Undone: no process of this fault is left."""
+        held; `met` is what the system lost by it. Undone: no process of this fault is left."""
         node, fault = self.nodes[token["node"]], token["fault"]
         if not applied:
             left = len(_ours(node, fault))
@@ -82,11 +102,14 @@ class StressLever:
         proofs = []
         if token["busy_count"]:
             proofs.append(_burning(node, fault, token["busy_count"]))
+            proofs.append(_taken_cpu(node, token))
         if token["memory_mb"]:
             proofs.append(_holding(node, fault, token["memory_mb"]))
+            proofs.append(_taken_memory(node, token))
         return Proof(
             bool(proofs) and all(proof.proven for proof in proofs),
             [sentence for proof in proofs for sentence in proof.evidence],
+            min((proof.met for proof in proofs if proof.met is not None), default=None),
         )
 
     def residue(self, node: Node) -> list[str]:
@@ -144,6 +167,47 @@ def _ticks(node: Node, pids: list[int]) -> dict[int, int]:
         return {}
     told = node.admin(["cat", *(f"/proc/{pid}/stat" for pid in pids)]).output
     return {int(pid): int(user) + int(system) for pid, user, system in _STAT.findall(told)}
+
+
+def _waited_ns(node: Node, pid: int | None) -> int | None:
+    """How long a process's threads were ready to run and did not: null when that is not told."""
+    if pid is None:
+        return None
+    told = node.admin(["sh", "-c", f"cat /proc/{pid}/task/*/schedstat"])
+    waits = re.findall(r"(?m)^\d+ (\d+) \d+$", told.output)
+    return sum(map(int, waits)) if waits else None
+
+
+def _taken_cpu(node: Node, token: Token) -> Proof:
+    """CPU that the system wanted and did not get, in ms; the same process, since before."""
+    if "waited_ns" not in token:
+        return Proof(True, [])
+    before = token["waited_ns"]
+    if before is None:
+        return Proof(True, [f"{node.name}: how long its process waits for a CPU is not known"], 0)
+    now = _waited_ns(node, token["pid"])
+    met = max(0, (now or 0) - before) // 1_000_000
+    told = f"its process {token['pid']} was ready to run and waited for a CPU for {met:,} ms"
+    return Proof(True, [f"{node.name}: {told} since they began"], met)
+
+
+def _reclaims(node: Node) -> int | None:
+    """How often the node's cgroup was at its memory limit, so that something had to be dropped:
+    by the names of cgroup v2 and v1. Null when that is not told."""
+    told = node.run(["cat", *_MEMORY_EVENTS]).output
+    found = re.search(r"(?m)^max (\d+)$", told) or re.search(r"(?m)^(\d+)$", told)
+    return int(found[1]) if found else None
+
+
+def _taken_memory(node: Node, token: Token) -> Proof:
+    if "reclaims" not in token:
+        return Proof(True, [])
+    before = token["reclaims"]
+    if before is None:
+        return Proof(True, [f"{node.name}: how often its memory is short is not known"], 0)
+    met = max(0, (_reclaims(node) or 0) - before)
+    told = f"the node was at its memory limit {met:,} times since, and what the system kept there"
+    return Proof(True, [f"{node.name}: {told} had to give way"], met)
 
 
 def _holding(node: Node, fault: str, memory_mb: int) -> Proof:

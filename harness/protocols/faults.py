@@ -13,10 +13,16 @@ Token = dict[str, Any]
 
 @dataclass(frozen=True)
 class Proof:
-    """A probe's answer: does the fault hold (or no longer), and in sentences, how that was seen."""
+    """A probe's answer: does the fault hold (or no longer), and in sentences, how that was seen.
+
+    `met` is how much of the system, beyond what the probe itself sent or did, the fault has met
+    since it was applied, in the lever's own unit (packets, milliseconds ...). Null where the
+    mechanism itself is of the system: a process that is gone needs no witness.
+    """
 
     proven: bool
     evidence: list[str]
+    met: int | None = None
 
 
 @runtime_checkable

@@ -55,7 +55,8 @@ class Situation:
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """How far one partition was read, and what stood at its end before and after."""
+    """How far one partition was read, and what stood at its end before and after. `error`: why it
+    is not `complete`, one sentence; null where it is."""
 
     partition: int
     log_start_offset: int | None
@@ -65,6 +66,7 @@ class End:
     leader_epoch: int | None
     isr: tuple[str, ...]
     complete: bool
+    error: str | None = None
 
 
 class Target(Protocol):

@@ -6,12 +6,13 @@ itself is asked on a connection of its own. Encoding is kafka-python's; the sock
 
 from __future__ import annotations
 
-import socket
 import time
 from typing import Any
 
 from kafka.errors import KafkaError
 from kafka.protocol.parser import KafkaProtocol
+
+from harness.own_traffic import own_connection
 
 
 class NoAnswer(Exception):
@@ -23,7 +24,7 @@ def ask(address: str, port: int, request: Any, *, timeout_s: float) -> Any:
     protocol = KafkaProtocol(client_id="ackloss")
     deadline = time.monotonic() + timeout_s
     try:
-        with socket.create_connection((address, port), timeout=timeout_s) as connection:
+        with own_connection(address, port, timeout_s=timeout_s) as connection:
             protocol.send_request(request)
             connection.sendall(protocol.send_bytes())
             while True:

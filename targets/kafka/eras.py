@@ -23,7 +23,9 @@ KRAFT: Final = "kraft"
 ZOOKEEPER: Final = "zookeeper"
 
 # The levels that show elections and ISR changes: the controller tells each change of a partition
-# (leader, ISR, ELR) at DEBUG, brokers tell theirs in the state-change log and at INFO.
+# (leader, ISR, ELR) at DEBUG, brokers tell theirs in the state-change log and at INFO. Heartbeats,
+# periodic tasks and ZooKeeper's pings are a line every second or two: a process whose clock was
+# moved shows it in what it writes next, and one that has nothing to say would show nothing.
 _LOG4J2 = """\
 name = ackloss
 status = error
@@ -43,6 +45,12 @@ logger.replication.name = org.apache.kafka.controller.ReplicationControlManager
 logger.replication.level = debug
 logger.statechange.name = state.change.logger
 logger.statechange.level = info
+logger.heartbeats.name = org.apache.kafka.server.BrokerLifecycleManager
+logger.heartbeats.level = trace
+logger.heartbeatsbefore.name = kafka.server.BrokerLifecycleManager
+logger.heartbeatsbefore.level = trace
+logger.tasks.name = org.apache.kafka.controller.PeriodicTaskControlManager
+logger.tasks.level = trace
 """
 
 _LOG4J1 = """\
@@ -55,6 +63,9 @@ log4j.appender.file.layout=org.apache.log4j.PatternLayout
 log4j.appender.file.layout.ConversionPattern=[%d] %p %m (%c)%n
 log4j.logger.org.apache.kafka.controller.ReplicationControlManager=DEBUG
 log4j.logger.state.change.logger=INFO
+log4j.logger.kafka.server.BrokerLifecycleManager=TRACE
+log4j.logger.org.apache.kafka.controller.PeriodicTaskControlManager=TRACE
+log4j.logger.org.apache.zookeeper.ClientCnxn=DEBUG
 """
 
 

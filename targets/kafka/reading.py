@@ -1,81 +1,36 @@
 """The final read: every partition from its log start to its end, with either client library.
 
-The end of each partition, its leader and epoch are noted before and after; when they changed in
-between, everything is read again. Reading is read_uncommitted and fails on an offset reset: what is
-missing was not there. Progress is the consumer's position, since control records leave gaps.
+The start and end of each partition, its leader and epoch are noted before and after; when they
+changed in between and the read is not complete, everything is read again. Reading is
+read_uncommitted and fails on an offset reset: what is missing was not there.
+
+A partition is complete when its end was known and stayed, the reader met no error, stopped exactly
+there, and handed over one record for each offset in between: appends are not transactional, so no
+control record takes an offset. Only compaction leaves gaps; a topic that is compacted may have them
+inside.
 """
 
 from __future__ import annotations
 
 import time
-from array import array
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, TopicPartition
-from kafka import KafkaConsumer
-from kafka import TopicPartition as PyTopicPartition
-from kafka.errors import CorruptRecordError
+from numpy.typing import NDArray
 
-from harness.errors import HarnessFailure
-from harness.history import READS
 from harness.observer import merge
 from harness.plan import Plan
 from harness.protocols import Cluster, End
 from targets.kafka.brokers import EARLIEST, LATEST, offset
-from targets.kafka.clients.library import (
-    CONFLUENT,
-    KAFKA_PYTHON,
-    bootstrap,
-    librdkafka_protocol,
-)
-from targets.kafka.eras import era_for
+from targets.kafka.clients.library import CONFLUENT, KAFKA_PYTHON, bootstrap
+from targets.kafka.consumers import Reading, read_with_kafka_python, read_with_librdkafka
 from targets.kafka.modes import mode_of
 
-_TRIES = 3
-
-
-@dataclass
-class _Columns:
-    """Records as columns; `leader_epoch` is -1 where the library tells none."""
-
-    partition: array[int] = field(default_factory=lambda: array("i"))
-    offset: array[int] = field(default_factory=lambda: array("q"))
-    value: array[int] = field(default_factory=lambda: array("q"))
-    leader_epoch: array[int] = field(default_factory=lambda: array("i"))
-    time_ns: array[int] = field(default_factory=lambda: array("q"))
-
-    def add(self, partition: int, offset: int, raw: bytes | None, epoch: int | None) -> None:
-        self.partition.append(partition)
-        self.offset.append(offset)
-        self.value.append(_value(raw, offset))
-        self.leader_epoch.append(-1 if epoch is None else epoch)
-        self.time_ns.append(time.monotonic_ns())
-
-    def table(self, reader: str) -> pa.Table:
-        rows = len(self.offset)
-        epochs = np.frombuffer(self.leader_epoch, dtype=np.int32)
-        columns = {
-            "reader": pa.array([reader] * rows, pa.string()).cast(READS.field("reader").type),
-            "key": pa.nulls(rows, READS.field("key").type),
-            "partition": pa.array(np.frombuffer(self.partition, dtype=np.int32)),
-            "offset": pa.array(np.frombuffer(self.offset, dtype=np.int64)),
-            "value": pa.array(np.frombuffer(self.value, dtype=np.int64)),
-            "leader_epoch": pa.array(epochs, mask=epochs < 0),
-            "time_ns": pa.array(np.frombuffer(self.time_ns, dtype=np.int64)),
-        }
-        return pa.table(columns)
-
-
-def _value(raw: bytes | None, offset: int) -> int:
-    """The integer that was written. What is no integer of ours can be no attempted value either:
-    it becomes a negative number, which is never attempted, and so counts as unexpected."""
-    try:
-        return int(raw or b"")
-    except ValueError:
-        return -1 - offset
+_TRIES: Final = 3
+_POLICIES: Final = ("cleanup.policy", "log.cleanup.policy")
 
 
 def read_all(
@@ -83,31 +38,69 @@ def read_all(
 ) -> tuple[pa.Table, list[End]]:
     """See `harness.protocols.Target.read_all`."""
     deadline = time.monotonic() + timeout_s
-    library = {CONFLUENT: _confluent, KAFKA_PYTHON: _kafka_python}[reader]
+    read_with = {CONFLUENT: read_with_librdkafka, KAFKA_PYTHON: read_with_kafka_python}[reader]
     for _ in range(_TRIES):
         before = _ends(cluster, plan)
-        columns = _Columns()
-        position = {p: end.log_start_offset or 0 for p, end in before.items()}
-        goals = {p: end.end_offset for p, end in before.items() if end.end_offset is not None}
-        for reached in library(cluster, plan, before, columns, deadline):
-            position = {p: max(was, reached.get(p, 0)) for p, was in position.items()}
-            if all(position[p] >= goal for p, goal in goals.items()):
-                break
+        reading = Reading(
+            starts={p: end.log_start_offset or 0 for p, end in before.items()},
+            goals={p: end.end_offset for p, end in before.items() if end.end_offset is not None},
+        )
+        if not reading.ended():
+            read_with(bootstrap(cluster), plan, reading, deadline)
         after = _ends(cluster, plan)
-        unchanged = {
-            p: end.end_offset is not None
-            and (end.leader_epoch, end.end_offset) == (after[p].leader_epoch, after[p].end_offset)
-            for p, end in before.items()
-        }
-        if all(unchanged.values()):
+        ends = [_judged(end, after[p], reading, plan) for p, end in sorted(before.items())]
+        if all(end.complete for end in ends) or not _changed(before, after):
             break
-    ends = [_with_position(end, position[p], unchanged[p]) for p, end in sorted(before.items())]
-    return columns.table(reader), ends
+    return reading.columns.table(reader), ends
 
 
-def _with_position(end: End, position: int, unchanged: bool) -> End:
-    reached = end.end_offset is not None and position >= end.end_offset
-    return End(**{**vars(end), "position": position, "complete": reached and unchanged})
+def _changed(before: Mapping[int, End], after: Mapping[int, End]) -> bool:
+    """Whether it was not one log all the time: then, and only then, it is worth another try."""
+    return any(_place(end) != _place(after[p]) for p, end in before.items())
+
+
+def _place(end: End) -> tuple[int | None, ...]:
+    return end.log_start_offset, end.end_offset, end.leader_epoch
+
+
+def _judged(before: End, after: End, reading: Reading, plan: Plan) -> End:
+    """How far a partition was read, and what keeps it from being complete."""
+    why = _why_not(before, after, reading, compacted=_compacted(plan))
+    position = reading.position[before.partition]
+    return replace(before, position=position, complete=why is None, error=why)
+
+
+def _why_not(before: End, after: End, reading: Reading, *, compacted: bool) -> str | None:
+    """Why what was read is not known to be all; null when it is."""
+    partition, start, end = before.partition, before.log_start_offset, before.end_offset
+    if start is None or end is None:
+        return "no leader told where it begins and ends"
+    if error := reading.errors.get(partition):
+        return error
+    if (after.leader_epoch, after.end_offset) != (before.leader_epoch, end):
+        was, became = f"{before.leader_epoch}, {end}", f"{after.leader_epoch}, {after.end_offset}"
+        return f"leader epoch and end changed from {was} to {became} while it was read"
+    if (position := reading.position[partition]) != end:
+        return f"read up to offset {position}, its end is {end}"
+    return _gap(reading.columns.offsets(partition), start, end, compacted=compacted)
+
+
+def _gap(offsets: NDArray[np.int64], start: int, end: int, *, compacted: bool) -> str | None:
+    """The first offset that does not follow the one before it; null where all do."""
+    steps = np.diff(offsets, prepend=start - 1, append=end)
+    wrong = np.flatnonzero(steps < 1 if compacted else steps != 1)
+    if not wrong.size:
+        return None
+    at = int(wrong[0])
+    last, step = int([start - 1, *offsets[:at]][-1]), int(steps[at])
+    if step < 1:
+        return f"offset {last + step} came after {last}"
+    return f"no record at offset {last + 1}: {last + step} came next"
+
+
+def _compacted(plan: Plan) -> bool:
+    asked = {**plan.target.settings, **plan.topic.settings}
+    return any("compact" in str(asked.get(policy, "")) for policy in _POLICIES)
 
 
 def _ends(cluster: Cluster, plan: Plan) -> dict[int, End]:
@@ -131,71 +124,3 @@ def _ends(cluster: Cluster, plan: Plan) -> dict[int, End]:
             complete=False,
         )
     return ends
-
-
-def _confluent(
-    cluster: Cluster, plan: Plan, ends: Mapping[int, End], columns: _Columns, deadline: float
-) -> Iterator[Mapping[int, int]]:
-    """Read with librdkafka; yields the next offset by partition as it goes on."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap(cluster),
-            "group.id": "ackloss-final-read",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_uncommitted",
-            "auto.offset.reset": "error",
-            "check.crcs": True,
-            **librdkafka_protocol(plan),
-        }
-    )
-    try:
-        consumer.assign(
-            [TopicPartition(plan.topic.name, p, e.log_start_offset or 0) for p, e in ends.items()]
-        )
-        while time.monotonic() < deadline:
-            reached: dict[int, int] = {}
-            for message in consumer.consume(10_000, timeout=0.2):
-                error, partition, offset = message.error(), message.partition(), message.offset()
-                if partition is None or offset is None:
-                    continue  # an event of no partition, such as a broker that went away
-                if error is None:
-                    columns.add(partition, offset, message.value(), message.leader_epoch())
-                    reached[partition] = offset + 1
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    reached[partition] = offset
-                elif error.code() == KafkaError._AUTO_OFFSET_RESET or error.fatal():
-                    raise HarnessFailure(f"the final read lost its place: {error.str()}")
-            yield reached
-    finally:
-        consumer.close()
-
-
-def _kafka_python(
-    cluster: Cluster, plan: Plan, ends: Mapping[int, End], columns: _Columns, deadline: float
-) -> Iterator[Mapping[int, int]]:
-    """Read with kafka-python; yields the next offset by partition as it goes on."""
-    consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap(cluster).split(","),
-        group_id=None,
-        enable_auto_commit=False,
-        isolation_level="read_uncommitted",
-        auto_offset_reset="none",
-        max_poll_records=10_000,
-        api_version=era_for(plan).speaks,
-    )
-    try:
-        places = {PyTopicPartition(plan.topic.name, p): end for p, end in ends.items()}
-        consumer.assign(list(places))
-        for place, end in places.items():
-            consumer.seek(place, end.log_start_offset or 0)
-        while time.monotonic() < deadline:
-            for place, records in consumer.poll(timeout_ms=200).items():
-                for record in records:
-                    epoch = getattr(record, "leader_epoch", None)
-                    columns.add(place.partition, record.offset, record.value, epoch)
-            yield {place.partition: consumer.position(place) for place in places}
-    except CorruptRecordError:
-        return  # no reader gets past a batch with a wrong checksum: the read is not complete
-    finally:
-        consumer.close()

@@ -195,6 +195,11 @@ BY_ROWS: dict[str, tuple[Damage, str, str]] = {
     "history: a part of another run": (swap(part("history", 3)), "history", "of another run"),
     "reads: first reader deleted": (delete(part("reads", 0)), "reads", "part-00000"),
     "reads: second reader deleted": (delete(part("reads", 1)), "reads", "reader kafka-python"),
+    "reads: one reader's instead of the other's": (
+        duplicate(part("reads", 0), part("reads", 1)),
+        "reads",
+        "no record of the reader kafka-python",
+    ),
     "reads: all deleted": (delete(part("reads", 0), part("reads", 1)), "reads", "no record of"),
     "reads: of another run": (swap(part("reads", 0)), "reads", "of another run"),
     "ends: deleted": (delete("reads/ends.parquet"), "reads", "missing: reads/ends.parquet"),

@@ -18,6 +18,20 @@ from harness.errors import AcklossError, HistoryError, PlanError
 ADD = {"process": 0, "type": "invoke", "f": "add", "value": 1}
 
 
+BEGIN = {"process": 1, "type": "invoke", "f": "read", "value": None}
+
+
+def read(*values: int) -> list[dict[str, Any]]:
+    """A read that begins and ends here."""
+    return [BEGIN, {**BEGIN, "type": "ok", "value": list(values)}]
+
+
+def add(value: int, end: str = "ok", process: int = 0) -> list[dict[str, Any]]:
+    """An add that begins and ends here."""
+    begin = {**ADD, "process": process, "value": value}
+    return [begin, {**begin, "type": end}]
+
+
 def lines(*ops: object) -> bytes:
     return b"".join(orjson.dumps(op) + b"\n" for op in ops)
 
@@ -42,6 +56,15 @@ BAD: dict[str, tuple[bytes, str, str]] = {
     "text-time": (lines({**ADD, "time": "now"}), ":1", "'now' is not an integer"),
     "read-of-one": (lines({"type": "ok", "f": "read", "value": 3}), ":1", "is a list"),
     "read-of-text": (lines({"type": "ok", "f": "read", "value": [1, "2"]}), ":1", "'2' is not"),
+    "twice": (lines(*add(1), *add(2), *add(1, process=3)), ":5", "the value 1 is added twice"),
+    "twice-at-once": (lines(ADD, {**ADD, "process": 4}), ":2", "the value 1 is added twice"),
+    "twice-behind-others": (
+        lines(*add(9), *read(9)) + b"\n" + lines(ADD, *read(), ADD, *add(9)),
+        ":9",
+        "the value 1 is added twice",
+    ),
+    "ended-twice": (lines(*add(1, "info"), {**ADD, "type": "ok"}), ":3", "1 has ended twice"),
+    "ended-first": (lines(*reversed(add(1))), ":2", "ended before it was added"),
     "newer": (lines({**ADD, "schema": 2}), ":1", "has schema 2, this ackloss reads 1"),
 }
 
@@ -95,18 +118,66 @@ def test_adds_become_writes_that_were_due_when_they_began(tmp_path: Path) -> Non
 
 
 def test_the_last_ok_read_counts(tmp_path: Path) -> None:
-    read = {"process": 1, "f": "read"}
     facts, _, reads = converted(
-        tmp_path,
-        {**read, "type": "invoke", "value": None},
-        {**read, "type": "ok", "value": [5]},
-        {**read, "type": "ok", "value": [2, 1, 2]},
-        {**read, "type": "fail", "value": None},
+        tmp_path, *read(5), *read(2, 1, 2), BEGIN, {**BEGIN, "type": "fail"}
     )
     assert reads["value"].to_pylist() == [2, 1, 2]
     assert len(set(reads["offset"].to_pylist())) == 3
     assert facts.read_whole
     assert not facts.history
+
+
+FINAL: dict[str, tuple[list[object], bool, list[int]]] = {
+    "after-the-last-add": ([*add(1), *read(1)], True, [1]),
+    "after-info": ([*add(1), *add(2, "info"), *read(1)], True, [1]),
+    "after-fail": ([*add(1), *add(2, "fail"), *read(1)], True, [1]),
+    "no-adds": ([*read(1)], True, [1]),
+    "an-add-that-never-completes": ([*add(1), {**ADD, "value": 2}, *read(1)], True, [1]),
+    "an-add-that-begins-later-and-never-completes": (
+        [*add(1), *read(1), {**ADD, "value": 2}],
+        True,
+        [1],
+    ),
+    "the-last-is-info": (
+        [*add(1), *read(1), *add(2), *add(3), BEGIN, {**BEGIN, "type": "info"}],
+        False,
+        [1],
+    ),
+    "before-an-ok": ([*add(1), *read(1), *add(2)], False, [1]),
+    "before-a-fail": ([*add(1), *read(1), *add(2, "fail")], False, [1]),
+    "before-an-info": ([*add(1), *read(1), *add(2, "info")], False, [1]),
+    "begun-too-early": ([ADD, BEGIN, {**ADD, "type": "ok"}, read(7)[1]], False, [7]),
+    "an-early-one-ends-last": (
+        [BEGIN, *add(1), {**BEGIN, "process": 2}, {**read(1)[1], "process": 2}, read()[1]],
+        True,
+        [1],
+    ),
+    "no-invocation": ([*add(1), read(1)[1]], False, [1]),
+    "invocation-of-another": ([*add(1), {**BEGIN, "process": 2}, read(1)[1]], False, [1]),
+    "two-open-on-a-process": ([BEGIN, *add(1), BEGIN, read(1)[1]], False, [1]),
+    "two-ends-of-one": ([*add(1), *read(1), *add(2), read(1)[1]], False, [1]),
+}
+
+
+@pytest.mark.parametrize("name", FINAL)
+def test_a_final_read_begins_after_every_add_has_completed(name: str, tmp_path: Path) -> None:
+    ops, final, values = FINAL[name]
+    facts, _, reads = converted(tmp_path, *ops)
+    assert facts.read_whole is final
+    assert bool(facts.gaps.reads) is not final
+    assert reads["value"].to_pylist() == values
+
+
+@pytest.mark.spark
+def test_without_a_final_read_nothing_is_lost(spark: object, tmp_path: Path) -> None:
+    file = tmp_path / "early.jsonl"
+    file.write_bytes(lines(*FINAL["the-last-is-info"][0]))
+    (document,) = check_histories([file])
+    counts = document["counts"]
+    assert document["verdict"] == "unknown"
+    assert document["reason"].startswith("no read begins after the last add")
+    assert (counts["acknowledged"], counts["survivors"]) == (3, 1)
+    assert (counts["lost"], counts["not_yet_visible"]) == (0, 2)
 
 
 def test_without_times_nothing_is_timed(tmp_path: Path) -> None:
@@ -126,8 +197,7 @@ def test_large_files_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.Mo
 def test_bad_files_do_not_keep_the_others_from_being_judged(spark: object, tmp_path: Path) -> None:
     names = ("good", "bad", "unread")
     files = [tmp_path / f"{name}.jsonl" for name in names]
-    read = {"process": 1, "f": "read", "type": "ok", "value": [1, 2]}
-    files[0].write_bytes(lines(ADD, {**ADD, "type": "ok"}, read))
+    files[0].write_bytes(lines(*add(1), *read(1, 2)))
     files[1].write_bytes(b"{")
     files[2].write_bytes(lines(ADD, {**ADD, "type": "ok"}))
     errors: list[AcklossError] = []
@@ -149,27 +219,25 @@ def test_bad_files_do_not_keep_the_others_from_being_judged(spark: object, tmp_p
 @pytest.mark.spark
 def test_a_history_of_reads_alone(spark: object, tmp_path: Path) -> None:
     file = tmp_path / "reads.jsonl"
-    file.write_bytes(lines({"process": 1, "f": "read", "type": "ok", "value": [4, 5]}))
+    file.write_bytes(lines(*read(4, 5)))
     (document,) = check_histories([file])
     assert (document["verdict"], document["counts"]["unexpected"]) == ("invalid", 2)
 
 
 @pytest.mark.spark
 def test_histories_of_the_same_name_are_told_apart(spark: object, tmp_path: Path) -> None:
-    read = {"process": 1, "f": "read", "type": "ok", "value": [1]}
     files = [tmp_path / folder / "same.jsonl" for folder in ("a", "b")]
     for file in files:
         file.parent.mkdir()
-    files[0].write_bytes(lines(ADD, {**ADD, "type": "ok"}, read))
-    files[1].write_bytes(lines(ADD, {**ADD, "type": "ok"}, {**read, "value": []}))
+    files[0].write_bytes(lines(*add(1), *read(1)))
+    files[1].write_bytes(lines(*add(1), *read()))
     assert [document["verdict"] for document in check_histories(files)] == ["valid", "invalid"]
 
 
 @pytest.mark.spark
 def test_an_option_of_the_checker(spark: object, tmp_path: Path) -> None:
     file = tmp_path / "twice.jsonl"
-    read = {"process": 1, "f": "read", "type": "ok", "value": [1, 1]}
-    file.write_bytes(lines(ADD, {**ADD, "type": "ok"}, read))
+    file.write_bytes(lines(*add(1), *read(1, 1)))
     (plain,) = check_histories([file])
     (strict,) = check_histories([file], options={"idempotent_producer": "true"})
     assert (plain["verdict"], plain["counts"]["duplicates"]) == ("valid", 1)

@@ -18,6 +18,7 @@ CUT = (
     {"type": "proof", "fault": "cut", "phase": "applied", "proven": True, "evidence": ["seen"]},
     {"type": "healed", "fault": "cut", "time_ns": 9_000_000},
 )
+ACKS_OF_0ABC = {"settings": {"effective": {"producer": {"acks": "0abc"}}}}
 FAULTS = [{"id": "cut", "at_s": 1, "nemesis": "partition"}]
 
 
@@ -238,6 +239,11 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
         ),
         "unknown",
         {"attempted": 3, "sent": 2, "unknown": 1, "survivors": 1, "unacknowledged_found": 1},
+    ),
+    "acks-that-an-earlier-version-took": (
+        Made(writes=[W(0), W(1)], reads=[R(0)], run=ACKS_OF_0ABC),
+        "unknown",
+        {"attempted": 2, "sent": 2, "survivors": 1, "unacknowledged_found": 1},
     ),
     "beyond-the-end-of-an-isr-that-is-not-whole": (
         Made(writes=LOG, reads=[R(0), R(1)], ends=[E(position=2, isr=2)]),

@@ -94,6 +94,12 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("unknown", "the run failed: no disk", {}, {"state": "failed", "error": "no disk"}),
     ("unknown", "the run broke off while reading", {}, {"state": "reading"}),
     ("unknown", "not every partition was read to its end", {}, {"ends": (HALF,)}),
+    (
+        "unknown",
+        "not every partition was read to its end: a checksum is wrong",
+        {},
+        {"ends": (replace(HALF, error="a checksum is wrong"),)},
+    ),
     ("unknown", "not every partition was read to its end", {}, {"partitions": 2}),
     ("unknown", "nothing was read back", {}, {"ends": ()}),
     (

@@ -67,7 +67,11 @@ def refused(*args: str, exit_code: int, **env: str) -> str:
         ('workload.producer."plugin.library.paths"=x', "workload.producer", "refused"),
         ('workload.producer."bootstrap.servers"=x', "workload.producer", "refused"),
         ('workload.producer."ssl.ca.location"=x', "workload.producer", "refused"),
-        ("workload.producer.acks=most", "workload.producer", "acks"),
+        ("workload.producer.acks=most", 'workload.producer."acks"', "0, 1, -1 or all, not 'most'"),
+        ("workload.producer.acks=0.0", 'workload.producer."acks"', "0, 1, -1 or all, not 0.0"),
+        ("workload.producer.acks=00", 'workload.producer."acks"', "0, 1, -1 or all, not '00'"),
+        ("workload.producer.acks=0abc", 'workload.producer."acks"', "not '0abc'"),
+        ("workload.producer.acks=false", 'workload.producer."acks"', "not False"),
         ("topic.name=../x", "topic.name", "is not allowed here"),
     ],
 )

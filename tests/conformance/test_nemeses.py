@@ -1,4 +1,5 @@
-"""What every nemesis promises, whatever it does: found in the registry, played on real pods.
+"""What every nemesis promises, whatever it does: found in the registry, played on real pods whose
+processes talk; and on quiet ones, where nothing can meet it, it proves nothing.
 
 Nearly all of the time is waiting for connections to time out, so the promises are played side by
 side, each on one of a few clusters; a test tells what came out of one.
@@ -7,6 +8,7 @@ side, each on one of a few clusters; a test tells what came out of one.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -20,13 +22,13 @@ import pytest
 from harness import registry, selectors
 from harness.clusters.docker import DockerCluster
 from harness.clusters.pod import DockerNode
-from harness.faults import Faults
-from harness.journal import Journal, open_acts, windows
+from harness.faults import NOTHING_MET, Faults
+from harness.journal import Journal, entries, open_acts, windows
 from harness.leadership import LEADERSHIP
 from harness.levers import all_levers
 from harness.preparing import needs_of
 from harness.protocols import Act, Completed, Nemesis, Node, Situation
-from tests.conformance.conftest import pods_in
+from tests.conformance.conftest import pods_in, talking
 
 pytestmark = pytest.mark.docker
 
@@ -38,6 +40,8 @@ NEMESES = [
 ]  # pods have no leaders: see test_membership_on_kafka.py
 SEGMENT = Path(__file__).parents[1] / "levers" / "segment.log"
 CLUSTERS = 5
+QUIET_CLUSTERS = 2
+WINDOW_S = 1.2  # a process reads its moved clock within a second
 Variant = tuple[str, dict[str, Any]]
 VARIANTS: list[Variant] = [
     *((name, {}) for name in NEMESES),
@@ -63,7 +67,6 @@ VARIANTS: list[Variant] = [
     ("lossy", {"rate_kbit": 500}),
     ("lossy", {"rate_kbit": 20_000}),
     ("kill", {"signal": "TERM"}),
-    ("stress", {"busy_count": 0, "memory_mb": 20}),
     ("clock", {"offset_s": -7200}),
     ("clock", {"form": "drift"}),
     ("clock", {"form": "strobe"}),
@@ -72,6 +75,20 @@ VARIANTS: list[Variant] = [
     ("disk", {"tail": "zeros"}),
     ("disk", {"form": "flip", "alive": True}),
 ]
+UNMET: list[Variant] = [
+    ("partition", {}),
+    ("partition", {"direction": "out", "ports": [9092]}),
+    ("partition", {"peers": "clients"}),
+    ("lossy", {"share": 0.3}),
+    ("lossy", {"reset": True, "peers": "clients"}),
+    ("lossy", {"rate_kbit": 500}),
+    ("stress", {"busy_count": 1}),
+    ("stress", {"busy_count": 0, "memory_mb": 20}),
+    ("clock", {}),
+    ("disk", {"form": "read-only"}),
+    ("disk", {"form": "full"}),
+]
+"""Those that need a system which does something: the mechanism alone must not prove them."""
 
 
 def ids(variant: Variant) -> str:
@@ -105,6 +122,7 @@ def is_proven_on_and_proven_off_and_leaves_nothing(
     begin(faults, "x", acts_on(nemesis, pods))
     assert residue(pods) != []
     assert open_acts(folder / "faults.jsonl")
+    time.sleep(WINDOW_S)
     faults.heal("x")
     assert residue(pods) == []
     faults.heal("x")
@@ -113,6 +131,20 @@ def is_proven_on_and_proven_off_and_leaves_nothing(
     (window,) = windows(folder / "faults.jsonl")
     assert window.proven, window.evidence
     assert open_acts(folder / "faults.jsonl") == []
+
+
+def is_unproven_where_nothing_meets_it(nemesis: Nemesis, pods: DockerCluster, folder: Path) -> None:
+    faults = faults_of(pods.nodes, folder)
+    begin(faults, "x", acts_on(nemesis, pods))
+    faults.heal("x")
+    assert residue(pods) == []
+    (window,) = windows(folder / "faults.jsonl")
+    assert (window.proven, window.touched) == (False, 0), window.evidence
+    proofs = [entry for entry in entries(folder / "faults.jsonl") if entry["type"] == "proof"]
+    by_phase = {proof["phase"]: proof for proof in proofs}
+    assert by_phase["applied"]["proven"], "the mechanism works"
+    assert by_phase["undone"]["proven"]
+    assert by_phase["held"]["evidence"][-1] == NOTHING_MET
 
 
 def healing_what_was_never_injected_is_harmless(
@@ -208,7 +240,16 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleQueue[D
     queue: SimpleQueue[DockerCluster] = SimpleQueue()
     with ExitStack() as stack:
         for _ in range(CLUSTERS):
-            queue.put(stack.enter_context(pods_in(tmp_path_factory.mktemp("pods"))))
+            queue.put(stack.enter_context(talking(tmp_path_factory.mktemp("pods"))))
+        yield queue
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleQueue[DockerCluster]]:
+    queue: SimpleQueue[DockerCluster] = SimpleQueue()
+    with ExitStack() as stack:
+        for _ in range(QUIET_CLUSTERS):
+            queue.put(stack.enter_context(pods_in(tmp_path_factory.mktemp("quiet"))))
         yield queue
 
 
@@ -262,6 +303,17 @@ def found_out(
             yield outcomes
 
 
+@pytest.fixture(scope="module")
+def unmet(
+    quiet: SimpleQueue[DockerCluster],
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Outcomes]:
+    base = tmp_path_factory.mktemp("unmet")
+    with under_way("test_what_nothing_meets_is_unproven", quiet, request, base) as outcomes:
+        yield outcomes
+
+
 @pytest.mark.parametrize("variant", VARIANTS, ids=ids)
 @pytest.mark.parametrize("promise", HONEST, ids=lambda promise: promise.__name__)
 def test_it_keeps_its_promise(
@@ -278,9 +330,25 @@ def test_a_lever_that_does_nothing_is_found_out(
     found_out[request.node.name].result()
 
 
-def test_healing_one_of_two_overlapping_faults_leaves_the_other(
-    pods: DockerCluster, tmp_path: Path
+@pytest.mark.parametrize("variant", UNMET, ids=ids)
+@pytest.mark.parametrize("promise", [is_unproven_where_nothing_meets_it], ids=["unmet"])
+def test_what_nothing_meets_is_unproven(
+    promise: Promise, variant: Variant, unmet: Outcomes, request: pytest.FixtureRequest
 ) -> None:
+    unmet[request.node.name].result()
+
+
+def test_healing_one_of_two_overlapping_faults_leaves_the_other(
+    clusters: SimpleQueue[DockerCluster], tmp_path: Path
+) -> None:
+    pods = clusters.get()
+    try:
+        heal_the_first_of_two(pods, tmp_path)
+    finally:
+        clusters.put(pods)
+
+
+def heal_the_first_of_two(pods: DockerCluster, tmp_path: Path) -> None:
     faults = faults_of(pods.nodes, tmp_path)
     for fault in ("first", "second"):
         nemesis = registry.make("nemeses", "partition", {}, key="nemesis")

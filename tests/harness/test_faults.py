@@ -2,17 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from harness.errors import HarnessFailure
-from harness.faults import Faults
+from harness.faults import NOTHING_MET, Faults
 from harness.journal import Journal, windows
 from harness.levers.pause import PauseLever
-from harness.protocols import Act, Completed
+from harness.protocols import Act, Completed, Node, Proof, Token
 from harness.recording import RecordingNode
+
+
+@dataclass(frozen=True)
+class Counting:
+    """A lever whose mechanism works, and that has met so much in the node of its token."""
+
+    name: str
+    met: dict[str, int | None]
+
+    def apply(self, token: Token) -> None: ...
+
+    def undo(self, token: Token) -> None: ...
+
+    def probe(self, token: Token, *, applied: bool) -> Proof:
+        return Proof(True, ["seen"], self.met[token["node"]] if applied else None)
+
+    def residue(self, node: Node) -> list[str]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("net", "shaping", "proven", "touched"),
+    [
+        ({"b1": 0, "b2": 4}, {"b1": 9}, True, 4),
+        ({"b1": 0, "b2": 0}, {"b1": None}, False, 0),
+        ({"b1": 5, "b2": 5}, {"b1": 0}, False, 0),
+        ({"b1": None, "b2": None}, {"b1": None}, True, None),
+    ],
+    ids=["through one act", "through none", "by one lever of two", "not counted"],
+)
+def test_a_fault_must_meet_the_system_through_one_act_of_each_lever(
+    tmp_path: Path,
+    net: dict[str, int | None],
+    shaping: dict[str, int | None],
+    proven: bool,
+    touched: int | None,
+) -> None:
+    ticks = count()
+    journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
+    levers = {"net": Counting("net", net), "shaping": Counting("shaping", shaping)}
+    faults = Faults(levers, journal)
+    journal.write("step", fault="cut", nemesis="n", nodes=["b1", "b2"], met=None, why="")
+    acts = [Act(name, {"node": node}) for name, one in levers.items() for node in one.met]
+    faults.inject("cut", "n", acts)
+    faults.heal("cut")
+    (window,) = windows(tmp_path / "faults.jsonl")
+    assert (window.proven, window.touched) == (proven, touched)
+    assert (NOTHING_MET in window.evidence) is (touched == 0)
 
 
 class Unseen(RecordingNode):

@@ -55,6 +55,39 @@ def test_no_proof_at_all_is_unproven(journal: Journal, path: Path) -> None:
     assert windows(path)[0].proven is False
 
 
+@pytest.mark.parametrize(
+    ("met", "proven", "touched"),
+    [
+        ((0, 7, None), True, 7),
+        ((7, 7, None), True, 7),
+        ((0, 0, None), False, 0),
+        ((None, None, None), True, None),
+        ((0,), False, 0),
+        ((3,), True, 3),
+    ],
+    ids=["met later", "met at once", "never met", "not counted", "broke off unmet", "broke off"],
+)
+def test_a_fault_is_proven_when_it_met_something(
+    journal: Journal,
+    path: Path,
+    met: tuple[int | None, ...],
+    proven: bool,
+    touched: int | None,
+) -> None:
+    """Whatever the probes say of the mechanism; null: the levers do not count it."""
+    journal.write("step", fault="cut", nemesis="partition", nodes=["b1"], met=None, why="")
+    for phase, each in zip(("applied", "held", "undone"), met, strict=False):
+        journal.write("proof", fault="cut", phase=phase, proven=True, evidence=[], met=each)
+    (window,) = windows(path)
+    assert (window.proven, window.touched) == (proven, touched)
+
+
+def test_a_journal_of_before_is_read_as_before(journal: Journal, path: Path) -> None:
+    """Its proofs have no `met`."""
+    _play(journal)
+    assert (windows(path)[0].proven, windows(path)[0].touched) == (True, None)
+
+
 def test_what_was_not_undone_is_open(journal: Journal, path: Path) -> None:
     n = _play(journal, heal=False)
     assert [act["n"] for act in open_acts(path)] == [n]

@@ -28,25 +28,46 @@ TOKEN = {
 }
 
 
+OURS = "61000:64999"
+"""The source ports of the harness's own connections."""
+
+
+def added(node: RecordingNode) -> list[str]:
+    """The rules that a node was given, all by one command."""
+    (batch,) = [command for command in node.commands if "iptables-restore" in command]
+    return ["-I " + rule for rule in batch.split(" -I ")[1:]]
+
+
 def test_it_adds_rules_to_its_own_chain_only(nodes: dict[str, RecordingNode]) -> None:
     NetLever(nodes).apply(TOKEN)
-    assert nodes["b1"].commands == [
+    assert nodes["b1"].commands[:2] == [
         "b1# iptables -w -N ACKLOSS-IN",
         "b1# iptables -w -I INPUT -j ACKLOSS-IN",
-        "b1# iptables -w -I ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092 "
+    ]
+    assert added(nodes["b1"]) == [
+        f"-I ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092 ! --sport {OURS} "
         "-m comment --comment ackloss/cut/b2 -j DROP",
+        f"-I ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092 --sport {OURS} "
+        "-m comment --comment ackloss/cut/b2/own -j DROP",
     ]
     assert nodes["b2"].commands == []
 
 
-def test_both_ways_without_ports_is_one_rule_a_way(nodes: dict[str, RecordingNode]) -> None:
+def test_without_ports_all_is_dropped_and_what_is_our_own_counts_apart(
+    nodes: dict[str, RecordingNode],
+) -> None:
     NetLever(nodes).apply({**TOKEN, "ports": [], "direction": "both"})
-    rules = [command for command in nodes["b1"].commands if " DROP" in command]
-    assert rules == [
-        "b1# iptables -w -I ACKLOSS-IN -s 198.18.0.12/32 "
-        "-m comment --comment ackloss/cut/b2 -j DROP",
-        "b1# iptables -w -I ACKLOSS-OUT -d 198.18.0.12/32 "
-        "-m comment --comment ackloss/cut/b2 -j DROP",
+    own = "-m comment --comment ackloss/cut/b2/own -j DROP"
+    assert added(nodes["b1"]) == [
+        rule
+        for end in ("ACKLOSS-IN -s 198.18.0.12/32", "ACKLOSS-OUT -d 198.18.0.12/32")
+        for rule in (
+            f"-I {end} -p tcp -m tcp ! --sport {OURS} ! --dport {OURS} "
+            "-m comment --comment ackloss/cut/b2 -j DROP",
+            f"-I {end} -p tcp -m tcp --sport {OURS} {own}",
+            f"-I {end} -p tcp -m tcp ! --sport {OURS} --dport {OURS} {own}",
+            f"-I {end} ! -p tcp {own}",
+        )
     ]
 
 
@@ -65,31 +86,39 @@ def test_a_share_is_dropped_at_random_and_a_rule_in_front_counts_all(
     nodes: dict[str, RecordingNode],
 ) -> None:
     NetLever(nodes).apply({**TOKEN, "share": 0.2})
-    assert [command for command in nodes["b1"].commands if "comment" in command] == [
-        "b1# iptables -w -I ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092 "
-        "-m comment --comment ackloss/cut/b2 "
-        "-m statistic --mode random --probability 0.2 -j DROP",
-        "b1# iptables -w -I ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092 "
-        "-m comment --comment ackloss/cut/b2/seen",
+    match = "-I ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092"
+    assert added(nodes["b1"]) == [
+        rule
+        for ports, mark in (("! --sport", "ackloss/cut/b2"), ("--sport", "ackloss/cut/b2/own"))
+        for rule in (
+            f"{match} {ports} {OURS} -m comment --comment {mark} "
+            "-m statistic --mode random --probability 0.2 -j DROP",
+            f"{match} {ports} {OURS} -m comment --comment {mark}/seen",
+        )
     ]
 
 
 def test_a_reset_leaves_resets_and_all_but_tcp_alone(nodes: dict[str, RecordingNode]) -> None:
     NetLever(nodes).apply({**TOKEN, "ports": [], "direction": "out", "action": "reset"})
-    assert nodes["b1"].commands[-1] == (
-        "b1# iptables -w -I ACKLOSS-OUT -d 198.18.0.12/32 -p tcp -m tcp ! --tcp-flags RST RST "
-        "-m comment --comment ackloss/cut/b2 -j REJECT --reject-with tcp-reset"
+    rules = added(nodes["b1"])
+    assert rules[0] == (
+        f"-I ACKLOSS-OUT -d 198.18.0.12/32 -p tcp -m tcp ! --sport {OURS} ! --dport {OURS} "
+        "! --tcp-flags RST RST -m comment --comment ackloss/cut/b2 -j REJECT --reject-with "
+        "tcp-reset"
     )
+    assert all("-p tcp -m tcp" in rule and "! --tcp-flags RST RST" in rule for rule in rules)
 
 
 def test_what_clients_get_comes_from_the_port(nodes: dict[str, RecordingNode]) -> None:
     clients = [{"name": "clients", "address": "198.18.0.1"}]
     NetLever(nodes).apply({**TOKEN, "peers": clients, "direction": "both"})
-    assert [command for command in nodes["b1"].commands if "comment" in command] == [
-        "b1# iptables -w -I ACKLOSS-IN -s 198.18.0.1/32 -p tcp -m tcp --dport 9092 "
-        "-m comment --comment ackloss/cut/clients -j DROP",
-        "b1# iptables -w -I ACKLOSS-OUT -d 198.18.0.1/32 -p tcp -m tcp --sport 9092 "
-        "-m comment --comment ackloss/cut/clients -j DROP",
+    to_node = "-I ACKLOSS-IN -s 198.18.0.1/32 -p tcp -m tcp --dport 9092"
+    to_them = "-I ACKLOSS-OUT -d 198.18.0.1/32 -p tcp -m tcp --sport 9092"
+    assert added(nodes["b1"]) == [
+        f"{to_node} ! --sport {OURS} -m comment --comment ackloss/cut/clients -j DROP",
+        f"{to_node} --sport {OURS} -m comment --comment ackloss/cut/clients/own -j DROP",
+        f"{to_them} ! --dport {OURS} -m comment --comment ackloss/cut/clients -j DROP",
+        f"{to_them} --dport {OURS} -m comment --comment ackloss/cut/clients/own -j DROP",
     ]
 
 

@@ -69,7 +69,10 @@ def test_what_is_not_ours_is_left_and_named(node: Shaped) -> None:
 
 def test_undo_names_our_handle(node: Shaped) -> None:
     ShapingLever({"b1": node}).undo(RATE)
-    assert node.commands == ["b1# tc qdisc del dev eth0 root handle 5289:"]
+    assert node.commands == [
+        "b1# tc qdisc del dev eth0 root handle 5289:",
+        "b1# rm -f /run/ackloss.shaped.slow",
+    ]
 
 
 def test_what_cannot_be_removed_is_told(node: Shaped) -> None:

@@ -150,6 +150,14 @@ def test_it_says_when_each_client_lost_its_writes(runs: dict[str, RunDir]) -> No
     assert "When they were lost" not in parsed(runs["safe"]).words
 
 
+def test_it_tells_the_codes_and_the_load_of_each_fault(runs: dict[str, RunDir]) -> None:
+    page = parsed(runs["unclean"]).words
+    unknown = runs["unclean"].read_json(runs["unclean"].result)["counts"]["unknown"]
+    assert f"Unknown with: _MSG_TIMED_OUT {unknown}." in page
+    assert "writes begun" in page
+    assert "1,234" in page
+
+
 def test_unknown_never_looks_good(runs: dict[str, RunDir]) -> None:
     page = parsed(runs["unknown"])
     classes = {tag.get("class") or "" for _, tag in page.tags}

@@ -38,6 +38,7 @@ from targets.kafka.clients.kafka_python_settings import (
 )
 from targets.kafka.clients.library import KAFKA_PYTHON, bootstrap
 from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
+from targets.kafka.clients.outcomes import refusals
 from targets.kafka.clients.producer_settings import SAME
 from targets.kafka.clients.producers import KafkaClient
 
@@ -231,4 +232,4 @@ class KafkaPython:
         """The same, by the brokers' addresses."""
         settings = self.settings(plan)
         start = partial(KafkaPythonProducer, settings, plan.topic.name)
-        return KafkaClient(addresses, plan, settings, start)
+        return KafkaClient(addresses, plan, settings, refusals(self.plugin, settings), start)

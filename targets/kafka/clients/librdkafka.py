@@ -28,6 +28,7 @@ from harness.plan import Plan
 from harness.protocols import Client, Cluster
 from targets.kafka.clients.library import CONFLUENT, bootstrap, librdkafka_protocol
 from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
+from targets.kafka.clients.outcomes import refusals
 from targets.kafka.clients.producer_settings import (
     SAME,
     check_producer_settings,
@@ -146,7 +147,8 @@ class Librdkafka:
     def producing(self, addresses: str, plan: Plan) -> KafkaClient:
         """The same, by the brokers' addresses."""
         settings = self.settings(plan)
-        return KafkaClient(addresses, plan, settings, partial(LibrdkafkaProducer, settings))
+        proof = refusals(self.plugin, settings)
+        return KafkaClient(addresses, plan, settings, proof, partial(LibrdkafkaProducer, settings))
 
 
 def _fatal(error: KafkaException) -> int:

@@ -1,15 +1,24 @@
-"""How an operation ended: the one table from error codes to ok, fail and info.
+"""How an operation ended: from error codes to ok, fail and info, one table per library.
 
 Codes are those of Kafka's protocol, and librdkafka's own (below -1), which other libraries' errors
 are translated to.
 
 `fail` means surely not written, and that needs proof. A broker gives it only when it refused the
-*only* attempt with a code that it answers before it appends. librdkafka and kafka-python report the
-code of the last attempt alone: after a retry, an earlier attempt may have been written (seen: 1,451
-answers NOT_ENOUGH_REPLICAS, three of those values in the log). So with retries or idempotence no
-code is proof. (kafka-python splits a batch that is too large, 10 or 18, and sends the halves even
-without retries: the whole was refused, so the answer to a half still speaks for each attempt.)
-Everything else is `info`, unknown codes included.
+*only* attempt with a code that it answers before it appends. Libraries report the code of the last
+attempt alone: after a retry, an earlier attempt may have been written (seen: 1,451 answers
+NOT_ENOUGH_REPLICAS, three of those values in the log). So with retries or idempotence no code is
+proof, and without them it is only where the library is known not to send a write again by itself:
+
+librdkafka    does: with `retries = 0` it sends again after codes 3, 5, 6, 8, 9, 15 and 16 (2.16.1)
+              without counting, and reports the last code alone (seen: appended and answered 6, sent
+              again, answered 19): no code is proof
+kafka-python  does not, but for the halves of a batch that was refused as too large (10, 18)
+              (`Sender._dispatch_error`): the whole was refused, so the code of a half speaks for
+              each attempt
+java          the same, after 10 alone (`Sender.completeBatch`)
+
+Everything else is `info`, unknown codes included. tests/targets/kafka/test_attempts.py plays every
+code to each library.
 """
 
 from __future__ import annotations
@@ -18,6 +27,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from harness.protocols import FAIL, INFO, OK
+from targets.kafka.clients.producer_settings import attempts_once
 
 
 class Outcome(NamedTuple):
@@ -36,7 +46,16 @@ REFUSED: Final[Mapping[int, str]] = {
 }
 """Codes that a broker answers before it appends: fail, if this was the only attempt."""
 
+REFUSALS: Final[Mapping[str, Mapping[int, str]]] = {
+    "librdkafka": {},
+    "kafka-python": REFUSED,
+    "java": REFUSED,
+}
+"""By library: the codes that prove, for a producer that is told not to try again, a refusal."""
+
 UNPROVEN: Final[Mapping[int, str]] = {
+    3: "UNKNOWN_TOPIC_OR_PART: answered perhaps by one that appended and then lost the topic",
+    5: "LEADER_NOT_AVAILABLE: answered perhaps by one that appended and then lost its place",
     6: "NOT_LEADER_FOR_PARTITION: answered perhaps by one that appended and then lost its place",
     7: "REQUEST_TIMED_OUT: appended by the leader, the followers did not confirm in time",
     13: "NETWORK_EXCEPTION: the connection broke, the request may have arrived",
@@ -55,18 +74,21 @@ UNPROVEN: Final[Mapping[int, str]] = {
 """Codes that are met often and prove nothing, with the reason."""
 
 
-def outcome(code: int | None, *, only_attempt: bool) -> Outcome:
-    """What a delivery report with this code means; null: an error without a code.
+def refusals(library: str, effective: Mapping[str, str]) -> Mapping[int, str]:
+    """The codes that prove, for a producer of this library with these effective settings, that a
+    write was refused."""
+    return REFUSALS[library] if attempts_once(effective) else {}
 
-    `only_attempt`: the producer neither retries nor is idempotent, so that the code is of the one
-    attempt there was.
-    """
+
+def outcome(code: int | None, proof: Mapping[int, str]) -> Outcome:
+    """What a delivery report with this code means; null: an error without a code. `proof` holds
+    the codes that prove a refusal (`refusals`)."""
     if code == 0:
         return Outcome(OK, "acknowledged")
     if code is None:
         return Outcome(INFO, "nothing proves that it was not written")
-    if code in REFUSED and only_attempt:
-        return Outcome(FAIL, REFUSED[code])
+    if code in proof:
+        return Outcome(FAIL, proof[code])
     if code in REFUSED:
         return Outcome(INFO, "the last attempt was refused, an earlier one may have been written")
     return Outcome(INFO, UNPROVEN.get(code, "nothing proves that it was not written"))

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
 
+from harness.acks import ALL, SPELLINGS, acks_of
 from harness.errors import PlanError
 from harness.plan_errors import nearest
 
@@ -58,7 +59,7 @@ _FLAGS: Final[Mapping[str, str]] = {
     "api.version.request": "ask brokers for their versions (false for 0.8 and 0.9)",
 }
 _WORDS: Final[Mapping[str, str]] = {
-    "acks": "who must have a write before it is acknowledged: 0, 1 or all",
+    "acks": "who must have a write before it is acknowledged: 0, 1, -1 or all",
     "compression.type": "none, gzip, snappy, lz4 or zstd",
     "queuing.strategy": "fifo or lifo",
     "metadata.recovery.strategy": "none or rebootstrap",
@@ -85,7 +86,7 @@ SAME: Final[Mapping[str, str]] = {
 """Other names that are taken, and the setting that they mean. `buffer.memory` is in bytes."""
 
 DEFAULTS: Final[Mapping[str, str]] = {
-    "acks": "all",
+    "acks": ALL,
     "enable.idempotence": "false",
     "message.timeout.ms": "8000",
     "socket.timeout.ms": "3000",
@@ -158,8 +159,18 @@ def place_of(name: str, settings: Mapping[str, Any]) -> str:
 
 
 def attempts_once(effective: Mapping[str, str]) -> bool:
-    """Whether a producer with these effective settings never tries a write again."""
+    """Whether a producer with these effective settings is told never to try a write again. (Some
+    do all the same: `targets.kafka.clients.outcomes`.)"""
     return effective["enable.idempotence"] != "true" and effective.get("retries") == "0"
+
+
+def acks_text(key: str, value: Any) -> str:
+    """A plan's acks as it is used everywhere: 0, 1 or all. Raises PlanError."""
+    acks = acks_of(value)
+    if acks is None:
+        hint = 'acks = "all" is what keeps a write'
+        raise PlanError(f"acks is {SPELLINGS}, not {value!r}", key=_place(key), hint=hint)
+    return acks
 
 
 def _place(key: str) -> str:
@@ -168,6 +179,8 @@ def _place(key: str) -> str:
 
 def _text(name: str, key: str, value: Any) -> str:
     """A value as librdkafka reads it; it would read 1.5 or 5x as a number, silently cut off."""
+    if name == "acks":
+        return acks_text(key, value)
     text = str(value).lower() if isinstance(value, bool) else str(value).strip()
     if name in _NUMBERS and not re.fullmatch(r"-?\d{1,12}", text):
         raise PlanError(f"{value!r} is no whole number", key=_place(key))

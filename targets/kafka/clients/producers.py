@@ -18,6 +18,7 @@ from itertools import cycle
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
+from harness.acks import NOBODY
 from harness.crashes import ClientState, Death
 from harness.errors import HarnessFailure
 from harness.plan import Plan
@@ -25,7 +26,6 @@ from harness.protocols import FAIL, INFO, OK, Completion, Done, Invoke, completi
 from targets.kafka.clients.library import bootstrap_of
 from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
 from targets.kafka.clients.outcomes import outcome
-from targets.kafka.clients.producer_settings import attempts_once
 from targets.kafka.eras import era_for
 
 _SLICE_S: Final = 0.001
@@ -49,19 +49,25 @@ class Start(Protocol):
 class KafkaClient:
     """See `harness.protocols.Client`, `harness.crashes.Crashes`, and for its producers `Reports`.
 
-    `settings` are in force in the producers that `start` starts, by their names in plans.
+    `settings` are in force in the producers that `start` starts, by their names in plans; `proof`
+    holds the codes that prove of them that a write was refused.
     """
 
     def __init__(
-        self, addresses: str, plan: Plan, settings: Mapping[str, str], start: Start
+        self,
+        addresses: str,
+        plan: Plan,
+        settings: Mapping[str, str],
+        proof: Mapping[int, str],
+        start: Start,
     ) -> None:
         self._start_one = start
         self._first = [
             bootstrap_of(index, addresses, plan) for index in range(plan.workload.clients)
         ]
         self._topic = plan.topic.name
-        self._only_attempt = attempts_once(settings)
-        self._offsets_told = era_for(plan).offsets_acknowledged and settings["acks"] != "0"
+        self._proof = proof
+        self._offsets_told = era_for(plan).offsets_acknowledged and settings["acks"] != NOBODY
         self._refused: list[tuple[int, Completion]] = []
         self._done: Done
         self._wishes: SimpleQueue[tuple[Callable[[], None], Future[None]]] = SimpleQueue()
@@ -117,7 +123,7 @@ class KafkaClient:
 
     def unacknowledged(self, process: int, error: str, code: int | None) -> None:
         """See `targets.kafka.clients.one_producer.Reports`."""
-        ended = outcome(code, only_attempt=self._only_attempt)
+        ended = outcome(code, self._proof)
         self._done(process, completion(ended.type, error=error))
 
     def crash(self, number: int, fault: str, *, at_once: bool) -> None:

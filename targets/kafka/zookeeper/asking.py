@@ -7,7 +7,6 @@ ours. A session is kept by each thread for each server and made anew when it is 
 
 from __future__ import annotations
 
-import socket
 import struct
 import threading
 import time
@@ -19,6 +18,7 @@ from kazoo.exceptions import ConnectionClosedError, NodeExistsError, NoNodeError
 from kazoo.protocol.serialization import Connect, Create, GetChildren, GetData, ReplyHeader
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from harness.own_traffic import own_connection
 from targets.kafka.asking import NoAnswer
 from targets.kafka.configuration import ZOOKEEPER_PORT
 
@@ -33,9 +33,7 @@ class _Session:
     """A connection to one server with a session of its own."""
 
     def __init__(self, address: str, deadline: float) -> None:
-        self._socket = socket.create_connection(
-            (address, ZOOKEEPER_PORT), timeout=_left_s(deadline)
-        )
+        self._socket = own_connection(address, ZOOKEEPER_PORT, timeout_s=_left_s(deadline))
         weakref.finalize(self, self._socket.close)
         self._last = 0
         hello = Connect(0, 0, _SESSION_MS, 0, b"\x00" * 16, False)

@@ -114,8 +114,8 @@ def test_writes_go_to_the_driver_of_their_process_and_offsets_come_back(
     for process in range(4):
         assert client.submit(process, invoke("append", 100 + process, process % 3, "k"))
     client.poll(0, answers.done)
-    assert [drivers[0].hear() for _ in range(2)] == ["0 0 0000000100 k", "2 2 0000000102 k"]
-    assert [drivers[1].hear() for _ in range(2)] == ["1 1 0000000101 k", "3 0 0000000103 k"]
+    assert [drivers[0].hear() for _ in range(2)] == ["0 0 0000000100 =k", "2 2 0000000102 =k"]
+    assert [drivers[1].hear() for _ in range(2)] == ["1 1 0000000101 =k", "3 0 0000000103 =k"]
     drivers[0].tell("2 ok 11", "0 ok -1")
     drivers[1].tell("1 ok 12", "3 error SOMETHING -1")
     poll_until(client, answers, 4)

@@ -79,7 +79,7 @@ def test_names_and_values_become_javas(given: dict[str, Any], asked: dict[str, s
         ({"socket.nagle.disable": True}, "no setting that means it"),
         ({"queue.buffering.max.messages": 5}, "no setting that means it"),
         ({"linger.mss": 5}, "not on the list"),
-        ({"acks": 2}, "none of all, -1, 0, 1"),
+        ({"acks": 2}, "acks is 0, 1, -1 or all, not 2"),
         ({"enable.idempotence": 1}, "none of true, false"),
         ({"linger.ms": 1.5}, "no whole number"),
         ({"retries": True}, "no whole number"),

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from harness.protocols import FAIL, INFO, OK
-from targets.kafka.clients.outcomes import REFUSED, UNPROVEN, outcome
+from targets.kafka.clients.outcomes import REFUSALS, REFUSED, UNPROVEN, outcome, refusals
 
 CODES = {
     name: code for name in dir(KafkaError) if isinstance(code := getattr(KafkaError, name), int)
@@ -77,13 +77,22 @@ def test_every_code_of_this_librdkafka_was_looked_at() -> None:
 def test_what_each_code_proves(name: str) -> None:
     code = CODES[name]
     only = FAIL if name in REFUSED_BEFORE_APPEND else INFO
-    assert outcome(code, only_attempt=True).type == (OK if code == 0 else only)
-    assert outcome(code, only_attempt=False).type == (OK if code == 0 else INFO)
+    assert outcome(code, REFUSED).type == (OK if code == 0 else only)
+    assert outcome(code, {}).type == (OK if code == 0 else INFO)
 
 
 def test_an_unknown_code_proves_nothing() -> None:
     for code in (*range(134, 400), *range(-500, -199)):
-        assert outcome(code, only_attempt=True).type == INFO
+        assert outcome(code, REFUSED).type == INFO
+
+
+@pytest.mark.parametrize("library", REFUSALS)
+def test_only_producers_that_try_once_can_fail(library: str) -> None:
+    once = {"retries": "0", "enable.idempotence": "false"}
+    assert refusals(library, once) == ({} if library == "librdkafka" else REFUSED)
+    for change in ({"retries": "1"}, {"enable.idempotence": "true"}):
+        assert refusals(library, {**once, **change}) == {}
+    assert refusals(library, {"enable.idempotence": "false"}) == {}
 
 
 def test_the_reasons_name_the_codes_they_are_about() -> None:
@@ -92,4 +101,4 @@ def test_the_reasons_name_the_codes_they_are_about() -> None:
         assert why.startswith(f"{names[code]}: ")
     assert REFUSED.keys() == set(REFUSED_BEFORE_APPEND.values())
     assert not REFUSED.keys() & UNPROVEN.keys()
-    assert outcome(19, only_attempt=True).why != outcome(19, only_attempt=False).why
+    assert outcome(19, REFUSED).why != outcome(19, {}).why

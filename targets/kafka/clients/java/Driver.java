@@ -4,6 +4,7 @@ import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
@@ -29,13 +30,13 @@ import org.apache.kafka.common.utils.AppInfoParser;
  *   there  topic NAME                   back  version NUMBER
  *          set KEY=VALUE ...                  set KEY=VALUE ...     what the producer has, all of it
  *          begin                              ready | refused WHY | failed WHY
- *          ID PARTITION VALUE [KEY]           ID ok OFFSET | ID error NAME CODE
+ *          ID PARTITION VALUE [=KEY]          ID ok OFFSET | ID error NAME CODE
  *          close                              closed                nothing was or will be sent
  * </pre>
  *
  * {@code refused}: a setting is wrong, and always will be; {@code failed}: not now. When the
  * connection ends, the producer is closed at once, and what it has not sent is dropped.
- * Keys are without blanks.
+ * Keys are written as in a URL, so that they may be empty or hold blanks.
  */
 public final class Driver {
     public static void main(String[] args) throws IOException {
@@ -138,7 +139,7 @@ public final class Driver {
                 String[] parts = line.split(" ");
                 Once answer = new Once(parts[0], answers);
                 byte[] value = parts[2].getBytes(StandardCharsets.UTF_8);
-                byte[] key = parts.length > 3 ? parts[3].getBytes(StandardCharsets.UTF_8) : null;
+                byte[] key = parts.length > 3 ? key(parts[3].substring(1)) : null;
                 try {
                     producer.send(
                         new ProducerRecord<>(topic, Integer.valueOf(parts[1]), key, value), answer);
@@ -146,6 +147,11 @@ public final class Driver {
                     answer.onCompletion(null, error);
                 }
             }
+        }
+
+        private static byte[] key(String written) {
+            String key = URLDecoder.decode(written, StandardCharsets.UTF_8);
+            return key.getBytes(StandardCharsets.UTF_8);
         }
 
         /** Returns when the producer's thread has ended: what was under way has been answered. */

@@ -21,7 +21,7 @@ from harness.protocols import (
     with_role,
 )
 from targets.kafka.clients.java import nodes
-from targets.kafka.clients.java.lines import DRIVER_PORT, Line, Lost, Refused
+from targets.kafka.clients.java.lines import DRIVER_PORT, JAVA, Line, Lost, Refused
 from targets.kafka.clients.java.producers import START_S, JavaClient
 from targets.kafka.clients.java.settings import (
     SAME,
@@ -41,7 +41,7 @@ _OLDEST: Final = "2.0.0"
 class Java:
     """kafka-clients, the Java client: see `targets.kafka.clients.library` and `.nodes`."""
 
-    plugin: ClassVar[str] = "java"
+    plugin: ClassVar[str] = JAVA
     package: ClassVar[str | None] = None
     same: ClassVar[Mapping[str, str]] = SAME
 

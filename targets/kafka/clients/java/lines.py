@@ -11,8 +11,12 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
+from urllib.parse import quote
 
 DRIVER_PORT: Final = 9095
+
+JAVA: Final = "java"
+"""The library's name in plans."""
 
 _AGAIN_S: Final = 0.1
 _BLOCK: Final = 1 << 16
@@ -78,7 +82,8 @@ class Line:
     def write(self, process: int, partition: int, value: str, key: str | None) -> None:
         """Have something written once it is flushed; `process` waits for the answer."""
         self.pending.add(process)
-        self._out += f"{process} {partition} {value}{' ' + key if key else ''}\n".encode()
+        text = "" if key is None else f" ={quote(key, safe='')}"
+        self._out += f"{process} {partition} {value}{text}\n".encode()
 
     def flush(self) -> bool:
         """Send what has gathered as far as it goes now; whether all of it went."""

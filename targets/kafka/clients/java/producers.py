@@ -18,9 +18,8 @@ from typing import Final
 
 from harness.errors import HarnessFailure
 from harness.protocols import INFO, OK, Done, Invoke, completion
-from targets.kafka.clients.java.lines import Line, Lost, Refused
-from targets.kafka.clients.outcomes import outcome
-from targets.kafka.clients.producer_settings import attempts_once
+from targets.kafka.clients.java.lines import JAVA, Line, Lost, Refused
+from targets.kafka.clients.outcomes import outcome, refusals
 
 LOST: Final = "_CLIENT_LOST"
 """The error of operations that were under way in a driver whose connection was lost."""
@@ -54,7 +53,8 @@ class JavaClient:
             self._lines: list[Line | None] = [line.result() for line in began]
         except (Lost, Refused) as error:
             raise HarnessFailure(f"a Java client did not start: {error}") from error
-        self._only_attempt = all(attempts_once(line.told) for line in self._living)
+        proofs = [refusals(JAVA, line.told) for line in self._living]
+        self._proof = proofs[0] if all(proofs) else {}
         for line in self._living:
             self._watch(line)
         self._route()
@@ -139,7 +139,7 @@ class JavaClient:
             offset = int(words[2])
             done(process, (OK, offset if offset >= 0 else None, None, None))
         else:
-            ended = outcome(int(words[3]), only_attempt=self._only_attempt)
+            ended = outcome(int(words[3]), self._proof)
             done(process, completion(ended.type, error=words[2].decode()))
 
     def _lose(self, line: Line, error: str, done: Done) -> None:

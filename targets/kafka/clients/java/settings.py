@@ -12,9 +12,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from harness.acks import ALL, acks_of
 from harness.errors import PlanError
 from harness.plan_errors import nearest
-from targets.kafka.clients.producer_settings import WHERE
+from targets.kafka.clients.producer_settings import WHERE, acks_text
 from targets.kafka.clients.producer_settings import why_refused as why_never
 
 _NUMBERS: Final = frozenset(
@@ -46,12 +47,11 @@ _NUMBERS: Final = frozenset(
     }
 )
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "acks": ("all", "-1", "0", "1"),
     "enable.idempotence": ("true", "false"),
     "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
     "metadata.recovery.strategy": ("none", "rebootstrap"),
 }
-ALLOWED: Final = _NUMBERS | _WORDS.keys()
+ALLOWED: Final = _NUMBERS | _WORDS.keys() | {"acks"}
 """What a plan may set; which of it a version knows, its producer says itself."""
 
 SAME: Final[Mapping[str, str]] = {
@@ -122,7 +122,7 @@ def told_settings(
                 f"{software} took {told[name]!r}, asked was {wanted!r}", key=_place(key)
             )
     return {
-        name: "all" if (name, value) == ("acks", "-1") else value
+        name: acks_of(value) or value if name == "acks" else value
         for name, value in told.items()
         if value not in ("null", "") and not re.fullmatch(_UNSAID, name)
     }
@@ -142,6 +142,8 @@ def _refusal(key: str, why: str) -> PlanError:
 
 
 def _text(name: str, key: str, value: Any) -> str:
+    if name == "acks":
+        return acks_text(key, value)
     text = str(value).strip().lower()
     if name in _WORDS:
         if text not in _WORDS[name]:
@@ -155,7 +157,7 @@ def _text(name: str, key: str, value: Any) -> str:
 
 def _plain(value: str) -> str:
     """acks = all is -1 to Java."""
-    return "-1" if value == "all" else value
+    return "-1" if value == ALL else value
 
 
 def _place(key: str) -> str:

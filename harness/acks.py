@@ -1,0 +1,25 @@
+"""What a producer's `acks` says: who must have a write before it is acknowledged.
+
+Read in one place, since two decide by it: a client what it asks for, and a checker whether an `ok`
+acknowledges a write. A client library may read more than is meant: librdkafka takes 0.0, 00 and
+0abc for 0, whose writes nobody acknowledges.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+NOBODY: Final = "0"
+LEADER: Final = "1"
+ALL: Final = "all"
+SPELLINGS: Final = "0, 1, -1 or all"
+
+_MEANS: Final = {"0": NOBODY, "1": LEADER, "-1": ALL, "all": ALL}
+
+
+def acks_of(value: object) -> str | None:
+    """`NOBODY`, `LEADER` or `ALL`; null for what is none of `SPELLINGS`, as a whole number or as
+    text."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return None
+    return _MEANS.get(str(value).strip().lower())

@@ -1,0 +1,51 @@
+"""Which packets are the harness's own: every connection that it opens for itself, to probe a fault
+or to observe, leaves from a source port of a range that it shares with nobody.
+
+So a rule of the net lever tells by the port alone whether a packet is the system's (or a client's
+of the workload) or was only sent to look. The range lies above the ports that Linux gives to
+connections by default (32768 to 60999). Where a host was set to give them out too, some packets of
+the workload are taken for our own: a proof may then be missed, and is never invented.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+import socket
+from itertools import count
+from typing import Final
+
+FIRST_PORT: Final = 61_000
+LAST_PORT: Final = 64_999
+_PORTS: Final = LAST_PORT - FIRST_PORT + 1
+_TRIES: Final = 20
+# One after the other: a port of a closed connection is not reused while the kernel remembers it.
+_turns = count(random.randrange(_PORTS))
+
+
+def own_port() -> int:
+    """The next source port of our own."""
+    return FIRST_PORT + next(_turns) % _PORTS
+
+
+def own_ports(times: int) -> int:
+    """The first of so many successive source ports of our own."""
+    return FIRST_PORT + next(_turns) % (_PORTS - times)
+
+
+def own_connection(address: str, port: int, *, timeout_s: float) -> socket.socket:
+    """Connect from a port of our own. Raises OSError as `socket.create_connection` does."""
+    for left in reversed(range(_TRIES)):
+        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            connection.bind(("", own_port()))
+            connection.settimeout(timeout_s)
+            connection.connect((address, port))
+        except OSError as error:
+            connection.close()
+            if left and error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
+                continue  # the kernel still remembers a connection of this port: take the next
+            raise
+        return connection
+    raise AssertionError("the last try returns or raises")

@@ -1,0 +1,95 @@
+"""A keyed workload from its client to the verdict: written, stored, read and matched with its keys.
+No shipped workload writes any, so a workload of the test's does."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.judging import judge_run
+from checkers.loss import Loss
+from harness.clock import RunClock
+from harness.finalread import read_everything
+from harness.history import WRITE
+from harness.interpreter import play_workload
+from harness.plan import parse_plan
+from harness.protocols import Script
+from harness.recorder import Recorder
+from harness.rundir import RunDir
+from targets.kafka.clients import LIBRARIES
+from targets.kafka.configuration import BROKER_PORT
+from targets.kafka.target import Kafka
+from tests.fixtures.fake_kafka import fake_kafka, record_set
+from tests.fixtures.producing import WRITERS
+
+BY_NAME = {library.plugin: library for library in WRITERS}
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """Each process writes increasing integers, under a few keys in turn; one of them is none."""
+
+    plugin = "keyed"
+
+    def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """See `workloads.append`."""
+        value = process
+        while True:
+            yield WRITE, value, value % partitions, (None, "a", "κ", "")[value // 2 % 4]
+            value += processes
+
+
+@dataclass
+class Node:
+    address: str
+    name: str = "b1"
+    roles: frozenset[str] = frozenset({"broker"})
+
+
+@dataclass
+class Nodes:
+    nodes: dict[str, Any]
+
+
+@pytest.mark.parametrize("library", BY_NAME)
+def test_what_was_written_with_a_key_is_found_by_it(library: str, tmp_path: Path) -> None:
+    plan = parse_plan(
+        {
+            "schema": 1,
+            "name": "keyed",
+            "target": {"brokers": 1},
+            "topic": {"partitions": 2, "replication_factor": 1},
+            "workload": {"client": library, "processes": 4, "rate_per_s": 200, "duration_s": 0.5},
+        }
+    )
+    rundir, clock, stop = RunDir.create(tmp_path, "r"), RunClock(), threading.Event()
+    rundir.write_json(rundir.plan, plan.document())
+    told = {"schema": 1, "run_id": "r", "state": "done", "seed": plan.seed}
+    rundir.write_json(rundir.run, told)
+    rundir.faults.touch()
+    with fake_kafka(host="127.77.0.13", port=BROKER_PORT, partitions=2) as fake:
+        cluster: Any = Nodes({"b1": Node(fake.host)})
+        with Recorder(rundir.history, run_id="r") as recorder:
+            play_workload(
+                Keyed(),
+                BY_NAME[library].producing(fake.address, plan),
+                plan=plan,
+                recorder=recorder,
+                clock=clock,
+                stop=stop,
+            )
+            fake.stored[0] += record_set(2, [(b"b", b"%010d" % 0)], first=fake.last(0))
+            read_everything(Kafka(), cluster, plan, clock, recorder, rundir, stop)
+    counts = judge_run(rundir, Loss())["counts"]
+    assert counts["acknowledged"] > 50
+    assert counts["lost"] == 0
+    assert counts["survivors"] == counts["acknowledged"]
+    assert counts["unexpected"] == 1, "a value under a key that it was not written with"
+
+
+def test_every_library_that_writes_here_is_played() -> None:
+    assert BY_NAME.keys() == LIBRARIES.keys() - {"java"}

@@ -1,0 +1,274 @@
+"""The final read with both libraries, from a broker that holds what a test gave it."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from harness.plan import Plan, parse_plan
+from harness.protocols import End
+from targets.kafka.clients.library import READERS
+from targets.kafka.configuration import BROKER_PORT
+from targets.kafka.reading import read_all
+from tests.fixtures.fake_kafka import FakeKafka, fake_kafka, flipped, record_set
+
+Records = list[tuple[bytes | None, bytes | None]]
+MAGICS = [0, 1, 2]
+GZIP = 1
+
+
+@dataclass
+class Node:
+    """A broker's node, as far as a reader looks."""
+
+    address: str
+    name: str = "b1"
+    roles: frozenset[str] = frozenset({"broker"})
+
+
+@dataclass
+class Nodes:
+    nodes: dict[str, Any]
+
+
+@pytest.fixture(params=READERS)
+def reader(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@contextmanager
+def broker(**of: Any) -> Iterator[FakeKafka]:
+    """A broker at the port that all brokers have."""
+    with fake_kafka(host="127.77.0.11", port=BROKER_PORT, **of) as fake:
+        yield fake
+
+
+def plan_for(partitions: int = 1, **topic: Any) -> Plan:
+    topic = {"partitions": partitions, "replication_factor": 1, **topic}
+    return parse_plan({"schema": 1, "name": "t", "target": {"brokers": 1}, "topic": topic})
+
+
+def read(
+    fake: FakeKafka, reader: str, plan: Plan | None = None, timeout_s: float = 10
+) -> tuple[pa.Table, list[End]]:
+    cluster: Any = Nodes({"b1": Node(fake.host)})
+    return read_all(cluster, plan or plan_for(fake.partitions), reader=reader, timeout_s=timeout_s)
+
+
+def only(fake: FakeKafka, reader: str, **of: Any) -> tuple[list[int], End]:
+    """The values read of the only partition, and how far."""
+    table, (end,) = read(fake, reader, **of)
+    return table["value"].to_pylist(), end
+
+
+def numbers(*values: int) -> Records:
+    return [(None, b"%010d" % value) for value in values]
+
+
+def one_by_one(magic: int, records: Records, first: int = 0) -> bytes:
+    """Each record in a batch of its own, as unhurried producers write."""
+    return b"".join(
+        record_set(magic, [record], first=place) for place, record in enumerate(records, first)
+    )
+
+
+@pytest.mark.parametrize("magic", MAGICS)
+def test_a_whole_log_is_read_to_its_end(reader: str, magic: int) -> None:
+    log = record_set(magic, numbers(5, 6, 7)) + one_by_one(magic, numbers(8, 9), 3)
+    with broker(stored={0: log}) as fake:
+        values, end = only(fake, reader)
+    assert values == [5, 6, 7, 8, 9]
+    assert (end.log_start_offset, end.end_offset, end.position) == (0, 5, 5)
+    assert (end.complete, end.error) == (True, None)
+
+
+def test_an_empty_log_is_complete(reader: str) -> None:
+    with broker() as fake:
+        values, end = only(fake, reader)
+    assert (values, end.position, end.complete) == ([], 0, True)
+
+
+def test_partitions_are_read_side_by_side(reader: str) -> None:
+    stored = {p: record_set(2, numbers(*range(10 * p, 10 * p + p))) for p in range(1, 4)}
+    with broker(stored=stored, partitions=4) as fake:
+        table, ends = read(fake, reader)
+    rows = zip(*(table[name].to_pylist() for name in ("partition", "offset", "value")), strict=True)
+    assert sorted(rows) == [(p, at, 10 * p + at) for p in range(4) for at in range(p)]
+    assert [end.complete for end in ends] == [True] * 4
+
+
+@pytest.mark.parametrize("place", [0, 12], ids=["value", "checksum"])
+@pytest.mark.parametrize("magic", MAGICS)
+def test_a_flipped_bit_in_the_middle(reader: str, magic: int, place: int) -> None:
+    """In the old formats each message has its own checksum, in the new one each batch has."""
+    before, bad, after = (one_by_one(magic, numbers(v), first=v) for v in range(3))
+    at = bad.index(b"0000000001") + 9 if place == 0 else (12 if magic < 2 else 17)
+    with broker(stored={0: before + flipped(bad, at) + after}) as fake:
+        values, end = only(fake, reader)
+    assert values[0] == 0
+    assert set(values) <= {0, 2}, "the damaged one was handed over"
+    assert not end.complete
+    assert end.error
+    assert ("_BAD_MSG" if reader == READERS[0] else "CorruptRecordError") in end.error
+
+
+@pytest.mark.parametrize("magic", MAGICS)
+def test_a_flipped_bit_within_a_batch(reader: str, magic: int) -> None:
+    log = record_set(magic, numbers(*range(5)))
+    bad = flipped(log, log.index(b"0000000002") + 8)
+    with broker(stored={0: bad + one_by_one(magic, numbers(5), first=5)}) as fake:
+        values, end = only(fake, reader)
+    assert set(values) <= {0, 1, 3, 4, 5}
+    assert values[:2] == ([0, 1] if magic < 2 else values[:2])
+    assert not end.complete
+    assert end.error
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_flipped_bit_before_it_was_compressed(reader: str, magic: int) -> None:
+    """The message around the compressed ones has a right checksum, one of those in it a wrong."""
+    inner = record_set(magic, numbers(0, 1, 2))
+    bad = flipped(inner, inner.index(b"0000000001") + 9)
+    with broker(stored={0: _wrapped(magic, bad, last=2)}) as fake:
+        values, end = only(fake, reader)
+    assert 5 not in values, "the damaged one was handed over"
+    assert not end.complete
+    assert end.error
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_compressed_messages_of_the_old_formats(reader: str, magic: int) -> None:
+    log = _wrapped(magic, record_set(magic, numbers(0, 1, 2)), last=2)
+    with broker(stored={0: log}) as fake:
+        values, end = only(fake, reader)
+    assert (values, end.complete) == ([0, 1, 2], True), end.error
+
+
+def _wrapped(magic: int, inner: bytes, *, last: int) -> bytes:
+    """Messages compressed by gzip within one, as a broker of the old formats stores them."""
+    value = gzip.compress(inner)
+    time_stamp = struct.pack(">q", 1000) if magic else b""
+    body = struct.pack(">bb", magic, GZIP) + time_stamp + struct.pack(">ii", -1, len(value)) + value
+    message = struct.pack(">I", zlib.crc32(body)) + body
+    return struct.pack(">qi", last, len(message)) + message
+
+
+@pytest.mark.parametrize("bit", [0, 7], ids=["far away", "near"])
+@pytest.mark.parametrize("magic", MAGICS)
+def test_a_flipped_bit_in_an_offset(reader: str, magic: int, bit: int) -> None:
+    """No checksum covers it: the position jumps, or a record comes twice or out of turn."""
+    before, bad, after = (one_by_one(magic, numbers(v), first=v) for v in range(3))
+    with broker(stored={0: before + flipped(bad, bit) + after}, end={0: 3}) as fake:
+        _, end = only(fake, reader, timeout_s=2)
+    assert not end.complete
+    assert end.error
+
+
+@pytest.mark.parametrize("magic", MAGICS)
+def test_a_gap_is_told_where_it_is(reader: str, magic: int) -> None:
+    log = one_by_one(magic, numbers(0, 1)) + one_by_one(magic, numbers(4), first=4)
+    with broker(stored={0: log}) as fake:
+        values, end = only(fake, reader)
+        compacted = plan_for(settings={"cleanup.policy": "compact"})
+        again, of_compacted = only(fake, reader, plan=compacted)
+    assert values == again == [0, 1, 4]
+    assert (end.complete, end.error) == (False, "no record at offset 2: 4 came next")
+    assert (of_compacted.complete, of_compacted.error) == (True, None)
+
+
+def test_a_log_that_lacks_its_head_or_its_tail(reader: str) -> None:
+    with broker(stored={0: one_by_one(2, numbers(2, 3), first=2)}) as fake:
+        values, end = only(fake, reader)
+        assert (values, end.error) == ([2, 3], "no record at offset 0: 2 came next")
+        fake.start[0] = 2
+        values, end = only(fake, reader)
+        assert (values, end.complete, end.log_start_offset) == ([2, 3], True, 2)
+        fake.end[0] = 9
+        values, end = only(fake, reader, timeout_s=2)
+        assert values == [2, 3]
+        assert end.error in (
+            "read up to offset 4, its end is 9",
+            "no record at offset 4: 9 came next",
+        )
+
+
+def test_a_value_that_is_none_of_ours_is_negative(reader: str) -> None:
+    strange = [None, b"", b"5", b"x", b"-000000001", b" 000000001", b"00000_0001", b"9" * 30]
+    records = [*numbers(0), *((None, raw) for raw in strange), (None, b"\xff"), *numbers(9**12)]
+    keyed = [(key or b"k", value) for key, value in records]  # a record has a key or a value
+    with broker(stored={0: record_set(2, keyed)}) as fake:
+        values, end = only(fake, reader)
+    assert values == [0, *range(-2, -11, -1), 9**12]
+    assert end.complete
+
+
+@pytest.mark.parametrize("magic", MAGICS)
+def test_keys_are_read_as_they_were_written(reader: str, magic: int) -> None:
+    keys = [None, b"", b"k", "κ".encode(), b"\xff\x00k"]
+    records = [(key, b"%010d" % value) for value, key in enumerate(keys)]
+    with broker(stored={0: record_set(magic, records)}) as fake:
+        table, (end,) = read(fake, reader)
+    assert table["key"].to_pylist() == [None, "", "k", "κ", "\\xff\x00k"]
+    assert table["value"].to_pylist() == [0, 1, 2, 3, -5], "a key that nobody writes never matches"
+    assert end.complete
+
+
+@pytest.mark.parametrize("code", [1, 2, 29, 76])
+def test_an_error_of_a_broker_is_not_passed_over(reader: str, code: int) -> None:
+    """OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, TOPIC_AUTHORIZATION_FAILED, a compression unknown."""
+    stored = {p: record_set(2, numbers(p)) for p in range(2)}
+    with broker(stored=stored, partitions=2, fetch_errors={1: code}) as fake:
+        table, (_, end) = read(fake, reader, timeout_s=3)
+    assert set(table["value"].to_pylist()) <= {0}
+    assert not end.complete
+    assert end.error
+
+
+def test_a_connection_that_breaks_is_harmless(reader: str) -> None:
+    with broker(stored={0: record_set(2, numbers(0, 1, 2))}, drop_fetches=2) as fake:
+        values, end = only(fake, reader, timeout_s=20)
+        assert fake.drop_fetches == 0
+    assert (values, end.complete, end.error) == ([0, 1, 2], True, None)
+
+
+def test_a_log_that_changes_while_it_is_read_is_read_again(reader: str) -> None:
+    """A record is appended as soon as the first fetch was answered."""
+    with broker(stored={0: record_set(2, numbers(0))}) as fake:
+        fake.end[0] = 3  # the end is said to be where it will be
+
+        def append() -> None:
+            time.sleep(0.5)
+            fake.stored[0] += record_set(2, numbers(1, 2, 3), first=1)
+            del fake.end[0]
+
+        thread = threading.Thread(target=append)
+        thread.start()
+        values, end = only(fake, reader)
+        thread.join()
+    assert (values, end.complete, end.end_offset) == ([0, 1, 2, 3], True, 4), end.error
+
+
+def test_where_nobody_answers_nothing_is_complete(reader: str) -> None:
+    cluster: Any = Nodes({"b1": Node("127.77.0.12")})
+    table, (end,) = read_all(cluster, plan_for(), reader=reader, timeout_s=0.5)
+    assert (table.num_rows, end.complete) == (0, False)
+    assert end.error == "no leader told where it begins and ends"
+
+
+def test_a_leader_that_does_not_let_clients_in_is_an_error(reader: str) -> None:
+    """It tells where the log ends, and then its connections are of no use."""
+    with broker(stored={0: record_set(2, numbers(0))}, drop_fetches=1 << 30) as fake:
+        values, end = only(fake, reader, timeout_s=2)
+    assert (values, end.complete, end.position) == ([], False, 0)
+    assert end.error == "read up to offset 0, its end is 1"
