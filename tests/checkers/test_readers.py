@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from checkers.facts import Facts, PartitionEnd
-from checkers.readers import Disagreement, Readers, confirmed
+from checkers.readers import Disagreement, Readers, _finalized, confirmed
 from checkers.rows import Reads, Texts
 
 BOTH = ("a", "b")
@@ -135,3 +135,17 @@ def test_counter_examples_rest_on_partitions_that_two_have_read() -> None:
     ends = [end(0), end(1, ("a",)), end(2, ()), end(3, ("a", "b", "c"))]
     assert confirmed(facts(*ends)) == {0, 3}
     assert confirmed(facts(*ends, one_reader=True)) == {0, 1, 2, 3}
+
+
+def test_the_mix_is_murmurhashs() -> None:
+    """Its finalizer in the words of the C source (fmix64), on integers of any size."""
+
+    def fmix64(k: int) -> int:
+        for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+            k = ((k ^ (k >> 33)) * factor) % 2**64
+        return k ^ (k >> 33)
+
+    numbers = [0, 1, 2, 33, 2**33, 2**63, 2**64 - 1]
+    mixed = _finalized(np.array(numbers, np.uint64)).tolist()
+    assert mixed == [fmix64(number) for number in numbers]
+    assert mixed[1] == 0xB456BCFC34C2CB2C
