@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from checkers.availability import Availability, Timeline
+from checkers.rows import FAIL, INFO, INVOKED, OK, Texts, Writes
 from harness.journal import FaultWindow
 
 
@@ -124,3 +125,54 @@ def test_an_operation_meets_a_fault_when_it_is_begun_in_its_window(
     )
     told = timeline.availability([window(4, 6), window(None, None), window(0, 100, proven=False)])
     assert told.ops_begun == (begun, 0, len(begun_s))
+
+
+def noted(*rows: tuple[int, int, int]) -> Timeline:
+    """A timeline of writes' rows: the mark, when the write was due and when this was, in ms."""
+    mark, due, at = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    nothing = np.zeros(len(rows), np.int64)
+    timeline = Timeline()
+    timeline.add(
+        Writes(
+            key=Texts(nothing.astype(np.int32) - 1, []),
+            value=nothing,
+            mark=mark.astype(np.uint8),
+            process=nothing,
+            partition=nothing,
+            offset=nothing,
+            error=Texts(nothing.astype(np.int32) - 1, []),
+            intended_ns=due * 1_000_000,
+            time_ns=at * 1_000_000,
+        )
+    )
+    return timeline
+
+
+def test_latency_is_counted_from_when_a_write_was_due() -> None:
+    """A client that waits for a stalled cluster begins its next write late: the stall counts."""
+    rows = [(INVOKED, 5, 7), (OK, 5, 12), (INVOKED, 6, 106), (FAIL, 6, 900), (INVOKED, 7, 1007)]
+    told = noted(*rows, (OK, 7, 2010)).availability(())
+    assert (told.latency_p50_ms, told.latency_p99_ms) == (7, 2003)  # of the acknowledged
+    assert told.lateness_p99_ms == 1000  # of all that were begun
+    assert told.longest_gap_s == 1.998
+
+
+def test_what_neither_begins_nor_acknowledges_is_not_noted() -> None:
+    told = noted((FAIL, 5, 900), (INFO, 6, 901)).availability((window(0, 2),))
+    assert told == Availability(ops_begun=(0,))
+
+
+def test_a_percentile_is_the_smallest_delay_that_so_many_do_not_exceed() -> None:
+    for number, p50, p99 in ((1, 1, 1), (2, 1, 2), (3, 2, 3), (100, 50, 99), (101, 51, 100)):
+        told = noted(*[(OK, 0, delay) for delay in range(number, 0, -1)]).availability(())
+        assert (told.latency_p50_ms, told.latency_p99_ms) == (p50, p99)
+        assert told.lateness_p99_ms is None
+
+
+def test_parts_are_noted_one_after_the_other() -> None:
+    timeline = noted((INVOKED, 0, 0), (OK, 0, 30))
+    later = noted((INVOKED, 0, 10_000), (OK, 0, 40))
+    for name in ("begun", "begun_late", "acknowledged", "latency"):
+        getattr(timeline, name).extend(getattr(later, name))
+    told = timeline.availability((window(5, 20),))
+    assert (told.longest_gap_s, told.latency_p50_ms, told.ops_begun) == (9.96, 30, (1,))
