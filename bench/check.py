@@ -33,6 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.history import ENDS, HISTORY, READS
+from harness.manifest import write_manifest
 from harness.parts import PART_S, PartWriter
 from harness.plan import parse_plan
 from harness.rundir import RunDir
@@ -94,6 +95,7 @@ def make_run(parent: Path, operations: int, number: int) -> tuple[str, Counts]:
     end |= {"end_offset": 2 * operations, "position": 2 * operations, "isr": ["b1", "b2", "b3"]}
     ends = [{**end, "partition": partition} for partition in range(PARTITIONS)]
     pq.write_table(pa.Table.from_pylist(ends, schema=ENDS), rundir.ends)
+    write_manifest(rundir, rundir.run_id)
     return rundir.run_id, log.truth()
 
 

@@ -156,12 +156,15 @@ class CampaignStory:
 
     @staticmethod
     def shade(cell: Mapping[str, Any]) -> int | None:
-        """How dark the cell is: 0 and SHADES only when none and all lost; null: none counts."""
+        """How dark the cell is: 0 only when no run at all was seen to lose, SHADES only when all
+        that count did; null: none counts."""
         share: float | None = cell["lossy_share"]["estimate"]
         if share is None:
             return None
-        if share in (0, 1):
-            return int(share) * SHADES
+        if share == 0:
+            return int(bool(cell["inconclusive_lossy"]))
+        if share == 1:
+            return SHADES
         return min(max(round(share * SHADES), 1), SHADES - 1)
 
     @property

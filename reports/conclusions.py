@@ -49,12 +49,14 @@ def conclusions(document: Mapping[str, Any]) -> Conclusions:
     """What a campaign.json supports."""
     cells: Sequence[Cell] = document["cells"]
     lossy = [cell for cell in cells if cell["conclusive_lossy"]]
-    clean = [cell for cell in cells if cell["conclusive"] and not cell["conclusive_lossy"]]
+    seen = [cell for cell in cells if cell["inconclusive_lossy"] and not cell["conclusive_lossy"]]
+    clean = [cell for cell in cells if cell["conclusive"] and cell not in lossy + seen]
+    rest = [cell for cell in cells if cell["conclusive"] and cell not in lossy]
     return Conclusions(
-        _headline(lossy, clean) + _lost_beside(cells, lossy),
+        _headline(lossy, rest) + _lost_beside(lossy, seen),
         (
-            _where_lost(lossy, clean),
-            _where_not(lossy, clean),
+            _where_lost(lossy, rest, _in_common([*lossy, *seen], clean)),
+            _where_not([*lossy, *seen], clean),
             _what_was_paid(lossy, clean, document),
         ),
         tuple(_cautions(document)),
@@ -96,23 +98,25 @@ def _headline(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
     return f"Acknowledged writes were lost in {len(lossy)} of {len(lossy) + len(clean)} cells"
 
 
-def _lost_beside(cells: Sequence[Cell], lossy: Sequence[Cell]) -> str:
-    """What must not be missed: losses that were seen, though in no run that counts."""
-    seen = sum(cell["inconclusive_lossy"] for cell in cells)
-    return (
-        f"; {_counted(seen, 'run')} that {_do(seen)} not count lost some"
-        if seen and not lossy
-        else ""
-    )
+def _lost_beside(lossy: Sequence[Cell], seen: Sequence[Cell]) -> str:
+    """What must not be missed: cells with losses in none but runs that do not count."""
+    if not seen:
+        return ""
+    if lossy:
+        return f", and in {len(seen)} more by runs that do not count"
+    runs = sum(cell["inconclusive_lossy"] for cell in seen)
+    return f"; {_counted(runs, 'run')} that {_do(runs)} not count lost some"
 
 
-def _where_lost(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
+def _where_lost(lossy: Sequence[Cell], clean: Sequence[Cell], in_common: str) -> str:
     cells, runs = len(lossy) + len(clean), sum(map(counting, [*lossy, *clean]))
     if not runs:
         return "Nothing can be said of loss: no run is conclusive."
     if not lossy:
         of = f"{_counted(runs, 'conclusive run')} in {_counted(cells, 'cell')}"
-        return f"No loss was seen: 0 of {of} lost an acknowledged write."
+        beside = any(cell["inconclusive_lossy"] for cell in clean)
+        none = "No run that counts lost anything" if beside else "No loss was seen"
+        return f"{none}: 0 of {of} lost an acknowledged write."
     most = max(lossy, key=lambda cell: (cell["lossy_share"]["estimate"], counting(cell)))
     of = _counted(counting(most), "conclusive run")
     told = f"{most['conclusive_lossy']} of {of} ({_sure(most)})"
@@ -124,7 +128,7 @@ def _where_lost(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
     highest = most["lossy_share"]["estimate"]
     alike = sum(cell["lossy_share"]["estimate"] == highest for cell in lossy)
     often = "most often in" if alike == 1 else f"most often in {alike} of them alike, such as"
-    return f"{where}{_in_common(lossy, clean)}; {often} {most['name']}: in {told}."
+    return f"{where}{in_common}; {often} {most['name']}: in {told}."
 
 
 def _sure(cell: Cell) -> str:
@@ -138,6 +142,8 @@ def _sure(cell: Cell) -> str:
 
 def _in_common(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
     """The choices that all lossy cells share, and no cell with another choice was lossy."""
+    if not lossy:
+        return ""
     shared = [
         f"{axis}={label}"
         for axis, label in lossy[0]["key"].items()

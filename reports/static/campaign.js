@@ -61,8 +61,8 @@
     const name = data.classes[runs.class[run]];
     const kind = { loss: "mark-bad", wrong: "mark-bad", none: "mark-good" }[name] || "mark-off";
     const icon = { loss: "✕ ", wrong: "✕ ", none: "✓ " }[name] || "? ";
-    const aside = runs.counts[run] ? "" : " (does not count)";
-    return element("span", { class: `mark ${runs.counts[run] ? kind : "mark-off"}` }, icon + name + aside);
+    if (kind === "mark-off" || runs.counts[run]) return element("span", { class: `mark ${kind}` }, icon + name);
+    return element("span", { class: "mark mark-off" }, `${icon}${name}, not counted`);
   }
 
   // --- what is shown ----------------------------------------------------------------------------

@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.evidence import Gaps, gaps
+from checkers.judging import judge_run
+from checkers.loss import Loss
 from harness.errors import HistoryError
 from harness.manifest import write_manifest
 from harness.rundir import RunDir
@@ -335,3 +337,83 @@ def test_statistics_say_of_a_named_history_what_was_never_recorded(tmp_path: Pat
     (rundir.path / part("history", 0)).unlink()
     write_manifest(rundir, run["run_id"])
     assert "operations 0 to 801 are missing before" in gaps_of(rundir).history[0]
+
+
+def valid_run(parent: Path) -> RunDir:
+    readers = ("a", "b")
+    rundir = Made(
+        writes=[W(n, offset=n) for n in range(8)],
+        reads=[R(n, offset=n, reader=reader) for reader in readers for n in range(8)],
+        ends=[E(position=8, reader=reader) for reader in readers],
+        run={"manifest": True, "load": {"attempted": 8}},
+        journal=[{"type": "step", "fault": "none", "nemesis": "kill", "met": None, "time_ns": 0}],
+    ).build(parent, "valid")
+    log = rundir.node("b1") / "server.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("INFO started\n")
+    write_manifest(rundir, rundir.run_id)
+    return rundir
+
+
+def verdict_of(rundir: RunDir) -> tuple[str, int]:
+    """The verdict and how many writes are lost; a folder that is refused says neither."""
+    try:
+        document = judge_run(rundir, Loss())
+    except HistoryError:
+        return "refused", 0
+    assert document["complete"] is (document["verdict"] != "unknown")
+    return document["verdict"], document["counts"]["lost"]
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+HARM: dict[str, Callable[[Path], object]] = {
+    "deleted": lambda path: path.unlink(),
+    "emptied": lambda path: path.write_bytes(b""),
+    "cut": lambda path: os.truncate(path, path.stat().st_size - 1),
+    "grown": lambda path: path.write_bytes(path.read_bytes() + b"\n"),
+    "flipped": flip,
+    "renamed": lambda path: path.rename(path.with_name(f"old-{path.name}")),
+    "hidden": lambda path: path.rename(path.with_name(f".{path.name}")),
+}
+
+
+@pytest.mark.parametrize("harm", HARM)
+@pytest.mark.parametrize(
+    "file",
+    [
+        *("plan.json", "run.json", "faults.jsonl", "manifest.json", "reads/ends.parquet"),
+        *(part("history", 0), part("reads", 0)),
+    ],
+)
+def test_no_run_with_a_damaged_file_is_valid_or_has_lost_anything(
+    file: str, harm: str, tmp_path: Path
+) -> None:
+    rundir = valid_run(tmp_path)
+    assert verdict_of(rundir) == ("valid", 0)
+    HARM[harm](rundir.path / file)
+    if file == "manifest.json" and harm in ("cut", "grown"):  # by a line's end: the same JSON
+        assert verdict_of(rundir) == ("valid", 0)
+        return
+    verdict, lost = verdict_of(rundir)
+    assert verdict in ("unknown", "refused")
+    assert lost == 0
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_a_damaged_log_of_a_node_changes_no_verdict(harm: str, tmp_path: Path) -> None:
+    rundir = valid_run(tmp_path)
+    HARM[harm](rundir.node("b1") / "server.log")
+    assert verdict_of(rundir) == ("valid", 0)
+
+
+@pytest.mark.parametrize("name", [name for name in BY_MANIFEST if BY_MANIFEST[name][1] == "reads"])
+def test_a_lossy_run_whose_reads_have_gaps_has_lost_nothing(name: str, tmp_path: Path) -> None:
+    rundir = copy_of(LOSSY, tmp_path, manifest=True)
+    assert verdict_of(rundir) == ("invalid", 2019)
+    BY_MANIFEST[name][0](rundir)
+    assert verdict_of(rundir) == ("unknown", 0)

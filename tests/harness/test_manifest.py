@@ -22,7 +22,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def finished(parent: Path) -> RunDir:
-    rundir = Made(writes=[W(1)], reads=[R(1)], ends=[E(position=1)]).build(parent, "r")
+    rundir = Made(writes=[W(1)], reads=[R(1)], ends=[E(position=1)]).build(
+        parent, "r"
+    )  # by two readers
     log = rundir.node("b1") / "deep" / "server.log"
     log.parent.mkdir(parents=True)
     log.write_bytes(b"INFO started\n")
@@ -43,8 +45,8 @@ def test_every_file_of_evidence_is_named_and_no_other(tmp_path: Path) -> None:
         "run.json": None,
         "faults.jsonl": None,
         "history/part-00000.parquet": 2,
-        "reads/part-00000.parquet": 1,
-        "reads/ends.parquet": 1,
+        "reads/part-00000.parquet": 2,
+        "reads/ends.parquet": 2,
         "nodes/b1/deep/server.log": None,
     }
     for each in manifest.files:

@@ -114,7 +114,13 @@ def test_losses_in_runs_that_do_not_count_are_told() -> None:
         "No acknowledged write was lost in 40 conclusive runs; 3 runs that do not count lost some"
     )
     assert told.cautions[0].startswith("3 of the 7 runs that do not count lost writes: ")
-    assert "0 of 40 conclusive runs" in told.sentences[0]
+    assert told.sentences[0].startswith("No run that counts lost anything: 0 of 40 conclusive runs")
+    assert told.sentences[1] == "No cell was without loss."
+    told = conclusions(campaign((TRUE, [run()] * 40 + starved), (FALSE, [lossy()] * 40)))
+    assert told.headline == (
+        "Acknowledged writes were lost in 1 of 2 cells, and in 1 more by runs that do not count"
+    )
+    assert "Nothing was lost" not in told.sentences[1]
 
 
 def test_a_difference_that_other_runs_may_have_made_is_doubtful() -> None:
