@@ -8,8 +8,9 @@ place in the list, so one that is listed twice is a duplicate.
 
 The final read is the last `ok` read that begins after every add has completed, as `ok`, `fail` or
 `info`; an add that never completes keeps none from being final, since nobody says what became of
-it. A read whose invocation is not in the file began at a time unknown and is not final. Without a
-final read nothing is lost: the last `ok` read tells what was there, not what was missing.
+it. In a file without any invocation of a read, each read stands for a whole operation, begun and
+ended at its line; else one without an invocation began at a time unknown and is not final. Without
+a final read nothing is lost: the last `ok` read tells what was there, not what was missing.
 
 Each value is added once: a second invocation or completion of it is bad input, and so is an
 invocation that follows its completion. A completion without an invocation counts as an attempt.
@@ -37,9 +38,7 @@ from harness.parts import PartWriter
 
 ADD: Final = "add"
 READ: Final = "read"
-NOT_FINAL: Final = (
-    "no read begins after the last add has completed (a read begins with its `invoke` line)"
-)
+NOT_FINAL: Final = "no read begins after the last add has completed"
 TYPES: Final = ("invoke", "ok", "fail", "info")
 
 _PART_ROWS: Final = 1_000_000
@@ -94,6 +93,7 @@ class _FinalRead:
         self.values: list[int] | None = None
         self.final = False
         self._added = 0  # the number of adds that have completed
+        self._invoked = False  # whether any read was
         self._open: dict[str, list[int]] = {}  # by process: how many had, when each read began
 
     def add(self, op: dict[str, Any]) -> None:
@@ -106,9 +106,12 @@ class _FinalRead:
         """Take note of a read. Raises HistoryError for an `ok` one without a list of values."""
         begun = self._open.setdefault(repr(op.get("process")), [])
         if op["type"] == "invoke":
+            self._invoked = True
             begun.append(self._added)
             return
         since = begun[0] if begun else None  # of several open ones, the earliest: it may be that
+        if not self._invoked:
+            since = self._added
         if begun:
             begun.pop()
         if op["type"] == "ok":
