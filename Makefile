@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 FAST := not spark and not docker and not e2e and not browser and not java
 
-.PHONY: help setup run test check lint docs bench e2e torture clean
+.PHONY: help setup run test check lint docs bench e2e torture mutants clean
 
 help:  ## Say what can be made
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -53,6 +53,10 @@ e2e:  ## Play every plan in plans/faults/ on real Kafka, Kafka of every era, and
 torture:  ## Kill runs of every fault family 50 times at random instants: does clean leave nothing?
 	@scripts/setup dev
 	@ACKLOSS_TORTURE_ROUNDS=50 $(BIN)/pytest -s tests/e2e/test_torture.py
+
+mutants:  ## Change what decides, one expression at a time: does a test notice? (hours; goes on where it stopped)
+	@scripts/venv dev
+	@$(BIN)/python scripts/mutants.py
 
 clean:  ## Remove what dead runs left, and the tools' caches; runs/ and .venv stay
 	@if [ -x $(BIN)/ackloss ]; then $(BIN)/ackloss clean; fi

@@ -6,14 +6,20 @@ it is played, after a crash, after it was pruned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from analysis.statistics.cells import cell_of
+from analysis.statistics.clusters import resemblance
 from analysis.statistics.comparisons import comparisons_of
-from analysis.statistics.samples import verdict_class
+from analysis.statistics.eligibility import is_conclusive
+from analysis.statistics.samples import LOSS, WRONG, verdict_class
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
+from harness.campaigns.policy import Tally
 from harness.campaigns.progress import Progress, Run, read_progress
 from harness.errors import HistoryError
 
@@ -33,6 +39,7 @@ def summed_up(folder: CampaignDir, progress: Progress, results: Sequence[Result]
     """The same, from what was read already."""
     campaign = folder.campaign()
     by_cell = by_cell_of(campaign, results)
+    clusters = clusters_of(folder, (run for run, _ in results))
     # A cell that a later ackloss calls impossible may have been played by an earlier one.
     impossible = {cell.name: cell.impossible for cell in campaign.cells if not by_cell[cell.name]}
     return {
@@ -62,9 +69,50 @@ def summed_up(folder: CampaignDir, progress: Progress, results: Sequence[Result]
                 (cell.key, by_cell[cell.name])
                 for cell in campaign.cells
                 if not impossible.get(cell.name)
-            ]
+            ],
+            [
+                [clusters[run.run_id] for run, _ in results if run.cell == cell.name]
+                for cell in campaign.cells
+                if not impossible.get(cell.name)
+            ],
         ),
+        "resemblance": resemblances(results, clusters),
     }
+
+
+def resemblances(results: Iterable[Result], clusters: Mapping[str, str | None]) -> Document:
+    """How much conclusive runs resemble each other that shared a cluster, or a worker."""
+    counted = [(run, document) for run, document in results if is_conclusive(document)]
+    told: Document = {}
+    for name in ("cluster", "worker"):
+        known = [
+            (run.cell, group, document)
+            for run, document in counted
+            if (group := clusters[run.run_id] if name == "cluster" else run.lane) is not None
+        ]
+        cells, groups = [cell for cell, _, _ in known], [group for _, group, _ in known]
+        numbers = {
+            "lossy": [float(verdict_class(document) == LOSS) for _, _, document in known],
+            "loss_rate": [document["rates"].get("loss") or 0.0 for _, _, document in known],
+        }
+        told[name] = {
+            of: asdict(resemblance(cells, groups, np.array(values)))
+            for of, values in numbers.items()
+        }
+    return told
+
+
+def clusters_of(folder: CampaignDir, runs: Iterable[Run]) -> dict[str, str | None]:
+    """By run the cluster that it was run on; null where nobody wrote it down."""
+    found: dict[str, str | None] = {}
+    for run in runs:
+        rundir = folder.run(run.run_id)
+        try:
+            cluster = rundir.read_json(rundir.run).get("cluster") or {}
+        except HistoryError:
+            cluster = {}
+        found[run.run_id] = cluster.get("id")
+    return found
 
 
 def by_cell_of(campaign: Campaign, results: Iterable[Result]) -> dict[str, list[Document]]:
@@ -73,6 +121,21 @@ def by_cell_of(campaign: Campaign, results: Iterable[Result]) -> dict[str, list[
     for run, document in results:
         by_cell.setdefault(run.cell, []).append(document)
     return by_cell
+
+
+def tallies_of(campaign: Campaign, by_cell: Mapping[str, Iterable[Document]]) -> dict[str, Tally]:
+    """What the campaign's policy looks at, of every cell that can be played."""
+    return {cell.name: tally_of(by_cell.get(cell.name, ())) for cell in campaign.playable}
+
+
+def tally_of(documents: Iterable[Document]) -> Tally:
+    """The runs of one cell, as a policy looks at them."""
+    told = [(verdict_class(each) in (LOSS, WRONG), is_conclusive(each)) for each in documents]
+    return Tally(
+        invalid=sum(invalid for invalid, _ in told),
+        conclusive=sum(conclusive for _, conclusive in told),
+        conclusive_invalid=sum(invalid and conclusive for invalid, conclusive in told),
+    )
 
 
 def results_of(folder: CampaignDir, progress: Progress) -> Iterator[Result]:
@@ -98,12 +161,15 @@ def document_of(folder: CampaignDir, run: Run) -> Document | None:
 
 def run_rows(folder: CampaignDir) -> list[Document]:
     """One flat row for each finished run, in the order in which they were begun: for tables."""
-    return rows_of(results_of(folder, read_progress(folder.journal)))
+    progress = read_progress(folder.journal)
+    return rows_of(results_of(folder, progress), clusters_of(folder, progress.runs.values()))
 
 
-def rows_of(results: Iterable[Result]) -> list[Document]:
+def rows_of(
+    results: Iterable[Result], clusters: Mapping[str, str | None] | None = None
+) -> list[Document]:
     """The same, from what was read already."""
-    rows = []
+    rows, known = [], clusters or {}
     for run, document in results:
         counts, rates = document.get("counts", {}), document.get("rates", {})
         seen = document.get("availability", {})
@@ -114,6 +180,7 @@ def rows_of(results: Iterable[Result]) -> list[Document]:
                 "cell": run.cell,
                 "repetition": run.repetition,
                 "class": verdict_class(document),
+                "conclusive": is_conclusive(document),
                 "verdict": document.get("verdict"),
                 "reason": document.get("reason") or document.get("error"),
                 "seed": document.get("seed"),
@@ -131,7 +198,10 @@ def rows_of(results: Iterable[Result]) -> list[Document]:
                 "recovery_s": seen.get("recovery_s"),
                 "faults_proven": sum(f["proven"] for f in document.get("faults", [])),
                 "faults": len(document.get("faults", [])),
+                "doubts": ", ".join(document.get("doubts", [])),
                 "seconds": run.seconds,
+                "worker": run.lane,
+                "cluster": known.get(run.run_id),
             }
         )
     return rows

@@ -84,7 +84,7 @@ def _square(panel: Axes, across: int, down: int, cell: Mapping[str, Any], colour
             facecolor=colours["paper"], edgecolor=colours["lost"], hatch="//////",
         )  # fmt: skip
         panel.add_patch(strip)
-    first = "no judged run" if share is None else f"{_percent(share)} %"
+    first = "no conclusive run" if share is None else f"{_percent(share)} %"
     second = f"{cell['runs']} runs"
     if share is not None:
         second = f"{_percent(told['low'])} to {_percent(told['high'])} %"
@@ -240,13 +240,13 @@ def _gap_axis(panel: Axes, gaps: Sequence[float], *, narrow: bool = False) -> No
 
 
 def distributions(cells: Cells, table: Matrix, runs: Runs, *, colours: Colours = LIGHT) -> Figure:
-    """Of every judged run its loss rate and its longest gap, cell by cell; ticks are medians."""
+    """Loss rate and longest gap of every conclusive run, cell by cell; ticks are medians."""
     with mpl.rc_context(STYLE):
         order = table.in_order
         height = 0.245 * max(len(order), 3) + 0.95
         figure = Figure(figsize=(9.6, height), facecolor=colours["paper"])
         of_cell = {cells[place]["name"]: at for at, place in enumerate(order)}
-        shown = [run for run in runs if run["class"] in ("loss", "none") and run["cell"] in of_cell]
+        shown = [run for run in runs if run["conclusive"] and run["cell"] in of_cell]
         lossy = np.array([run["class"] == "loss" for run in shown], bool)
         rows = np.array([of_cell[run["cell"]] for run in shown], np.float64)
         rates = np.array([run["loss_rate"] or 0.0 for run in shown], np.float64)

@@ -3,7 +3,9 @@
 The same short plan (`plans/short-unclean.toml`) is played on one lane and on several, the same
 number of runs each. The rate is that of a long campaign: from the first finished run to the last,
 so the start of clusters and their warm-up are left out; the whole time is told too. The share of
-lossy runs must be equivalent within 5 points (two one-sided tests), and starved runs are counted.
+lossy runs must be equivalent within 5 points (two one-sided exact tests), and starved runs are
+counted. Every run of this plan loses, so the shares say little of the workers: for that there is
+`campaigns/workers-equivalence.toml`, and `ackloss campaign compare`.
 
     python -m bench.campaigns [RUNS] [LANES ...]       default: 60 runs on 1 and on 3 lanes
 """
@@ -19,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from analysis.campaign import run_rows
-from analysis.statistics.contrasts import equivalence
+from analysis.statistics.equivalence import equivalence
 from analysis.statistics.shares import Share
 from checkers.judging import judge_run
 from checkers.loss import Loss
@@ -39,13 +41,9 @@ class Played:
 
     lanes: int
     classes: dict[str, int]
+    lossy: Share
     per_hour: float
     seconds: float
-
-    @property
-    def lossy(self) -> Share:
-        loss, none = self.classes.get("loss", 0), self.classes.get("none", 0)
-        return Share(loss, loss + none)
 
 
 def played(runs: int, lanes: int, folder: Path) -> Played:
@@ -67,11 +65,13 @@ def played(runs: int, lanes: int, folder: Path) -> Played:
     conductor.play()
     seconds = time.monotonic() - begun_s
     classes: dict[str, int] = {}
-    for row in run_rows(where):
+    rows = run_rows(where)
+    counted = [row["class"] == "loss" for row in rows if row["conclusive"]]
+    for row in rows:
         classes[row["class"]] = classes.get(row["class"], 0) + 1
     steady = ends_s[lanes - 1 :]  # when every lane has finished one
     per_hour = (len(steady) - 1) / (steady[-1] - steady[0]) * 3600
-    return Played(lanes, classes, per_hour, seconds)
+    return Played(lanes, classes, Share(sum(counted), len(counted)), per_hour, seconds)
 
 
 def main(runs: int, lanes: list[int]) -> int:

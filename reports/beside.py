@@ -31,7 +31,6 @@ _RATES: Final = {
 LABELS: Final = (*_COUNTS.values(), *_RATES)
 """What the figures are called, in their order."""
 
-_JUDGED: Final = ("loss", "none", "wrong")
 
 Figures = Mapping[str, float | None]
 """By label; null where it is not known, or has nothing to divide by."""
@@ -56,7 +55,7 @@ class Row:
 
 @dataclass(frozen=True)
 class CellRow:
-    """The judged runs of one cell: median and range of each figure."""
+    """The conclusive runs of one cell: median and range of each figure."""
 
     name: str
     runs: int
@@ -106,14 +105,14 @@ def alone(reference: Mapping[str, Any]) -> list[str]:
 
 
 def cell_rows(names: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> list[CellRow]:
-    """Our runs, cell by cell: those that were judged, from the rows of a campaign's table."""
-    judged: dict[str, list[Figures]] = {name: [] for name in names}
+    """Our runs, cell by cell: those that are conclusive, from the rows of a campaign's table."""
+    counted: dict[str, list[Figures]] = {name: [] for name in names}
     for row in rows:
-        if row["class"] in _JUDGED:
-            judged[row["cell"]].append(figures(row))
+        if row["conclusive"]:
+            counted[row["cell"]].append(figures(row))
     return [
         CellRow(name, len(runs), tuple(_spread([run[label] for run in runs]) for label in LABELS))
-        for name, runs in judged.items()
+        for name, runs in counted.items()
     ]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 
 from analysis import drawing
-from analysis.campaign import results_of, rows_of, summed_up
+from analysis.campaign import clusters_of, results_of, rows_of, summed_up
 from analysis.campaign_figures import drawn
 from analysis.palette import DARK, LIGHT
 from analysis.tables import write_tables
@@ -27,7 +27,7 @@ from harness.rundir import RunDir, write_atomically
 from reports import html
 from reports.beside import LABELS, alone, cell_rows, references
 from reports.cells import CLASSES, CampaignStory
-from reports.conclusions import ALPHA, has_many_unknown, interval, judged
+from reports.conclusions import ALPHA, counting, has_many_others, interval
 from reports.page import write_report
 from reports.run_table import run_table
 from reports.story import trusting
@@ -68,8 +68,8 @@ def write_campaign(folder: CampaignDir) -> Path:
             classes=CLASSES,
             alpha=ALPHA,
             interval=interval,
-            judged=judged,
-            many_unknown=has_many_unknown,
+            counting=counting,
+            many_others=has_many_others,
             labels=LABELS,
             references=[(one, alone(one)) for one in told.references],
             own=cell_rows([cell["name"] for cell in told.document["cells"]], told.rows),
@@ -95,7 +95,7 @@ def _story(folder: CampaignDir) -> CampaignStory:
     return CampaignStory(
         folder=folder,
         document=summed_up(folder, progress, results),
-        rows=rows_of(results),
+        rows=rows_of(results, clusters_of(folder, (run for run, _ in results))),
         progress=progress,
         alive=folder.alive,
         references=references(*(cell.bound.plan.document() for cell in cells)),

@@ -16,17 +16,20 @@ from analysis.statistics.samples import HARNESS_FAILURE
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress
 from reports import words
-from reports.conclusions import Conclusions, conclusions, differs, judged
+from reports.conclusions import Conclusions, conclusions, counting, differs
 
 CLASSES: Final = {
     "loss": ("loss", "acknowledged writes are lost"),
-    "none": ("none", "judged, and nothing is lost"),
-    "wrong": ("wrong", "invalid for something else: refused and there, unexpected, duplicates"),
+    "none": ("none", "judged `valid`: nothing is lost"),
+    "wrong": (
+        "wrong",
+        "invalid for something else: failed writes that were found, unexpected values, duplicates",
+    ),
     "vacuous": ("vacuous", "nothing was put to the test"),
     "unknown": ("unknown", "something kept it from being judged"),
     "harness_failure": ("harness failure", "the harness broke, so the cluster was not tried"),
 }
-"""By verdict class its name and its meaning."""
+"""By verdict class its name and its meaning. Whether a run counts is another question."""
 
 SHADES: Final = 10
 _COMPARED_AT_MOST: Final = 300
@@ -54,6 +57,7 @@ class Compared:
     interval: str
     p: str
     told: bool
+    doubtful: bool
     verdict: str
     size: float
 
@@ -130,8 +134,20 @@ class CampaignStory:
         return State("!", "stopped early", f"{of}: {why}")
 
     @property
-    def any_judged(self) -> bool:
-        return any(map(judged, self.document["cells"]))
+    def any_conclusive(self) -> bool:
+        return any(map(counting, self.document["cells"]))
+
+    @property
+    def resemblance(self) -> str:
+        """Of runs that shared a cluster or a worker, how alike they are in whether they lose."""
+        told = []
+        for group, each in self.document["resemblance"].items():
+            lossy = each["lossy"]
+            said = lossy["why"]
+            if lossy["correlation"] is not None:
+                said = f"{lossy['correlation']:.2f} (p = {lossy['p']:.2g})"
+            told.append(f"of one {group} ({words.number(lossy['groups'])} in all): {said}")
+        return "; ".join(told)
 
     @property
     def broken(self) -> int:
@@ -140,12 +156,15 @@ class CampaignStory:
 
     @staticmethod
     def shade(cell: Mapping[str, Any]) -> int | None:
-        """How dark the cell is: 0 and SHADES only when none and all lost; null: none judged."""
+        """How dark the cell is: 0 only when no run at all was seen to lose, SHADES only when all
+        that count did; null: none counts."""
         share: float | None = cell["lossy_share"]["estimate"]
         if share is None:
             return None
-        if share in (0, 1):
-            return int(share) * SHADES
+        if share == 0:
+            return int(bool(cell["inconclusive_lossy"]))
+        if share == 1:
+            return SHADES
         return min(max(round(share * SHADES), 1), SHADES - 1)
 
     @property
@@ -165,19 +184,21 @@ class CampaignStory:
     def compared(self) -> list[Compared]:
         """What differs beyond chance first, the largest difference first."""
         every = (_compared(each) for each in self.document["comparisons"])
-        ordered = sorted(every, key=lambda each: (not each.told, -each.size))
+        ordered = sorted(every, key=lambda each: (not each.told, not each.doubtful, -each.size))
         return ordered[:_COMPARED_AT_MOST]
 
     @property
-    def by_axis(self) -> Iterator[tuple[str, int, int]]:
-        """Of each axis how many pairs differ in it alone, and how many of those beyond chance."""
-        pairs, told = Counter[str](), Counter[str]()
+    def by_axis(self) -> Iterator[tuple[str, int, int, int]]:
+        """Of each axis how many pairs differ beyond chance and doubt, how many are doubtful,
+        and how many differ in it alone."""
+        pairs, told, doubtful = Counter[str](), Counter[str](), Counter[str]()
         for each in self.document["comparisons"]:
             pairs[each["axis"]] += 1
             told[each["axis"]] += differs(each)
+            doubtful[each["axis"]] += each["doubtful"]
         for axis in self.document["axes"]:
             if pairs[axis]:
-                yield axis, told[axis], pairs[axis]
+                yield axis, told[axis], doubtful[axis], pairs[axis]
 
 
 def _compared(each: Mapping[str, Any]) -> Compared:
@@ -194,6 +215,7 @@ def _compared(each: Mapping[str, Any]) -> Compared:
         interval=f"{words.points(each['low'])} to {words.points(each['high'])}" if known else "",
         p="—" if each["p_adjusted"] is None else words.chance(each["p_adjusted"]),
         told=told,
+        doubtful=each["doubtful"],
         verdict=_in_words(each, told),
         size=abs(apart or 0.0),
     )
@@ -206,6 +228,9 @@ def _in_words(each: Mapping[str, Any], told: bool) -> str:
     if told:
         worse = each["b"] if apart > 0 else each["a"]
         return f"{axis}={worse[axis]} loses in more runs"
+    if each["doubtful"]:
+        least, greatest = (words.points(each["bounds"][end]) for end in ("least", "greatest"))
+        return f"doubtful: with the runs that do not count, anything from {least} to {greatest}"
     if each["runs_needed"] is None:
         return "not told apart: the same share was seen"
     needed = words.number(each["runs_needed"])

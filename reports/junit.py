@@ -1,9 +1,9 @@
 """`junit.xml`: what CI systems read of a campaign, in the form that Jenkins knows (junit-4.xsd).
 
-A case for each cell and check. `loss` fails where the cell breaks the campaign's policy, and is
-skipped where no run of it was judged; `harness` is an error where runs failed that say nothing of
-the cluster. It is written anew after each run, so it is kept cheap: every run is read once, and no
-interval is found by resampling.
+A case for each cell and check. `loss` fails where the cell breaks the campaign's policy, and is an
+error where none of its runs is conclusive (skipped while none has ended); `harness` is an error
+where runs failed that say nothing of the cluster. It is written again after each run, so it is kept
+cheap: every run is read once, and no interval is found by resampling.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from analysis.campaign import results_of, versions_of
-from analysis.statistics.samples import CLASSES, HARNESS_FAILURE, LOSS, NONE, verdict_class
+from analysis.statistics.eligibility import is_conclusive
+from analysis.statistics.samples import CLASSES, HARNESS_FAILURE, LOSS, WRONG, verdict_class
 from analysis.statistics.shares import Share, share_in_words
 from analysis.visible import visible
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
-from harness.campaigns.policy import breaking
+from harness.campaigns.policy import Tally, breaking
 from harness.campaigns.progress import Progress, Run, read_progress
 from harness.rundir import write_atomically
 
@@ -43,6 +44,7 @@ class Junit:
     folder: CampaignDir
     campaign: Campaign
     _classes: dict[str, str] = field(default_factory=dict)
+    _counting: set[str] = field(default_factory=set)
     _versions: dict[str, set[str]] = field(default_factory=dict)
 
     def write(self) -> None:
@@ -63,23 +65,23 @@ class Junit:
         }
         for run, document in results_of(self.folder, Progress(runs=new)):
             self._classes[run.run_id] = verdict_class(document)
+            if is_conclusive(document):
+                self._counting.add(run.run_id)
         for name, versions in versions_of(self.folder, new.values()).items():
             self._versions.setdefault(name, set()).update(versions)
 
     def _suite(self, progress: Progress) -> ET.Element:
-        broken = breaking(
-            self.campaign.plan.policy,
-            progress.runs.values(),
-            (cell.name for cell in self.campaign.cells),
-        )
         by_cell: dict[str, list[Run]] = {cell.name: [] for cell in self.campaign.cells}
         for run in progress.runs.values():
             if run.run_id in self._classes:
                 by_cell.setdefault(run.cell, []).append(run)
+        tallies = {cell.name: self._tally(by_cell[cell.name]) for cell in self.campaign.playable}
+        broken = breaking(self.campaign.plan.policy, tallies)
+        over = progress.ended is not None
         cases = [
             case
             for name, runs in by_cell.items()
-            for case in (self._loss(name, runs, name in broken), self._harness(name, runs))
+            for case in (self._loss(name, runs, name in broken, over), self._harness(name, runs))
         ]
         suite = _element("testsuite", name=self.campaign.plan.name, **_totals(cases))
         if progress.started:
@@ -100,17 +102,29 @@ class Junit:
         parent.extend(_element("property", name=name, value=value) for name, value in told.items())
         return parent
 
-    def _loss(self, name: str, runs: Sequence[Run], is_broken: bool) -> ET.Element:
+    def _tally(self, runs: Sequence[Run]) -> Tally:
+        invalid = {run.run_id for run in runs if self._classes[run.run_id] in (LOSS, WRONG)}
+        conclusive = {run.run_id for run in runs} & self._counting
+        return Tally(len(invalid), len(conclusive), len(invalid & conclusive))
+
+    def _loss(self, name: str, runs: Sequence[Run], is_broken: bool, over: bool) -> ET.Element:
         counts = self._counts(runs)
-        share = Share(counts[LOSS], counts[LOSS] + counts[NONE])
+        counting = [run for run in runs if run.run_id in self._counting]
+        lossy = self._counts(counting)[LOSS]
         case = _case("loss", name, sum(run.seconds or 0 for run in runs))
-        said = f"runs with loss: {_in_words(share)} (95 %, Clopper-Pearson)"
+        share = _in_words(Share(lossy, len(counting)))
+        said = f"lost / conclusive runs: {share} (95 %, Clopper-Pearson)"
+        if others := len(runs) - len(counting):
+            said += f"\n{counts[LOSS] - lossy} of the {others} that do not count lost writes"
         if is_broken:
             _tell(case, "failure", f"breaks the policy: {said}", type="policy")
-        elif not any(run.verdict in ("valid", "invalid") for run in runs):
-            why = self._impossible.get(name)
-            told = f"impossible: {why}" if why else "no run was judged"
-            _element("skipped", case).text = visible(told)
+        elif why := self._impossible.get(name):
+            _element("skipped", case).text = visible(f"impossible: {why}")
+        elif not counting and (runs or over):
+            message = f"no conclusive run of {len(runs)}: nothing is known of this cell"
+            _tell(case, "error", message, type="nothing conclusive")
+        elif not counting:
+            _element("skipped", case).text = "no run has ended"
         classes = ", ".join(f"{kind.replace('_', ' ')} {n}" for kind, n in counts.items() if n)
         _element("system-out", case).text = f"{said}\nruns: {classes or 'none yet'}"
         return case

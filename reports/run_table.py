@@ -6,12 +6,13 @@ do not tell it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from reports.cells import CLASSES, CampaignStory
 
 _TOLD_BY_COUNTS: Final = ("loss", "none")
-_CONCLUSIVE: Final = ("loss", "none", "wrong")
+_KNOWN: Final = ("loss", "none", "wrong")
 """Of other runs it is not known what they lost: a 0 there would read as "nothing"."""
 
 
@@ -22,7 +23,7 @@ def run_table(story: CampaignStory) -> dict[str, Any]:
     class_of = {name: at for at, name in enumerate(CLASSES)}
     whys: dict[str, int] = {}
     rows = [row for row in story.rows if row["cell"] in cell_of]
-    reasons = ["" if row["class"] in _TOLD_BY_COUNTS else str(row["reason"]) for row in rows]
+    reasons = [_why(row) for row in rows]
     return {
         "cells": names,
         "classes": [name for name, _ in CLASSES.values()],
@@ -31,7 +32,8 @@ def run_table(story: CampaignStory) -> dict[str, Any]:
             "page": [_page(story, row["run_id"]) for row in rows],
             "cell": [cell_of[row["cell"]] for row in rows],
             "class": [class_of[row["class"]] for row in rows],
-            "lost": [row["lost"] if row["class"] in _CONCLUSIVE else None for row in rows],
+            "counts": [int(row["conclusive"]) for row in rows],
+            "lost": [row["lost"] if row["class"] in _KNOWN else None for row in rows],
             "acknowledged": [row["acknowledged"] for row in rows],
             "gap_s": [row["longest_gap_s"] for row in rows],
             "refused": [row["refused"] for row in rows],
@@ -40,6 +42,16 @@ def run_table(story: CampaignStory) -> dict[str, Any]:
         },
         "whys": list(whys),
     }
+
+
+def _why(row: Mapping[str, Any]) -> str:
+    """Why a run is in its class, or why it does not count."""
+    if row["class"] not in _TOLD_BY_COUNTS:
+        return str(row["reason"])
+    if row["conclusive"]:
+        return ""
+    proven = f"{row['faults_proven']} of {row['faults']} faults proven"
+    return f"does not count: {row['doubts'] or proven}"
 
 
 def _page(story: CampaignStory, run_id: str) -> int:

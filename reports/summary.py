@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from analysis.campaign import by_cell_of, results_of, versions_of
+from analysis.campaign import by_cell_of, results_of, tallies_of, versions_of
 from analysis.statistics.cells import Noticed, noticed
 from analysis.statistics.samples import CLASSES, Sample, sample_of
 from analysis.statistics.shares import share_in_words
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
-from harness.campaigns.policy import breaking
+from harness.campaigns.policy import Tally, breaking, silence_in_words
 from harness.campaigns.progress import Progress, read_progress
 from harness.rundir import write_atomically
 from reports import markdown, words
@@ -19,7 +19,8 @@ from reports import markdown, words
 _HEADS: Final = (
     "",
     "cell",
-    "runs with loss, of those judged",
+    "lost / conclusive runs",
+    "runs that do not count",
     "loss rate, median",
     "worst",
     "longest gap, median",
@@ -34,7 +35,8 @@ def write_summary(folder: CampaignDir) -> None:
     by_cell = by_cell_of(campaign, results_of(folder, progress))
     samples = {name: sample_of(documents) for name, documents in by_cell.items()}
     versions = versions_of(folder, progress.runs.values())
-    body = "\n\n".join(_parts(campaign, progress, samples, versions)) + "\n"
+    tallies = tallies_of(campaign, by_cell)
+    body = "\n\n".join(_parts(campaign, progress, samples, tallies, versions)) + "\n"
     write_atomically(folder.summary, body.encode("utf-8", "backslashreplace"))
 
 
@@ -42,10 +44,15 @@ def _parts(
     campaign: Campaign,
     progress: Progress,
     samples: dict[str, Sample],
+    tallies: dict[str, Tally],
     versions: dict[str, list[str]],
 ) -> Iterable[str]:
-    broken = breaking(campaign.plan.policy, progress.runs.values(), samples)
-    yield f"## {markdown.text(campaign.plan.name)}: {_result(campaign, samples, broken)}"
+    broken = breaking(campaign.plan.policy, tallies)
+    nothing = silence_in_words(campaign.plan.policy, tallies)
+    result = _result(campaign, broken, nothing)
+    yield f"## {markdown.text(campaign.plan.name)}: {markdown.text(result)}"
+    if nothing and broken:
+        yield markdown.text(f"{nothing}.")
     impossible = {cell.name: cell.impossible for cell in campaign.cells}
     kinds = [name.replace("_", " ") for name in CLASSES]
     yield markdown.table(
@@ -57,6 +64,7 @@ def _parts(
                 f"impossible: {why}"
                 if (why := impossible.get(name))
                 else share_in_words(sample.lossy),
+                _beside(sample),
                 *_in_words(noticed(sample.loss_rate), words.share),
                 *_in_words(noticed(sample.longest_gap_s), words.seconds),
                 *(sample.verdicts[kind] for kind in CLASSES),
@@ -75,10 +83,16 @@ def _in_words(seen: Noticed, written: Callable[[float | None], str]) -> tuple[st
     return written(seen.median), written(seen.max)
 
 
-def _result(campaign: Campaign, samples: dict[str, Sample], broken: set[str]) -> str:
+def _beside(sample: Sample) -> str:
+    """The runs that do not count, and how many of them were seen to lose writes."""
+    seen = f", {sample.others.part} of them lost writes" if sample.others.part else ""
+    return f"{sample.others.whole}{seen}"
+
+
+def _result(campaign: Campaign, broken: set[str], nothing: str | None) -> str:
     if broken:
         return f"{len(broken)} of {len(campaign.playable)} cells break the policy"
-    if not any(sample.lossy.whole for sample in samples.values()):
-        return "no run was judged"
+    if nothing:
+        return nothing
     never = campaign.plan.policy.fail_on == "never"
     return "played, without a policy" if never else "the policy is kept"

@@ -7,6 +7,6 @@
     figure     the trend as a picture
 
 Two nights are two samples of runs. What is asked of them is one question for each cell, so their
-p-values are corrected for as many as there are. Runs that were not judged are no proof of anything:
-a night in which half of the runs are `unknown` is neither better nor worse for it.
+p-values are corrected for as many as there are. Runs that are not conclusive prove nothing: a
+night in which half of the runs are `unknown` is neither better nor worse for it.
 """

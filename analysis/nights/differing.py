@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from analysis.nights.night import Night
-from harness.campaigns.plan import Campaign
 
 _TOLD: Final = frozenset({"name", "about", "expect"})
 """Keys of a plan that only tell of it."""
@@ -25,7 +24,7 @@ class Differing:
 
 def differing(old: Night, new: Night) -> list[Differing]:
     """All of them: the campaign's own keys, its axes, the base plan key by key, versions."""
-    ours, theirs = _asked(old.campaign), _asked(new.campaign)
+    ours, theirs = _asked(old), _asked(new)
     return [
         Differing(what=what, key=key, old=before, new=now)
         for what in ("campaign", "axis", "plan", "version")
@@ -35,11 +34,13 @@ def differing(old: Night, new: Night) -> list[Differing]:
     ]
 
 
-def _asked(campaign: Campaign) -> dict[str, dict[str, Any]]:
+def _asked(night: Night) -> dict[str, dict[str, Any]]:
+    campaign = night.campaign
     plan = campaign.plan.model_dump(mode="json")
     return {
         "campaign": {
             "plan_hash": campaign.digest,
+            "workers": night.progress.lanes,
             **{key: plan[key] for key in ("name", "seed", "repetitions", "exclude")},
         },
         "axis": {

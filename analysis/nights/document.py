@@ -1,11 +1,9 @@
 """Two nights tested against each other, cell by cell, and the trend over all that are given.
 
-The newest night is compared with the one before it. A cell is a `regression` (more of its runs
-lost) or an `improvement` where the exact test says so at 5 %, corrected over all cells, and where
-the runs that were not judged cannot have made it so: they are counted against what is claimed. A
-doubt keeps a run from being judged lossless and not from being judged lossy, so a regression has
-to hold with each new unknown run as one without loss; an improvement with each new one as one with
-loss and each old one as one without. What is significant for the judged runs alone is `doubtful`.
+The newest night is compared with the one before it. A cell is a `regression` (more of its
+conclusive runs lost) or an `improvement` where the exact test says so at 5 %, corrected over all
+cells, and where the runs that do not count cannot have made it so. What is significant for the
+conclusive runs alone is `doubtful`, by the rule of `statistics.comparisons`.
 """
 
 from __future__ import annotations
@@ -19,7 +17,8 @@ from analysis.nights.differing import differing
 from analysis.nights.night import CellId, Night, night_of
 from analysis.statistics.cells import lossy_share
 from analysis.statistics.comparisons import Comparison, compared, corrected
-from analysis.statistics.contrasts import ALPHA, adjusted, exact_test
+from analysis.statistics.contrasts import exact_test
+from analysis.statistics.equivalence import equivalence
 from analysis.statistics.samples import CLASSES, LOSS, NONE, WRONG, Sample
 from analysis.statistics.shares import Share
 from harness.campaigns.folder import CampaignDir
@@ -72,10 +71,9 @@ def cells_compared(old: Night, new: Night) -> list[Document]:
             for key, (a, b) in zip(common, pairs, strict=True)
         ]
     )
-    doubted = adjusted([_p_at_worst(a, b) for a, b in pairs])
     told = []
-    for key, (a, b), test, p in zip(common, pairs, tested, doubted, strict=True):
-        cell = _cell(new, key, a, b, test, _status(test, p), p)
+    for key, (a, b), test in zip(common, pairs, tested, strict=True):
+        cell = _cell(new, key, a, b, test)
         told.append({**cell, "in_words": words.cell_in_words(cell, cells=len(common))})
     return told
 
@@ -100,24 +98,17 @@ def trend(nights: Iterable[Night]) -> list[Document]:
     ]
 
 
-def _cell(
-    new: Night,
-    key: CellId,
-    a: Sample,
-    b: Sample,
-    test: Comparison,
-    status: str,
-    p: float | None,
-) -> Document:
+def _cell(new: Night, key: CellId, a: Sample, b: Sample, test: Comparison) -> Document:
     told = test.document()
     return {
         "name": new.cells[key].name,
         "key": told.pop("a"),
-        "status": status,
+        "status": _status(test),
         "old": _side(a),
         "new": _side(b),
         **{name: value for name, value in told.items() if name not in ("b", "axis")},
-        "p_unknown_against": p,
+        "p_unknown_against": test.bounds.p_against_adjusted,
+        "equivalence": _equivalence(a, b),
         "p_least": _p_least(a.lossy, b.lossy),
         "new_classes": [name for name in CLASSES if b.verdicts[name] and not a.verdicts[name]],
         "vanished_classes": [name for name in CLASSES if a.verdicts[name] and not b.verdicts[name]],
@@ -129,7 +120,10 @@ def _side(sample: Sample) -> Document:
     return {
         "runs": sample.runs,
         "judged": sample.lossy.whole,
+        "conclusive": sample.lossy.whole,
         "lossy": sample.lossy.part,
+        "inconclusive": sample.others.whole,
+        "inconclusive_lossy": sample.others.part,
         "verdicts": dict(sample.verdicts),
         "lossy_share": asdict(lossy_share(sample)),
     }
@@ -139,26 +133,25 @@ def _is_mixed(sample: Sample) -> bool:
     return sum(bool(sample.verdicts[name]) for name in (LOSS, NONE, WRONG)) > 1
 
 
-def _status(test: Comparison, p_at_worst: float | None) -> str:
-    if test.p_adjusted is None or test.difference is None or p_at_worst is None:
+def _status(test: Comparison) -> str:
+    if test.p_adjusted is None or test.difference is None:
         return NOT_JUDGED
-    if test.p_adjusted > ALPHA:
+    if not test.is_significant:
         return NOT_SHOWN
-    if p_at_worst > ALPHA:
+    if test.doubtful:
         return DOUBTFUL
     return REGRESSION if test.difference > 0 else IMPROVEMENT
 
 
-def _p_at_worst(a: Sample, b: Sample) -> float | None:
-    """The p-value with unknown runs counted against what the judged ones say; 1 where that turns it
-    round."""
-    share_a, share_b = a.lossy.value, b.lossy.value
-    if share_a is None or share_b is None:
+def _equivalence(a: Sample, b: Sample) -> Document | None:
+    """Whether the shares are the same but for a margin, and whether that is doubtful: it has to
+    hold over all runs, too, with those that do not count taken as far apart as can be."""
+    if not (a.lossy.whole and b.lossy.whole):
         return None
-    worse = share_b > share_a
-    pair = (a.lossy, b.lossy_at_best) if worse else (a.lossy_at_best, b.lossy_at_worst)
-    before, now = pair[0].part / pair[0].whole, pair[1].part / pair[1].whole
-    return exact_test(*pair).p if (now > before) == worse and now != before else 1.0
+    told = equivalence(a.lossy, b.lossy)
+    against = [(a.lossy_at_best, b.lossy_at_worst), (a.lossy_at_worst, b.lossy_at_best)]
+    holds = told.equivalent and all(equivalence(*pair).equivalent for pair in against)
+    return {**asdict(told), "doubtful": told.equivalent and not holds}
 
 
 def _p_least(a: Share, b: Share) -> float | None:

@@ -1,7 +1,7 @@
 """The trend over nights as a picture: a small panel for each cell, the share with its interval.
 
-The interval is a band and whiskers, so it can be read in grey; a night that has nothing judged in a
-cell leaves a gap with its own mark instead of a guess.
+The interval is a band and whiskers, so it can be read in grey; a night that has no conclusive run
+in a cell leaves a gap with its own mark instead of a guess.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ def _draw_cell(panel: Axes, cell: Mapping[str, Any], colours: Mapping[str, str])
         panel.fill_between(places, low, high, color=colours["survived"], alpha=0.25, lw=0)
         panel.vlines(places, low, high, color=colours["survived"], lw=1)
         panel.plot(places, estimates, "-o", color=colours["ink"], lw=1.2, ms=3.5, zorder=3)
-    unjudged = [each["night"] for each in cell["nights"] if not each["judged"]]
-    panel.plot(unjudged, [0.5] * len(unjudged), "x", color=colours["info"], ms=5, mew=1.4)
+    silent = [each["night"] for each in cell["nights"] if not each["conclusive"]]
+    panel.plot(silent, [0.5] * len(silent), "x", color=colours["info"], ms=5, mew=1.4)
 
 
 def _unbroken(nights: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """The stretches of consecutive nights in which something was judged."""
+    """The stretches of consecutive nights in which something is conclusive."""
     runs: list[list[Mapping[str, Any]]] = []
     for each in nights:
-        if not each["judged"]:
+        if not each["conclusive"]:
             continue
         if runs and runs[-1][-1]["night"] == each["night"] - 1:
             runs[-1].append(each)

@@ -40,6 +40,7 @@ class Night:
             "plan_hash": self.campaign.digest,
             "started": self.progress.started,
             "ended": self.progress.ended,
+            "workers": self.progress.lanes,
             "runs": sum(sample.runs for sample in self.samples.values()),
             "versions": dict(self.versions),
         }

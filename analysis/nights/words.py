@@ -17,9 +17,9 @@ def cell_in_words(cell: Document, *, cells: int) -> str:
     shares = f"{_lossy(old)} before, {_lossy(new)} now"
     if status == "not judged":
         which = " and ".join(
-            name for name, side in (("before", old), ("now", new)) if not side["judged"]
+            name for name, side in (("before", old), ("now", new)) if not side["conclusive"]
         )
-        return f"cannot be compared: no run was judged {which}; {shares}"
+        return f"cannot be compared: no conclusive run {which}; {shares}"
     p = f"{_p(cell['p_adjusted'])}, {_test(cell['test'], cells)}"
     if status == "regression":
         return f"loses more often: {shares} ({p}); {_interval(cell)}"
@@ -27,12 +27,14 @@ def cell_in_words(cell: Document, *, cells: int) -> str:
         return f"loses less often: {shares} ({p}); {_interval(cell)}"
     if status == "doubtful":
         more = "more" if cell["difference"] > 0 else "less"
-        unknown = old["verdicts"]["unknown"] + new["verdicts"]["unknown"]
+        others = old["inconclusive"] + new["inconclusive"]
         return (
-            f"may lose {more} often, but {_count(unknown, 'unknown run')} may have made it look "
-            f"so: {shares} ({p}; {_p(cell['p_unknown_against'])} with those counted against it)"
+            f"doubtful whether it loses {more} often: {_count(others, 'run')} that "
+            f"{_do(others)} not count may have made it look so: {shares} ({p}; "
+            f"{_p(cell['p_unknown_against'])} with those counted against it)"
         )
-    return f"no difference shown: {shares} ({p}); {_interval(cell)}{_more_runs(cell, cells)}"
+    limits = f"{_interval(cell)}{_alike(cell)}{_more_runs(cell, cells)}"
+    return f"no difference shown: {shares} ({p}); {limits}"
 
 
 def conclusion(document: Document) -> list[str]:
@@ -47,9 +49,11 @@ def conclusion(document: Document) -> list[str]:
     if better := by_status.get("improvement"):
         told.append(f"{_of(better, cells)} less often: {_names(better)}")
     if doubtful := by_status.get("doubtful"):
-        told.append(f"Unknown runs leave a change in doubt in {_names(doubtful)}")
+        told.append(f"Runs that do not count leave a change in doubt in {_names(doubtful)}")
     if unjudged := by_status.get("not judged"):
-        told.append(f"Nothing can be said of {_names(unjudged)}: no run was judged in a night")
+        told.append(
+            f"Nothing can be said of {_names(unjudged)}: one of the two has no conclusive run"
+        )
     told += _only_in_one(document)
     told += _new_kinds(cells)
     told += _limits(by_status.get("no difference shown", []), cells)
@@ -88,13 +92,13 @@ def _limits(names: list[str], cells: list[Document]) -> Iterable[str]:
     few = [cell["name"] for cell in unshown if _too_few(cell, len(cells))]
     if few:
         yield (
-            f"Too few runs were judged in {_names(few)}: even none lossy in one night and all in "
-            "the other would not show"
+            f"Too few runs are conclusive in {_names(few)}: even none lossy in one night and all "
+            "in the other would not show"
         )
     rises = [cell["high"] for cell in unshown if cell["name"] not in few]
     if rises:
         yield (
-            "No difference shown is not no difference: where enough runs were judged, up to "
+            "No difference shown is not no difference: where enough runs are conclusive, up to "
             f"{max(rises) * 100:.0f} points more lossy runs are still possible in a cell"
         )
 
@@ -127,15 +131,32 @@ def _too_few(cell: Document, cells: int) -> bool:
     return cell["p_least"] is not None and cell["p_least"] * cells > ALPHA
 
 
+def _alike(cell: Document) -> str:
+    """That two campaigns are shown to be the same but for a margin, where they are."""
+    told = cell["equivalence"]
+    if not told["equivalent"]:
+        return ""
+    within = f"equivalent within {told['margin'] * 100:.0f} points"
+    if told["doubtful"]:
+        return f"; {within}, unless the runs that do not count say otherwise: doubtful"
+    return f"; {within} ({_p(told['p'])}, two one-sided exact tests)"
+
+
 def _interval(cell: Document) -> str:
     low, high = cell["low"] * 100, cell["high"] * 100
     return f"{low:+.0f} to {high:+.0f} points (95 %)"
 
 
 def _lossy(side: Document) -> str:
-    told = f"{side['lossy']} of {side['judged']} lossy"
-    unknown = side["verdicts"]["unknown"]
-    return f"{told} and {unknown} unknown" if unknown else told
+    told = f"{side['lossy']} of {side['conclusive']} lossy"
+    if not side["inconclusive"]:
+        return told
+    seen = f", {side['inconclusive_lossy']} of them lossy" if side["inconclusive_lossy"] else ""
+    return f"{told} and {side['inconclusive']} that {_do(side['inconclusive'])} not count{seen}"
+
+
+def _do(runs: int) -> str:
+    return "does" if runs == 1 else "do"
 
 
 def _p(p: float) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from analysis.statistics.eligibility import Document
 from analysis.statistics.resampling import Floats, Spread, ratio_estimate, spread
-from analysis.statistics.samples import Document, Sample, sample_of
+from analysis.statistics.samples import Sample, sample_of
 from analysis.statistics.shares import Estimate, share_estimate, share_in_words
 
 Key = Mapping[str, Any]
@@ -18,8 +19,9 @@ Key = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class LossyShare(Estimate):
-    """The share of judged runs that lost anything, also in words; `best_case` and `worst_case` take
-    each `unknown` run for one without and for one with loss."""
+    """The share of conclusive runs that lost anything, also in words; `best_case` and `worst_case`
+    are over all runs, with each one that does not count without loss (unless it was seen) and with
+    loss."""
 
     in_words: str
     best_case: Estimate
@@ -45,11 +47,16 @@ class Recovery(Noticed):
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """All that campaign.json says of a cell."""
+    """All that campaign.json says of a cell. `verdicts` are the classes of all runs, `conclusive`
+    those that count, `..._lossy` how many of them were seen to lose acknowledged writes."""
 
     key: dict[str, Any]
     runs: int
     verdicts: dict[str, int]
+    conclusive: int
+    conclusive_lossy: int
+    inconclusive: int
+    inconclusive_lossy: int
     lossy_share: LossyShare
     loss_rate: Spread
     unacknowledged_success_rate: Spread
@@ -75,6 +82,10 @@ def summary(key: Key, sample: Sample) -> Cell:
         key=dict(key),
         runs=sample.runs,
         verdicts=dict(sample.verdicts),
+        conclusive=sample.lossy.whole,
+        conclusive_lossy=sample.lossy.part,
+        inconclusive=sample.others.whole,
+        inconclusive_lossy=sample.others.part,
         lossy_share=lossy_share(sample),
         loss_rate=spread(sample.loss_rate, bounded=True),
         unacknowledged_success_rate=spread(sample.unacknowledged_success, bounded=False),
@@ -87,7 +98,7 @@ def summary(key: Key, sample: Sample) -> Cell:
 
 
 def lossy_share(sample: Sample) -> LossyShare:
-    """The share of judged runs with loss."""
+    """The share of conclusive runs with loss."""
     return LossyShare(
         **asdict(share_estimate(sample.lossy)),
         in_words=share_in_words(sample.lossy),

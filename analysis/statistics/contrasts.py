@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-import numpy as np
-from scipy import optimize, special, stats
+from scipy import stats
 
-from analysis.statistics.shares import CONFIDENCE, NONE_JUDGED, WILSON, Estimate, Share, bounds
+from analysis.statistics.shares import CONFIDENCE, NONE_CONCLUSIVE, WILSON, Estimate, Share, bounds
 
 ALPHA: Final = 0.05
 POWER: Final = 0.8
-MARGIN: Final = 0.05
 NEWCOMBE: Final = "Newcombe hybrid score"
 BARNARD, FISHER = "Barnard", "Fisher"
 
@@ -35,12 +33,13 @@ prove nothing)."""
 def difference(a: Share, b: Share) -> Estimate:
     """b's share less a's, with Newcombe's hybrid score interval (1998, method 10)."""
     if not (a.whole and b.whole):
-        return Estimate(why=NONE_JUDGED)
-    at, low, high = _newcombe(a, b, CONFIDENCE)
+        return Estimate(why=NONE_CONCLUSIVE)
+    at, low, high = newcombe(a, b, CONFIDENCE)
     return Estimate(estimate=at, low=low, high=high, method=NEWCOMBE)
 
 
-def _newcombe(a: Share, b: Share, confidence: float) -> tuple[float, float, float]:
+def newcombe(a: Share, b: Share, confidence: float) -> tuple[float, float, float]:
+    """b's share less a's, and the ends of its hybrid score interval."""
     at_a, at_b = a.part / a.whole, b.part / b.whole
     low_a, high_a = bounds(a, method=WILSON, confidence=confidence)
     low_b, high_b = bounds(b, method=WILSON, confidence=confidence)
@@ -112,62 +111,3 @@ def runs_needed(
 
 def _is_small(runs_a: int, runs_b: int) -> bool:
     return (runs_a + 1) * (runs_b + 1) <= _BARNARD_TABLES
-
-
-@dataclass(frozen=True, kw_only=True)
-class Equivalence:
-    """Whether two shares are within `margin` of each other, as two one-sided tests say.
-
-    `low` and `high` are Newcombe's 90 % interval of the difference; `p` the larger of the two.
-    """
-
-    equivalent: bool
-    margin: float
-    difference: float
-    low: float
-    high: float
-    p: float
-    test: str = "two one-sided Farrington-Manning score tests"
-
-
-def equivalence(a: Share, b: Share, *, margin: float = MARGIN, alpha: float = ALPHA) -> Equivalence:
-    """Schuirmann's two one-sided tests (1987) that the shares differ by less than `margin`.
-
-    Raises ValueError where either share is of no run, or the margin is not above 0.
-    """
-    if not (a.whole and b.whole and 0 < margin < 1):
-        raise ValueError("equivalence needs runs of both and a margin between 0 and 1")
-    at, low, high = _newcombe(a, b, 1 - 2 * alpha)
-    below = (at + margin) / _restricted_error(a, b, -margin)
-    above = (margin - at) / _restricted_error(a, b, margin)
-    p = float(stats.norm.sf(min(below, above)))
-    return Equivalence(equivalent=p < alpha, margin=margin, difference=at, low=low, high=high, p=p)
-
-
-def _restricted_error(a: Share, b: Share, apart: float) -> float:
-    """The standard error of the difference, were the truth `apart` (Farrington, Manning 1990)."""
-
-    def unlikely(at_a: float) -> float:
-        at_b = at_a + apart
-        logs = special.xlogy(
-            [a.part, a.whole - a.part, b.part, b.whole - b.part],
-            np.clip([at_a, 1 - at_a, at_b, 1 - at_b], 0, 1),
-        )
-        return -float(logs.sum())
-
-    bounds = (max(0.0, -apart), min(1.0, 1 - apart))
-    told: Any = optimize.minimize_scalar(
-        unlikely, bounds=bounds, method="bounded", options={"xatol": 1e-10}
-    )
-    at_a, at_b = float(told.x), float(told.x) + apart
-    return math.sqrt(at_a * (1 - at_a) / a.whole + at_b * (1 - at_b) / b.whole)
-
-
-def runs_needed_equivalent(
-    share: float, *, margin: float = MARGIN, power: float = POWER, alpha: float = ALPHA
-) -> int:
-    """Runs of each cell after which `equivalence` holds with this power, both having this share."""
-    quantiles = stats.norm.ppf([1 - alpha, (1 + power) / 2])
-    # With both shares at the margin's own error; a share of 0 or 1 is no exception then.
-    spread = 2 * max(share * (1 - share), margin / 2 * (1 - margin / 2))
-    return math.ceil(spread * float(quantiles.sum()) ** 2 / margin**2)

@@ -22,7 +22,7 @@ from scipy import stats
 from analysis.statistics.shares import (
     CLOPPER_PEARSON,
     CONFIDENCE,
-    NONE_JUDGED,
+    NONE_CONCLUSIVE,
     Estimate,
     Share,
     bounds,
@@ -63,7 +63,7 @@ class Spread:
 def spread(values: Floats, *, bounded: bool) -> Spread:
     """How `values`, one a run, are spread; `bounded`: none of them can exceed 1."""
     if not values.size:
-        return Spread(why=NONE_JUDGED)
+        return Spread(why=NONE_CONCLUSIVE)
     mean = mean_estimate(values)
     median: Any = stats.quantile_test(values).confidence_interval(CONFIDENCE)
     bound = None
@@ -87,7 +87,7 @@ def spread(values: Floats, *, bounded: bool) -> Spread:
 def mean_estimate(values: Floats) -> Estimate:
     """The mean over runs, with its BCa interval."""
     if not values.size:
-        return Estimate(why=NONE_JUDGED)
+        return Estimate(why=NONE_CONCLUSIVE)
     mean = float(values.mean())
     return _bootstrapped(mean, [values], np.mean, telling=[values], paired=False)
 
@@ -108,7 +108,7 @@ def ratio_estimate(parts: Floats, wholes: Floats) -> Estimate:
 def mean_difference(a: Floats, b: Floats) -> Estimate:
     """The mean of `b` less the mean of `a`, two independent samples of runs."""
     if not (a.size and b.size):
-        return Estimate(why=NONE_JUDGED)
+        return Estimate(why=NONE_CONCLUSIVE)
     return _bootstrapped(
         float(b.mean() - a.mean()), [a, b], _difference, telling=[a, b], paired=False
     )

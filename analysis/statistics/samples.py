@@ -1,52 +1,56 @@
-"""The runs of one cell: each in one verdict class, and the numbers that the judged ones give.
+"""The runs of one cell: each in one verdict class, and the numbers of the conclusive ones.
 
 Six classes, never mixed:
 
-    loss             judged, and acknowledged writes are lost
+    loss             acknowledged writes are lost
     none             judged `valid`
-    wrong            judged `invalid` for something else: refused and there, unexpected, duplicates
+    wrong            judged `invalid` for something else: failed writes that were found, unexpected
+                     values, duplicates
     vacuous          `unknown`, because nothing was put to the test
     unknown          `unknown` for any other reason: not read to the end, starved, interrupted, ...
-    harness_failure  the harness or its set-up broke, so the cluster was not tried
+    harness_failure  the harness or its set-up broke, so the cluster was not tested
 
-Only `loss` and `none` say whether the settings lose data, so rates are over those two. A vacuous
-run would count as safe without a danger, an unknown or failed one as whatever one hopes. That
-leaving them out is no escape is shown by their number beside the rest, and by a best and a worst
-case, which take each unknown run for one without and for one with loss. Mind that a doubt keeps a
-run from being `none` and not from being `loss`: with many unknown runs the share is too high, and
-the truth stands between the two.
+A class says how a run ended, not whether it counts: that is `eligibility.is_conclusive`. Shares,
+rates and tests are over the conclusive runs, whichever way they ended; a `wrong` one has lost
+nothing, and is one without loss. Leaving the others out is no escape: their number stands beside,
+how many of them were seen to lose, and bounds over all runs of the cell. A loss that was seen is a
+loss in both bounds (nothing can unlose a write); any other run that does not count is one without
+loss at best and one with loss at worst, whatever the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from analysis.statistics.eligibility import Document, is_conclusive
 from analysis.statistics.resampling import Floats
 from analysis.statistics.shares import Share
 
-Document = Mapping[str, Any]
-"""A run's result.json, or `{"run_id", "error"}` of a run that has none."""
-
 LOSS, NONE, WRONG = "loss", "none", "wrong"
 VACUOUS, UNKNOWN, HARNESS_FAILURE = "vacuous", "unknown", "harness_failure"
+_UNTESTED: Final = {VACUOUS, "unproven", "unmet"}
+"""Doubts that say no more than that nothing, or not all, was put to the test."""
 CLASSES: Final = (LOSS, NONE, WRONG, VACUOUS, UNKNOWN, HARNESS_FAILURE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """What the runs of one cell gave; arrays hold one number a run.
+    """What the runs of one cell gave; arrays hold one number for each conclusive run.
 
-    `lost`, `acknowledged` and `unacknowledged_success` are of the judged runs (`loss` and `none`);
-    `fault_lost` and `fault_s` of those in which a proven fault was on. What clients noticed
-    (`longest_gap_s`, `refused`, `recovery_s`) is of those and the `wrong`; a run that had not
-    recovered when its load ended has infinity for a recovery time.
+    `fault_lost` and `fault_s` are of those in which a proven fault was on; a run that had not
+    recovered when its load ended has infinity for a recovery time. `lossy` are the runs with loss
+    of the conclusive ones, `others` those seen to lose of all that do not count, `clusters` the
+    first by the cluster that they were run on, as far as that is known.
     """
 
     verdicts: Mapping[str, int]
+    lossy: Share
+    others: Share
+    clusters: Mapping[Hashable, Share]
     lost: Floats
     acknowledged: Floats
     unacknowledged_success: Floats
@@ -62,20 +66,14 @@ class Sample:
         return sum(self.verdicts.values())
 
     @property
-    def lossy(self) -> Share:
-        """Runs with loss, of those judged."""
-        return Share(self.verdicts[LOSS], self.verdicts[LOSS] + self.verdicts[NONE])
-
-    @property
     def lossy_at_best(self) -> Share:
-        """The same, were every `unknown` run one without loss."""
-        return Share(self.lossy.part, self.lossy.whole + self.verdicts[UNKNOWN])
+        """Runs with loss of all runs, were every other one that was not seen to lose without."""
+        return Share(self.lossy.part + self.others.part, self.runs)
 
     @property
     def lossy_at_worst(self) -> Share:
-        """The same, were every `unknown` run one with loss."""
-        unknown = self.verdicts[UNKNOWN]
-        return Share(self.lossy.part + unknown, self.lossy.whole + unknown)
+        """The same, were every run that does not count one with loss."""
+        return Share(self.lossy.part + self.others.whole, self.runs)
 
     @property
     def loss_rate(self) -> Floats:
@@ -94,7 +92,7 @@ def verdict_class(document: Document) -> str:
         return _invalid(document)
     if document["verdict"] == "valid":
         return NONE
-    return VACUOUS if doubts == {VACUOUS} else UNKNOWN
+    return VACUOUS if VACUOUS in doubts and doubts <= _UNTESTED else UNKNOWN
 
 
 def _invalid(document: Document) -> str:
@@ -103,25 +101,41 @@ def _invalid(document: Document) -> str:
     return LOSS if "lost" in document.get("counter_examples", by_counts) else WRONG
 
 
-def sample_of(documents: Iterable[Document]) -> Sample:
-    """The sample that these runs are."""
-    classed = [(verdict_class(document), document) for document in documents]
-    judged = [document for name, document in classed if name in (LOSS, NONE)]
-    conclusive = [document for name, document in classed if name in (LOSS, NONE, WRONG)]
-    faulted = [document for document in judged if _seen(document, "fault_s")]
+def sample_of(
+    documents: Iterable[Document], clusters: Iterable[Hashable | None] | None = None
+) -> Sample:
+    """The sample that these runs are; `clusters`: what each was run on, where that is known."""
+    every = list(documents)
+    classes = [verdict_class(document) for document in every]
+    counts = [document for document in every if is_conclusive(document)]
+    lossy = sum(verdict_class(document) == LOSS for document in counts)
+    faulted = [document for document in counts if _seen(document, "fault_s")]
     return Sample(
-        verdicts={name: sum(1 for each, _ in classed if each == name) for name in CLASSES},
-        lost=_floats(document["counts"]["lost"] for document in judged),
-        acknowledged=_floats(document["counts"]["acknowledged"] for document in judged),
+        verdicts={name: classes.count(name) for name in CLASSES},
+        lossy=Share(lossy, len(counts)),
+        clusters=_by_cluster(every, clusters or ()),
+        others=Share(classes.count(LOSS) - lossy, len(every) - len(counts)),
+        lost=_floats(document["counts"]["lost"] for document in counts),
+        acknowledged=_floats(document["counts"]["acknowledged"] for document in counts),
         unacknowledged_success=_floats(
-            document["rates"]["unacknowledged_success"] for document in judged
+            document["rates"]["unacknowledged_success"] for document in counts
         ),
         fault_lost=_floats(document["counts"]["lost"] for document in faulted),
         fault_s=_floats(_seen(document, "fault_s") for document in faulted),
-        longest_gap_s=_floats(_seen(document, "longest_gap_s") for document in conclusive),
-        refused=_floats(_seen(document, "refused") for document in conclusive),
-        recovery_s=_floats(_recovery_s(document) for document in conclusive),
+        longest_gap_s=_floats(_seen(document, "longest_gap_s") for document in counts),
+        refused=_floats(_seen(document, "refused") for document in counts),
+        recovery_s=_floats(_recovery_s(document) for document in counts),
     )
+
+
+def _by_cluster(
+    documents: Sequence[Document], clusters: Iterable[Hashable | None]
+) -> dict[Hashable, Share]:
+    lossy: dict[Hashable, list[bool]] = {}
+    for document, cluster in zip(documents, clusters, strict=False):
+        if cluster is not None and is_conclusive(document):
+            lossy.setdefault(cluster, []).append(verdict_class(document) == LOSS)
+    return {cluster: Share(sum(each), len(each)) for cluster, each in lossy.items()}
 
 
 def _seen(document: Document, name: str) -> float | None:

@@ -16,7 +16,7 @@ CLOPPER_PEARSON: Final = "Clopper-Pearson"
 WILSON: Final = "Wilson"
 
 _SCIPY_NAMES: Final = {CLOPPER_PEARSON: "exact", WILSON: "wilson"}
-NONE_JUDGED: Final = "no run was judged"
+NONE_CONCLUSIVE: Final = "no conclusive run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ def share_estimate(
 ) -> Estimate:
     """A share with its interval, by Clopper-Pearson or Wilson."""
     if not share.whole:
-        return Estimate(why=NONE_JUDGED)
+        return Estimate(why=NONE_CONCLUSIVE)
     low, high = bounds(share, method=method, confidence=confidence)
     return Estimate(estimate=share.value, low=low, high=high, method=method)
 
@@ -66,7 +66,7 @@ def bounds(share: Share, *, method: str, confidence: float) -> tuple[float, floa
 def share_in_words(share: Share) -> str:
     """What the exact interval says, for those who read "0 of 50" as "never"."""
     if not share.whole:
-        return NONE_JUDGED
+        return NONE_CONCLUSIVE
     low, high = bounds(share, method=CLOPPER_PEARSON, confidence=CONFIDENCE)
     of = f"{share.part} of {share.whole}"
     if not share.part:

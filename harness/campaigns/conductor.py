@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from harness import state
 from harness.campaigns.folder import CampaignDir
@@ -41,10 +41,43 @@ FREE_MB = 1024
 Said = Callable[[str], None]
 
 
+class Process(Protocol):
+    """What is asked of a lane's process (`multiprocessing.Process`)."""
+
+    @property
+    def exitcode(self) -> int | None: ...
+    def is_alive(self) -> bool: ...
+    def join(self, timeout: float | None = None) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+Start = Callable[[int, Path, Judge], tuple[Process, Connection]]
+"""Starts the process of a lane, by its number: the process, and the pipe to it."""
+
+
+def start_process(number: int, runs: Path, judge: Judge) -> tuple[Process, Connection]:
+    """A lane in a process of its own, which shares nothing with this one."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=serve, args=(theirs, runs, judge), name=f"lane-{number}")
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def remove_cluster(cluster_id: str) -> None:
+    """Remove what a lane that is gone has left; what cannot be is left to `ackloss clean`."""
+    with state.claimed(cluster_id) as dead, suppress(AcklossError):
+        if dead:
+            remove_run(connect(), cluster_id)
+            state.forget(cluster_id)
+
+
 @dataclass
 class _Lane:
     number: int
-    process: SpawnProcess
+    process: Process
     pipe: Connection
     task: Task | None = None
     run_id: str = ""
@@ -55,7 +88,10 @@ class _Lane:
 
 @dataclass
 class Conductor:
-    """Plays what is left of a campaign. `after` is called with each run's id when it has ended."""
+    """Plays what is left of a campaign. `after` is called with each run's id when it has ended.
+
+    `start`, `remove`, `now_s` and `tick_s` are the world: processes, clusters, time.
+    """
 
     campaign: Campaign
     folder: CampaignDir
@@ -65,6 +101,10 @@ class Conductor:
     say: Said = lambda _: None
     after: Callable[[str], None] = lambda _: None
     first: tuple[str, ...] = ()
+    start: Start = start_process
+    remove: Callable[[str], None] = remove_cluster
+    now_s: Callable[[], float] = time.monotonic
+    tick_s: float = _TICK_S
     _lanes: list[_Lane] = field(default_factory=list)
     _failures: int = 0
     _begun: int = 0
@@ -84,7 +124,7 @@ class Conductor:
         fits = {cell.name: cluster_key(cell.bound) for cell in self.campaign.playable}
         self._fits = fits
         self._order = Order(self.campaign.playable, fits, progress.finished(), self.first)
-        self._ends_s = time.monotonic() + (self.campaign.plan.budget.hours or 1e6) * 3600
+        self._ends_s = self.now_s() + (self.campaign.plan.budget.hours or 1e6) * 3600
         self._journal.write("session", lanes=self.lanes)
         why = "interrupted"
         try:
@@ -104,7 +144,7 @@ class Conductor:
             busy = [lane for lane in self._lanes if lane.task is not None]
             if not busy and (spent or not len(self._order)):
                 return spent or "finished"
-            for pipe in wait([lane.pipe for lane in busy], timeout=_TICK_S):
+            for pipe in wait([lane.pipe for lane in busy], timeout=self.tick_s):
                 self._hear(next(lane for lane in busy if lane.pipe is pipe))
             self._watch_limits()
             if self._failures >= _ROW_OF_FAILURES:
@@ -117,7 +157,7 @@ class Conductor:
 
     def _spent(self) -> str | None:
         runs = self.campaign.plan.budget.runs
-        if time.monotonic() >= self._ends_s:
+        if self.now_s() >= self._ends_s:
             return "the budget of hours is spent"
         if runs is not None and self._begun >= runs:
             return "the budget of runs is spent"
@@ -152,7 +192,7 @@ class Conductor:
         run_id = new_run_id()
         cell, repetition = task.cell, task.repetition
         self._write("begun", cell=cell.name, repetition=repetition, run_id=run_id, lane=lane.number)
-        lane.task, lane.run_id, lane.begun_s = task, run_id, time.monotonic()
+        lane.task, lane.run_id, lane.begun_s = task, run_id, self.now_s()
         lane.fits = self._fits[cell.name]
         self._begun += 1
         plan = {**cell.document, "seed": self.campaign.seed(repetition)}
@@ -163,7 +203,7 @@ class Conductor:
         try:
             told = lane.pipe.recv()
         except (EOFError, OSError):
-            lane.process.join(_TICK_S)
+            lane.process.join(self.tick_s)
             self._lost(lane, f"its lane died (exit code {lane.process.exitcode})")
             return
         if isinstance(told, Built):
@@ -199,7 +239,7 @@ class Conductor:
             if lane.task is None:
                 continue
             limit_s = self.campaign.plan.limit_s or limit_of(lane.task.cell.bound.plan)
-            if time.monotonic() - lane.begun_s > limit_s:
+            if self.now_s() - lane.begun_s > limit_s:
                 self._lost(lane, f"it took longer than its limit of {limit_s:.0f} s")
 
     def _lost(self, lane: _Lane, why: str) -> None:
@@ -212,14 +252,7 @@ class Conductor:
 
     def _new_lane(self) -> _Lane:
         number = next(self._numbers)
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(
-            target=serve, args=(theirs, self.folder.runs, self.judge), name=f"lane-{number}"
-        )
-        process.start()
-        theirs.close()
-        return _Lane(number, process, ours)
+        return _Lane(number, *self.start(number, self.folder.runs, self.judge))
 
     def _end_lanes(self, *, at_once: bool) -> None:
         """End every lane; each takes its own cluster down."""
@@ -229,9 +262,9 @@ class Conductor:
                     lane.process.terminate()
                 else:
                     lane.pipe.send(None)
-        deadline_s = time.monotonic() + _STOP_S
+        deadline_s = self.now_s() + _STOP_S
         for lane in self._lanes:
-            lane.process.join(max(0.1, deadline_s - time.monotonic()))
+            lane.process.join(max(0.1, deadline_s - self.now_s()))
         for lane in self._lanes:
             if lane.task is not None:
                 with suppress(EnvironmentFailure):
@@ -248,10 +281,7 @@ class Conductor:
             lane.process.join()
         lane.pipe.close()
         if lane.cluster_id is not None:
-            with state.claimed(lane.cluster_id) as dead, suppress(AcklossError):
-                if dead:
-                    remove_run(connect(), lane.cluster_id)
-                    state.forget(lane.cluster_id)
+            self.remove(lane.cluster_id)
 
     def _write(self, kind: str, **fields: Any) -> None:
         """Write to the journal; a full disk is waited out, unless a person wants to stop."""

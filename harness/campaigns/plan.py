@@ -78,7 +78,7 @@ class Budget(_Part):
 
 
 class Policy(_Part):
-    """When the exit code is 1."""
+    """When the exit code is 1; it is 3 where nothing is conclusive in a cell that is named."""
 
     fail_on: Literal["any", "all", "never"] = Field(
         "any", description="A lossy run in any cell; in all cells; or never."
@@ -87,7 +87,7 @@ class Policy(_Part):
         0,
         ge=0,
         lt=1,
-        description="A cell counts when more than this share of its judged runs lost.",
+        description="A cell counts when more than this share of its conclusive runs lost.",
     )
 
 

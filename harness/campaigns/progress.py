@@ -43,14 +43,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a journal tells. A run that was begun and about which nothing more was written is
-    under way, or broke off with its process."""
+    """What a journal tells; `lanes` is of the last session. A run that was begun and about which
+    nothing more was written is under way, or broke off with its process."""
 
     runs: dict[str, Run] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     sessions: int = 0
     started: str | None = None
     ended: str | None = None
+    lanes: int | None = None
 
     def finished(self) -> set[tuple[str, int]]:
         """Cells and repetitions that are not played again."""
@@ -110,11 +111,12 @@ def progress_of(lines: Iterable[dict[str, Any]]) -> Progress:
     """What the lines of a journal tell."""
     runs: dict[str, Run] = {}
     said: list[str] = []
-    sessions, started, ended = 0, None, None
+    sessions, started, ended, lanes = 0, None, None, None
     for entry in lines:
         kind, run = entry["type"], runs.get(entry.get("run_id", ""))
         if kind == "session":
             sessions, started, ended = sessions + 1, started or entry["at"], None
+            lanes = entry.get("lanes")
         elif kind == "begun":
             cell, repetition = entry["cell"], entry["repetition"]
             runs[entry["run_id"]] = Run(entry["run_id"], cell, repetition, entry["lane"])
@@ -133,4 +135,4 @@ def progress_of(lines: Iterable[dict[str, Any]]) -> Progress:
                 entry.get("seconds"),
                 entry.get("error") or entry.get("why"),
             )
-    return Progress(runs, said, sessions, started, ended)
+    return Progress(runs, said, sessions, started, ended, lanes)

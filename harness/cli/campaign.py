@@ -50,7 +50,11 @@ def run(
     lanes: int | None,
     old: Path | None,
 ) -> None:
-    """Play the campaign of FILE. Exit code 1 if its policy says so."""
+    """Play the campaign of FILE.
+
+    Exit code 1 if its policy is broken, else 3 if a cell that the policy names has no conclusive
+    run, else 0.
+    """
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.plan import load_campaign
     from harness.campaigns.progress import read_progress
@@ -138,11 +142,12 @@ def _play(
     lanes: int | None,
     first: tuple[str, ...] = (),
 ) -> None:
+    from analysis.campaign import by_cell_of, results_of, tallies_of
     from checkers.judging import judge_run
     from checkers.loss import Loss
     from harness.campaigns.conductor import Conductor
     from harness.campaigns.estimate import estimate
-    from harness.campaigns.policy import breaking
+    from harness.campaigns.policy import exit_code, silence_in_words
     from harness.campaigns.progress import read_progress
     from harness.interrupts import Interrupts
     from reports.junit import Junit
@@ -177,8 +182,10 @@ def _play(
     _write_page(out, where)
     if why == "interrupted":
         sys.exit(130)
-    cells = (cell.name for cell in given.cells)
-    sys.exit(1 if breaking(given.plan.policy, progress.runs.values(), cells) else 0)
+    tallies = tallies_of(given, by_cell_of(given, results_of(where, progress)))
+    if nothing := silence_in_words(given.plan.policy, tallies):
+        out.say(nothing, style="yellow")
+    sys.exit(exit_code(given.plan.policy, tallies))
 
 
 def _write_page(out: Output, where: CampaignDir) -> None:

@@ -28,7 +28,8 @@ def compare(
     """The newest campaign against the one before, cell by cell; the trend over all that are given.
 
     Exit code 1 if a cell loses more often than in the night before (exact test at 5 %, corrected
-    over all cells, not explained by unknown runs), else 0.
+    over all cells, and no runs that do not count can have made it so), else 3 if a cell has no
+    conclusive run in one of the two, else 0.
     """
     from analysis.nights.document import nights_document
     from harness.campaigns.folder import CampaignDir
@@ -40,7 +41,8 @@ def compare(
     out.document(document)
     if not out.json:
         _say_nights(out, document)
-    sys.exit(1 if document["regressions"] else 0)
+    silent = any(cell["status"] == "not judged" for cell in document["cells"])
+    sys.exit(1 if document["regressions"] else 3 if silent else 0)
 
 
 @click.command()

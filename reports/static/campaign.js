@@ -61,7 +61,8 @@
     const name = data.classes[runs.class[run]];
     const kind = { loss: "mark-bad", wrong: "mark-bad", none: "mark-good" }[name] || "mark-off";
     const icon = { loss: "✕ ", wrong: "✕ ", none: "✓ " }[name] || "? ";
-    return element("span", { class: `mark ${kind}` }, icon + name);
+    if (kind === "mark-off" || runs.counts[run]) return element("span", { class: `mark ${kind}` }, icon + name);
+    return element("span", { class: "mark mark-off" }, `${icon}${name}, not counted`);
   }
 
   // --- what is shown ----------------------------------------------------------------------------

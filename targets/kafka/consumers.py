@@ -29,9 +29,10 @@ HARMLESS: Final[Mapping[int, str]] = {
     KafkaError._RESOLVE: "a connection could not be made: the same",
     KafkaError._TIMED_OUT: "a request was not answered in time: it is sent again",
 }
-"""librdkafka's own codes for connections, and why they end no read: they name no partition and move
-no position, and what is fetched again is the same. The end of a partition (_PARTITION_EOF) is no
-error at all. Codes of brokers are not among them, whatever they are: a settled cluster has none."""
+"""librdkafka's own codes for connections, and why they end no read: they move no position, and what
+is fetched again is the same. The end of a partition (_PARTITION_EOF) is no
+error at all. One that does name a partition counts, and so does every code of a broker: a settled
+cluster has none."""
 
 _BATCH: Final = 10_000
 _WAIT_S: Final = 0.2
@@ -102,9 +103,8 @@ def _take(message: Any, reading: Reading) -> None:
         reading.reach(partition, offset + 1)
     elif error.code() == KafkaError._PARTITION_EOF:
         reading.reach(partition, offset)
-    elif error.fatal() or error.code() not in HARMLESS:
-        place = partition if partition in reading.starts else None
-        reading.fail(place, _told(error))
+    elif error.fatal() or error.code() not in HARMLESS or partition in reading.starts:
+        reading.fail(partition if partition in reading.starts else None, _told(error))
 
 
 def _told(error: KafkaError) -> str:
@@ -147,10 +147,13 @@ def read_with_kafka_python(addresses: str, plan: Plan, reading: Reading, deadlin
         consumer.close()
 
 
-def _take_all(polled: Mapping[Any, Any], positions: Mapping[int, int], reading: Reading) -> None:
+def _take_all(
+    polled: Mapping[Any, Any], positions: Mapping[int, int | None], reading: Reading
+) -> None:
     for place, records in polled.items():
         for record in records:
             epoch = getattr(record, "leader_epoch", None)
             reading.columns.add(place.partition, record.offset, record.key, record.value, epoch)
     for partition, position in positions.items():
-        reading.reach(partition, position)
+        if position is not None:  # not known for the moment
+            reading.reach(partition, position)

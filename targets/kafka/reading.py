@@ -93,6 +93,8 @@ def _gap(offsets: NDArray[np.int64], start: int, end: int, *, compacted: bool) -
         return None
     at = int(wrong[0])
     last, step = int([start - 1, *offsets[:at]][-1]), int(steps[at])
+    if step < 1 and at == len(offsets):
+        return f"offset {last} is not before the end, {end}"
     if step < 1:
         return f"offset {last + step} came after {last}"
     return f"no record at offset {last + 1}: {last + step} came next"

@@ -46,12 +46,14 @@ def words(figure: Any) -> list[str]:
     return [text.get_text() for text in figure.findobj(Text)]
 
 
-def test_the_matrix_tells_each_share_and_a_cell_without_judged_runs_is_none(tmp_path: Path) -> None:
+def test_the_matrix_tells_each_share_and_a_cell_without_conclusive_runs_is_none(
+    tmp_path: Path,
+) -> None:
     chances = {"true": Chances(loss=1), "false": Chances(unknown=1)}
     told = Synthetic(axes=ONE_AXIS, runs=10, chances=lambda key: chances[key["unclean"]])
     document, table, rows = loaded(tmp_path / "campaign", told)
     shown = words(drawn(document["cells"], table, rows, LIGHT)["matrix"])
-    assert {"100 %", "69.2 to 100 %", "no judged run", "10 runs"} <= set(shown)
+    assert {"100 %", "69.2 to 100 %", "no conclusive run", "10 runs"} <= set(shown)
     assert "0 %" not in shown
 
 

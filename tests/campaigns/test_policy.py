@@ -1,4 +1,4 @@
-"""Which cells break a campaign's policy."""
+"""Which cells break a campaign's policy, which say nothing, and the exit code that follows."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ from typing import Literal
 
 import pytest
 
+from analysis.campaign import tally_of
 from harness.campaigns.plan import Policy
-from harness.campaigns.policy import breaking
-from harness.campaigns.progress import Run
+from harness.campaigns.policy import Tally, breaking, exit_code, silence_in_words, silent
+from tests.fixtures.result_documents import FAILED, lossy, run
 
 FailOn = Literal["any", "all", "never"]
+DOCUMENTS = {
+    "i": lossy(),
+    "v": run(),
+    "u": run("unknown", doubts=("incomplete",)),
+    "f": FAILED,
+    "s": lossy(doubts=("starved",)),
+    "p": run(proven=False),
+    "w": run("invalid", counter_examples=("duplicates",)),
+}
 
 
-def runs(**verdicts: str) -> list[Run]:
-    names = {"i": "invalid", "v": "valid", "u": "unknown", "f": None}
-    return [
-        Run(f"{cell}{place}", cell, place, 1, "failed" if each == "f" else "done", names[each])
-        for cell, told in verdicts.items()
-        for place, each in enumerate(told)
-    ]
+def cells(**told: str) -> dict[str, Tally]:
+    return {name: tally_of(DOCUMENTS[each] for each in runs) for name, runs in told.items()}
 
 
 @pytest.mark.parametrize(
@@ -29,8 +34,12 @@ def runs(**verdicts: str) -> list[Run]:
         ("any", 0, "vvv", "vvv", set()),
         ("any", 0, "", "i", {"y"}),
         ("any", 0, "uuu", "fff", set()),
+        ("any", 0, "vvv", "vvw", {"y"}),
+        ("any", 0, "vvv", "vvs", {"y"}),  # one counter-example is enough
         ("any", 0.5, "iv", "iiv", {"y"}),
         ("any", 0.5, "vv", "iivuuuuuf", {"y"}),
+        ("any", 0.5, "vv", "vissss", set()),  # of those that count, a half
+        ("any", 0.5, "vv", "iivpppp", {"y"}),
         ("all", 0, "vvv", "vvi", set()),
         ("all", 0, "ivv", "vvi", {"x", "y"}),
         ("all", 0, "", "i", {"y"}),
@@ -38,5 +47,26 @@ def runs(**verdicts: str) -> list[Run]:
     ],
 )
 def test_policies(fail_on: FailOn, share: float, x: str, y: str, broken: set[str]) -> None:
-    policy = Policy(fail_on=fail_on, share=share)
-    assert breaking(policy, runs(x=x, y=y), ["x", "y", "z"]) == broken
+    assert breaking(Policy(fail_on=fail_on, share=share), cells(x=x, y=y, z="")) == broken
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "x", "y", "names", "code"),
+    [
+        ("any", "v", "v", set(), 0),
+        ("any", "v", "uuu", {"y"}, 3),
+        ("any", "v", "fff", {"y"}, 3),
+        ("any", "v", "ppp", {"y"}, 3),
+        ("any", "v", "", {"y"}, 3),
+        ("any", "i", "uuu", {"y"}, 1),
+        ("any", "v", "sss", {"y"}, 1),
+        ("all", "v", "uuu", {"y"}, 3),
+        ("never", "i", "uuu", set(), 0),
+        ("never", "sss", "uuu", {"x", "y"}, 3),
+    ],
+)
+def test_silence(fail_on: FailOn, x: str, y: str, names: set[str], code: int) -> None:
+    policy, told = Policy(fail_on=fail_on), cells(x=x, y=y)
+    assert silent(policy, told) == names
+    assert exit_code(policy, told) == code
+    assert (silence_in_words(policy, told) is None) == (not names)

@@ -442,6 +442,49 @@ def test_a_lost_write_is_told_with_all_that_is_known_of_it(judge: Judge) -> None
     ]
 
 
+def test_a_fault_of_a_finding_is_one_that_was_on_when_the_write_was_answered(judge: Judge) -> None:
+    """Where it never was, when it was begun. The cut is on from 5 to 9 ms, both ends included."""
+    writes = [
+        W(0, at_ms=4, after_ms=2),  # begun before, answered in it
+        W(1, at_ms=8, after_ms=4),  # begun in it, answered after
+        W(2, at_ms=4, after_ms=9),
+        W(3, at_ms=1, after_ms=4),
+        W(4, at_ms=1, after_ms=8),
+        W(5, at_ms=9, after_ms=0.001),
+    ]
+    found = judge({"a": Made(writes=writes, journal=CUT)})["a"].findings
+    faults = {row["value"]: row["fault"] for row in found}
+    assert faults == {0: "cut", 1: None, 2: None, 3: "cut", 4: "cut", 5: None}
+
+
+def test_a_duplicate_of_a_write_that_was_never_answered_has_the_fault_it_began_in(
+    judge: Judge,
+) -> None:
+    writes = [W(0, ".", at_ms=6), W(1, ".", at_ms=10)]
+    made = Made(writes=writes, reads=[R(0), R(0), R(1), R(1)], journal=CUT)
+    found = judge({"a": made})["a"].findings
+    assert {row["value"]: row["fault"] for row in found} == {0: "cut", 1: None}
+
+
+def test_a_value_that_failed_once_and_is_unknown_once_is_unknown(judge: Judge) -> None:
+    """It may have been written by the attempt of which nothing is known; and what was acknowledged
+    once is acknowledged."""
+    twice = [W(0), W(1, "f"), W(1, "i"), W(2, "i"), W(2, "f"), W(3, "f"), W(3, "o"), W(4, "f")]
+    told = judge(
+        {
+            "found": Made(writes=twice, reads=[R(value) for value in range(4)]),
+            "absent": Made(writes=twice, reads=[R(0)]),
+            "copied": Made(writes=twice, reads=[R(v) for v in (0, 1, 1, 2, 2, 3, 3)]),
+        }
+    )
+    written = {"attempted": 5, "acknowledged": 2, "unknown": 2, "failed": 1}
+    found = {"survivors": 4, "unacknowledged_found": 2, "unknown_found": 2}
+    assert told["found"].counted() == {**written, **found}
+    assert told["found"].document["verdict"] == "valid"
+    assert told["absent"].counted() == {**written, "survivors": 1, "lost": 1}
+    assert told["copied"].counted() == {**written, **found, "duplicates": 3}
+
+
 def test_writes_that_were_not_acknowledged_are_counted_by_code(judge: Judge) -> None:
     ends = ["i", "i", "f", ".", ".", "o"]
     document = judge({"a": Made(writes=[W(n, end) for n, end in enumerate(ends)])})["a"].document

@@ -71,3 +71,18 @@ def test_what_has_no_time_or_no_process_belongs_to_no_client() -> None:
     every, *clients = lost_spans(findings(("lost", None, 1, 2)), clients=2)
     assert every.lost == 1
     assert [one.lost for one in clients] == [0, 0]
+
+
+def test_instants_are_rounded_to_milliseconds() -> None:
+    """After hours a second that were a nanosecond too long would show."""
+    columns = {
+        "invoke_ns": [3_600_000_499_999, 3_600_000_500_001],
+        "complete_ns": [7_200_000_499_999, 7_200_000_500_001],
+    }
+    table = findings(*[("lost", 0, 0, 0)] * 2)
+    for name, values in columns.items():
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, pa.array(values, pa.int64()))
+    (span,) = lost_spans(table, clients=1)
+    assert span.begun_s == (3600.0, 3600.001)
+    assert span.acknowledged_s == (7200.0, 7200.001)

@@ -4,6 +4,7 @@ printed and written, and the exit codes. None of it needs Docker."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -73,14 +74,60 @@ def test_a_campaign_ends_with_its_policy_and_leaves_what_ci_reads(
     assert "2 of 2 runs" in folder.summary.read_text()
 
 
+UNKNOWN = run("unknown", doubts=("starved",))
+BROKE = {"error": "the disk is full"}
+UNPROVEN = run(proven=False)
+
+
+@pytest.mark.parametrize("silence", [[UNKNOWN] * 50, [BROKE] * 50, [UNPROVEN] * 50, []])
+@pytest.mark.parametrize(
+    ("policy", "others", "code"),
+    [
+        ("", [run()], 3),
+        ("", [lossy()], 1),  # a broken policy goes first
+        ("fail_on = 'all'", [run()], 3),
+        ("fail_on = 'never'", [run()], 0),
+        ("fail_on = 'never'", [UNKNOWN], 3),
+        ("share = 0.5", [lossy(doubts=("starved",))], 3),
+    ],
+)
+def test_nothing_conclusive_is_never_green(
+    tmp_path: Path, silence: list[Any], policy: str, others: list[Any], code: int
+) -> None:
+    axes = f"{AXES}\n[budget]\nhours = 1e-9\n[policy]\n{policy}"
+    runs = {ON: others, OFF: silence}
+    folder = build(tmp_path / "c", runs, axes=axes, head="repetitions = 50")
+    done = CliRunner().invoke(main, ["campaign", "resume", str(folder.path)])
+    assert done.exit_code == code, done.output
+    assert ("nothing is known of" in done.output) == ("never" not in policy or code == 3)
+    assert folder.junit.read_bytes().count(b'type="nothing conclusive"') == (
+        2 if others == [UNKNOWN] or "share" in policy else 1
+    )
+
+
+@pytest.mark.parametrize("silence", [[UNKNOWN] * 20, [BROKE] * 20, [UNPROVEN] * 20, []])
+def test_a_comparison_with_nothing_on_one_side_is_not_green(
+    tmp_path: Path, silence: list[Any]
+) -> None:
+    old = build(tmp_path / "old", QUIET, head="repetitions = 20").path
+    new = build(tmp_path / "new", {**QUIET, ON: silence}, head="repetitions = 20").path
+    for pair in ((old, new), (new, old)):
+        done = compare(*pair)
+        assert done.exit_code == 3, done.output
+        assert "one of the two has no conclusive run" in done.output
+    worse = build(tmp_path / "worse", {**WORSE, ON: silence}, head="repetitions = 20").path
+    assert compare(old, worse).exit_code == 1, "a regression goes first"
+
+
 def test_the_failures_of_another_campaign_can_be_first(tmp_path: Path) -> None:
     old = build(tmp_path / "old", WORSE).path
     build(tmp_path / "new", {}, axes=f"{AXES}\n[budget]\nhours = 1e-9")
     words = ["campaign", "run", str(tmp_path / "new-inputs" / "c.toml")]
     words += ["--out", str(tmp_path / "out"), "--first-failures-of"]
     done = CliRunner().invoke(main, [*words, str(old)])
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 3, done.output
     assert "the budget of hours is spent" in done.output
+    assert "no run of the campaign is conclusive" in done.output
     (tmp_path / "out").rename(tmp_path / "moved")
     done = CliRunner().invoke(main, [*words, str(tmp_path)])
     assert done.exit_code == 4

@@ -59,7 +59,7 @@ def test_a_rate_with_nothing_to_divide_by_is_no_zero() -> None:
 def test_a_cell_has_the_median_and_range_of_its_judged_runs_alone() -> None:
     def row(name: str, lost: int) -> dict[str, Any]:
         counts = OURS | {"lost": lost, "survivors": 1000 - lost}
-        return {"cell": "a", "class": name, **counts}
+        return {"cell": "a", "class": name, "conclusive": name in ("loss", "none"), **counts}
 
     runs = [row("loss", 400), row("loss", 500), row("none", 0), row("unknown", 999)]
     first, second = cell_rows(["a", "b"], runs)

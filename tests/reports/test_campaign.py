@@ -75,9 +75,10 @@ def test_every_cell_tells_what_was_put_in(matrix36: tuple[Parsed, Truth, Campaig
     for cell in cells:
         counts = truth.cells[cell["name"]]
         assert {key: n for key, n in cell["verdicts"].items() if n} == dict(counts)
-        judged = counts["loss"] + counts["none"]
+        conclusive = counts["loss"] + counts["none"] + counts["wrong"]
+        assert cell["conclusive"] == conclusive
         (square,) = (a for a in squares if f", {cell['name']}: " in (a["aria-label"] or ""))
-        assert f": {counts['loss']} of {judged} " in (square["aria-label"] or "")
+        assert f": {counts['loss']} of {conclusive} " in (square["aria-label"] or "")
 
 
 def test_the_data_and_the_tables_hold_every_run(
@@ -128,22 +129,22 @@ def test_the_policy_allows_one_style_one_script_and_nothing_else(
     assert not [name for name in names if name == "style" or name.startswith("on")]
 
 
-def test_a_cell_without_a_judged_run_is_no_zero(tmp_path: Path) -> None:
+def test_a_cell_without_a_conclusive_run_is_no_zero(tmp_path: Path) -> None:
     chances = {"true": Chances(loss=1), "false": Chances(unknown=1)}
     told = Synthetic(axes=ONE_AXIS, runs=10, chances=lambda key: chances[key["unclean"]])
     page, _, _ = made(tmp_path / "c", told)
-    assert "2 no judged run 10 of 10 planned finished" in page.words
-    assert "1 cell has no judged run: of those nothing is known." in page.words
-    assert "10 of 20 runs are unknown" in page.words
+    assert "2 no conclusive run 10 of 10 planned finished" in page.words
+    assert "1 cell has no conclusive run: nothing is known of it." in page.words
+    assert "10 of 20 runs do not count" in page.words
 
 
-def test_many_unknown_runs_are_told_with_best_and_worst_case(tmp_path: Path) -> None:
+def test_many_runs_that_do_not_count_are_told_with_best_and_worst_case(tmp_path: Path) -> None:
     chances = Chances(loss=0.5, unknown=0.4)
     page, truth, _ = made(tmp_path / "c", Synthetic(axes="", runs=30, chances=lambda key: chances))
     (counts,) = truth.cells.values()
-    assert f"{counts['unknown']} more unknown" in page.words
-    assert "all without loss: " in page.words
-    assert "; all with loss: " in page.words
+    assert f"{counts['unknown']} more do not count" in page.words
+    assert "best: " in page.words
+    assert "; worst: " in page.words
 
 
 @pytest.mark.parametrize(
@@ -178,9 +179,9 @@ def test_while_it_is_played_it_says_so(tmp_path: Path) -> None:
 
 def test_before_any_run_is_finished(tmp_path: Path) -> None:
     page, _, folder = made(tmp_path / "c", Synthetic(played=0, ended=None))
-    assert "No run has been judged" in page.words
+    assert "No run is conclusive" in page.words
     assert "No run is finished." in page.words
-    assert page.words.count("no judged run") == 36
+    assert page.words.count("no conclusive run 0 of ") == 36
     assert data_of(page)["runs"]["id"] == []
     folder.journal.unlink()
     assert "not begun" in Parsed(write_campaign(folder).read_text(encoding="utf-8")).words
@@ -267,7 +268,7 @@ def test_a_cell_that_is_never_played_is_a_dash_with_its_reason(tmp_path: Path) -
     assert "KAFKA-1028" in (place["title"] or "")
     assert "cells 4 (1 impossible)" in page.words
     assert f"(KAFKA-1028): {vain}" in page.words
-    assert "no judged run" not in page.words
+    assert "no conclusive run" not in page.words
     document = json.loads(folder.result.read_text())
     assert [cell["name"] for cell in document["cells"] if cell["impossible"]] == [vain]
     assert document["planned"] == 12

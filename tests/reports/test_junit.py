@@ -44,9 +44,11 @@ def test_a_case_for_each_cell_and_check(tmp_path: Path) -> None:
     assert {key: results(case) for key, case in told.items()} == {
         ("loss", ON): [Failure],
         ("harness", ON): [Error],
-        ("loss", OFF): [Skipped],
+        ("loss", OFF): [Error],
         ("harness", OFF): [],
     }
+    (silent,) = told["loss", OFF].result
+    assert silent.message == "no conclusive run of 2: nothing is known of this cell"
     assert "3 of 4 is 75.0 %: 19.4 % to 99.4 %" in told["loss", ON].system_out
     assert "loss 3, none 1, harness failure 1" in told["loss", ON].system_out
     assert told["loss", ON].time == 4 * 12.5
@@ -125,9 +127,45 @@ def test_written_after_each_run_it_reads_each_run_once(
 
 
 def test_a_campaign_that_has_just_begun(tmp_path: Path) -> None:
-    folder = build(tmp_path / "c", {})
+    folder = build(tmp_path / "c", {}, ended=None)
     write_junit(folder)
     assert {tuple(results(case)) for case in cases(folder).values()} == {(Skipped,)}
+
+
+def test_a_cell_that_was_never_reached_is_an_error_once_the_campaign_has_ended(
+    tmp_path: Path,
+) -> None:
+    folder = build(tmp_path / "c", {ON: [run()]})
+    write_junit(folder)
+    told = cases(folder)
+    assert results(told["loss", ON]) == []
+    assert results(told["loss", OFF]) == [Error]
+
+
+def test_only_conclusive_runs_are_in_the_share_and_the_others_beside(tmp_path: Path) -> None:
+    starved = [lossy(doubts=("starved",))] * 2 + [UNKNOWN]
+    folder = build(tmp_path / "c", {ON: [run()] * 5 + starved})
+    write_junit(folder)
+    case = cases(folder)["loss", ON]
+    assert "lost / conclusive runs: 0 of 5 still allows" in case.system_out
+    assert "2 of the 3 that do not count lost writes" in case.system_out
+    assert results(case) == [Failure], "a loss that was seen breaks a policy of none"
+    write_summary(folder)
+    (row,) = (line for line in folder.summary.read_text().splitlines() if f"| {ON} |" in line)
+    assert "0 of 5 still allows" in row
+    assert "| 3, 2 of them lost writes |" in row
+
+
+def test_the_summary_says_where_nothing_is_conclusive(tmp_path: Path) -> None:
+    folder = build(tmp_path / "c", {ON: [run()] * 2, OFF: [UNKNOWN] * 9})
+    write_summary(folder)
+    head = folder.summary.read_text().splitlines()[0]
+    assert head == f"## c: 1 cell has no conclusive run, so nothing is known of {OFF}"
+    broken = build(tmp_path / "b", {ON: [lossy()] * 2, OFF: [UNKNOWN] * 9})
+    write_summary(broken)
+    lines = broken.summary.read_text().splitlines()
+    assert lines[0] == "## c: 1 of 2 cells break the policy"
+    assert lines[2] == f"1 cell has no conclusive run, so nothing is known of {OFF}."
 
 
 def test_the_summary_is_a_table_of_the_cells(tmp_path: Path) -> None:
@@ -139,8 +177,9 @@ def test_the_summary_is_a_table_of_the_cells(tmp_path: Path) -> None:
     assert len({len(row) for row in rows if "---" not in row[0]}) == 1
     assert rows[2][:3] == ["| ✗", ON, "3 of 3 still allows as few as 29.2 %"]
     assert rows[3][:3] == ["| ", OFF, "0 of 3 still allows 70.8 %"]
-    assert rows[2][3:7] == ["10.0 %", "30.0 %", "1.50 s", "1.50 s"]
-    assert rows[3][3:7] == ["0 %", "0 %", "1.50 s", "1.50 s"]
+    assert (rows[2][3], rows[3][3]) == ("0", "1")
+    assert rows[2][4:8] == ["10.0 %", "30.0 %", "1.50 s", "1.50 s"]
+    assert rows[3][4:8] == ["0 %", "0 %", "1.50 s", "1.50 s"]
     assert "- 7 of 20 runs" in text
     assert folder.campaign().digest in text
 

@@ -70,6 +70,16 @@ def test_a_night_that_got_worse_is_told_by_page_and_exit_code(nights: Path, tmp_
     assert len(list(tonight.glob("runs/*/history"))) == 24
 
 
+def test_a_night_that_says_nothing_is_compared_all_the_same_and_is_not_green(
+    nights: Path, tmp_path: Path
+) -> None:
+    silent = {**QUIET, ON: [run("unknown", doubts=("starved",))] * 12}
+    code, said = nightly(nights, build(tmp_path / "tonight", silent).path, code=3)
+    assert code == 3
+    assert any(line.startswith("campaign compare") for line in said)
+    assert (nights / date.today().isoformat() / "nights.html").is_file()
+
+
 def test_a_night_like_the_last_ends_with_what_the_campaign_says(
     nights: Path, tmp_path: Path
 ) -> None:

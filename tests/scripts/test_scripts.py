@@ -15,7 +15,19 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = [ROOT / "scripts" / name for name in ("setup", "venv", "nightly", "lib.sh")] + [
     ROOT / ".ci/run"
 ]
-TARGETS = ("help", "setup", "run", "test", "check", "docs", "bench", "e2e", "torture", "clean")
+TARGETS = (
+    "help",
+    "setup",
+    "run",
+    "test",
+    "check",
+    "docs",
+    "bench",
+    "e2e",
+    "torture",
+    "mutants",
+    "clean",
+)
 
 
 def sh(script: str, **env: str) -> subprocess.CompletedProcess[str]:

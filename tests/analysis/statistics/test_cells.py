@@ -24,6 +24,8 @@ from tests.fixtures.result_documents import FAILED, lossy, run
         (run("invalid", counter_examples=("failed_found",)), "wrong"),
         (run("invalid", lost=3, deleted=3, counter_examples=("unexpected",)), "wrong"),
         (run("unknown", doubts=("vacuous",)), "vacuous"),
+        (run("unknown", doubts=("vacuous", "unproven")), "vacuous"),
+        (run("unknown", doubts=("unproven",)), "unknown"),
         (run("unknown", doubts=("vacuous", "starved")), "unknown"),
         (run("unknown", doubts=("incomplete",)), "unknown"),
         (run("unknown", doubts=("starved",)), "unknown"),
@@ -65,20 +67,22 @@ def test_a_cell() -> None:
         "loss": 12, "none": 28, "wrong": 2, "vacuous": 3, "unknown": 4, "harness_failure": 1,
     }  # fmt: skip
     share = cell["lossy_share"]
-    assert share["estimate"] == 0.3
-    assert (share["low"], share["high"]) == pytest.approx((0.1656, 0.4653), abs=1e-4)
+    assert share["estimate"] == 12 / 42
+    assert (share["low"], share["high"]) == pytest.approx((0.1572, 0.4458), abs=1e-4)
     assert share["method"] == "Clopper-Pearson"
-    assert share["in_words"] == "12 of 40 is 30.0 %: 16.6 % to 46.5 %"
-    assert share["best_case"]["estimate"] == 12 / 44
-    assert share["worst_case"]["estimate"] == 16 / 44
-    assert cell["loss_rate"]["mean"] == pytest.approx(0.09)
+    assert share["in_words"] == "12 of 42 is 28.6 %: 15.7 % to 44.6 %"
+    assert (cell["conclusive"], cell["conclusive_lossy"]) == (42, 12)
+    assert (cell["inconclusive"], cell["inconclusive_lossy"]) == (8, 0)
+    assert share["best_case"]["estimate"] == 12 / 50
+    assert share["worst_case"]["estimate"] == 20 / 50
+    assert cell["loss_rate"]["mean"] == pytest.approx(3.6 / 42)
     assert cell["loss_rate"]["median"] == 0
-    assert cell["loss_rate"]["low"] < 0.09 < cell["loss_rate"]["high"]
+    assert cell["loss_rate"]["low"] < 3.6 / 42 < cell["loss_rate"]["high"]
     assert cell["loss_rate"]["quantiles"]["0.95"] == 0.4
-    assert cell["pooled_loss_rate"]["estimate"] == pytest.approx(0.09)
-    assert cell["unacknowledged_success_rate"]["mean"] == pytest.approx(6 * 0.004 / 40)
+    assert cell["pooled_loss_rate"]["estimate"] == pytest.approx(3.6 / 42)
+    assert cell["unacknowledged_success_rate"]["mean"] == pytest.approx(6 * 0.004 / 42)
     assert cell["unacknowledged_success_rate"]["low"] is None
-    assert cell["lost_per_fault_s"]["estimate"] == pytest.approx(3600 / 200)
+    assert cell["lost_per_fault_s"]["estimate"] == pytest.approx(3600 / 210)
     assert cell["longest_gap_s"] == {"median": 1.5, "max": 90.0, "runs": 42}
     assert cell["refused"] == {"median": 3.0, "max": 3.0, "runs": 42}
     assert cell["recovery_s"] == {"median": 2.0, "max": 2.0, "runs": 42, "not_recovered": 0}
@@ -86,12 +90,12 @@ def test_a_cell() -> None:
 
 
 @pytest.mark.parametrize("documents", [[], [FAILED] * 3, [run("unknown", doubts=("starved",))] * 3])
-def test_a_cell_in_which_nothing_was_judged(documents: list[dict[str, Any]]) -> None:
+def test_a_cell_in_which_nothing_is_conclusive(documents: list[dict[str, Any]]) -> None:
     cell = cell_of({"acks": 1}, documents)
     assert cell["runs"] == len(documents)
     assert cell["lossy_share"]["estimate"] is None
-    assert cell["lossy_share"]["in_words"] == cell["lossy_share"]["why"] == "no run was judged"
-    assert cell["loss_rate"]["why"] == "no run was judged"
+    assert cell["lossy_share"]["in_words"] == cell["lossy_share"]["why"] == "no conclusive run"
+    assert cell["loss_rate"]["why"] == "no conclusive run"
     assert cell["pooled_loss_rate"]["why"] == "there is nothing to divide by"
     assert cell["longest_gap_s"] == {"median": None, "max": None, "runs": 0}
 

@@ -63,7 +63,7 @@ def test_cells_without_a_judged_run_are_said_to_be_so_and_not_counted() -> None:
     assert [each["p"] is None for each in told] == [False, True, True]
     first, second, _ = told
     assert first["p_adjusted"] == first["p"]
-    assert second["why"] == "no run was judged"
+    assert second["why"] == "no conclusive run"
     assert (second["difference"], second["p_adjusted"], second["runs_needed"]) == (None, None, None)
 
 

@@ -61,8 +61,8 @@ def test_runs_that_are_all_the_same_say_so() -> None:
 
 def test_of_no_run_nothing_is_told_but_why() -> None:
     none = np.empty(0)
-    assert spread(none, bounded=True).why == "no run was judged"
-    assert mean_difference(none, np.ones(3)).why == "no run was judged"
+    assert spread(none, bounded=True).why == "no conclusive run"
+    assert mean_difference(none, np.ones(3)).why == "no conclusive run"
     assert ratio_estimate(none, none).why == "there is nothing to divide by"
 
 
@@ -84,6 +84,26 @@ def test_a_pooled_rate_knows_that_writes_share_their_runs_fate() -> None:
     assert one_by_one.low is not None
     assert one_by_one.high is not None
     assert told.high - told.low > 10 * (one_by_one.high - one_by_one.low)
+
+
+def test_a_pooled_rate_draws_what_was_lost_with_what_was_acknowledged() -> None:
+    """Every run loses half of what it acknowledged, of which there is a hundred times more in one
+    than in another: whichever runs are drawn, the rate is a half. Drawn apart, it were anything."""
+    acknowledged = np.linspace(100, 10_000, 40)
+    lost = acknowledged / 2 + np.resize([1.0, -1.0], 40)
+    told = ratio_estimate(lost, acknowledged)
+    assert told.estimate == pytest.approx(0.5)
+    assert 0.499 < told.low < 0.5 < told.high < 0.501
+
+
+def test_a_difference_of_means_is_as_wide_as_both_samples_make_it() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.beta(2, 2, 200), rng.beta(2, 5, 300)
+    told = mean_difference(a, b)
+    error = 1.96 * (a.var(ddof=1) / 200 + b.var(ddof=1) / 300) ** 0.5
+    assert told.estimate == pytest.approx(b.mean() - a.mean())
+    assert told.low == pytest.approx(told.estimate - error, abs=0.1 * error)
+    assert told.high == pytest.approx(told.estimate + error, abs=0.1 * error)
 
 
 def test_a_difference_of_means_needs_losses_on_both_sides() -> None:

@@ -56,13 +56,13 @@ def test_words() -> None:
     assert share_in_words(Share(0, 50)) == "0 of 50 still allows 7.1 %"
     assert share_in_words(Share(50, 50)) == "50 of 50 still allows as few as 92.9 %"
     assert share_in_words(Share(3, 20)) == "3 of 20 is 15.0 %: 3.2 % to 37.9 %"
-    assert share_in_words(Share(0, 0)) == "no run was judged"
+    assert share_in_words(Share(0, 0)) == "no conclusive run"
 
 
 def test_of_no_run_nothing_is_told_but_why() -> None:
     told = share_estimate(Share(0, 0))
     assert (told.estimate, told.low, told.high) == (None, None, None)
-    assert told.why == "no run was judged"
+    assert told.why == "no conclusive run"
 
 
 @pytest.mark.parametrize(("part", "whole"), [(-1, 3), (4, 3)])

@@ -51,6 +51,7 @@ class Writer:
 
     library: str
     java: Address | None = None
+    version: str = "4.3.1"
     told: dict[int, Completion] = field(default_factory=dict)
 
     def client(self, broker: FakeKafka, producer: dict[str, Any]) -> Client:
@@ -60,6 +61,7 @@ class Writer:
             return java_client(self.java, broker.address, broker.topic, asked)
         workload = {"clients": 1, "client": self.library, "producer": producer}
         document = {"schema": 1, "name": "t", "topic": {"partitions": 1}, "workload": workload}
+        document["target"] = {"version": self.version}
         return BY_NAME[self.library].producing(broker.address, parse_plan(document))
 
     def write(
@@ -126,6 +128,12 @@ def test_no_write_that_failed_is_in_the_log(writer: Writer) -> None:
     assert resent == (RESENT if writer.library == "librdkafka" else set())
     failed = {CODES[value] for value in writer.of(FAIL)}
     assert failed == set(REFUSALS[writer.library])
+
+
+@pytest.mark.parametrize("version", ["0.8.0", "0.9.0.1"])
+@pytest.mark.parametrize("library", BY_NAME)
+def test_nor_where_clients_are_told_that_brokers_are_old(library: str, version: str) -> None:
+    test_no_write_that_failed_is_in_the_log(Writer(library, version=version))
 
 
 @pytest.mark.parametrize("codes", [(6, 19), (3, 19), (5, 19), (6, 10)], ids=str)

@@ -23,7 +23,7 @@ from harness.rundir import RunDir
 from targets.kafka.clients import LIBRARIES
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.target import Kafka
-from tests.fixtures.fake_kafka import fake_kafka, record_set
+from tests.fixtures.fake_kafka import fake_kafka, own_host, record_set
 from tests.fixtures.producing import WRITERS
 
 BY_NAME = {library.plugin: library for library in WRITERS}
@@ -71,7 +71,7 @@ def test_what_was_written_with_a_key_is_found_by_it(library: str, tmp_path: Path
     told = {"schema": 1, "run_id": "r", "state": "done", "seed": plan.seed}
     rundir.write_json(rundir.run, told)
     rundir.faults.touch()
-    with fake_kafka(host="127.77.0.13", port=BROKER_PORT, partitions=2) as fake:
+    with fake_kafka(host=own_host(), port=BROKER_PORT, partitions=2) as fake:
         cluster: Any = Nodes({"b1": Node(fake.host)})
         with Recorder(rundir.history, run_id="r") as recorder:
             play_workload(

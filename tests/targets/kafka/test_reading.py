@@ -20,7 +20,7 @@ from harness.protocols import End
 from targets.kafka.clients.library import READERS
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.reading import read_all
-from tests.fixtures.fake_kafka import FakeKafka, fake_kafka, flipped, record_set
+from tests.fixtures.fake_kafka import FakeKafka, fake_kafka, flipped, own_host, record_set
 
 Records = list[tuple[bytes | None, bytes | None]]
 MAGICS = [0, 1, 2]
@@ -50,13 +50,14 @@ def reader(request: pytest.FixtureRequest) -> str:
 @contextmanager
 def broker(**of: Any) -> Iterator[FakeKafka]:
     """A broker at the port that all brokers have."""
-    with fake_kafka(host="127.77.0.11", port=BROKER_PORT, **of) as fake:
+    with fake_kafka(host=own_host(), port=BROKER_PORT, **of) as fake:
         yield fake
 
 
-def plan_for(partitions: int = 1, **topic: Any) -> Plan:
+def plan_for(partitions: int = 1, version: str = "4.3.1", **topic: Any) -> Plan:
     topic = {"partitions": partitions, "replication_factor": 1, **topic}
-    return parse_plan({"schema": 1, "name": "t", "target": {"brokers": 1}, "topic": topic})
+    target = {"brokers": 1, "version": version}
+    return parse_plan({"schema": 1, "name": "t", "target": target, "topic": topic})
 
 
 def read(
@@ -260,7 +261,7 @@ def test_a_log_that_changes_while_it_is_read_is_read_again(reader: str) -> None:
 
 
 def test_where_nobody_answers_nothing_is_complete(reader: str) -> None:
-    cluster: Any = Nodes({"b1": Node("127.77.0.12")})
+    cluster: Any = Nodes({"b1": Node(own_host())})
     table, (end,) = read_all(cluster, plan_for(), reader=reader, timeout_s=0.5)
     assert (table.num_rows, end.complete) == (0, False)
     assert end.error == "no leader told where it begins and ends"
@@ -272,3 +273,21 @@ def test_a_leader_that_does_not_let_clients_in_is_an_error(reader: str) -> None:
         values, end = only(fake, reader, timeout_s=2)
     assert (values, end.complete, end.position) == ([], False, 0)
     assert end.error == "read up to offset 0, its end is 1"
+
+
+@pytest.mark.parametrize(
+    ("version", "magic"),
+    [("0.8.0", 0), ("0.8.1.1", 0), ("0.8.2.2", 0), ("0.9.0.1", 0), ("0.10.2.2", 1), ("2.8.2", 2)],
+)
+def test_a_flipped_bit_as_each_era_is_spoken_to(reader: str, version: str, magic: int) -> None:
+    """Before 0.10 clients are told what brokers speak, and fetch by the oldest requests."""
+    log = one_by_one(magic, numbers(0, 1, 2))
+    with broker(stored={0: log}) as fake:
+        values, end = only(fake, reader, plan=plan_for(version=version))
+        assert (values, end.complete) == ([0, 1, 2], True), end.error
+        fake.stored[0] = flipped(log, log.index(b"0000000001") + 9)
+        values, end = only(fake, reader, plan=plan_for(version=version))
+    assert values[:1] == [0]
+    assert set(values) <= {0, 2}
+    assert not end.complete
+    assert end.error

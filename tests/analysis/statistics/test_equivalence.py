@@ -1,0 +1,142 @@
+"""Equivalence: what is promised at every pair of shares, summed over all tables without chance."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize, special, stats
+
+from analysis.statistics.equivalence import (
+    as_extreme,
+    equivalence,
+    runs_needed_equivalent,
+    score,
+)
+from analysis.statistics.shares import Share
+
+MARGIN = 0.05
+
+
+@st.composite
+def shares(draw: st.DrawFn) -> Share:
+    whole = draw(st.integers(1, 80))
+    return Share(draw(st.integers(0, whole)), whole)
+
+
+def called(runs_a: int, runs_b: int) -> np.ndarray:
+    """Which tables the test calls equivalent: each is looked at with its mirror."""
+    told = np.zeros((runs_a + 1, runs_b + 1))
+    for a, b in product(range(runs_a + 1), range(runs_b + 1)):
+        mirror = runs_a - a, runs_b - b
+        near = abs(a / runs_a - b / runs_b) < MARGIN  # others are never called
+        if near and (a, b) <= mirror:
+            equivalent = equivalence(Share(a, runs_a), Share(b, runs_b)).equivalent
+            told[a, b] = told[mirror] = equivalent
+    return told
+
+
+@pytest.mark.parametrize(("runs_a", "runs_b"), [(52, 52), (58, 62), (75, 75), (100, 60)])
+def test_its_true_error_rate_is_what_it_promises_at_every_pair_of_shares(
+    runs_a: int, runs_b: int
+) -> None:
+    """The normal approximation called 52 of 52 and 52 of 52 equivalent: 6.9 % at 1 and 0.95."""
+    tables = called(runs_a, runs_b)
+    lows = np.unique(
+        [*np.linspace(0, 0.95, 96), *np.linspace(0, 0.01, 21), *np.linspace(0.94, 0.95, 21)]
+    )
+    worst = 0.0
+    for share_a, share_b in ((lows, lows + MARGIN), (lows + MARGIN, lows)):
+        of_a = stats.binom.pmf(np.arange(runs_a + 1), runs_a, np.minimum(share_a, 1)[:, None])
+        of_b = stats.binom.pmf(np.arange(runs_b + 1), runs_b, np.minimum(share_b, 1)[:, None])
+        worst = max(worst, float(((of_a @ tables) * of_b).sum(axis=1).max()))
+    assert worst <= 0.05
+    assert (worst > 0.02) == (min(runs_a, runs_b) >= 59), "where it can call any, it is not idle"
+
+
+@pytest.mark.parametrize(("runs", "equivalent"), [(52, False), (58, False), (59, True), (60, True)])
+def test_shares_of_0_and_1_are_equivalent_from_59_runs_on(runs: int, equivalent: bool) -> None:
+    for part in (0, runs):
+        told = equivalence(Share(part, runs), Share(part, runs))
+        assert told.equivalent == equivalent
+        assert told.p == pytest.approx(0.95**runs, rel=1e-6)
+
+
+def restricted_error(a: Share, b: Share, apart: float) -> float:
+    """The standard error were the truth `b = a + apart`, with the likeliest shares searched for."""
+
+    def unlikely(at_a: float) -> float:
+        at_b = at_a + apart
+        return -float(
+            special.xlogy(
+                [a.part, a.whole - a.part, b.part, b.whole - b.part],
+                np.clip([at_a, 1 - at_a, at_b, 1 - at_b], 0, 1),
+            ).sum()
+        )
+
+    ends = (max(0.0, -apart), min(1.0, 1 - apart))
+    at_a = optimize.minimize_scalar(
+        unlikely, bounds=ends, method="bounded", options={"xatol": 1e-12}
+    ).x
+    at_b = at_a + apart
+    return float((at_a * (1 - at_a) / a.whole + at_b * (1 - at_b) / b.whole) ** 0.5)
+
+
+@given(shares(), shares(), st.sampled_from([0.05, 0.2]))
+def test_the_closed_form_is_the_likeliest_pair(a: Share, b: Share, margin: float) -> None:
+    told = score(np.array([b.part]), np.array([a.part]), b, a, margin)[0]
+    expected = (b.part / b.whole - a.part / a.whole + margin) / restricted_error(a, b, -margin)
+    assert told == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+
+@given(shares(), shares())
+@settings(max_examples=30, deadline=None)
+def test_tables_with_more_lossy_runs_are_more_extreme_still(one: Share, other: Share) -> None:
+    """What the p-value rests on: all that is as extreme lies above the least that is."""
+    scores = score(
+        np.arange(one.whole + 1)[:, None], np.arange(other.whole + 1)[None, :], one, other, MARGIN
+    )
+    assert (np.diff(scores, axis=0) > -1e-9).all()
+    least = as_extreme(one, other, MARGIN)
+    assert least[other.part] <= one.part
+
+
+def test_with_the_runs_it_needs_it_is_found() -> None:
+    """Power at a share of 0.02, summed over all tables that are not next to impossible."""
+    runs = runs_needed_equivalent(0.02)
+    chances = stats.binom.pmf(np.arange(runs + 1), runs, 0.02)
+    likely = [part for part in range(runs + 1) if chances[part] > 1e-3]
+    power = sum(
+        chances[a] * chances[b]
+        for a, b in product(likely, repeat=2)
+        if equivalence(Share(a, runs), Share(b, runs)).equivalent
+    )
+    assert power == pytest.approx(0.8, abs=0.06)
+
+
+def test_too_few_runs_prove_no_equivalence() -> None:
+    told = equivalence(Share(5, 20), Share(5, 20))
+    assert not told.equivalent
+    assert told.low == pytest.approx(-told.high)
+    assert told.difference == 0
+    assert equivalence(Share(0, 100), Share(0, 100)).equivalent
+
+
+@given(shares(), shares())
+@settings(max_examples=20, deadline=None)
+def test_equivalence_does_not_depend_on_the_order(a: Share, b: Share) -> None:
+    assert equivalence(a, b).p == pytest.approx(equivalence(b, a).p, abs=1e-6)
+
+
+def test_a_wider_margin_is_easier() -> None:
+    a, b = Share(30, 100), Share(33, 100)
+    assert equivalence(a, b, margin=0.2).p < equivalence(a, b, margin=0.1).p
+
+
+@pytest.mark.parametrize(("whole", "margin"), [(0, 0.05), (10, 0.0), (10, 1.0)])
+def test_equivalence_of_nothing(whole: int, margin: float) -> None:
+    with pytest.raises(ValueError, match="equivalence needs"):
+        equivalence(Share(0, whole), Share(0, 10), margin=margin)
