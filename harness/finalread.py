@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -29,19 +30,25 @@ NOT_WHOLE = "the ISR was not whole when the final read began: final.settle_s had
 _WHOLE_FOR_S = 1.0
 
 
-def settle(plan: Plan, observer: Observer, stop: threading.Event) -> bool:
+def settle(
+    plan: Plan,
+    observer: Observer,
+    stop: threading.Event,
+    *,
+    now_s: Callable[[], float] = time.monotonic,
+) -> bool:
     """Wait until every partition's ISR is whole and stays so for a second (right after a heal it
     may be the old state). False: it did not within the plan's `final.settle_s`."""
-    deadline = time.monotonic() + plan.final.settle_s
+    deadline = now_s() + plan.final.settle_s
     whole_since: float | None = None
-    while not stop.is_set() and (now := time.monotonic()) < deadline:
+    while not stop.is_set() and (now := now_s()) < deadline:
         if not is_whole(observer.situation(), plan):
             whole_since = None
         elif whole_since is None:
             whole_since = now
         elif now - whole_since >= _WHOLE_FOR_S:
             return True
-        time.sleep(0.1)
+        stop.wait(0.1)
     return False
 
 

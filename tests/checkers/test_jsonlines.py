@@ -248,3 +248,66 @@ def test_an_option_of_the_checker(spark: object, tmp_path: Path) -> None:
 def test_an_unknown_checker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="did you mean 'loss'"):
         check_histories([tmp_path / "x.jsonl"], checker="los")
+
+
+KEYS = {
+    **dict.fromkeys(("unknown-type", "no-type"), "type"),
+    **dict.fromkeys(("text-value", "fraction", "true", "no-value", "too-large"), "value"),
+    **dict.fromkeys(("read-of-one", "read-of-text", "twice", "ended-twice"), "value"),
+    **dict.fromkeys(("no-process", "odd-process"), "process"),
+    "no-f": "f",
+    "text-time": "time",
+    "newer": "schema",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in BAD if name in KEYS or "not" in name])
+def test_bad_fields_are_named(name: str, tmp_path: Path) -> None:
+    file = tmp_path / f"{name}.jsonl"
+    file.write_bytes(BAD[name][0])
+    with pytest.raises(HistoryError) as caught:
+        convert(file, tmp_path / "out")
+    assert caught.value.key == KEYS.get(name)
+
+
+@pytest.mark.parametrize("process", [2**31, 2**32 - 1, -1])
+def test_a_process_is_a_number_of_31_bits(process: int, tmp_path: Path) -> None:
+    _, history, _ = converted(tmp_path, {**ADD, "process": 2**31 - 1})
+    assert history["process"].to_pylist() == [2**31 - 1]
+    with pytest.raises(HistoryError, match=f"{process} is no number of a process"):
+        converted(tmp_path, {**ADD, "process": process})
+
+
+@pytest.mark.parametrize("value", [-(2**63), 2**63 - 1])
+def test_a_value_has_64_bits(value: int, tmp_path: Path) -> None:
+    _, history, _ = converted(tmp_path, {**ADD, "value": value})
+    assert history["value"].to_pylist() == [value]
+
+
+def test_a_write_that_was_not_begun_was_due_when_it_ended(tmp_path: Path) -> None:
+    """Nor one that the process began with another value; without a time it is 0."""
+    ops = [
+        {**ADD, "process": 5, "type": "ok", "time": 7},
+        {**ADD, "process": 6, "value": 2, "time": 8},
+        {**ADD, "process": 6, "value": 3, "type": "ok", "time": 9},
+        {**ADD, "process": 7, "value": 0, "type": "ok"},
+    ]
+    _, history, _ = converted(tmp_path, *ops)
+    assert history["intended_ns"].to_pylist() == [7, 8, 9, 0]
+    assert history["time_ns"].to_pylist() == [7, 8, 9, 0]
+
+
+def test_errors_are_text_as_they_were_given(tmp_path: Path) -> None:
+    errors: list[Any] = [None, "timeout", ["timeout", 5], "timeout", {"code": 7}, '"quoted"']
+    ops = [{**ADD, "type": "info", "value": n, "error": e} for n, e in enumerate(errors)]
+    _, history, _ = converted(tmp_path, *ops)
+    assert history["error"].to_pylist() == [
+        None, "timeout", '["timeout",5]', "timeout", '{"code":7}', '"quoted"',
+    ]  # fmt: skip
+
+
+def test_the_reader_of_a_history_is_the_history(tmp_path: Path) -> None:
+    _, _, reads = converted(tmp_path, *add(1), *read(1, 4))
+    assert reads["reader"].to_pylist() == ["history"] * 2
+    assert reads["partition"].to_pylist() == [0, 0]
+    assert reads["key"].to_pylist() == [None, None]

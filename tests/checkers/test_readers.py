@@ -50,6 +50,15 @@ def test_readers_that_met_the_same_agree_in_any_order_and_any_parts() -> None:
     assert compared(facts(end())) == []
 
 
+def test_readers_that_met_the_same_agree_however_their_parts_are_cut() -> None:
+    """Sums wrap round in any part, and over parts."""
+    many = [(name, None, value, 0, value) for name in BOTH for value in range(40)]
+    first, second = many[:40], many[40:]
+    assert compared(facts(end()), reads(*first, *second[:1]), reads(*second[1:])) == []
+    assert compared(facts(end()), reads(*first[:9]), reads(*first[9:]), reads(*second)) == []
+    assert compared(facts(end()), *map(reads, first), reads(*second)) == []
+
+
 @pytest.mark.parametrize(
     "second",
     [
