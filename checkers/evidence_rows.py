@@ -37,7 +37,8 @@ class Part(NamedTuple):
 
     @classmethod
     def opened(cls, folder: Path, path: Path) -> Part:
-        return cls(f"{folder.name}/{path.name}", path, pq.read_metadata(path))
+        with pa.OSFile(str(path)) as source:  # a path would be looked up among file systems
+            return cls(f"{folder.name}/{path.name}", path, pq.read_metadata(source))
 
     @property
     def rows(self) -> int:

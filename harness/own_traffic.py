@@ -29,8 +29,9 @@ def own_port() -> int:
 
 
 def own_ports(times: int) -> int:
-    """The first of so many successive source ports of our own."""
-    return FIRST_PORT + next(_turns) % (_PORTS - times)
+    """The first of so many successive source ports of our own; the next to ask gets others."""
+    first, *_ = (next(_turns) for _ in range(times))
+    return FIRST_PORT + min(first % _PORTS, _PORTS - times)
 
 
 def own_connection(address: str, port: int, *, timeout_s: float) -> socket.socket:

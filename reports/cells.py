@@ -20,7 +20,7 @@ from reports.conclusions import Conclusions, conclusions, counting, differs
 
 CLASSES: Final = {
     "loss": ("loss", "acknowledged writes are lost"),
-    "none": ("none", "judged `valid`: nothing is lost"),
+    "none": ("none", "judged valid: nothing is lost"),
     "wrong": (
         "wrong",
         "invalid for something else: failed writes that were found, unexpected values, duplicates",

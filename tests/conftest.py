@@ -1,11 +1,15 @@
-"""What all tests share: one Spark session."""
+"""What all tests share: one Spark session, and no deadline for an example on a busy machine."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 from pyspark import SparkContext
 
 from checkers.spark import context
+
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from analysis.statistics.contrasts import ALPHA, newcombe
 from analysis.statistics.shares import Share
 
 MARGIN: Final = 0.05
-_POINTS: Final = 241
+_POINTS: Final = 64
 """Pairs of shares that the worst is looked for among, closer together near 0 and 1; then as many
 again around the worst."""
 _CHUNK: Final = 2_000_000
@@ -120,9 +120,10 @@ def runs_needed_equivalent(
     share: float, *, margin: float = MARGIN, power: float = 0.8, alpha: float = ALPHA
 ) -> int:
     """Runs of each cell after which `equivalence` holds with this power, both having this share:
-    the normal approximation, and at least what two shares of 0 or 1 take."""
+    the normal approximation, one run more for each margin in 1, as an exact test takes more, and
+    at least what two shares of 0 or 1 take."""
     quantiles = stats.norm.ppf([1 - alpha, (1 + power) / 2])
     # With both shares at the margin's own error; a share of 0 or 1 is no exception then.
     spread = 2 * max(share * (1 - share), margin / 2 * (1 - margin / 2))
     edge = math.ceil(math.log(alpha) / math.log(1 - margin))
-    return max(edge, math.ceil(spread * float(quantiles.sum()) ** 2 / margin**2))
+    return max(edge, math.ceil(spread * float(quantiles.sum()) ** 2 / margin**2 + 1 / margin))

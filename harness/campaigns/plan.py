@@ -87,7 +87,8 @@ class Policy(_Part):
         0,
         ge=0,
         lt=1,
-        description="A cell counts when more than this share of its conclusive runs lost.",
+        description="A cell counts when more than this share of its conclusive runs is invalid; 0: "
+        "when any run is, conclusive or not.",
     )
 
 

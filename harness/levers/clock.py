@@ -211,9 +211,8 @@ def _written(seen: list[_Look], token: Token) -> tuple[int, str]:
         return 0, "its process has written nothing since that tells a time"
     off_s = {at: line.off_s - look.off_s + look.own_s(fault) for at, (look, line) in lines.items()}
     shows = sum(_as_asked(off_s[at], look, line, token) for at, (look, line) in lines.items())
-    return shows, (
-        f"what its process wrote last is dated {', '.join(map(_apart, off_s.values()))} the host's"
-    )
+    offs = ", ".join(f"{off:+.3f}" for off in off_s.values())
+    return shows, f"what its process wrote last is dated {offs} s from the host's clock"
 
 
 def _as_asked(off_s: float, look: _Look, line: Written, token: Token) -> bool:
@@ -223,10 +222,6 @@ def _as_asked(off_s: float, look: _Look, line: Written, token: Token) -> bool:
     else:
         asked_s = token["offset_s"]
     return bool(abs(off_s - asked_s) <= min(_WRITTEN_S, abs(asked_s) / 2))
-
-
-def _apart(off_s: float) -> str:
-    return f"{abs(off_s):.3f} s {'ahead of' if off_s >= 0 else 'behind'}"
 
 
 def _undone(node: Node, look: _Look, token: Token) -> Proof:
@@ -260,7 +255,7 @@ def _told(node: Node, seen: list[_Look], token: Token) -> str:
 
 
 def _ahead(off_s: float) -> str:
-    return f"its clock is {_apart(off_s)} the host's"
+    return f"its clock is {abs(off_s):.3f} s {'ahead of' if off_s >= 0 else 'behind'} the host's"
 
 
 def _path(name: str) -> str:

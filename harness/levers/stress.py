@@ -206,8 +206,9 @@ def _taken_memory(node: Node, token: Token) -> Proof:
     if before is None:
         return Proof(True, [f"{node.name}: how often its memory is short is not known"], 0)
     met = max(0, (_reclaims(node) or 0) - before)
-    told = f"the node was at its memory limit {met:,} times since, and what the system kept there"
-    return Proof(True, [f"{node.name}: {told} had to give way"], met)
+    told = f"the node was at its memory limit {met:,} times since"
+    gave = "and what the system kept there had to give way" if met else "so nothing gave way"
+    return Proof(True, [f"{node.name}: {told}, {gave}"], met)
 
 
 def _holding(node: Node, fault: str, memory_mb: int) -> Proof:

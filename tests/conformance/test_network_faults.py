@@ -78,6 +78,26 @@ def test_done_twice_is_done_once_and_undone_by_anybody_with_the_token(pods: Dock
         assert ShapingLever(pods.nodes).residue(node) == []
 
 
+def test_rules_of_an_older_version_are_undone_by_its_journal(pods: DockerCluster) -> None:
+    """They had one rule for all packets, and a share's probability comes back with more digits."""
+    node, lever = pods.nodes["b1"], NetLever(pods.nodes)
+    match = ["ACKLOSS-IN", "-s", f"{pods.nodes['b2'].address}/32", "-m", "comment", "--comment"]
+    share = ["-m", "statistic", "--mode", "random", "--probability", "0.2", "-j", "DROP"]
+    for argv in (
+        ["-N", "ACKLOSS-IN"],
+        ["-I", "INPUT", "-j", "ACKLOSS-IN"],
+        ["-I", *match, "ackloss/x/b2", *share],
+        ["-I", *match, "ackloss/x/b2/seen"],
+        ["-I", *match, "ackloss/another/b2", "-j", "DROP"],
+    ):
+        assert node.admin(["iptables", "-w", *argv]).exit_code == 0
+    lever.undo(link(pods, share=0.2, direction="in"))
+    assert not any("ackloss/x/" in told for told in lever.residue(node))
+    assert any("ackloss/another/b2" in told for told in lever.residue(node))
+    lever.undo(link(pods, fault="another", direction="in"))
+    assert lever.residue(node) == []
+
+
 def test_two_that_shape_one_node_the_second_fails_and_undoes_nothing(pods: DockerCluster) -> None:
     lever, second = ShapingLever(pods.nodes), {**SLOW, "fault": "slower"}
     lever.apply(SLOW)
@@ -99,7 +119,10 @@ def test_another_share_than_was_asked_is_no_proof(
     admin = DockerNode.admin
 
     def other(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
-        return admin(node, [str(real) if word == "0.4" else word for word in argv], **options)
+        asked = "--probability 0.4"
+        return admin(
+            node, [word.replace(asked, asked[:-3] + str(real)) for word in argv], **options
+        )
 
     monkeypatch.setattr(DockerNode, "admin", other)
     lever, token = NetLever(pods.nodes), link(pods, share=0.4)

@@ -209,14 +209,14 @@ def look(written: Written | None, *, others_s: float = 0, age_s: float = 10) -> 
 @pytest.mark.parametrize(
     ("token", "seen", "met", "words"),
     [
-        (JUMP, look(Written(2, 60.1)), 1, "dated 60.100 s ahead of the host's"),
-        (JUMP, look(Written(2, 65.1), others_s=5), 1, "dated 60.100 s ahead of the host's"),
-        (JUMP, look(Written(2, 0.1)), 0, "dated 0.100 s ahead of the host's"),
-        (JUMP, look(Written(2, 61.0)), 0, "dated 61.000 s ahead of the host's"),
+        (JUMP, look(Written(2, 60.1)), 1, "dated +60.100 s from the host's clock"),
+        (JUMP, look(Written(2, 65.1), others_s=5), 1, "dated +60.100 s from the host's clock"),
+        (JUMP, look(Written(2, 0.1)), 0, "dated +0.100 s from the host's clock"),
+        (JUMP, look(Written(2, 61.0)), 0, "dated +61.000 s from the host's clock"),
         (JUMP, look(Written(12, 60.0)), 0, "has written nothing since"),
         (JUMP, look(None), 0, "has written nothing since"),
-        (DRIFT, look(Written(4, 0.31)), 1, "dated 0.310 s ahead of the host's"),
-        (DRIFT, look(Written(4, 0.1)), 0, "dated 0.100 s ahead of the host's"),
+        (DRIFT, look(Written(4, 0.31)), 1, "dated +0.310 s from the host's clock"),
+        (DRIFT, look(Written(4, 0.1)), 0, "dated +0.100 s from the host's clock"),
     ],
     ids=["off", "beside another", "right", "off otherwise", "before", "never", "drift", "no drift"],
 )

@@ -14,6 +14,7 @@ from analysis.statistics.clusters import WITHIN, p_within, resemblance, share_cl
 from analysis.statistics.comparisons import comparisons_of
 from analysis.statistics.contrasts import exact_test
 from analysis.statistics.shares import Share
+from bench.clusters import SPREADS, played
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.result_documents import lossy, run
 
@@ -127,3 +128,10 @@ def test_a_campaign_tells_it_of_its_clusters_and_workers(tmp_path: Any) -> None:
     assert [each["test"] for each in document["comparisons"]] == [WITHIN]
     assert {row["cluster"] for row in run_rows(folder)} == {"c0", "c1"}
     assert {row["worker"] for row in run_rows(folder)} == {1}
+
+
+def test_clusters_that_differ_mislead_a_test_that_does_not_know_them() -> None:
+    """A few campaigns here; more, and other kinds, are in docs/statistics.md."""
+    barnard, within, _ = played(0.3, SPREADS["unevenly"], campaigns=80)
+    assert barnard > 0.2
+    assert within <= 0.1

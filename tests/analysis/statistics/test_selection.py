@@ -9,7 +9,7 @@ OF = {kind.name: kind for kind in KINDS}
 
 def test_starvation_that_depends_on_the_cell_alone_makes_no_difference() -> None:
     told = played(OF["half of B"], campaigns=60)
-    assert told["before"] > 0.3, "what was counted before had chosen its runs by what they lost"
+    assert told["before"] > 0.2, "what was counted before had chosen its runs by what they lost"
     assert told["conclusive"] <= 0.1
     assert told["called"] <= 0.05
     assert told["interval"] >= 0.9
@@ -18,8 +18,8 @@ def test_starvation_that_depends_on_the_cell_alone_makes_no_difference() -> None
 
 def test_starvation_that_depends_on_the_outcome_is_doubtful_at_most() -> None:
     told = played(OF["B: 6 in 10 without loss, none with"], campaigns=60)
-    assert told["before"] > 0.5
-    assert told["conclusive"] > 0.5, "no rule for eligibility helps where the outcome decides it"
+    assert told["before"] > 0.3
+    assert told["conclusive"] > 0.3, "no rule for eligibility helps where the outcome decides it"
     assert told["called"] <= 0.05
     assert told["interval"] < 0.9
     assert told["bounds"] >= 0.95

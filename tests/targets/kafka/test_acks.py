@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,19 +12,13 @@ from harness.plan import parse_plan
 from harness.protocols import OK, Completion, completion, invoke
 from targets.kafka.clients import LIBRARIES
 from tests.fixtures.fake_kafka import FakeKafka, fake_kafka
-from tests.fixtures.java_driver import Address, driver, java_client
+from tests.fixtures.java_driver import Address, java_client
 from tests.fixtures.producing import WRITERS
 
 BY_NAME = {library.plugin: library for library in WRITERS}
 ALL = {"all": -1, "ALL": -1, "-1": -1, -1: -1, "1": 1, 1: 1, "0": 0, 0: 0, " 0 ": 0}
 NONE_OF_THEM = [0.0, 1.0, -1.0, True, False, "00", "01", "+1", "0.0", "0abc", "1x", "", "-0", 2]
 SAID = {-1: "all", 1: "1", 0: "0"}
-
-
-@pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    with driver(Path(tmp_path_factory.mktemp("driver"))) as address:
-        yield address
 
 
 def plan_with(library: str, acks: Any, key: str = "acks") -> Any:

@@ -7,9 +7,7 @@ every code of Kafka's protocol to each library that writes, which is told not to
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +18,7 @@ from harness.protocols import FAIL, INFO, OK, Client, Completion, invoke
 from targets.kafka.clients import LIBRARIES
 from targets.kafka.clients.outcomes import REFUSALS, REFUSED
 from tests.fixtures.fake_kafka import Answer, FakeKafka, fake_kafka
-from tests.fixtures.java_driver import Address, driver, java_client
+from tests.fixtures.java_driver import Address, java_client
 from tests.fixtures.producing import WRITERS
 
 BY_NAME = {library.plugin: library for library in WRITERS}
@@ -57,7 +55,7 @@ class Writer:
     def client(self, broker: FakeKafka, producer: dict[str, Any]) -> Client:
         """It is to be closed by the test."""
         if self.java:
-            asked = {"max.block.ms": 2000, **producer}
+            asked = {"max.block.ms": 5000, **producer}
             return java_client(self.java, broker.address, broker.topic, asked)
         workload = {"clients": 1, "client": self.library, "producer": producer}
         document = {"schema": 1, "name": "t", "topic": {"partitions": 1}, "workload": workload}
@@ -87,12 +85,6 @@ class Writer:
 
 def held(broker: FakeKafka) -> set[int]:
     return {int(value or b"") for value in broker.values()}
-
-
-@pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    with driver(Path(tmp_path_factory.mktemp("driver"))) as address:
-        yield address
 
 
 @pytest.fixture(

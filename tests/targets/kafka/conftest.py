@@ -1,0 +1,21 @@
+"""The Java client's driver, started once for all tests that write by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.fake_kafka import fake_kafka
+from tests.fixtures.java_driver import Address, driver, java_client
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """Where it listens. Its first producer takes seconds where much else runs: that one is none of
+    a test's."""
+    with driver(Path(tmp_path_factory.mktemp("driver"))) as address:
+        with fake_kafka() as broker:
+            java_client(address, broker.address, broker.topic, {}).close(0, {}.__setitem__)
+        yield address
