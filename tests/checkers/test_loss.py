@@ -485,6 +485,35 @@ def test_a_value_that_failed_once_and_is_unknown_once_is_unknown(judge: Judge) -
     assert told["copied"].counted() == {**written, **found, "duplicates": 3}
 
 
+def test_each_value_is_at_home_on_its_own_partition(judge: Judge) -> None:
+    """Four odd values on three partitions: one must not be taken for another's copy."""
+    writes = [W(0, partition=0), W(1, partition=1), W(2, partition=2), W(3, partition=1)]
+    reads = [R(0, 0), R(0, 0), R(1, 2), R(2, 2), R(2, 1), R(3, 1), R(3, 1)]
+    made = Made(
+        writes=[*writes, W(4, partition=None)],
+        reads=[*reads, R(4, 2), R(4, 0)],
+        ends=[E(0), E(1), E(2)],
+        plan={"topic": {"partitions": 3}},
+    )
+    told = judge({"a": made})["a"]
+    found = {"attempted": 5, "acknowledged": 5, "survivors": 4, "lost": 1}
+    assert told.counted() == {**found, "duplicates": 4, "unexpected": 2}
+    astray = [(row["value"], row["found_partition"]) for row in told.findings
+              if row["kind"] == "unexpected"]  # fmt: skip
+    assert sorted(astray) == [(1, 2), (2, 1)]
+
+
+def test_only_the_partition_that_was_not_in_sync_is_in_doubt(judge: Judge) -> None:
+    there = [W(2, partition=0, offset=0), W(3, partition=1, offset=0)]
+    writes = [W(0, partition=0, offset=5), W(1, partition=1, offset=5), *there]
+    reads = [R(2, 0, offset=0), R(3, 1, offset=0)]
+    for behind, visible in ((0, 1), (1, 0)):
+        ends = [E(number, position=5, isr=2 if number == behind else 3) for number in (0, 1)]
+        made = Made(writes=writes, reads=reads, ends=ends, plan={"topic": {"partitions": 2}})
+        found = {row["value"]: row["kind"] for row in judge({f"r{behind}": made})[f"r{behind}"][1]}
+        assert found == {behind: "not_yet_visible", visible: "lost"}
+
+
 def test_writes_that_were_not_acknowledged_are_counted_by_code(judge: Judge) -> None:
     ends = ["i", "i", "f", ".", ".", "o"]
     document = judge({"a": Made(writes=[W(n, end) for n, end in enumerate(ends)])})["a"].document
