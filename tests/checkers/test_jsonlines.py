@@ -268,6 +268,8 @@ def test_bad_fields_are_named(name: str, tmp_path: Path) -> None:
     with pytest.raises(HistoryError) as caught:
         convert(file, tmp_path / "out")
     assert caught.value.key == KEYS.get(name)
+    repeated = name in ("twice", "ended-twice")
+    assert caught.value.hint == ("give every add a value of its own" if repeated else None)
 
 
 @pytest.mark.parametrize("process", [2**31, 2**32 - 1, -1])

@@ -99,6 +99,12 @@ def test_what_only_one_reader_was_in_time_for_is_no_contradiction() -> None:
     assert compared(facts(end(log_start=None)), late)
 
 
+def test_a_partition_of_one_reader_does_not_end_the_comparison() -> None:
+    of = facts(end(0, ("a",)), end(1))
+    told = compared(of, reads(*half_of("a"), ("a", None, 5, 1, 0)))
+    assert [each.partition for each in told] == ["partition 1"]
+
+
 def test_only_complete_readers_are_compared() -> None:
     half = reads(*RECORDS[:2], RECORDS[2])
     assert compared(facts(end(readers=("a",))), half) == []
