@@ -132,7 +132,15 @@ def table() -> tuple[str, int]:
         f"- `{each.module}`: `{_code(each.lines[0])}` became `{_code(each.lines[1])}`"
         for each in left
     ]
-    text = "\n".join([*rows, "", *equivalent, "", *(survived if left else ["None survived."])])
+    text = "\n".join(
+        [
+            *rows,
+            "",
+            *equivalent,
+            "",
+            *(survived if left else ["Of those that were tried, no other survived."]),
+        ]
+    )
     return text, total[SURVIVED] + total[UNTRIED]
 
 
