@@ -182,6 +182,7 @@ def _document(facts: Facts, examined: Examined, *, begun_s: float, checker: Loss
         "doubts": list(told.doubts),
         "eligible": told.eligible,
         "complete": is_complete(facts),
+        "gaps": [*facts.gaps.sentences, *facts.gaps.aside],
         "forced": list(facts.forced),
         "counts": asdict(counts),
         "rates": rates(counts),

@@ -319,6 +319,8 @@ def _warnings(story: Story) -> Iterator[tuple[str, str]]:
         yield "Nothing has been judged", "Run `ackloss check` on this folder to count its writes."
     elif not story.result.get("complete", True):
         yield "Not everything was read", "The counts below are lower bounds."
+    for gap in (story.result or {}).get("gaps") or []:
+        yield "The folder is not as the run left it", f"{gap[:1].upper()}{gap[1:]}."
     load = story.facts.get("load") or {}
     if load.get("starved"):
         why = str(load.get("why") or "the load was not what the plan asks for")
