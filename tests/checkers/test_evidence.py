@@ -69,6 +69,18 @@ def cut_rows(name: str) -> Damage:
     return damage
 
 
+def cut_line(name: str, number: int) -> Damage:
+    """Half of one line is missing, and all others are there."""
+
+    def damage(rundir: RunDir) -> None:
+        lines = (rundir.path / name).read_bytes().splitlines(keepends=True)
+        line = lines[number - 1]
+        lines[number - 1] = line[: len(line) // 2] + b"\n"
+        (rundir.path / name).write_bytes(b"".join(lines))
+
+    return damage
+
+
 def edit(name: str, column: str) -> Damage:
     """One value of one row is another."""
 
@@ -208,6 +220,7 @@ BY_ROWS: dict[str, tuple[Damage, str, str]] = {
     "ends: of another run": (swap("reads/ends.parquet"), "reads", "of another run"),
     "journal: deleted": (delete("faults.jsonl"), "other", "missing: faults.jsonl"),
     "journal: cut off": (cut_off("faults.jsonl"), "other", "cut off"),
+    "journal: a line cut off": (cut_line("faults.jsonl", 4), "other", "is damaged: line 4"),
     "metadata: edited": (
         overwrite("run.json", b'"attempted": 3400', b'"attempted": 3300'),
         "history",
@@ -337,6 +350,16 @@ def test_statistics_say_of_a_named_history_what_was_never_recorded(tmp_path: Pat
     (rundir.path / part("history", 0)).unlink()
     write_manifest(rundir, run["run_id"])
     assert "operations 0 to 801 are missing before" in gaps_of(rundir).history[0]
+
+
+def test_a_journal_that_was_damaged_before_it_was_named_is_noticed(tmp_path: Path) -> None:
+    # The disk was full for a moment, and took half a line.
+    rundir = copy_of(LOSSY, tmp_path, manifest=False)
+    cut_line("faults.jsonl", 4)(rundir)
+    run = {**rundir.read_json(rundir.run), "manifest": True}
+    rundir.write_json(rundir.run, run)
+    write_manifest(rundir, run["run_id"])
+    assert gaps_of(rundir).other == ("faults.jsonl is damaged: line 4",)
 
 
 def valid_run(parent: Path) -> RunDir:
