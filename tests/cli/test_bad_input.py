@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -161,6 +163,20 @@ def test_runs_of_a_campaign_that_are_not_judged_are_said(
     done = ackloss("check", str(folder.path))
     assert done.exit_code == 0
     assert f"3 runs have no history, and nothing is said of them: {folder.path}" in done.output
+
+
+def test_what_nobody_heard_is_not_green() -> None:
+    """A verdict that was written into a closed pipe must not end as a valid one."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "harness", "plan", "validate", PLAN, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 5
 
 
 def calm(_: object) -> Chances:
