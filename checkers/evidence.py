@@ -23,6 +23,7 @@ from checkers.evidence_rows import (
     Told,
     listed,
     numbers,
+    of_other_plans,
     of_other_runs,
     operations,
     records,
@@ -99,6 +100,7 @@ def _by_rows(rundir: RunDir, run: Mapping[str, Any], ends: Ends, *, seen: Gaps) 
     if not named:
         yield from numbers(rundir)
     yield from of_other_runs(parts, run, ends)
+    yield from of_other_plans(parts, ends, rundir.read_json(rundir.plan)["topic"]["partitions"])
     if not (named and seen.history):
         yield from operations(parts, run, by_rows=not named)
     if not (named and seen.reads):

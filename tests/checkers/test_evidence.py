@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -335,6 +336,31 @@ def test_a_partition_that_was_passed_has_records_unless_nothing_was_acknowledged
 def test_a_log_of_no_offsets_needs_no_records(tmp_path: Path) -> None:
     made = Made(writes=[W(1)], ends=[E(position=0), E(position=None), E(position=7, start=7)])
     assert gaps_of(made.build(tmp_path, "empty")) == Gaps()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        Made(writes=[W(1), W(2, partition=2)], reads=[R(1), R(2, partition=2)], ends=[E(), E(2)]),
+        Made(writes=[W(1), W(2, partition=2)], reads=[R(1)]),
+        Made(writes=[W(1)], reads=[R(1), R(2, partition=2)]),
+        Made(writes=[W(1)], reads=[R(1)], ends=[E(), E(2, position=0)]),
+    ],
+    ids=["written and read", "written", "read", "looked at"],
+)
+def test_a_partition_that_the_plan_does_not_have_is_noticed(made: Made, tmp_path: Path) -> None:
+    rundir = replace(made, plan={"topic": {"partitions": 2}}).build(tmp_path, "run")
+    assert gaps_of(rundir).other == ("not of this plan, which has partitions 0 to 1: partition 2",)
+    assert gaps_of(replace(made, plan={"topic": {"partitions": 3}}).build(tmp_path, "x")) == Gaps()
+
+
+def test_a_part_of_another_run_is_noticed_without_statistics(tmp_path: Path) -> None:
+    one, other = (Made(writes=[W(1)], reads=[R(1)]).build(tmp_path, name) for name in "ab")
+    path = one.path / part("history", 0)
+    pq.write_table(pq.read_table(other.path / part("history", 0)), path, write_statistics=False)
+    assert gaps_of(one).history == ("of another run: history/part-00000.parquet",)
+    pq.write_table(pq.read_table(path).slice(0, 0), path, write_statistics=False)
+    assert gaps_of(one) == Gaps()
 
 
 def test_statistics_say_of_a_named_history_what_was_never_recorded(tmp_path: Path) -> None:
