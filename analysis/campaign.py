@@ -147,16 +147,35 @@ def results_of(folder: CampaignDir, progress: Progress) -> Iterator[Result]:
 
 
 def document_of(folder: CampaignDir, run: Run) -> Document | None:
-    """A finished run's result.json, or its error; null of a run that is not finished."""
+    """A finished run's result.json, or its error; null of a run that is not finished. The
+    result of another run, or one with something that no check writes, is an error: nobody counts
+    it."""
     if run.state == "failed":
         return {"run_id": run.run_id, "error": run.error}
     if run.state != "done":
         return None
     rundir = folder.run(run.run_id)
     try:
-        return rundir.read_json(rundir.result)
+        document = rundir.read_json(rundir.result)
     except HistoryError as error:
         return {"run_id": run.run_id, "error": str(error)}
+    if wrong := _wrong_with(document, run):
+        hint = f"`ackloss check {rundir.path}` writes it again"
+        return {"run_id": run.run_id, "error": f"{rundir.result}: {wrong}; {hint}"}
+    return document
+
+
+def _wrong_with(document: Document, run: Run) -> str | None:
+    """Why a result.json cannot be counted as this run's; null where it can."""
+    if document.get("run_id", run.run_id) != run.run_id:
+        return f"is of another run, {document['run_id']!r}"
+    for name, kind in (("eligible", bool), ("doubts", list), ("counter_examples", list)):
+        if name in document and not isinstance(document[name], kind):
+            return f"{name} is {document[name]!r:.80}, and nobody writes it so"
+    for name, count in (document.get("counts") or {}).items():
+        if type(count) is not int or count < 0:
+            return f"counts.{name} is {count!r:.80}, and no number of writes"
+    return None
 
 
 def run_rows(folder: CampaignDir) -> list[Document]:

@@ -23,11 +23,13 @@ from checkers.evidence_rows import (
     Told,
     listed,
     numbers,
+    of_other_plans,
     of_other_runs,
     operations,
     records,
 )
 from harness.errors import HistoryError
+from harness.journal import damaged_lines
 from harness.manifest import Evidence, digest_of, evidence_files, read_manifest, rows_of
 from harness.rundir import RunDir
 
@@ -88,7 +90,7 @@ def _by_manifest(rundir: RunDir, run: Mapping[str, Any]) -> Told:
     elif run["state"] == _DONE and run.get("manifest"):
         why = "missing: manifest.json (the run was killed, or not all of its folder was copied)"
         yield from (("history", why), ("reads", why))
-    elif run["state"] == _DONE:
+    if run["state"] == _DONE:
         yield from _journal(rundir)
 
 
@@ -98,6 +100,7 @@ def _by_rows(rundir: RunDir, run: Mapping[str, Any], ends: Ends, *, seen: Gaps) 
     if not named:
         yield from numbers(rundir)
     yield from of_other_runs(parts, run, ends)
+    yield from of_other_plans(parts, ends, rundir.read_json(rundir.plan)["topic"]["partitions"])
     if not (named and seen.history):
         yield from operations(parts, run, by_rows=not named)
     if not (named and seen.reads):
@@ -150,12 +153,16 @@ def _rows_left(path: Path, named: Evidence) -> str:
 
 
 def _journal(rundir: RunDir) -> Told:
-    """A run that was to have faults has a journal, and each of its lines is whole."""
+    """A run that was to have faults has a journal, and each of its lines is whole: a disk that was
+    full leaves half a line, and a manifest that is true to it."""
     if not rundir.faults.exists():
         if rundir.read_json(rundir.plan).get("faults"):
             yield "faults.jsonl", "missing: faults.jsonl"
     elif (content := rundir.faults.read_bytes()) and not content.endswith(b"\n"):
         yield "faults.jsonl", "faults.jsonl is cut off: its last line is not complete"
+    if damaged := damaged_lines(rundir.faults):
+        lines = listed([f"line {number}" for number in damaged])
+        yield "faults.jsonl", f"faults.jsonl is damaged: {lines}"
 
 
 def _field(path: str) -> str:

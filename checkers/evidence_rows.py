@@ -55,6 +55,15 @@ class Part(NamedTuple):
             return None
         return min(each.min for each in statistics), max(each.max for each in statistics)
 
+    def ends_of(self, column: str) -> tuple[Any, Any] | None:
+        """The same, read where it has no statistics; `None` where all is null."""
+        if (span := self.span(column)) is not None or not self.rows:
+            return span
+        values = [
+            value for value in self.read(column)[column].unique().to_pylist() if value is not None
+        ]
+        return (min(values), max(values)) if values else None
+
     def read(self, *columns: str) -> pa.Table:
         """Some of its columns."""
         with pq.ParquetFile(self.path, metadata=self.metadata, pre_buffer=False) as file:
@@ -101,12 +110,22 @@ def of_other_runs(parts: Parts, run: Mapping[str, Any], ends: Ends) -> Told:
     """Every row names its run."""
     ours = (None, (run["run_id"], run["run_id"]))
     for each in (parts.history, parts.reads, parts.observations):
-        if strange := [part.name for part in each if part.span("run_id") not in ours]:
+        if strange := [part.name for part in each if part.ends_of("run_id") not in ours]:
             yield strange[0], f"of another run: {listed(strange)}"
     if any(row["run_id"] != run["run_id"] for row in ends):
         yield "reads", "of another run: reads/ends.parquet"
     if parts.damaged:
         yield parts.damaged[0], f"damaged: {listed(parts.damaged)}"
+
+
+def of_other_plans(parts: Parts, ends: Ends, partitions: int) -> Told:
+    """Every partition that was written, read or looked at is one that the plan asks for."""
+    spans = [part.ends_of("partition") for part in (*parts.history, *parts.reads)]
+    met = {number for span in spans if span is not None for number in span}
+    met |= {row["partition"] for row in ends}
+    if odd := sorted(number for number in met if not 0 <= number < partitions):
+        names = listed([f"partition {number}" for number in odd])
+        yield "plan.json", f"not of this plan, which has partitions 0 to {partitions - 1}: {names}"
 
 
 def operations(parts: Parts, run: Mapping[str, Any], *, by_rows: bool) -> Told:

@@ -212,7 +212,8 @@ def _merged(rows: Iterable[dict[str, Any]], *, replicas: int) -> Iterable[Partit
     for row in rows:
         by_partition.setdefault(row["partition"], []).append(row)
     for partition, every in by_partition.items():
-        complete = [row for row in every if row["complete"]]
+        short = {row["reader"] for row in every if not _reached(row)}
+        complete = [row for row in every if row["reader"] not in short]
         ends = complete or every
         yield PartitionEnd(
             partition=partition,
@@ -221,10 +222,17 @@ def _merged(rows: Iterable[dict[str, Any]], *, replicas: int) -> Iterable[Partit
             if complete
             else max(_known(every, "position"), default=None),
             complete=bool(complete),
-            whole=any(len(row["isr"] or ()) >= replicas for row in complete),
+            whole=any(len(set(row["isr"] or ())) >= replicas for row in complete),
             readers=tuple(dict.fromkeys(row["reader"] for row in complete)),
             error=None if complete else next(iter(_known(every, "error")), None),
         )
+
+
+def _reached(row: dict[str, Any]) -> bool:
+    """Whether a reader was complete: it says so, and nothing else that it says is against it."""
+    position, end = row["position"], row["end_offset"]
+    stands_there = position is not None and position >= 0 and (end is None or end <= position)
+    return bool(row["complete"]) and stands_there and row.get("error") is None
 
 
 def _not_reached(end: PartitionEnd) -> PartitionEnd:

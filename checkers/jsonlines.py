@@ -2,9 +2,9 @@
 
 One operation a line, `{"index":0,"process":3,"type":"invoke","f":"add","value":17,"time":123}`, and
 the final read as one operation `f: "read"` whose value is a list. `index` and `time` may be absent:
-the order of lines rules. `add` operations are the writes; operations with another `f` (the
-nemesis', for one) are passed over. There is one partition, number 0, and a value stands at its
-place in the list, so one that is listed twice is a duplicate.
+the order of lines rules, and an `index` that contradicts it is bad input. `add` operations are the
+writes; operations with another `f` (the nemesis', for one) are passed over. There is one partition,
+number 0, and a value stands at its place in the list, so one that is listed twice is a duplicate.
 
 The final read is the last `ok` read that begins after every add has completed, as `ok`, `fail` or
 `info`; an add that never completes keeps none from being final, since nobody says what became of
@@ -142,14 +142,17 @@ def _complaint(file: Path, line: int) -> Complain:
 
 def _operations(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line numbers and operations; raises HistoryError for a line that is none."""
-    number = 0
+    number, before = 0, -1
     try:
         with file.open("rb") as stream:
             for line, text in enumerate(stream, start=1):
                 if text.isspace():
                     continue
                 number += 1
-                yield line, _operation(text, _complaint(file, line))
+                complain = _complaint(file, line)
+                op = _operation(text, complain)
+                before = _in_order(op, before, complain)
+                yield line, op
     except OSError as error:
         raise HistoryError(f"cannot be read: {error.strerror}", file=str(file)) from error
     if not number:
@@ -172,6 +175,20 @@ def _operation(text: bytes, complain: Complain) -> dict[str, Any]:
     if op.get("type") not in TYPES:
         raise complain(f"{op.get('type')!r} is none of {', '.join(TYPES)}", "type")
     return op
+
+
+def _in_order(op: dict[str, Any], before: int, complain: Complain) -> int:
+    """The index of an operation, or that `before` it where it has none (as -1, Jepsen's own)."""
+    index = op.get("index")
+    if index is None or index == -1:
+        return before
+    if _integer(index, "index", complain) <= before:
+        raise complain(
+            f"index {index} stands after {before}: which read is the last, and of what, the order "
+            "of lines tells; sort them by index",
+            "index",
+        )
+    return int(index)
 
 
 def _listed(op: dict[str, Any], complain: Complain) -> list[int]:

@@ -27,7 +27,7 @@ from checkers.outcomes import Sieve, looked_up
 from checkers.readers import Disagreement, Readers
 from checkers.rows import Rows
 from checkers.verdict import Basis, Counts, is_complete, judge, rates
-from harness.errors import AcklossError, EnvironmentFailure
+from harness.errors import AcklossError, EnvironmentFailure, HistoryError
 from harness.rundir import SCHEMA_VERSION, RunDir
 from harness.scratch import scratch
 
@@ -119,7 +119,8 @@ class Examined(NamedTuple):
 
 
 def examine(facts: Facts, checker: Loss) -> Examined:
-    """What `checker` finds in a run's rows, and what else they say."""
+    """What `checker` finds in a run's rows, and what else they say. Raises HistoryError where
+    values are not unique."""
     rows, readers = Rows(facts), Readers(facts)
     numbering = numbered(rows.things)
     sieve, timeline, errors = Sieve(numbering), Timeline(), ErrorCodes()
@@ -127,6 +128,14 @@ def examine(facts: Facts, checker: Loss) -> Examined:
         sieve.write(writes)
         timeline.add(writes)
         errors.add(writes)
+    if again := sieve.begun_again():
+        raise HistoryError(
+            f"{again:,} of its writes began with a value that another write has: which of them is "
+            "there, nobody can say",
+            file=str(facts.rundir.history) if facts.rundir else facts.run_id,
+            key="value",
+            hint="let the workload give each write a value of its own",
+        )
     for reads in rows.reads():
         readers.compare(reads)
         sieve.read(readers.judged(reads))

@@ -50,14 +50,20 @@ class Sieve:
         self._partition: Int32s = np.full(numbering.size, NOBODY, np.int32)
         self._offset: Ints = np.empty(numbering.size, np.int64)
         self._odd: Bools = np.zeros(numbering.size, np.bool_)
+        self._begun = 0
 
     def write(self, rows: Writes) -> None:
         """Mark some writes."""
         numbers = self._numbering.numbers(rows.key, rows.value)
+        self._begun += int((rows.mark == INVOKED).sum())
         for mark in (INVOKED, OK, FAIL, INFO):
             self._marks[numbers[rows.mark == mark]] |= mark
         sent = rows.partition != NULL
         self._settle(numbers[sent], rows.partition[sent])
+
+    def begun_again(self) -> int:
+        """How many writes began with a value that another one has, when all writes are marked."""
+        return self._begun - int(np.count_nonzero(self._marks & INVOKED))
 
     def read(self, rows: Reads) -> None:
         """Mark some records that were read."""

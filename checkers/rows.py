@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from checkers.facts import Facts
 from harness.errors import HistoryError
-from harness.history import WRITE
+from harness.history import HISTORY, READS, WRITE
 from harness.journal import FaultWindow
 
 Ints = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ Bools = npt.NDArray[np.bool_]
 NULL: Final = -(2**63)
 
 INVOKED, OK, FAIL, INFO, READ = 1, 2, 4, 8, 16
-_MARKS: Final = {"invoke": INVOKED, "ok": OK, "fail": FAIL}
+_MARKS: Final = {"invoke": INVOKED, "ok": OK, "fail": FAIL, "info": INFO}
 
 _KEPT_BYTES: Final = 16 * 2**20
 _PART_ROWS: Final = 2**20
@@ -143,18 +143,36 @@ def _each(
                 for batch in file.iter_batches(_PART_ROWS, columns=columns, use_threads=False):
                     if batch.num_rows:
                         yield make(batch)
+        except _UnusableRow as error:
+            raise HistoryError(
+                str(error),
+                file=str(path),
+                key=error.column,
+                hint="copy the run folder again; if it is so there, its writer is at fault",
+            ) from error
         except (OSError, pa.ArrowException) as error:
             raise HistoryError("cannot be read: its Parquet is damaged", file=str(path)) from error
 
 
+class _UnusableRow(Exception):
+    """A row that cannot be what its column says."""
+
+    def __init__(self, what: str, column: str) -> None:
+        super().__init__(what)
+        self.column = column
+
+
 def _writes(batch: pa.RecordBatch) -> Writes:
+    _refuse_nulls(batch, HISTORY)
     kind, f = _texts(batch["type"]), _texts(batch["f"])
-    marks = np.array([_MARKS.get(name, INFO) for name in kind.names] + [INFO], np.uint8)
+    marks = np.array([_MARKS.get(name, 0) for name in kind.names] + [0], np.uint8)
     is_write = np.array([name == WRITE for name in f.names] + [False])
     process = _ints(batch["process"])
     chosen = is_write[f.codes] & (process >= 0)
-    if batch["value"].null_count:
-        chosen &= batch["value"].is_valid().to_numpy(zero_copy_only=False)
+    if not marks[:-1].all() and not marks[kind.codes[chosen]].all():
+        raise _UnusableRow("a write neither begins nor ends as ok, fail or info", "type")
+    if batch["value"].null_count and (chosen & ~_valid(batch["value"])).any():
+        raise _UnusableRow("a write has no value", "value")
     columns = Writes(
         key=_texts(batch["key"]),
         value=_ints(batch["value"]),
@@ -172,12 +190,24 @@ def _writes(batch: pa.RecordBatch) -> Writes:
 
 
 def _reads(batch: pa.RecordBatch) -> Reads:
+    _refuse_nulls(batch, READS)
     partition, offset = _ints(batch["partition"]), _ints(batch["offset"])
     return Reads(_texts(batch["reader"]), *_things(batch), partition, offset)
 
 
 def _things(batch: pa.RecordBatch) -> tuple[Texts, Ints]:
     return _texts(batch["key"]), _ints(batch["value"])
+
+
+def _refuse_nulls(batch: pa.RecordBatch, schema: pa.Schema) -> None:
+    for name in batch.schema.names:
+        if batch[name].null_count and not schema.field(name).nullable:
+            raise _UnusableRow("a row has null where something must stand", name)
+
+
+def _valid(column: pa.Array) -> Bools:
+    valid: Bools = column.is_valid().to_numpy(zero_copy_only=False)
+    return valid
 
 
 def _ints(column: pa.Array) -> Ints:

@@ -195,6 +195,8 @@ def _doubts(facts: Facts, basis: Basis) -> Iterator[Told]:
         name = INTERRUPTED if facts.state == "interrupted" else FAILED
         yield Told(name, f"{ended}: {facts.error}" if facts.error else ended)
         return  # what else is missing follows from that
+    if facts.error:
+        yield Told(FAILED, f"the run says that it is done, and why it is not: {facts.error}")
     if not counts.attempted:
         yield Told(VACUOUS, "nothing was attempted")
     elif not counts.acknowledged:
@@ -248,6 +250,8 @@ _RESTS: Final = {
 
 def _doubts_of_faults(facts: Facts, basis: Basis) -> Iterator[Told]:
     if not facts.faults:
+        if facts.drawn:
+            yield Told(VACUOUS, "no fault took place: none was drawn")
         return
     windows = {window.id: window for window in facts.windows}
     asked = [fault for fault in facts.faults if not _left_out(fault, windows.get(fault.id))]
@@ -275,10 +279,15 @@ def _left_out(fault: ScriptedFault, window: FaultWindow | None) -> bool:
 
 
 def _met(facts: Facts, basis: Basis) -> Iterator[FaultWindow]:
-    """The proven windows in which writes were begun."""
-    for window, begun in zip(facts.windows, basis.ops_begun, strict=True):
-        if window.proven and begun:
-            yield window
+    """The proven windows, of faults that the plan asks for, in which writes were begun."""
+    begun = dict(zip((window.id for window in facts.windows), basis.ops_begun, strict=True))
+    return (window for window in _proven(facts) if begun[window.id])
+
+
+def _proven(facts: Facts) -> Iterator[FaultWindow]:
+    """The proven windows of faults that the plan asks for."""
+    asked = {fault.id for fault in facts.faults}
+    return (window for window in facts.windows if window.proven and window.id in asked)
 
 
 def _all_well(facts: Facts, basis: Basis) -> str:
@@ -287,7 +296,7 @@ def _all_well(facts: Facts, basis: Basis) -> str:
     told = f"{every}{_writes(number, 'acknowledged')} {are} there"
     if not facts.faults:
         return told
-    met, proven = len(list(_met(facts, basis))), sum(window.proven for window in facts.windows)
+    met, proven = len(list(_met(facts, basis))), len(list(_proven(facts)))
     if facts.drawn:
         told += f", under {met} of {len(facts.faults)} proven faults"
     else:

@@ -31,7 +31,7 @@ from typing import Any
 
 import orjson
 
-from harness.errors import EnvironmentFailure
+from harness.errors import EnvironmentFailure, HistoryError
 
 
 class Journal:
@@ -92,32 +92,51 @@ class FaultWindow:
 
 def entries(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a journal; a last line that a crash has cut off is left out."""
+    for _, entry in _numbered(path):
+        yield entry
+
+
+def _numbered(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     if not path.exists():
         return
-    for line in path.read_bytes().splitlines():
-        try:
-            entry = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            continue
-        if isinstance(entry, dict) and "type" in entry:
-            yield entry
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if (entry := _entry(line)) is not None:
+            yield number, entry
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """What a line says; null where it is no line of a journal."""
+    try:
+        entry = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return entry if isinstance(entry, dict) and "type" in entry else None
+
+
+def damaged_lines(path: Path) -> list[int]:
+    """The numbers, from 1 on, of the lines that `entries` leaves out though another follows."""
+    if not path.exists():
+        return []
+    *whole, _ = path.read_bytes().split(b"\n")
+    lines = enumerate(whole, start=1)
+    return [number for number, line in lines if line.strip() and _entry(line) is None]
 
 
 def windows(path: Path) -> list[FaultWindow]:
-    """The fault windows that a journal tells of, in the order in which they were begun."""
+    """The fault windows that a journal tells of, in the order in which they were begun.
+
+    Raises HistoryError for a line that says what no line of a journal says.
+    """
     begun: dict[str, dict[str, Any]] = {}
-    for entry in entries(path):
-        kind, fault = entry["type"], entry.get("fault", "")
-        if kind in ("step", "skip"):
-            begun[fault] = {**entry, "proofs": [], "evidence": [], "on": None, "healed": None}
-        elif fault in begun and kind == "proof":
-            begun[fault]["proofs"].append(entry)
-            begun[fault]["evidence"] += entry["evidence"]
-        elif fault in begun and kind in ("on", "healed"):
-            begun[fault][kind] = entry["time_ns"] / 1e9
-        elif kind == "heal":
-            for healed in set(entry["faults"]) & set(begun):
-                begun[healed]["evidence"].append(f"healed by step {entry['step']!r}{entry['why']}")
+    for number, entry in _numbered(path):
+        try:
+            _take(entry, begun)
+        except (KeyError, TypeError) as error:
+            raise HistoryError(
+                f"is no journal as ackloss writes it: {error!r}",
+                file=f"{path}:{number}",
+                hint="copy the run folder again",
+            ) from error
     return [
         FaultWindow(
             id=fault,
@@ -126,7 +145,7 @@ def windows(path: Path) -> list[FaultWindow]:
             to_s=told["healed"],
             nodes=told.get("nodes", []),
             met=told["met"],
-            proven=_proven(told["proofs"]),
+            proven=told["on"] is not None and _proven(told["proofs"]),
             evidence=told["evidence"],
             why=told.get("why") or "",
             touched=_touched(told["proofs"]),
@@ -135,10 +154,35 @@ def windows(path: Path) -> list[FaultWindow]:
     ]
 
 
+def _take(entry: dict[str, Any], begun: dict[str, dict[str, Any]]) -> None:
+    """Note what one line says of the faults that were begun."""
+    kind, fault = entry["type"], entry.get("fault", "")
+    if kind in ("step", "skip"):
+        seen = begun.get(fault, {"proofs": [], "evidence": []})
+        named = {name: entry[name] for name in ("nemesis", "met")}
+        kept = {name: seen[name] for name in ("proofs", "evidence")}  # of a fault begun twice, too
+        begun[fault] = {**entry, **named, **kept, "on": None, "healed": None}
+    elif fault in begun and kind == "proof":
+        if type(entry["proven"]) is not bool or type(entry.get("met")) not in (int, type(None)):
+            raise TypeError(f"a proof of {entry['proven']!r}, met {entry.get('met')!r}")
+        begun[fault]["proofs"].append(entry)
+        begun[fault]["evidence"] += entry["evidence"]
+    elif fault in begun and kind in ("on", "healed"):
+        begun[fault][kind] = entry["time_ns"] / 1e9
+    elif kind == "heal":
+        for healed in set(entry["faults"]) & set(begun):
+            begun[healed]["evidence"].append(f"healed by step {entry['step']!r}{entry['why']}")
+
+
 def _proven(proofs: Sequence[Mapping[str, Any]]) -> bool:
-    """Every probe said so, and what it would have met was there. A run that broke off has no probe
-    from before the undoing: what was met until then is what counts."""
-    return bool(proofs) and all(proof["proven"] for proof in proofs) and _touched(proofs) != 0
+    """Every probe said so, one of them while it was on, and what it would have met was there. A run
+    that broke off has no probe from before the undoing: what was met until then is what counts."""
+    touched = _touched(proofs)
+    return (
+        any(proof.get("phase") != "undone" for proof in proofs)
+        and all(proof["proven"] for proof in proofs)
+        and (touched is None or touched > 0)
+    )
 
 
 def _touched(proofs: Sequence[Mapping[str, Any]]) -> int | None:

@@ -52,17 +52,17 @@ def check(
         "conf": dict(_option("--conf", text) for text in conf),
     }
     if runs:
-        folders = [run for path in runs for run in _runs_of(path)]
+        folders = [run for path in runs for run in _runs_of(path, out, errors)]
         results = check_runs(folders, errors=errors, **spark)
     else:
         given = dict(_option("--option", text) for text in options)
         results = check_histories(
             list(histories), checker=checker, options=given, errors=errors, **spark
         )
-    for error in errors:
-        click.echo(f"ackloss: {error}", err=True)
     if not results and len(errors) == 1:
         out.fail(errors[0])
+    for error in errors:
+        click.echo(f"ackloss: {error}", err=True)
     for result in results:
         counts = result["counts"]
         if not out.json:
@@ -75,13 +75,32 @@ def check(
     sys.exit(merged_exit_code([result["verdict"] for result in results], errors=errors))
 
 
-def _runs_of(path: Path) -> list[RunDir]:
-    """The run itself, or all runs of a campaign that still have their history."""
+def _runs_of(path: Path, out: Output, errors: list[AcklossError]) -> list[RunDir]:
+    """The run itself, or all runs of a campaign that still have their history; that none has is
+    among `errors`, and that some have not is said."""
     from harness.campaigns.folder import CampaignDir
+    from harness.campaigns.progress import read_progress
+    from harness.errors import HistoryError
     from harness.rundir import RunDir
 
     campaign = CampaignDir(path)
-    return campaign.whole_runs() if campaign.exists else [RunDir(path)]
+    if not campaign.exists:
+        return [RunDir(path)]
+    whole = campaign.whole_runs()
+    if not whole:
+        errors.append(
+            HistoryError(
+                "no run of this campaign has a history to judge",
+                file=str(path),
+                hint="`ackloss report` tells what is known of it",
+            )
+        )
+    there = {run.run_id for run in whole}
+    played = read_progress(campaign.journal).in_state("done")
+    if left_out := sum(run.run_id not in there for run in played) if whole else 0:
+        have = "run has" if left_out == 1 else "runs have"
+        out.say(f"{left_out:,} {have} no history, and nothing is said of them: {path}")
+    return whole
 
 
 def _option(name: str, text: str) -> tuple[str, str]:

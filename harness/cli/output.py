@@ -16,7 +16,7 @@ from click.exceptions import Exit
 from rich.console import Console
 from rich.text import Text
 
-from harness.errors import AcklossError, HarnessFailure, Interrupted
+from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, Interrupted
 
 P = ParamSpec("P")
 
@@ -85,7 +85,9 @@ def with_output(command: Callable[P, None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             out.fail(Interrupted("interrupted"))
         except BrokenPipeError:
-            sys.exit(0)
+            # Whoever read along has gone: what was found out was not heard, so it is not all well.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(EnvironmentFailure.exit_code)
         except Exception as error:
             if verbose:
                 traceback.print_exc()

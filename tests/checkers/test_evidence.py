@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -65,6 +66,18 @@ def cut_rows(name: str) -> Damage:
     def damage(rundir: RunDir) -> None:
         table = pq.read_table(rundir.path / name)
         pq.write_table(table.slice(0, len(table) // 2), rundir.path / name)
+
+    return damage
+
+
+def cut_line(name: str, number: int) -> Damage:
+    """Half of one line is missing, and all others are there."""
+
+    def damage(rundir: RunDir) -> None:
+        lines = (rundir.path / name).read_bytes().splitlines(keepends=True)
+        line = lines[number - 1]
+        lines[number - 1] = line[: len(line) // 2] + b"\n"
+        (rundir.path / name).write_bytes(b"".join(lines))
 
     return damage
 
@@ -208,6 +221,7 @@ BY_ROWS: dict[str, tuple[Damage, str, str]] = {
     "ends: of another run": (swap("reads/ends.parquet"), "reads", "of another run"),
     "journal: deleted": (delete("faults.jsonl"), "other", "missing: faults.jsonl"),
     "journal: cut off": (cut_off("faults.jsonl"), "other", "cut off"),
+    "journal: a line cut off": (cut_line("faults.jsonl", 4), "other", "is damaged: line 4"),
     "metadata: edited": (
         overwrite("run.json", b'"attempted": 3400', b'"attempted": 3300'),
         "history",
@@ -324,6 +338,31 @@ def test_a_log_of_no_offsets_needs_no_records(tmp_path: Path) -> None:
     assert gaps_of(made.build(tmp_path, "empty")) == Gaps()
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        Made(writes=[W(1), W(2, partition=2)], reads=[R(1), R(2, partition=2)], ends=[E(), E(2)]),
+        Made(writes=[W(1), W(2, partition=2)], reads=[R(1)]),
+        Made(writes=[W(1)], reads=[R(1), R(2, partition=2)]),
+        Made(writes=[W(1)], reads=[R(1)], ends=[E(), E(2, position=0)]),
+    ],
+    ids=["written and read", "written", "read", "looked at"],
+)
+def test_a_partition_that_the_plan_does_not_have_is_noticed(made: Made, tmp_path: Path) -> None:
+    rundir = replace(made, plan={"topic": {"partitions": 2}}).build(tmp_path, "run")
+    assert gaps_of(rundir).other == ("not of this plan, which has partitions 0 to 1: partition 2",)
+    assert gaps_of(replace(made, plan={"topic": {"partitions": 3}}).build(tmp_path, "x")) == Gaps()
+
+
+def test_a_part_of_another_run_is_noticed_without_statistics(tmp_path: Path) -> None:
+    one, other = (Made(writes=[W(1)], reads=[R(1)]).build(tmp_path, name) for name in "ab")
+    path = one.path / part("history", 0)
+    pq.write_table(pq.read_table(other.path / part("history", 0)), path, write_statistics=False)
+    assert gaps_of(one).history == ("of another run: history/part-00000.parquet",)
+    pq.write_table(pq.read_table(path).slice(0, 0), path, write_statistics=False)
+    assert gaps_of(one) == Gaps()
+
+
 def test_statistics_say_of_a_named_history_what_was_never_recorded(tmp_path: Path) -> None:
     # The recorder itself lost a part before the manifest was written.
     rundir = copy_of(LOSSY, tmp_path, manifest=False)
@@ -337,6 +376,16 @@ def test_statistics_say_of_a_named_history_what_was_never_recorded(tmp_path: Pat
     (rundir.path / part("history", 0)).unlink()
     write_manifest(rundir, run["run_id"])
     assert "operations 0 to 801 are missing before" in gaps_of(rundir).history[0]
+
+
+def test_a_journal_that_was_damaged_before_it_was_named_is_noticed(tmp_path: Path) -> None:
+    # The disk was full for a moment, and took half a line.
+    rundir = copy_of(LOSSY, tmp_path, manifest=False)
+    cut_line("faults.jsonl", 4)(rundir)
+    run = {**rundir.read_json(rundir.run), "manifest": True}
+    rundir.write_json(rundir.run, run)
+    write_manifest(rundir, run["run_id"])
+    assert gaps_of(rundir).other == ("faults.jsonl is damaged: line 4",)
 
 
 def valid_run(parent: Path) -> RunDir:

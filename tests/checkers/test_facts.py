@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from checkers.facts import Facts, PartitionEnd, ScriptedFault, facts_of
+from harness.history import ENDS
 from tests.fixtures.hand_made import E, Made, R, W
 
 Read = Callable[..., Facts]
@@ -50,6 +53,40 @@ def test_one_complete_reader_is_enough(read: Read) -> None:
 def test_none_complete_is_not_complete(read: Read) -> None:
     told = end(read, E(reader="a", complete=False), E(reader="b", complete=False))
     assert (told.complete, told.whole, told.readers) == (False, False, ())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"position": 8},
+        {"position": None},
+        {"position": -1, "end_offset": -1},
+        {"error": "a checksum is wrong"},
+        {"complete": False},
+    ],
+    ids=["short of its end", "nowhere", "before the first", "after an error", "twice"],
+)
+def test_a_reader_that_contradicts_itself_is_not_complete(
+    tmp_path: Path, said: dict[str, Any]
+) -> None:
+    rundir = Made(writes=[W(0)], reads=[R(0)], ends=[E(position=9)]).build(tmp_path, "run")
+    ours, theirs = pq.read_table(rundir.ends).to_pylist()
+    for rows, readers in (
+        ([ours, theirs], ("a", "b")),
+        ([{**ours, **said}, theirs], ("b",)),
+        ([ours, theirs, {**theirs, **said}], ("a",)),
+    ):
+        pq.write_table(pa.Table.from_pylist(rows, schema=ENDS), rundir.ends)
+        (told,) = facts_of(rundir).ends
+        assert told.readers == readers
+
+
+def test_a_replica_counts_once(tmp_path: Path) -> None:
+    rundir = Made(writes=[W(0)], reads=[R(0)]).build(tmp_path, "run")
+    rows = [{**row, "isr": ["b1", "b1", "b2"]} for row in pq.read_table(rundir.ends).to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows, schema=ENDS), rundir.ends)
+    (told,) = facts_of(rundir).ends
+    assert (told.complete, told.whole) == (True, False)
 
 
 @pytest.mark.parametrize(

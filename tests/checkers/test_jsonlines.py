@@ -54,6 +54,19 @@ BAD: dict[str, tuple[bytes, str, str]] = {
     "no-process": (lines({"type": "ok", "f": "add", "value": 1}), ":1", "None is not an integer"),
     "odd-process": (lines({**ADD, "process": -4}), ":1", "-4 is no number of a process"),
     "text-time": (lines({**ADD, "time": "now"}), ":1", "'now' is not an integer"),
+    "text-index": (lines({**ADD, "index": "0"}), ":1", "'0' is not an integer"),
+    "index-backwards": (
+        lines(
+            *({**op, "index": n} for n, op in zip((2, 3, 0, 1), [*read(1), *add(1)], strict=True))
+        ),
+        ":3",
+        "index 0 stands after 3",
+    ),
+    "index-twice": (
+        lines({**ADD, "index": 4}, {**ADD, "f": "x", "index": 4}),
+        ":2",
+        "4 stands after",
+    ),
     "read-of-one": (lines({"type": "ok", "f": "read", "value": 3}), ":1", "is a list"),
     "read-of-text": (lines({"type": "ok", "f": "read", "value": [1, "2"]}), ":1", "'2' is not"),
     "twice": (lines(*add(1), *add(2), *add(1, process=3)), ":5", "the value 1 is added twice"),
@@ -257,6 +270,7 @@ KEYS = {
     **dict.fromkeys(("no-process", "odd-process"), "process"),
     "no-f": "f",
     "text-time": "time",
+    **dict.fromkeys(("text-index", "index-backwards", "index-twice"), "index"),
     "newer": "schema",
 }
 
@@ -270,6 +284,15 @@ def test_bad_fields_are_named(name: str, tmp_path: Path) -> None:
     assert caught.value.key == KEYS.get(name)
     repeated = name in ("twice", "ended-twice")
     assert caught.value.hint == ("give every add a value of its own" if repeated else None)
+
+
+def test_lines_follow_their_index_where_they_have_one(tmp_path: Path) -> None:
+    """Other operations lie between, and some tools leave it at -1."""
+    ops = [*add(1), *read(1)]
+    for indices in ((0, 1, 2, 3), (0, 7, 8, 20), (-1, -1, -1, -1), (3, None, -1, 4)):
+        told = [{**op, "index": index} for op, index in zip(ops, indices, strict=True)]
+        facts, _, _ = converted(tmp_path, *told)
+        assert facts.read_whole
 
 
 @pytest.mark.parametrize("process", [2**31, 2**32 - 1, -1])

@@ -469,7 +469,10 @@ def test_a_duplicate_of_a_write_that_was_never_answered_has_the_fault_it_began_i
 def test_a_value_that_failed_once_and_is_unknown_once_is_unknown(judge: Judge) -> None:
     """It may have been written by the attempt of which nothing is known; and what was acknowledged
     once is acknowledged."""
-    twice = [W(0), W(1, "f"), W(1, "i"), W(2, "i"), W(2, "f"), W(3, "f"), W(3, "o"), W(4, "f")]
+    twice = [
+        *(W(0), W(1, "f"), W(2, "i"), W(3, "f"), W(4, "f")),
+        *(W(1, "i", invoked=False), W(2, "f", invoked=False), W(3, "o", invoked=False)),
+    ]
     told = judge(
         {
             "found": Made(writes=twice, reads=[R(value) for value in range(4)]),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from checkers.judging import judge_run
+from checkers.loss import Loss
 from checkers.numbering import InARow
 from checkers.outcomes import Odd, Sieve, looked_up
 from checkers.rows import FAIL, INFO, INVOKED, NULL, OK, Reads, Texts, Writes
+from harness.errors import HistoryError
+from tests.fixtures.hand_made import Made, R, W
 
 VALUES = 8
 
@@ -140,3 +145,21 @@ def test_plain_values_are_counted_by_their_marks() -> None:
     assert {mark: n for mark, n in enumerate(counts.tolist()) if n} == {
         INVOKED | OK | 16: 2, INVOKED | FAIL: 1, INVOKED: 1,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("again", [[W(1)], [W(1, "f")], [W(2), W(1), W(2)]])
+def test_a_run_whose_values_are_not_unique_is_refused(again: list[W], tmp_path: Path) -> None:
+    """One of two acknowledged writes of a value may be lost behind the other, and two that are
+    there are no duplicate."""
+    made = [*(W(n) for n in range(3)), *again]
+    rundir = Made(writes=made, reads=[R(0), R(1), R(2)]).build(tmp_path, "a")
+    with pytest.raises(HistoryError, match=f": {len(again)} of its writes began") as refused:
+        judge_run(rundir, Loss())
+    assert (refused.value.file, refused.value.key) == (str(rundir.history), "value")
+
+
+def test_a_value_of_each_key_is_unique(tmp_path: Path) -> None:
+    keys = (None, "x", "y")
+    made = Made(writes=[W(1, key=key) for key in keys], reads=[R(1, key=key) for key in keys])
+    document = judge_run(made.build(tmp_path, "a"), Loss())
+    assert (document["verdict"], document["counts"]["survivors"]) == ("valid", 3)

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from checkers import rows as reading
@@ -14,6 +16,7 @@ from checkers.judging import judge_run
 from checkers.loss import Loss
 from checkers.rows import FAIL, INFO, INVOKED, NULL, OK, Rows, Texts, some, within
 from harness.errors import HistoryError
+from harness.history import HISTORY, READS
 from harness.journal import FaultWindow
 from harness.rundir import RunDir
 from tests.fixtures.hand_made import Made, R, W
@@ -125,3 +128,28 @@ def test_a_part_that_is_damaged_inside_is_refused(run: RunDir) -> None:
     with pytest.raises(HistoryError, match="its Parquet is damaged") as refused:
         list(Rows(facts).writes())
     assert refused.value.file == str(part)
+
+
+@pytest.mark.parametrize(
+    ("folder", "column", "odd", "words"),
+    [
+        ("history", "value", None, "a write has no value"),
+        ("history", "type", "OK", "neither begins nor ends as ok, fail or info"),
+        ("history", "type", None, "null where something must stand"),
+        ("history", "time_ns", None, "null where something must stand"),
+        ("reads", "value", None, "null where something must stand"),
+    ],
+)
+def test_a_row_that_says_nothing_is_refused(
+    folder: str, column: str, odd: str | None, words: str, run: RunDir
+) -> None:
+    """An acknowledged write that is left out is one that cannot be lost."""
+    path = run.path / folder / "part-00000.parquet"
+    schema = {"history": HISTORY, "reads": READS}[folder]
+    rows = pq.read_table(path).to_pylist()
+    rows[1] |= {column: odd}
+    loose = pa.schema([field.with_nullable(True) for field in schema])
+    pq.write_table(pa.Table.from_pylist(rows, schema=loose), path)
+    with pytest.raises(HistoryError, match=words) as refused:
+        judge_run(run, Loss())
+    assert (refused.value.file, refused.value.key) == (str(path), column)

@@ -93,6 +93,12 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("unknown", "the run was interrupted", {"unexpected": 5}, {"state": "interrupted"}),
     ("unknown", "the run failed: no disk", {}, {"state": "failed", "error": "no disk"}),
     ("unknown", "the run broke off while reading", {}, {"state": "reading"}),
+    (
+        "unknown",
+        "the run says that it is done, and why it is not: no disk",
+        {},
+        {"error": "no disk"},
+    ),
     ("unknown", "not every partition was read to its end", {}, {"ends": (HALF,)}),
     (
         "unknown",
@@ -165,6 +171,18 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {"faults": TWO, "windows": (CUT, ISOLATE), "begun": (0, 0)},
     ),
     (
+        "unknown",  # what the plan does not ask for makes up for nothing
+        "no write was begun while a proven fault was in force",
+        {},
+        {"faults": ONE, "windows": (CUT, ISOLATE), "begun": (0, 7)},
+    ),
+    (
+        "valid",
+        "all 4,799 acknowledged writes are there, under 1 proven fault",
+        {},
+        {"faults": ONE, "windows": (CUT, ISOLATE)},
+    ),
+    (
         "unknown",  # load under an unproven fault makes up for nothing
         "1 of 2 faults asked for is not proven: isolate; no write was begun while a proven fault "
         "was in force",
@@ -207,6 +225,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {},
         drawn(2, 5),
     ),
+    ("unknown", "no fault took place: none was drawn", {}, drawn(0, 0)),
     (
         "unknown",
         "not every replica of partition 0 was in sync at the final read",

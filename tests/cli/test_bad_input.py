@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import main
+from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, build_campaign
 
 ROOT = Path(__file__).parents[2]
 PLAN = "plans/kafka-safe.toml"
@@ -137,6 +141,46 @@ def test_usage_errors_are_clicks_own(args: tuple[str, ...]) -> None:
     done = ackloss(*args)
     assert done.exit_code == 2
     assert "Traceback" not in done.stderr
+
+
+def test_a_campaign_without_a_history_to_judge_is_refused(tmp_path: Path) -> None:
+    """Nothing was judged: that is not green."""
+    build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=2))
+    words = "no run of this campaign has a history to judge"
+    assert words in refused("check", str(tmp_path / "c"), exit_code=4)
+    done = ackloss("check", str(tmp_path / "c"), "--json")
+    assert (done.exit_code, words in json.loads(done.stdout)["error"]["what"]) == (4, True)
+
+
+def test_runs_of_a_campaign_that_are_not_judged_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _ = build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=2, chances=calm))
+    run = sorted(folder.runs.iterdir())[0]
+    (run / "history").mkdir()
+    judged = {"run_id": run.name, "verdict": "valid", "reason": "", "counts": Counter()}
+    monkeypatch.setattr("checkers.result.check_runs", lambda *_, **__: [judged])
+    done = ackloss("check", str(folder.path))
+    assert done.exit_code == 0
+    assert f"3 runs have no history, and nothing is said of them: {folder.path}" in done.output
+
+
+def test_what_nobody_heard_is_not_green() -> None:
+    """A verdict that was written into a closed pipe must not end as a valid one."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "harness", "plan", "validate", PLAN, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 5
+
+
+def calm(_: object) -> Chances:
+    return Chances()
 
 
 def test_set_without_a_value_is_refused() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
 
+from harness.errors import HistoryError
 from harness.journal import Journal, open_acts, windows
 
 
@@ -76,10 +79,55 @@ def test_a_fault_is_proven_when_it_met_something(
 ) -> None:
     """Whatever the probes say of the mechanism; null: the levers do not count it."""
     journal.write("step", fault="cut", nemesis="partition", nodes=["b1"], met=None, why="")
+    journal.write("on", fault="cut")
     for phase, each in zip(("applied", "held", "undone"), met, strict=False):
         journal.write("proof", fault="cut", phase=phase, proven=True, evidence=[], met=each)
     (window,) = windows(path)
     assert (window.proven, window.touched) == (proven, touched)
+
+
+STEP = {"type": "step", "fault": "cut", "nemesis": "kill", "nodes": [], "met": None, "time_ns": 0}
+ON = {"type": "on", "fault": "cut", "time_ns": 1}
+PROOF = {"type": "proof", "fault": "cut", "phase": "applied", "proven": True, "evidence": []}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [STEP, PROOF],
+        [STEP, ON, {**PROOF, "phase": "undone"}],
+        [STEP, ON, {**PROOF, "met": -3}],
+        [STEP, ON, {**PROOF, "proven": False}, STEP, ON, PROOF],
+    ],
+    ids=["never on", "seen only when it was undone", "met less than nothing", "begun twice"],
+)
+def test_what_was_not_seen_while_it_was_on_is_unproven(
+    path: Path, lines: list[dict[str, Any]]
+) -> None:
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    assert windows(path)[0].proven is False
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in [STEP, ON, PROOF]))
+    assert windows(path)[0].proven is True
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {**ON, "time_ns": "1"},
+        {**ON, "time_ns": None},
+        {**ON, "fault": ["cut"]},
+        {**PROOF, "proven": "false"},
+        {**PROOF, "met": "0"},
+        {**PROOF, "met": True},
+        {key: value for key, value in PROOF.items() if key != "proven"},
+        {**PROOF, "evidence": None},
+    ],
+)
+def test_a_line_that_is_not_as_it_is_written_is_refused(path: Path, line: dict[str, Any]) -> None:
+    path.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in [STEP, ON, line]))
+    with pytest.raises(HistoryError, match="is no journal as ackloss writes it") as caught:
+        windows(path)
+    assert caught.value.file == f"{path}:3"
 
 
 def test_a_journal_of_before_is_read_as_before(journal: Journal, path: Path) -> None:
