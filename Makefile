@@ -20,7 +20,7 @@ run: setup  ## Set up, play the unclean and the safe plan, compare them on one p
 test:  ## Set up, then everything: lint, types, contracts, all tests, real Kafka too
 	@scripts/setup dev
 	@$(MAKE) lint
-	@$(BIN)/pytest
+	@$(BIN)/pytest --durations=25
 
 check:  ## Format, lint, types, import contracts, fast tests (what needs no cluster)
 	@scripts/venv dev
