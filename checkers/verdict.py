@@ -44,7 +44,7 @@ DELETED, NOT_YET_VISIBLE, READERS = "deleted", "not_yet_visible", "readers"
 """Kinds of doubt: the log begins above 0; acknowledged writes may stand beyond what was read;
 readers disagree, or only one of them saw a counter-example."""
 
-_OUTCOME: Final = frozenset({NOT_YET_VISIBLE, READERS})
+OUTCOME: Final = frozenset({NOT_YET_VISIBLE, READERS})
 """The kinds of doubt that depend on what became of writes: they make no run ineligible."""
 
 _ENDED: Final = {"interrupted": "the run was interrupted", "failed": "the run failed"}
@@ -145,7 +145,7 @@ def judge(facts: Facts, basis: Basis) -> Verdict:
     wrong = [] if basis.disagreements else list(_counter_examples(facts, basis))
     doubts = list(_doubts(facts, basis))
     names = tuple(dict.fromkeys(told.name for told in doubts))
-    named = tuple(told.name for told in wrong), names, _OUTCOME.issuperset(names)
+    named = tuple(told.name for told in wrong), names, OUTCOME.issuperset(names)
     if wrong:
         hedge = (
             ""

@@ -12,13 +12,12 @@ What was seen in the other runs is not thrown away: it is shown beside, and the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
+
+from checkers.verdict import INVALID, OUTCOME, VALID
 
 Document = Mapping[str, Any]
 """A run's result.json, or `{"run_id", "error"}` of a run that has none."""
-
-_OUTCOME_DOUBTS: Final = frozenset({"not_yet_visible", "readers"})
-"""Doubts about what was found, not about how the run went."""
 
 
 def is_eligible(document: Document) -> bool:
@@ -32,7 +31,7 @@ def is_eligible(document: Document) -> bool:
         return bool(document["eligible"])
     if "verdict" not in document or not document.get("complete") or "doubts" not in document:
         return False
-    if set(document["doubts"]) - _OUTCOME_DOUBTS:
+    if set(document["doubts"]) - OUTCOME:
         return False
     return all(fault["proven"] for fault in document.get("faults", ()))
 
@@ -41,6 +40,6 @@ def is_conclusive(document: Document) -> bool:
     """Whether a run counts in shares, rates and tests."""
     return (
         is_eligible(document)
-        and document.get("verdict") in ("valid", "invalid")
+        and document.get("verdict") in (VALID, INVALID)
         and not document.get("doubts")
     )
