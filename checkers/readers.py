@@ -24,6 +24,9 @@ import numpy.typing as npt
 from checkers.facts import Facts, PartitionEnd
 from checkers.rows import Bools, Reads, Texts, some
 
+NOBODY: Final = -2
+"""The code of a reader of whom these rows have no record; -1 is null."""
+
 _Mixes = npt.NDArray[np.uint64]
 _SALTS: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
 _SHIFT: Final = np.uint64(33)
@@ -62,11 +65,16 @@ class Readers:
 
     def judged(self, rows: Reads) -> Reads:
         """The rows of the readers that are believed on their partitions."""
-        chosen = np.ones(len(rows.value), np.bool_)
-        for partition, end in self._ends.items():
-            others = [name for name in rows.reader.names if name not in end.readers[:1]]
-            if end.readers and others:
-                chosen &= ~((rows.partition == partition) & _of(rows.reader, others))
+        first = {end.partition: end.readers[0] for end in self._ends.values() if end.readers}
+        if not first:
+            return rows
+        place = {name: code for code, name in enumerate(rows.reader.names)}
+        partitions = np.array(sorted(first), np.int64)
+        believed = np.array(
+            [place.get(first[number], NOBODY) for number in sorted(first)], np.int32
+        )
+        at = np.searchsorted(partitions, rows.partition).clip(max=len(partitions) - 1)
+        chosen = (partitions[at] != rows.partition) | (believed[at] == rows.reader.codes)
         return rows if chosen.all() else some(rows, chosen)
 
     def compare(self, rows: Reads) -> None:
