@@ -64,6 +64,7 @@ def played(
     """The window of a fault of these acts that stands already, and passes again once undone."""
     faults = Faults({"net": NetLever(nodes)}, journal)
     journal.write("step", fault="cut", nemesis="partition", nodes=["b1"], met=None, why="")
+    journal.write("on", fault="cut")
     acts = [(n, faults.levers["net"], token) for n, token in enumerate(tokens or (TOKEN,))]
     for phase in ("applied", "held"):
         faults._prove("cut", acts, phase=phase, applied=True)
