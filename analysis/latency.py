@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from analysis.columns import MISSING, codes, equals, integers, tables
 from harness.history import WRITE
+from harness.history.run_folder import RunDir
 from harness.protocols import FAIL, INFO, OK
-from harness.rundir import RunDir
 
 OPEN: Final = "open"
 ABSENT: Final = "absent"

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.columns import MISSING, codes, integers, tables
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 
 HOLD_S: Final = 3.0
 """How long an answer speaks for its node when no newer one comes."""

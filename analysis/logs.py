@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 
 LINES_AT_MOST: Final = 40
 """How many lines are shown."""

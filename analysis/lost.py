@@ -21,7 +21,7 @@ import pyarrow.csv
 from analysis.columns import MISSING, codes, equals, integers, tables
 from analysis.latency import LOST_KINDS
 from harness.errors import EnvironmentFailure
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet takes for the beginning of a formula (OWASP, CSV injection)."""

@@ -16,8 +16,8 @@ from analysis.columns import tables
 from analysis.leadership import Leadership
 from analysis.timeline import Timeline
 from checkers.lost_spans import COLUMNS, LostSpan, lost_spans
-from harness.journal import FaultWindow
-from harness.rundir import RunDir
+from harness.faults.journal import FaultWindow
+from harness.history.run_folder import RunDir
 
 TOGETHER_S: Final = 0.5
 """Events of one kind that are no further apart are one: the heals of a step, the partitions of a

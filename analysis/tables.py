@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from analysis.lost import neutral
 from analysis.visible import visible
-from harness.rundir import write_atomically
+from harness.history.run_folder import write_atomically
 
 Rows = Sequence[Mapping[str, Any]]
 

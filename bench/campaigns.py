@@ -25,9 +25,9 @@ from analysis.statistics.equivalence import equivalence
 from analysis.statistics.shares import Share
 from checkers.judging import judge_run
 from checkers.loss import Loss
-from harness.campaigns.conductor import Conductor
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import load_campaign
+from harness.campaigns.scheduler import Conductor
 
 RUNS = 60
 LANES = (1, 3)

@@ -33,10 +33,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.history import ENDS, HISTORY, READS
-from harness.manifest import write_manifest
-from harness.parts import PART_S, PartWriter
+from harness.history.manifest import write_manifest
+from harness.history.parquet_writer import PART_S, PartWriter
+from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
-from harness.rundir import RunDir
 
 Ints = npt.NDArray[np.int64]
 Counts = dict[str, int]

@@ -19,11 +19,11 @@ from collections import deque
 from pathlib import Path
 from queue import SimpleQueue
 
-from harness.clock import RunClock
-from harness.interpreter import play_workload
 from harness.plan import parse_plan
 from harness.protocols import OK, Completion, Done, Invoke, Script, completion
-from harness.recorder import Recorder
+from harness.protocols.clock import RunClock
+from harness.run.interpreter import play_workload
+from harness.run.recorder import Recorder
 from workloads.append import Append
 
 BAR, AIM = 100_000, 300_000

@@ -22,14 +22,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import state
-from harness.clusters.docker import DockerCluster
-from harness.clusters.pod import DockerNode, packed
-from harness.daemon import connect
+from harness.clusters.docker.cluster import DockerCluster
+from harness.clusters.docker.pod import DockerNode, packed
+from harness.history.run_folder import new_run_id
 from harness.images.building import holder
+from harness.images.daemon import connect
+from harness.machine import state
 from harness.plan import Plan, parse_plan
 from harness.protocols import NODE_DATA, NodeSpec
-from harness.rundir import new_run_id
 from targets.kafka import Kafka
 from targets.kafka.eras import DEFAULT_VERSION
 

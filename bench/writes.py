@@ -20,17 +20,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness import state
-from harness.clock import RunClock
-from harness.clusters.docker import DockerCluster
-from harness.daemon import connect
+from harness.clusters.docker.cluster import DockerCluster
 from harness.errors import HarnessFailure
+from harness.history.run_folder import new_run_id
 from harness.images.building import holder
-from harness.interpreter import play_workload
+from harness.images.daemon import connect
+from harness.machine import state
 from harness.plan import Plan, parse_plan
 from harness.protocols import Cluster
-from harness.recorder import Recorder
-from harness.rundir import new_run_id
+from harness.protocols.clock import RunClock
+from harness.run.interpreter import play_workload
+from harness.run.recorder import Recorder
 from targets.kafka import Kafka
 from workloads.append import Append
 

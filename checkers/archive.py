@@ -20,7 +20,7 @@ from typing import Final
 import pyspark
 
 from harness.errors import EnvironmentFailure
-from harness.paths import cache_dir
+from harness.machine.paths import cache_dir
 
 _QUIET: Final = "-Xlog:disable"
 _LIMIT_S: Final = 300

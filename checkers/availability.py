@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.rows import INVOKED, OK, Ints, Writes, within
-from harness.journal import FaultWindow
+from harness.faults.journal import FaultWindow
 
 _CALM_GAP_NS: Final = 1_000_000_000
 """A time without an acknowledgement that is no longer than this is no gap, whatever the load."""

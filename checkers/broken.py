@@ -12,7 +12,7 @@ from typing import Any, Final
 from checkers.facts import Facts
 from checkers.verdict import UNKNOWN
 from harness.errors import HistoryError
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 
 CHECKER: Final = "checker"
 """A kind of doubt: nothing is known of the run, since its checker broke."""

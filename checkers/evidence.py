@@ -29,9 +29,9 @@ from checkers.evidence_rows import (
     records,
 )
 from harness.errors import HistoryError
-from harness.journal import damaged_lines
-from harness.manifest import Evidence, digest_of, evidence_files, read_manifest, rows_of
-from harness.rundir import RunDir
+from harness.faults.journal import damaged_lines
+from harness.history.manifest import Evidence, digest_of, evidence_files, read_manifest, rows_of
+from harness.history.run_folder import RunDir
 
 _DONE: Final = "done"
 

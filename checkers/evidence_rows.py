@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.history import WRITE
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 
 Ends = Sequence[Mapping[str, Any]]
 Told = Iterator[tuple[str, str]]

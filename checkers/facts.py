@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.evidence import Gaps, gaps
-from harness.acks import ALL, NOBODY, acks_of
 from harness.errors import HistoryError
+from harness.faults.journal import FaultWindow, windows
 from harness.history import ADDED, ENDS, HISTORY, READS, SCHEMA_VERSION
-from harness.journal import FaultWindow, windows
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
+from harness.plan.acks import ALL, NOBODY, acks_of
 
 DONE: Final = "done"
 

@@ -34,7 +34,7 @@ from checkers.evidence import Gaps
 from checkers.facts import Facts, PartitionEnd
 from harness.errors import HistoryError
 from harness.history import HISTORY, READS, SCHEMA_VERSION, WRITE
-from harness.parts import PartWriter
+from harness.history.parquet_writer import PartWriter
 
 ADD: Final = "add"
 READ: Final = "read"

@@ -28,8 +28,8 @@ from checkers.readers import Disagreement, Readers
 from checkers.rows import Rows
 from checkers.verdict import Basis, Counts, is_complete, judge, rates
 from harness.errors import AcklossError, EnvironmentFailure, HistoryError
-from harness.rundir import SCHEMA_VERSION, RunDir
-from harness.scratch import scratch
+from harness.history.run_folder import SCHEMA_VERSION, RunDir
+from harness.machine.scratch import scratch
 
 Document = dict[str, Any]
 Input = TypeVar("Input")

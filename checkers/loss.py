@@ -32,7 +32,7 @@ from checkers.outcomes import Odd
 from checkers.readers import confirmed
 from checkers.rows import FAIL, INFO, NULL, OK, READ, Bools, Ints, within
 from checkers.verdict import Counts
-from harness.journal import FaultWindow
+from harness.faults.journal import FaultWindow
 
 FINDINGS: Final = pa.schema(
     {

@@ -18,9 +18,9 @@ from checkers.jsonlines import convert
 from checkers.result import check_runs
 from checkers.spark import FLAGS, context
 from harness.history import ENDS
+from harness.history.run_folder import RunDir
+from harness.machine.scratch import scratch
 from harness.plan import parse_plan
-from harness.rundir import RunDir
-from harness.scratch import scratch
 
 _RUN_ID = "rehearsal"
 _LIMIT_S = 120

@@ -31,7 +31,7 @@ from checkers.loss import Loss
 from checkers.spark import context, told_clearly
 from harness import registry
 from harness.errors import AcklossError
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 
 _TASKS_PER_CORE: Final = 4
 

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from checkers.facts import Facts
 from harness.errors import HistoryError
+from harness.faults.journal import FaultWindow
 from harness.history import HISTORY, READS, WRITE
-from harness.journal import FaultWindow
 
 Ints = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]

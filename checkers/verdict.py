@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from checkers.facts import DONE, Facts, ScriptedFault
 from checkers.readers import Disagreement
-from harness.journal import FaultWindow
+from harness.faults.journal import FaultWindow
 
 VALID, INVALID, UNKNOWN = "valid", "invalid", "unknown"
 

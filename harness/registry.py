@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from harness.errors import PlanError
-from harness.plan_errors import nearest
+from harness.plan.explanations import nearest
 
 KINDS = ("nemeses", "workloads", "targets", "checkers")
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness import grudges, links
-from harness.levers import net_rules, shaping
+from harness.faults import grudges
+from harness.levers import links, net_rules, shaping
 from harness.levers.clients import CLIENTS, clients_address
 from harness.protocols import CLIENT_ROLE, Act, Cluster, Node, Select
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.leadership import LEADERSHIP
 from harness.protocols import Act, Cluster, Node, Select, with_role
+from harness.protocols.leadership import LEADERSHIP
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness import grudges, links, selectors
+from harness.faults import grudges, selectors
+from harness.levers import links
 from harness.levers.clients import CLIENTS, clients_address
 from harness.levers.net_rules import refused
 from harness.protocols import CLIENT_ROLE, Act, Cluster, Node, Select

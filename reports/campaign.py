@@ -23,7 +23,7 @@ from analysis.tables import write_tables
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import read_progress
 from harness.errors import AcklossError, EnvironmentFailure
-from harness.rundir import RunDir, write_atomically
+from harness.history.run_folder import RunDir, write_atomically
 from reports import html
 from reports.beside import LABELS, alone, cell_rows, references
 from reports.cells import CLASSES, CampaignStory

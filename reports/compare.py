@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from analysis.timeline import on_one_scale
-from harness.rundir import RunDir, write_atomically
+from harness.history.run_folder import RunDir, write_atomically
 from reports import html, words
 from reports.beside import beside, references
 from reports.page import stills

@@ -23,7 +23,7 @@ from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
 from harness.campaigns.policy import Tally, breaking
 from harness.campaigns.progress import Progress, Run, read_progress
-from harness.rundir import write_atomically
+from harness.history.run_folder import write_atomically
 
 _CHECKS: Final = ("loss", "harness")
 _TOLD_FAILURES: Final = 10

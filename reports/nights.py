@@ -12,7 +12,7 @@ from analysis import drawing
 from analysis.nights.figure import draw_trend
 from analysis.palette import DARK, LIGHT
 from analysis.statistics.samples import CLASSES
-from harness.rundir import write_atomically
+from harness.history.run_folder import write_atomically
 from reports import html, markdown, words
 
 Document = Mapping[str, Any]

@@ -13,7 +13,7 @@ from analysis import drawing, figures
 from analysis.logs import logged
 from analysis.lost import write_csv
 from analysis.palette import DARK, LIGHT
-from harness.rundir import RunDir, write_atomically
+from harness.history.run_folder import RunDir, write_atomically
 from reports import html
 from reports.beside import beside
 from reports.payload import payload

@@ -21,7 +21,7 @@ from analysis.lost_spans import Event, Placed, events, placed_spans
 from analysis.timeline import Timeline, timeline
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 from reports import beside, words
 
 DECISIVE: Final = (

@@ -13,7 +13,7 @@ from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
 from harness.campaigns.policy import Tally, breaking, silence_in_words
 from harness.campaigns.progress import Progress, read_progress
-from harness.rundir import write_atomically
+from harness.history.run_folder import write_atomically
 from reports import markdown, words
 
 _HEADS: Final = (

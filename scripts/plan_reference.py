@@ -10,8 +10,8 @@ from typing import Any
 
 from harness import registry
 from harness.campaigns.plan import CampaignPlan
-from harness.expansion import named_schedules
-from harness.preview import plan_schema
+from harness.plan.expansion import named_schedules
+from harness.run.preview import plan_schema
 from targets.kafka.limits import LIMITS, Limit
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -61,8 +61,8 @@ def plan_page() -> str:
         parts.append(f"## {title}\n\n{told.get('description', '').strip()}\n\n{_table(told)}")
     parts.append(_nemeses())
     parts.append(_schedules())
-    parts.append(_module_words("Selectors: which nodes", "harness.selectors"))
-    parts.append(_module_words("Observations: when", "harness.conditions"))
+    parts.append(_module_words("Selectors: which nodes", "harness.faults.selectors"))
+    parts.append(_module_words("Observations: when", "harness.faults.conditions"))
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

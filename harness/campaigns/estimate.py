@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from harness.campaigns.lane import may_be_kept
 from harness.campaigns.plan import Campaign, Cell
+from harness.campaigns.worker import may_be_kept
 
 _LANES_PER_CORE = 1.5
 _HOLDER_MB = 64

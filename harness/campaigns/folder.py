@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from harness.campaigns.plan import Campaign, campaign_of, parse_campaign
 from harness.errors import EnvironmentFailure, HistoryError
-from harness.rundir import RunDir, write_atomically
+from harness.history.run_folder import RunDir, write_atomically
 
 
 @dataclass(frozen=True)

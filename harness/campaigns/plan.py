@@ -17,11 +17,11 @@ from typing import Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from harness.binding import Bound, bind
 from harness.errors import PlanError
 from harness.plan import Scalar, Slug, parse_plan, read_plan
-from harness.plan_changes import dotted_parts, set_key
-from harness.plan_errors import explain
+from harness.plan.changes import dotted_parts, set_key
+from harness.plan.explanations import explain
+from harness.run.resolving import Bound, bind
 
 Label = str
 Key = dict[str, Label]

@@ -24,7 +24,7 @@ from typing import Any
 import orjson
 
 from harness.errors import EnvironmentFailure
-from harness.journal import entries
+from harness.faults.journal import entries
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The command line: one module per verb, found by its name; each holds one click command.
+"""The command line: one module per verb in `verbs/`, found by its name.
 
 Heavy libraries (Spark, matplotlib, Docker, Kafka's clients) are imported only inside the commands
 that need them, so that `ackloss --help` answers at once.
@@ -12,11 +12,10 @@ import pkgutil
 import rich_click as click
 
 from harness import __version__
+from harness.cli import verbs
 
 EPILOG = """Exit codes: 0 valid, 1 invalid, 2 usage, 3 unknown, 4 bad plan or history,
 5 environment (no Docker, no Java, no disk), 6 harness failure, 130 interrupted."""
-
-_NOT_VERBS = {"live", "output", "campaign_nights", "own_settings"}
 
 
 @click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,7 +28,6 @@ def main() -> None:
     """
 
 
-for _module in pkgutil.iter_modules(__path__):
-    if _module.name not in _NOT_VERBS:
-        _verb = importlib.import_module(f"harness.cli.{_module.name}")
-        main.add_command(getattr(_verb, _module.name))
+for _module in pkgutil.iter_modules(verbs.__path__):
+    _verb = importlib.import_module(f"{verbs.__name__}.{_module.name}")
+    main.add_command(getattr(_verb, _module.name))

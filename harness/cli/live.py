@@ -15,7 +15,7 @@ from rich.text import Text
 from harness.cli.output import Output, plain
 from harness.plan import Plan
 from harness.protocols import Situation
-from harness.runner import Status
+from harness.run.runner import Status
 
 _LINE_EVERY_S = 5.0
 

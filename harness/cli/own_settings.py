@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.cli.properties import read_properties, sort_out
 from harness.plan import Plan
-from harness.properties import read_properties, sort_out
 
 
 class OwnSettings:

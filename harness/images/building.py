@@ -1,7 +1,7 @@
 """Building node images: once, on this machine, by whoever comes first.
 
 The base is a Debian made from the distribution's packages, so no image registry is needed, or an
-image that the user names (`harness.user_config`). Every step that takes long is told to `say`.
+image that the user names (`harness.machine.user_config`). Long steps are reported to `say`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pathlib import Path
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from filelock import FileLock
 
-from harness.daemon import connect
 from harness.errors import EnvironmentFailure
 from harness.images import maven
+from harness.images.daemon import connect
 from harness.images.recipe import DEBIAN, HOLDER, MMDEBSTRAP, Recipe, made_base
 from harness.images.steps import Say, quietly, step
-from harness.paths import cache_dir
+from harness.machine.paths import cache_dir
+from harness.machine.scratch import scratch
+from harness.machine.user_config import user_config
 from harness.protocols import ImageRef
-from harness.scratch import scratch
-from harness.user_config import user_config
 
 _BUILD_LIMIT_S = 1800
 

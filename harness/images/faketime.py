@@ -7,7 +7,7 @@ import os
 from harness.errors import EnvironmentFailure
 from harness.images.building import alone
 from harness.images.oneoff import FILES, one_off
-from harness.paths import cache_dir
+from harness.machine.paths import cache_dir
 
 _NAME = "libfaketimeMT.so.1"
 _COPY_S = 30

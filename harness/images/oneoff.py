@@ -17,10 +17,10 @@ import docker
 import requests
 from docker.errors import APIError, NotFound
 
-from harness import state
-from harness.daemon import LABEL, RUN_LABEL, connect
 from harness.errors import EnvironmentFailure
-from harness.paths import cache_dir
+from harness.images.daemon import LABEL, RUN_LABEL, connect
+from harness.machine import state
+from harness.machine.paths import cache_dir
 
 FILES = "/tmp"  # noqa: S108  inside the container
 _STOP_S = 60

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.crashes import Crashes
-from harness.leadership import Leadership
 from harness.levers.client import ClientLever
 from harness.levers.clock import ClockLever
 from harness.levers.disk import DiskLever
@@ -21,6 +19,8 @@ from harness.levers.read_only import ReadOnlyLever
 from harness.levers.shaping import ShapingLever
 from harness.levers.stress import StressLever
 from harness.protocols import Lever, Node
+from harness.protocols.crashes import Crashes
+from harness.protocols.leadership import Leadership
 
 
 def all_levers(

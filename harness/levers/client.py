@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.crashes import ClientState, Crashes
 from harness.levers.waiting import poll_until
 from harness.protocols import Node, Proof, Token
+from harness.protocols.crashes import ClientState, Crashes
 
 _GONE_S = 5
 

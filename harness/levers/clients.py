@@ -2,7 +2,7 @@
 
 Their packets come from the node's default gateway, the address of this host in the node's network.
 The observer and the final reader are clients too: who cuts clients makes them blind as well. But
-their packets prove no fault: the observer's leave from ports of our own (`harness.own_traffic`).
+their packets prove no fault: the observer sends from ports of `harness.faults.own_traffic`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from harness.own_traffic import own_connection
+from harness.faults.own_traffic import own_connection
 from harness.protocols import Node
 
 CLIENTS = "clients"

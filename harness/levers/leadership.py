@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from harness.errors import AcklossError, HarnessFailure
-from harness.leadership import Leadership
 from harness.levers.waiting import poll_until
 from harness.protocols import Node, PartitionView, Proof, Token
+from harness.protocols.leadership import Leadership
 
 _SEEN_S = 5
 

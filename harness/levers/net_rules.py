@@ -5,9 +5,9 @@ What a rule does is the token's `action`: `drop` (all, or the `share` of packets
 one that drops, which only counts what came by: so the share that was dropped can be told.
 
 Each of these stands twice: for packets of the system, and for those of the harness itself (`own`),
-which do the same and count apart. Ours are TCP from or to `harness.own_traffic`'s ports and all
-that is not TCP: echo requests. A packet matches one of the two and never both, so their order means
-nothing.
+which do the same and count apart. Ours are TCP from or to the ports of `harness.faults.own_traffic`
+and all that is not TCP: echo requests. A packet matches one of the two and never both, so their
+order means nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
+from harness.faults.own_traffic import FIRST_PORT, LAST_PORT
 from harness.levers.clients import CLIENTS
 from harness.levers.commands import must
-from harness.own_traffic import FIRST_PORT, LAST_PORT
 from harness.protocols import Node, Token
 
 CHAINS = {"in": ("INPUT", "ACKLOSS-IN"), "out": ("OUTPUT", "ACKLOSS-OUT")}

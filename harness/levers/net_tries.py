@@ -2,16 +2,16 @@
 
 Without ports an echo request; with ports, or where TCP is reset, a connection to the first port
 from the side whose request the rules match. A refusal is an answer: the path is open.
-Connections leave from ports of our own (`harness.own_traffic`), so that the rules count them apart.
+Connections leave from our own ports (`harness.faults.own_traffic`): the rules count them apart.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from harness.faults.own_traffic import own_port, own_ports
 from harness.levers import clients
 from harness.levers.net_rules import action, share
-from harness.own_traffic import own_port, own_ports
 from harness.protocols import Node, Token
 
 _ANSWER_S = 1

@@ -75,7 +75,7 @@ class Nemesis(Protocol):
     """The policy of a fault family: turns chosen nodes into pulls of levers.
 
     Applying, journalling, proving and undoing the acts is done in one place for all families
-    (`harness.faults`); so a nemesis holds no state, and healing needs no memory.
+    (`harness.faults.injection`); so a nemesis holds no state, and healing needs no memory.
     """
 
     plugin: ClassVar[str]
@@ -105,7 +105,7 @@ class Needs(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """By name, what nodes must have from their start (see `harness.preparing`)."""
+        """By name, what nodes must have from their start (see `harness.run.preparing`)."""
         ...
 
 

@@ -12,7 +12,7 @@ from harness.protocols.operations import Client
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from harness.plan import Plan
+    from harness.plan.model import Plan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any
 from kafka.errors import KafkaError
 from kafka.protocol.parser import KafkaProtocol
 
-from harness.own_traffic import own_connection
+from harness.faults.own_traffic import own_connection
 
 
 class NoAnswer(Exception):

@@ -21,7 +21,7 @@ from harness.errors import EnvironmentFailure, PlanError
 from harness.images.building import alone, base_reference, ensure, find, pulled
 from harness.images.oneoff import FILES, OneOff, one_off
 from harness.images.steps import Say, quietly, step
-from harness.paths import cache_dir
+from harness.machine.paths import cache_dir
 from harness.plan import TargetPlan
 from harness.protocols import ImageRef
 from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, KRAFT, Era, era_of

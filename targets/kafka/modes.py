@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from harness.leadership import Leadership
 from harness.plan import Plan
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
+from harness.protocols.leadership import Leadership
 from targets.kafka.eras import KRAFT, metadata_of
 from targets.kafka.kraft import Kraft
 from targets.kafka.zookeeper import ZooKeeper

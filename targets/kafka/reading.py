@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from harness.observer import merge
 from harness.plan import Plan
 from harness.protocols import Cluster, End
+from harness.run.observer import merge
 from targets.kafka.brokers import EARLIEST, LATEST, offset
 from targets.kafka.clients.library import CONFLUENT, KAFKA_PYTHON, bootstrap
 from targets.kafka.consumers import Reading, read_with_kafka_python, read_with_librdkafka

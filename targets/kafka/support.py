@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.plan import Plan, Scalar
-from harness.plan_errors import dotted
+from harness.plan.explanations import dotted
 from harness.protocols import Unsupported
 from targets.kafka.clients.producer_settings import SAME
 from targets.kafka.eras import KRAFT, ZOOKEEPER, metadata_of, number_of

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from harness.errors import PlanError
-from harness.leadership import Leadership
 from harness.plan import Plan
 from harness.protocols import (
     CLIENT_ROLE,
@@ -23,6 +22,7 @@ from harness.protocols import (
     NodeView,
     Unsupported,
 )
+from harness.protocols.leadership import Leadership
 from targets.kafka import brokers, images, reading, reuse, settings, support
 from targets.kafka.asking import NoAnswer
 from targets.kafka.clients import library_of
@@ -58,7 +58,7 @@ class Kafka:
         return support.unsupported(plan)
 
     def why_no_crashes(self, plan: Plan) -> str | None:
-        """See `harness.crashes.KnowsCrashes`: clients in nodes of their own are killed as nodes."""
+        """See `KnowsCrashes`: clients in nodes of their own are killed as nodes."""
         if not (nodes := client_names(plan)):
             return None
         return f"clients in nodes of their own ({', '.join(nodes)}) are killed as nodes are"

@@ -26,7 +26,7 @@ from analysis.latency import (
 )
 from harness.errors import HistoryError
 from harness.history import HISTORY
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 from tests.fixtures.synthetic_run import FINDINGS
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.leadership import HOLD_S, Leadership, leadership, observations
 from harness.history import OBSERVATIONS
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 
 COLUMNS = [
     "time_s", "answered_by", "partition", "leader", "leader_epoch", "isr", "controller",

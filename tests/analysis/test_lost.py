@@ -11,7 +11,7 @@ import pytest
 
 from analysis.lost import findings, first_and_last, neutral, write_csv
 from harness.errors import EnvironmentFailure
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 from tests.fixtures.synthetic_run import FINDINGS
 
 EVIL = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"]

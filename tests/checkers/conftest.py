@@ -10,7 +10,7 @@ import pytest
 from pyspark import SparkContext
 
 from checkers.result import check_runs
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 from tests.fixtures.hand_made import Made
 
 

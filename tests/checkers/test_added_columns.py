@@ -10,7 +10,7 @@ import pytest
 from checkers.facts import facts_of
 from harness.errors import HistoryError
 from harness.history import ADDED, ENDS
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 from tests.fixtures.hand_made import E, Made, R, W
 
 STORED = Path(__file__).parents[1] / "histories" / "runs"

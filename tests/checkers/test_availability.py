@@ -7,7 +7,7 @@ import pytest
 
 from checkers.availability import Availability, Timeline
 from checkers.rows import FAIL, INFO, INVOKED, OK, Texts, Writes
-from harness.journal import FaultWindow
+from harness.faults.journal import FaultWindow
 
 
 def window(from_s: float | None, to_s: float | None, *, proven: bool = True) -> FaultWindow:

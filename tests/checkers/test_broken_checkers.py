@@ -20,7 +20,7 @@ from checkers.outcomes import Odd
 from checkers.result import check_runs
 from checkers.rows import Ints
 from harness.errors import AcklossError
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 from tests.fixtures.hand_made import E, Made, R, W
 
 ENDS = (E(position=1, reader="a"), E(position=1, reader="b"))

@@ -16,8 +16,8 @@ from checkers.evidence import Gaps, gaps
 from checkers.judging import judge_run
 from checkers.loss import Loss
 from harness.errors import HistoryError
-from harness.manifest import write_manifest
-from harness.rundir import RunDir
+from harness.history.manifest import write_manifest
+from harness.history.run_folder import RunDir
 from tests.fixtures.hand_made import E, Made, R, W
 
 STORED = Path(__file__).parents[1] / "histories" / "runs"

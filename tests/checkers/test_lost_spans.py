@@ -11,7 +11,7 @@ import pytest
 from checkers.judging import judge_run
 from checkers.loss import FINDINGS, Loss
 from checkers.lost_spans import LostSpan, lost_spans
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 
 STORED = Path(__file__).parents[1] / "histories" / "runs"
 

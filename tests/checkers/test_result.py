@@ -15,7 +15,7 @@ import pytest
 from checkers import result
 from checkers.result import check_histories, check_runs
 from harness.errors import AcklossError, EnvironmentFailure, HistoryError, PlanError
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 from tests.fixtures.hand_made import Made, R, W
 from tests.fixtures.in_process_spark import Dealt, InProcess
 

@@ -16,9 +16,9 @@ from checkers.judging import judge_run
 from checkers.loss import Loss
 from checkers.rows import FAIL, INFO, INVOKED, NULL, OK, Rows, Texts, some, within
 from harness.errors import HistoryError
+from harness.faults.journal import FaultWindow
 from harness.history import HISTORY, READS
-from harness.journal import FaultWindow
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 from tests.fixtures.hand_made import Made, R, W
 
 S = 1_000_000_000

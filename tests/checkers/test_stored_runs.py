@@ -9,7 +9,7 @@ import pytest
 from pyspark import SparkContext
 
 from checkers.result import check_runs
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 
 STORED = Path(__file__).parents[1] / "histories" / "runs"
 

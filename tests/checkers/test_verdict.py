@@ -11,7 +11,7 @@ from checkers.evidence import Gaps
 from checkers.facts import Facts, PartitionEnd, ScriptedFault
 from checkers.readers import Disagreement
 from checkers.verdict import Basis, Counts, Verdict, is_complete, judge, rates
-from harness.journal import FaultWindow
+from harness.faults.journal import FaultWindow
 
 WHOLE = PartitionEnd(
     partition=0, log_start=0, read_to=9, complete=True, whole=True, readers=("a", "b")

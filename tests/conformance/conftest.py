@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import registry, state
-from harness.clusters.docker import DockerCluster
-from harness.daemon import connect
+from harness import registry
+from harness.clusters.docker.cluster import DockerCluster
+from harness.history.run_folder import new_run_id
 from harness.images.building import holder
-from harness.preparing import needs_of, prepared
+from harness.images.daemon import connect
+from harness.machine import state
 from harness.protocols import BOUNDED_DISK, NodeSpec
-from harness.rundir import new_run_id
+from harness.run.preparing import needs_of, prepared
 
 ROLES = {
     "b1": frozenset({"broker"}),

@@ -19,21 +19,21 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from harness import registry
-from harness.binding import Bound, bind
-from harness.clock import RunClock
-from harness.crashes import ClientNemesis, Crashes
 from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
-from harness.faults import Faults
-from harness.interpreter import LoadReport, play_workload
-from harness.journal import Journal, open_acts, windows
+from harness.faults.injection import Faults
+from harness.faults.journal import Journal, open_acts, windows
 from harness.levers import all_levers
 from harness.levers.client import ClientLever
 from harness.plan import Plan, parse_plan
-from harness.preview import dry_run
 from harness.protocols import INFO, Act, Completion, Situation, completion, invoke
-from harness.recorder import Recorder
-from harness.runner import refuse_without_crashes
-from harness.schedule import Schedule
+from harness.protocols.clock import RunClock
+from harness.protocols.crashes import ClientNemesis, Crashes
+from harness.run.interpreter import LoadReport, play_workload
+from harness.run.preview import dry_run
+from harness.run.recorder import Recorder
+from harness.run.resolving import Bound, bind
+from harness.run.runner import refuse_without_crashes
+from harness.run.schedule import Schedule
 from targets.kafka.clients.kafka_python import KafkaPython, KafkaPythonProducer
 from targets.kafka.clients.librdkafka import Librdkafka, LibrdkafkaProducer
 from targets.kafka.clients.producers import CRASHED, KafkaClient

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from harness.clusters.docker import DockerCluster
-from harness.clusters.pod import DockerNode
+from harness.clusters.docker.cluster import DockerCluster
+from harness.clusters.docker.pod import DockerNode
 from harness.levers.disk import DiskLever
 from harness.protocols import Completed
 from nemeses.disk import Disk
 
 pytestmark = pytest.mark.docker
 
-SEGMENT = (Path(__file__).parents[1] / "levers" / "segment.log").read_bytes()
+SEGMENT = (Path(__file__).parents[1] / "harness" / "levers" / "segment.log").read_bytes()
 FOLDER = "data/ackloss-0"
 LOG = f"{0:020}.log"
 META = b"version=1\ncluster.id=C\nnode.id=1\ndirectory.id=old\n"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.clusters.docker import DockerCluster
-from harness.clusters.pod import DockerNode
+from harness.clusters.docker.cluster import DockerCluster
+from harness.clusters.docker.pod import DockerNode
 from harness.errors import HarnessFailure
 from harness.levers.full import FullLever, unbounded
 from harness.levers.waiting import poll_until

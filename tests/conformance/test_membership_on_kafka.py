@@ -9,22 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from harness import registry, state
-from harness.binding import Bound, bind
-from harness.clusters.docker import DockerCluster
-from harness.daemon import connect
+from harness import registry
+from harness.clusters.docker.cluster import DockerCluster
 from harness.errors import HarnessFailure
-from harness.faults import Faults
+from harness.faults.injection import Faults
+from harness.faults.journal import FaultWindow, Journal, entries, open_acts, windows
+from harness.history.run_folder import new_run_id
 from harness.images.building import holder
-from harness.journal import FaultWindow, Journal, entries, open_acts, windows
-from harness.leadership import Leadership, leadership_of
+from harness.images.daemon import connect
 from harness.levers import all_levers
 from harness.levers.leadership import LeadershipLever
 from harness.levers.waiting import poll_until
+from harness.machine import state
 from harness.plan import parse_plan
 from harness.protocols import Act, Nemesis, PartitionView
-from harness.rundir import new_run_id
-from harness.runner import start_nodes
+from harness.protocols.leadership import Leadership, leadership_of
+from harness.run.resolving import Bound, bind
+from harness.run.runner import start_nodes
 from nemeses.membership import Membership
 from targets.kafka.kraft.leadership import KraftLeadership
 

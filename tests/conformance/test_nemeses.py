@@ -19,15 +19,16 @@ from typing import Any
 
 import pytest
 
-from harness import registry, selectors
-from harness.clusters.docker import DockerCluster
-from harness.clusters.pod import DockerNode
-from harness.faults import NOTHING_MET, Faults
-from harness.journal import Journal, entries, open_acts, windows
-from harness.leadership import LEADERSHIP
+from harness import registry
+from harness.clusters.docker.cluster import DockerCluster
+from harness.clusters.docker.pod import DockerNode
+from harness.faults import selectors
+from harness.faults.injection import NOTHING_MET, Faults
+from harness.faults.journal import Journal, entries, open_acts, windows
 from harness.levers import all_levers
-from harness.preparing import needs_of
 from harness.protocols import Act, Completed, Nemesis, Node, Situation
+from harness.protocols.leadership import LEADERSHIP
+from harness.run.preparing import needs_of
 from tests.conformance.conftest import pods_in, talking
 
 pytestmark = pytest.mark.docker

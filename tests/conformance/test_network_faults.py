@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harness import registry
-from harness.clusters.docker import DockerCluster
-from harness.clusters.pod import DockerNode
+from harness.clusters.docker.cluster import DockerCluster
+from harness.clusters.docker.pod import DockerNode
 from harness.errors import HarnessFailure
 from harness.levers.net import NetLever
 from harness.levers.shaping import ShapingLever, refused

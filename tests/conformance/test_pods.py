@@ -6,13 +6,13 @@ import subprocess
 
 import pytest
 
-from harness import state
-from harness.clusters.docker import DockerCluster
-from harness.clusters.removal import remove_run, unknown_runs
-from harness.daemon import connect
+from harness.clusters.docker.cluster import DockerCluster
+from harness.clusters.docker.removal import remove_run, unknown_runs
+from harness.history.run_folder import new_run_id
 from harness.images.building import holder
+from harness.images.daemon import connect
+from harness.machine import state
 from harness.protocols import Cluster, Node
-from harness.rundir import new_run_id
 
 pytestmark = pytest.mark.docker
 
@@ -50,7 +50,7 @@ def test_the_targets_container_has_no_rights(pods: DockerCluster) -> None:
 def test_exec_does_what_nsenter_does(pods: DockerCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     node, argv = pods.nodes["b2"], ["iptables", "-w", "-S", "INPUT"]
     entered = node.admin(argv)
-    monkeypatch.setattr("harness.clusters.pod._can_enter", lambda _: False)
+    monkeypatch.setattr("harness.clusters.docker.pod._can_enter", lambda _: False)
     assert node.admin(argv) == entered
     assert entered.exit_code == 0
 

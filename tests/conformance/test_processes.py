@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from harness import state as known_runs
-from harness.clusters.docker import DockerCluster
-from harness.clusters.pod import DockerNode
-from harness.daemon import connect
+from harness.clusters.docker.cluster import DockerCluster
+from harness.clusters.docker.pod import DockerNode
 from harness.errors import HarnessFailure
+from harness.history.run_folder import new_run_id
 from harness.images.building import holder
+from harness.images.daemon import connect
 from harness.levers import all_levers
 from harness.levers.waiting import poll_until
+from harness.machine import state as known_runs
 from harness.protocols import Completed, Lever, NodeSpec, Token
-from harness.rundir import new_run_id
 
 pytestmark = pytest.mark.docker
 

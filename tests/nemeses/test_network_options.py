@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness import registry, selectors
+from harness import registry
 from harness.errors import PlanError
+from harness.faults import selectors
 from harness.protocols import Act, Node, Situation
-from harness.recording import RecordingNode
+from harness.run.dry_run import RecordingNode
 
 ROLES = {"b": "broker", "c": "controller", "k": "client"}
 NODES: list[Node] = [

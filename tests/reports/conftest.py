@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 from reports.page import write_report
 from tests.fixtures.synthetic_run import Story, build, build_interrupted
 

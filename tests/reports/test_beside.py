@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 from reports.beside import LABELS, Theirs, beside, cell_rows
 from reports.campaign import write_campaign
 from reports.compare import write_comparison

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 from reports.compare import Difference, differences, write_comparison
 from reports.page import write_report
 from tests.fixtures.synthetic_run import Story, build

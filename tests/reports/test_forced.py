@@ -7,10 +7,10 @@ from pathlib import Path
 
 from checkers.judging import judge_run
 from checkers.loss import Loss
+from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
 from harness.protocols import Unsupported
-from harness.rundir import RunDir
-from harness.runrecord import RunRecord
+from harness.run.metadata import RunRecord
 from reports.page import write_report
 
 STORED = Path(__file__).parents[1] / "histories" / "runs" / "unclean-election-loses"

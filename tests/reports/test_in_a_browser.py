@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 from reports.compare import write_comparison
 
 pytestmark = pytest.mark.browser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.rundir import RunDir
+from harness.history.run_folder import RunDir
 from reports.story import Story
 
 

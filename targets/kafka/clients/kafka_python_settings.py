@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from kafka.codec import has_lz4, has_snappy, has_zstd
 
-from harness.acks import ALL, LEADER, NOBODY
 from harness.errors import PlanError
 from harness.plan import Plan
+from harness.plan.acks import ALL, LEADER, NOBODY
 from targets.kafka.clients.library import protocol
 from targets.kafka.clients.producer_settings import (
     DEFAULTS,

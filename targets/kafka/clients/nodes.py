@@ -1,7 +1,7 @@
 """Clients in nodes of the cluster: of a library that has them so, none for all others.
 
 Such nodes have the role `client`. They are no part of the system under test: `all` and the like
-leave them out (`harness.selectors`), and nobody asks them who leads.
+leave them out (`harness.faults.selectors`), and nobody asks them who leads.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
 
-from harness.acks import ALL, SPELLINGS, acks_of
 from harness.errors import PlanError
-from harness.plan_errors import nearest
+from harness.plan.acks import ALL, SPELLINGS, acks_of
+from harness.plan.explanations import nearest
 
 WHERE: Final = "workload.producer"
 

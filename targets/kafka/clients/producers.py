@@ -4,7 +4,8 @@ Each process belongs to one producer, or while that one is dead, to another. A w
 by its value when its delivery report comes, so nothing is made per message but one entry of a
 table. Values are at least ten digits of decimal text. Reports are served only from `poll` and
 `close`, in the caller's thread, and so their times are those at which the caller could know. That
-thread also does what the faults' threads ask for: crashes and replacements (`harness.crashes`).
+thread also does what the faults' threads ask for: crashes and replacements
+(`harness.protocols.crashes`).
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from itertools import cycle
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
-from harness.acks import NOBODY
-from harness.crashes import ClientState, Death
 from harness.errors import HarnessFailure
 from harness.plan import Plan
+from harness.plan.acks import NOBODY
 from harness.protocols import FAIL, INFO, OK, Completion, Done, Invoke, completion
+from harness.protocols.crashes import ClientState, Death
 from targets.kafka.clients.library import bootstrap_of
 from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
 from targets.kafka.clients.outcomes import outcome
@@ -47,7 +48,7 @@ class Start(Protocol):
 
 
 class KafkaClient:
-    """See `harness.protocols.Client`, `harness.crashes.Crashes`, and for its producers `Reports`.
+    """See `harness.protocols.Client`, `Crashes` there, and for its producers `Reports`.
 
     `settings` are in force in the producers that `start` starts, by their names in plans; `proof`
     holds the codes that prove of them that a write was refused.
@@ -127,16 +128,16 @@ class KafkaClient:
         self._done(process, completion(ended.type, error=error))
 
     def crash(self, number: int, fault: str, *, at_once: bool) -> None:
-        """See `harness.crashes.Crashes`."""
+        """See `harness.protocols.crashes.Crashes`."""
         self._ask(partial(self._crash, number - 1, fault, at_once=at_once))
 
     def replace(self, number: int, fault: str) -> None:
-        """See `harness.crashes.Crashes`."""
+        """See `harness.protocols.crashes.Crashes`."""
         if fault in self._kept_dead[number - 1] and not self._closed:
             self._ask(partial(self._replace, number - 1, fault))
 
     def state(self, number: int, fault: str) -> ClientState:
-        """See `harness.crashes.Crashes`."""
+        """See `harness.protocols.crashes.Crashes`."""
         one = self._alive[number - 1]
         crash = self._crashes.get((number - 1, fault))
         return ClientState(

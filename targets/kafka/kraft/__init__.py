@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from harness.leadership import Leadership
 from harness.plan import Plan
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
+from harness.protocols.leadership import Leadership
 from targets.kafka.kraft import admin, layout
 from targets.kafka.kraft.leadership import KraftLeadership
 

@@ -21,9 +21,9 @@ from kafka.protocol.admin import (
 )
 
 from harness.errors import HarnessFailure
-from harness.observer import merge
 from harness.plan import Plan
 from harness.protocols import Node, PartitionView
+from harness.run.observer import merge
 from targets.kafka.asking import NoAnswer, ask
 from targets.kafka.configuration import BROKER_PORT, node_ids
 from targets.kafka.kraft import admin
@@ -38,7 +38,7 @@ _LATER = (_TIMED_OUT, _NOT_CONTROLLER)
 
 @dataclass(frozen=True)
 class KraftLeadership:
-    """See `harness.leadership.Leadership`."""
+    """See `harness.protocols.leadership.Leadership`."""
 
     nodes: Mapping[str, Node]
     plan: Plan

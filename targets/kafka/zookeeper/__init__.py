@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.errors import PlanError
-from harness.leadership import Leadership
 from harness.plan import Plan
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
+from harness.protocols.leadership import Leadership
 from targets.kafka.eras import DEFAULT_VERSION, ZOOKEEPER, era_of
 from targets.kafka.zookeeper import admin, layout
 from targets.kafka.zookeeper.leadership import ZooKeeperLeadership

@@ -18,7 +18,7 @@ from kazoo.exceptions import ConnectionClosedError, NodeExistsError, NoNodeError
 from kazoo.protocol.serialization import Connect, Create, GetChildren, GetData, ReplyHeader
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from harness.own_traffic import own_connection
+from harness.faults.own_traffic import own_connection
 from targets.kafka.asking import NoAnswer
 from targets.kafka.configuration import ZOOKEEPER_PORT
 

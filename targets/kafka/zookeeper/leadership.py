@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import HarnessFailure
-from harness.observer import merge
 from harness.plan import Plan
 from harness.protocols import Node, PartitionView
+from harness.run.observer import merge
 from targets.kafka.asking import NoAnswer
 from targets.kafka.configuration import node_ids
 from targets.kafka.zookeeper import admin, asking
@@ -28,7 +28,7 @@ _NOT_MOVED = "PREFERRED_LEADER_NOT_AVAILABLE"
 
 @dataclass(frozen=True)
 class ZooKeeperLeadership:
-    """See `harness.leadership.Leadership`."""
+    """See `harness.protocols.leadership.Leadership`."""
 
     nodes: Mapping[str, Node]
     plan: Plan

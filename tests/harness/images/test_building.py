@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.daemon import connect
 from harness.errors import EnvironmentFailure
 from harness.images import building
+from harness.images.daemon import connect
 from harness.images.oneoff import one_off
 from harness.images.recipe import Recipe
-from harness.user_config import user_config
+from harness.machine.user_config import user_config
 
 pytestmark = pytest.mark.docker
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cleaning import clean_all
-from harness.daemon import connect
+from harness.clusters.cleaning import clean_all
 from harness.images.building import holder
+from harness.images.daemon import connect
 from harness.images.oneoff import FILES, one_off
 
 pytestmark = pytest.mark.docker

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.acks import acks_of
 from harness.errors import PlanError
 from harness.plan import parse_plan
+from harness.plan.acks import acks_of
 from harness.protocols import OK, Completion, completion, invoke
 from targets.kafka.clients import LIBRARIES
 from tests.fixtures.fake_kafka import FakeKafka, fake_kafka

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.binding import bind
 from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
-from harness.preview import dry_run
 from harness.protocols import ImageRef, Ingredients
+from harness.run.preview import dry_run
+from harness.run.resolving import bind
 from targets.kafka.clients import library_of
 from targets.kafka.clients.java import Java
 from targets.kafka.clients.nodes import client_names, client_nodes

@@ -12,14 +12,14 @@ import pytest
 
 from checkers.judging import judge_run
 from checkers.loss import Loss
-from harness.clock import RunClock
-from harness.finalread import read_everything
 from harness.history import WRITE
-from harness.interpreter import play_workload
+from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
 from harness.protocols import Script
-from harness.recorder import Recorder
-from harness.rundir import RunDir
+from harness.protocols.clock import RunClock
+from harness.run.final_read import read_everything
+from harness.run.interpreter import play_workload
+from harness.run.recorder import Recorder
 from targets.kafka.clients import LIBRARIES
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.target import Kafka

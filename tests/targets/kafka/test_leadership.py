@@ -10,7 +10,7 @@ from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ElectLeade
 
 from harness.errors import HarnessFailure
 from harness.plan import parse_plan
-from harness.recording import RecordingNode
+from harness.run.dry_run import RecordingNode
 from targets.kafka.asking import NoAnswer
 from targets.kafka.kraft import leadership
 from targets.kafka.kraft.leadership import KraftLeadership

@@ -15,11 +15,11 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 import pytest
 
-from harness.clock import RunClock
-from harness.interpreter import play_workload
 from harness.plan import Plan, parse_plan
 from harness.protocols import FAIL, INFO, OK, Client, Completion, completion, invoke
-from harness.recorder import Recorder
+from harness.protocols.clock import RunClock
+from harness.run.interpreter import play_workload
+from harness.run.recorder import Recorder
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.librdkafka import Librdkafka, LibrdkafkaProducer
 from targets.kafka.clients.producers import KafkaClient

@@ -10,7 +10,7 @@ import pytest
 from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
 from harness.protocols import Node
-from harness.recording import RecordingNode
+from harness.run.dry_run import RecordingNode
 from targets.kafka import settings
 
 LOGS = Path(__file__).parent / "start_logs"

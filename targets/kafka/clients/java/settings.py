@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.acks import ALL, acks_of
 from harness.errors import PlanError
-from harness.plan_errors import nearest
+from harness.plan.acks import ALL, acks_of
+from harness.plan.explanations import nearest
 from targets.kafka.clients.producer_settings import WHERE, acks_text
 from targets.kafka.clients.producer_settings import why_refused as why_never
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
-from harness.recording import RecordingNode
+from harness.run.dry_run import RecordingNode
 from targets.kafka.asking import NoAnswer
 from targets.kafka.zookeeper import admin, asking
 

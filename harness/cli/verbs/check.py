@@ -1,0 +1,110 @@
+"""`ackloss check`: judge stored runs, or histories from elsewhere, again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from harness.cli.output import Output, with_output
+from harness.errors import AcklossError
+
+if TYPE_CHECKING:
+    from harness.history.run_folder import RunDir
+
+_PATH = click.Path(exists=True, path_type=Path)
+
+
+@click.command()
+@click.argument("runs", nargs=-1, type=_PATH)
+@click.option("--history", "histories", multiple=True, type=_PATH, help="JSON lines (repeatable).")
+@click.option("--checker", default="loss", show_default=True, help="For --history: which checker.")
+@click.option("--option", "options", multiple=True, metavar="K=V", help="The checker's options.")
+@click.option("--master", help="Spark's master, default local[*].")
+@click.option(
+    "--conf", "conf", multiple=True, metavar="K=V", help="Any Spark setting (repeatable)."
+)
+@with_output
+def check(
+    out: Output,
+    runs: tuple[Path, ...],
+    histories: tuple[Path, ...],
+    checker: str,
+    options: tuple[str, ...],
+    master: str | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Judge RUNS (folders, of campaigns too) or --history files, many at once in one Spark session.
+
+    Never needs a cluster. The exit code is 4 if any input was bad (the others are still checked),
+    else 1 if any is invalid, else 3 if any is unknown, else 0.
+    """
+    from checkers.result import check_histories, check_runs
+    from harness.cli.verbs.run import merged_exit_code
+
+    if bool(runs) == bool(histories):
+        raise click.UsageError("name run folders, or histories with --history, one of the two")
+    errors: list[AcklossError] = []
+    spark: dict[str, Any] = {
+        "master": master,
+        "conf": dict(_option("--conf", text) for text in conf),
+    }
+    if runs:
+        folders = [run for path in runs for run in _runs_of(path, out, errors)]
+        results = check_runs(folders, errors=errors, **spark)
+    else:
+        given = dict(_option("--option", text) for text in options)
+        results = check_histories(
+            list(histories), checker=checker, options=given, errors=errors, **spark
+        )
+    if not results and len(errors) == 1:
+        out.fail(errors[0])
+    for error in errors:
+        click.echo(f"ackloss: {error}", err=True)
+    for result in results:
+        counts = result["counts"]
+        if not out.json:
+            out.say(
+                f"{result['run_id']}  {result['verdict'].upper()}  lost {counts['lost']:,} of "
+                f"{counts['acknowledged']:,} acknowledged: {result['reason']}"
+            )
+    single = len(results) == 1 and len(runs) + len(histories) == 1
+    out.document(results[0] if single else {"schema": 1, "results": results})
+    sys.exit(merged_exit_code([result["verdict"] for result in results], errors=errors))
+
+
+def _runs_of(path: Path, out: Output, errors: list[AcklossError]) -> list[RunDir]:
+    """The run itself, or all runs of a campaign that still have their history; that none has is
+    among `errors`, and that some have not is said."""
+    from harness.campaigns.folder import CampaignDir
+    from harness.campaigns.progress import read_progress
+    from harness.errors import HistoryError
+    from harness.history.run_folder import RunDir
+
+    campaign = CampaignDir(path)
+    if not campaign.exists:
+        return [RunDir(path)]
+    whole = campaign.whole_runs()
+    if not whole:
+        errors.append(
+            HistoryError(
+                "no run of this campaign has a history to judge",
+                file=str(path),
+                hint="`ackloss report` tells what is known of it",
+            )
+        )
+    there = {run.run_id for run in whole}
+    played = read_progress(campaign.journal).in_state("done")
+    if left_out := sum(run.run_id not in there for run in played) if whole else 0:
+        have = "run has" if left_out == 1 else "runs have"
+        out.say(f"{left_out:,} {have} no history, and nothing is said of them: {path}")
+    return whole
+
+
+def _option(name: str, text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"{name} {text!r} is not K=V")
+    return key, value

@@ -1,0 +1,30 @@
+"""`ackloss show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import rich_click as click
+
+from harness.cli.output import Output, with_output
+
+
+@click.command()
+@click.argument("run", type=click.Path(exists=True, path_type=Path))
+@with_output
+def show(out: Output, run: Path) -> None:
+    """A run's result, from its folder."""
+    from harness.cli.verbs.run import say_result
+    from harness.history.run_folder import RunDir
+
+    rundir = RunDir.open(run)
+    if not rundir.result.exists():
+        told = rundir.read_json(rundir.run)
+        out.document(told)
+        if not out.json:
+            out.say(f"{rundir.run_id}: {told['state']}, not checked yet: `ackloss check {run}`")
+        return
+    result = rundir.read_json(rundir.result)
+    out.document(result)
+    if not out.json:
+        say_result(out, result, rundir)

@@ -1,0 +1,1 @@
+"""Nodes as pods of Docker containers, and what is left of them."""

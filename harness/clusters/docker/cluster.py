@@ -1,0 +1,194 @@
+"""A cluster of pods in Docker: real processes in containers on a network of their own.
+
+A node is a pod of two containers. The *holder* is of our own image: it owns the network and the
+process namespace, the address, the firewall rules, the data volumes and the right to administer
+them. The *target's* container joins those namespaces with every capability dropped. So the target's
+image needs no tools, and its process can die and start again while address, rules and data stay.
+The target must not be process 1: signals sent to process 1 from inside its namespace are ignored.
+
+Everything made carries the labels `ackloss` and `ackloss.run`, and nothing without them is touched.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import docker
+from docker.errors import APIError
+from docker.types import IPAMConfig, IPAMPool, LogConfig
+
+from harness.clusters.docker.pod import PID_FILE, DockerNode, packed
+from harness.clusters.docker.removal import remove_run
+from harness.errors import EnvironmentFailure
+from harness.images.daemon import LABEL, RUN_LABEL
+from harness.protocols import NODE_DATA, STORED, NodeSpec
+
+SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
+
+_HOLDER_CAPABILITIES = ["NET_ADMIN", "NET_RAW", "KILL", "SYS_PTRACE", "DAC_OVERRIDE"]
+_HOLDER_MB = 64
+# Process 1 of the pod: does nothing but take in the processes that have lost their parents, so that
+# none of them stays behind as a zombie.
+_HOLD = ["sh", "-c", "while :; do sleep 86400 & wait; done"]
+# Writes the process' own id, as the pod sees it, then becomes the target's process.
+_START = 'echo $$ > "$0" && exec "$@"'
+
+
+@dataclass
+class DockerCluster:
+    """The pods of one run and their network. Made by `create_network`, then `start`."""
+
+    run_id: str
+    client: docker.DockerClient
+    holder_image: str
+    network: str = ""
+    subnet: ipaddress.IPv4Network | None = None
+    nodes: dict[str, DockerNode] = field(default_factory=dict)
+
+    def create_network(self, names: Sequence[str]) -> dict[str, str]:
+        """Make a network with a free subnet and give each name an address in it."""
+        for subnet in _free_subnets(self.client):
+            try:
+                network = self.client.api.create_network(
+                    f"ackloss-{self.run_id}",
+                    driver="bridge",
+                    ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))]),
+                    labels=self.labels(),
+                    options={"com.docker.network.bridge.name": f"al{self.run_id[-6:]}"},
+                )
+            except APIError as error:
+                if "overlaps" in str(error) or "already exists" in str(error):
+                    continue  # another run took it between the look and the call
+                raise _docker_failure("the network could not be made", error) from error
+            self.network, self.subnet = network["Id"], subnet
+            hosts = [str(host) for host in subnet.hosts()]
+            return {name: hosts[10 + place] for place, name in enumerate(names)}
+        raise EnvironmentFailure(
+            f"no subnet of {SUBNETS} is free", hint="`ackloss clean` removes what dead runs left"
+        )
+
+    def start(self, specs: Sequence[NodeSpec], image_id: str, addresses: Mapping[str, str]) -> None:
+        """Start every pod, all at once. Raises EnvironmentFailure when Docker refuses."""
+
+        def start_pod(spec: NodeSpec) -> DockerNode:
+            return self._start_pod(spec, image_id, addresses[spec.name])
+
+        try:
+            with ThreadPoolExecutor(max_workers=12) as pool:
+                for node in pool.map(start_pod, specs):
+                    self.nodes[node.name] = node
+        except APIError as error:
+            raise _docker_failure("a node could not be started", error) from error
+
+    def _start_pod(self, spec: NodeSpec, image_id: str, address: str) -> DockerNode:
+        api = self.client.api
+        name = f"ackloss-{self.run_id}-{spec.name}"
+        volumes = self._volumes(name, spec.data_mb)
+        kept_mb = spec.data_mb or 0  # kept in memory: charged to whose process wrote it
+        holder = api.create_container(
+            self.holder_image,
+            command=_HOLD,
+            name=f"{name}-holder",
+            hostname=spec.name,
+            labels=self.labels(),
+            networking_config=api.create_networking_config(
+                {self.network: api.create_endpoint_config(ipv4_address=address)}  # type: ignore[arg-type]
+            ),
+            host_config=api.create_host_config(
+                network_mode=self.network,
+                binds=volumes,
+                cap_drop=["ALL"],
+                cap_add=_HOLDER_CAPABILITIES,
+                security_opt=["no-new-privileges"],
+                mem_limit=f"{_HOLDER_MB + kept_mb}m",
+                pids_limit=256,
+            ),
+        )["Id"]
+        api.start(
+            holder
+        )  # first: a disk in memory lasts while a container that runs has mounted it
+        api.put_archive(holder, NODE_DATA, packed(spec.files))
+        container = api.create_container(
+            image_id,
+            entrypoint=["/bin/sh", "-c", _START, PID_FILE],
+            command=list(spec.argv),
+            user="0:0",
+            name=name,
+            labels=self.labels(),
+            environment=dict(spec.env),
+            working_dir="/",
+            host_config=api.create_host_config(
+                network_mode=f"container:{holder}",
+                pid_mode=f"container:{holder}",
+                binds=[*volumes, *(f"{host}:{inside}:ro" for host, inside in spec.mounts.items())],
+                cap_drop=["ALL"],
+                security_opt=["no-new-privileges"],
+                mem_limit=f"{spec.memory_mb + kept_mb}m",
+                pids_limit=1024,
+                log_config=LogConfig(type="json-file", config={"max-size": "16m"}),
+            ),
+        )["Id"]
+        api.start(container)
+        holder_pid = int(api.inspect_container(holder)["State"]["Pid"])
+        return DockerNode(
+            spec.name, spec.roles, address, holder, container, holder_pid, self.client
+        )
+
+    def _volumes(self, name: str, data_mb: int | None) -> list[str]:
+        """Make a node's volumes: its data folder and, where it is to be bounded, what it stores, in
+        memory: no disk of this machine can be filled by it. Returns where each is mounted."""
+        self.client.api.create_volume(name, labels=self.labels())
+        mounted = [f"{name}:{NODE_DATA}:rw"]
+        if data_mb is not None:
+            bounded = {"type": "tmpfs", "device": "tmpfs", "o": f"size={data_mb}m,mode=0755"}
+            self.client.api.create_volume(
+                f"{name}-{STORED}", driver="local", driver_opts=bounded, labels=self.labels()
+            )
+            mounted.append(f"{name}-{STORED}:{NODE_DATA}/{STORED}:rw")
+        return mounted
+
+    def output(self, node: DockerNode) -> bytes:
+        """What the target's process printed."""
+        return bytes(self.client.api.logs(node.container))
+
+    def down(self) -> list[str]:
+        """Remove everything of this run; returns the names of what was removed."""
+        return remove_run(self.client, self.run_id)
+
+    def labels(self) -> dict[str, str]:
+        """What marks everything of this run."""
+        return {LABEL: "1", RUN_LABEL: self.run_id}
+
+
+def _free_subnets(client: docker.DockerClient) -> Iterator[ipaddress.IPv4Network]:
+    """The /24s of our range that no network of this daemon and no route of this host overlaps."""
+    taken = [*_subnets_of_docker(client), *_subnets_of_routes()]
+    for subnet in SUBNETS.subnets(new_prefix=24):
+        if not any(subnet.overlaps(net) for net in taken):
+            yield subnet
+
+
+def _subnets_of_docker(client: docker.DockerClient) -> Iterator[ipaddress.IPv4Network]:
+    for network in client.api.networks():
+        for pool in (network.get("IPAM") or {}).get("Config") or []:
+            if "." in pool.get("Subnet", ""):
+                yield ipaddress.IPv4Network(pool["Subnet"])
+
+
+def _subnets_of_routes() -> list[ipaddress.IPv4Network]:
+    found = []
+    for line in Path("/proc/net/route").read_text().splitlines()[1:]:
+        _, destination, _, _, _, _, _, mask, *_ = line.split()
+        net = int.from_bytes(bytes.fromhex(destination), "little")
+        bits = bin(int.from_bytes(bytes.fromhex(mask), "little")).count("1")
+        if bits:
+            found.append(ipaddress.IPv4Network((net, bits)))
+    return found
+
+
+def _docker_failure(what: str, error: APIError) -> EnvironmentFailure:
+    return EnvironmentFailure(f"{what}: Docker says: {error.explanation or error}")

@@ -1,0 +1,1 @@
+"""Faults: which nodes and when, the journal, applying, proving and undoing."""

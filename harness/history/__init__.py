@@ -1,0 +1,25 @@
+"""What a run's files hold, and the one writer of each."""
+
+from __future__ import annotations
+
+from harness.history.schemas import (
+    ADDED,
+    ENDS,
+    HISTORY,
+    NEMESIS_PROCESS,
+    OBSERVATIONS,
+    READS,
+    SCHEMA_VERSION,
+    WRITE,
+)
+
+__all__ = [
+    "ADDED",
+    "ENDS",
+    "HISTORY",
+    "NEMESIS_PROCESS",
+    "OBSERVATIONS",
+    "READS",
+    "SCHEMA_VERSION",
+    "WRITE",
+]

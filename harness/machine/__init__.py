@@ -1,0 +1,1 @@
+"""What ackloss keeps on this machine outside any run: folders, registered runs, configuration."""

@@ -1,0 +1,209 @@
+"""The plan: one TOML file that says everything about a run, validated before anything starts.
+
+A plan is data and may come from a stranger while the tool runs as root: it can name no command, no
+host path, no device, no port of the host and no address outside its own cluster. Names are checked
+here; what a plug-in's own options may be is checked where plug-ins are known (`harness.registry`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal
+
+import orjson
+from pydantic import Field, model_validator
+
+from harness.plan.expansion import drawn
+from harness.plan.reference_figures import Reference
+from harness.plan.steps import FaultStep, Image, Mix, Section, Settings, Slug, Version
+
+
+class ClusterPlan(Section):
+    """Where the nodes are."""
+
+    kind: Slug = Field("docker", description="The kind of cluster: docker.")
+
+
+class TargetPlan(Section):
+    """The system under test."""
+
+    system: Slug = Field("kafka", description="The system under test, a plug-in in targets/.")
+    version: Version | None = Field(None, description="A released version, such as 4.3.1.")
+    image: Image | None = Field(
+        None, description="An image that holds the system, used unchanged, instead of a version."
+    )
+    metadata: Literal["kraft", "zookeeper"] | None = Field(
+        None,
+        description="Who keeps the cluster's metadata; by default KRaft's controllers from 3.3 on, "
+        "ZooKeeper before.",
+    )
+    brokers: int = Field(3, ge=1, le=9, description="How many brokers.")
+    controllers: Literal[1, 3, 5] = Field(3, description="How many controllers (KRaft).")
+    zookeepers: Literal[1, 3, 5] = Field(1, description="How many ZooKeeper servers.")
+    racks: list[Slug] = Field(
+        default_factory=list,
+        max_length=9,
+        description="Racks (zones) that brokers, and controllers, are spread over in turn.",
+    )
+    combined: bool = Field(
+        False, description="true: the first brokers are the controllers too, no nodes of their own."
+    )
+    features: dict[Slug, int] = Field(
+        default_factory=dict, description="Feature levels to format the cluster with."
+    )
+    settings: Settings = Field(
+        default_factory=dict, description="Settings of every broker and controller."
+    )
+    memory_mb: int = Field(
+        512, ge=256, le=16384, description="Memory limit of each node, in MiB (heap is half)."
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> TargetPlan:
+        if self.version and self.image:
+            raise ValueError("takes a version or an image, not both")
+        if self.combined and self.controllers > self.brokers:
+            raise ValueError(
+                f"asks for {self.controllers} combined controllers with {self.brokers} brokers"
+            )
+        return self
+
+
+class TopicPlan(Section):
+    """The topic that the workload writes to."""
+
+    name: Slug = Field("ackloss", description="The topic's name.")
+    partitions: int = Field(1, ge=1, le=64, description="How many partitions.")
+    replication_factor: int = Field(3, ge=1, le=9, description="Replicas of each partition.")
+    leaders: Literal["spread", "one"] = Field(
+        "spread", description="Who leads at first: the brokers in turn, or the first one all."
+    )
+    settings: Settings = Field(default_factory=dict, description="Settings of the topic.")
+
+
+class WorkloadPlan(Section):
+    """What the clients do."""
+
+    name: Slug = Field("append", description="A plug-in in workloads/.")
+    processes: int = Field(
+        1000, ge=1, le=20_000, description="Logical clients, each with one operation in flight."
+    )
+    clients: int = Field(3, ge=1, le=64, description="Real clients that the processes share.")
+    client: Slug | None = Field(
+        None, description="The client library; by default the first that the system has."
+    )
+    bootstrap: Literal["all", "own"] = Field(
+        "all", description="Whom clients ask first: every broker, or each client one of its own."
+    )
+    rate_per_s: float = Field(
+        100, ge=0, le=1_000_000, description="Operations a second, all together; 0: flat out."
+    )
+    duration_s: float = Field(40, gt=0, le=86_400, description="How long operations are begun.")
+    producer: Settings = Field(
+        default_factory=dict, description="Settings of the clients, from the allow-list."
+    )
+    options: dict[str, Any] = Field(default_factory=dict, description="The plug-in's own options.")
+
+
+class FinalPlan(Section):
+    """What happens after the last fault is healed."""
+
+    drain_s: float = Field(
+        60, ge=0, le=3600, description="How long to wait for answers to writes in flight."
+    )
+    settle_s: float = Field(60, gt=0, le=3600, description="How long to wait for a whole ISR.")
+    read_s: float = Field(120, gt=0, le=86_400, description="How long the final read may take.")
+
+
+class Plan(Section):
+    """A whole plan."""
+
+    schema_: Literal[1] = Field(alias="schema", description="The version of this format: 1.")
+    name: str = Field(min_length=1, max_length=200, description="What to call it; only ever text.")
+    about: str = Field("", max_length=4000, description="What it shows; only ever text.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Every random choice is drawn from it.")
+    expect: Literal["valid", "invalid", "unknown"] | None = Field(
+        None, description="The verdict that this plan is known to give; changes no exit code."
+    )
+    cluster: ClusterPlan = Field(default_factory=lambda: ClusterPlan())
+    target: TargetPlan = Field(default_factory=lambda: TargetPlan())
+    topic: TopicPlan = Field(default_factory=lambda: TopicPlan())
+    workload: WorkloadPlan = Field(default_factory=lambda: WorkloadPlan())
+    faults: list[FaultStep] = Field(default_factory=list)
+    schedule: Slug | None = Field(None, description="A named schedule, instead of steps.")
+    mix: Mix | None = Field(None, description="Faults at random, instead of steps: see [mix].")
+    final: FinalPlan = Field(default_factory=lambda: FinalPlan())
+    checks: list[Slug] = Field(
+        default_factory=lambda: ["loss"], min_length=1, description="Plug-ins in checkers/."
+    )
+    reference: list[Reference] = Field(
+        default_factory=list,
+        max_length=10,
+        description="Figures from elsewhere, to print beside ours.",
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> Plan:
+        given = [name for name in ("faults", "schedule", "mix") if getattr(self, name)]
+        if len(given) > 1 and not self._holds_its_own_draw():
+            raise ValueError(f"has {' and '.join(given)}: one of the three says what happens")
+        _check_replicas(self)
+        _check_steps(self)
+        return self
+
+    def _holds_its_own_draw(self) -> bool:
+        """Whether the steps are what the mix gives with this seed: so a plan keeps both once it is
+        parsed, and whoever judges its run knows that these faults were drawn at random."""
+        return (
+            self.mix is not None
+            and not self.schedule
+            and self.faults == drawn(self.mix, seed=self.seed, duration_s=self.workload.duration_s)
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The plan as JSON data, defaults filled in."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def digest(self) -> str:
+        """A hash that is equal for equal plans."""
+        body = orjson.dumps(self.document(), option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(body).hexdigest()
+
+
+def _check_replicas(plan: Plan) -> None:
+    factor, brokers = plan.topic.replication_factor, plan.target.brokers
+    if factor > brokers:
+        raise ValueError(
+            f"topic.replication_factor: {factor} replicas need {factor} brokers, "
+            f"target.brokers is {brokers}"
+        )
+    for owner, settings in (("topic", plan.topic.settings), ("target", plan.target.settings)):
+        wanted = settings.get("min.insync.replicas")
+        if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted > factor:
+            raise ValueError(
+                f'{owner}.settings."min.insync.replicas": {wanted} in-sync replicas are more than '
+                f"topic.replication_factor, {factor}: every write would be refused"
+            )
+
+
+def _check_steps(plan: Plan) -> None:
+    seen: set[str] = set()
+    last_s = 0.0
+    for place, step in enumerate(plan.faults):
+        where = f"faults.{place}"
+        if step.id in seen:
+            raise ValueError(f"{where}.id: {step.id!r} names an earlier step too")
+        for healed in step.heal if isinstance(step.heal, list) else []:
+            if healed not in seen:
+                raise ValueError(f"{where}.heal: no earlier step is named {healed!r}")
+        seen.add(step.id)
+        if step.at_s is None:
+            continue
+        if step.at_s >= plan.workload.duration_s:
+            raise ValueError(
+                f"{where}.at_s: {step.at_s:g} s is not before the end of the workload, "
+                f"workload.duration_s is {plan.workload.duration_s:g}"
+            )
+        if step.at_s < last_s:
+            raise ValueError(f"{where}.at_s: steps are in the order in which they begin")
+        last_s = step.at_s

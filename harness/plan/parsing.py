@@ -1,0 +1,61 @@
+"""Reads plans: TOML, changes from the command line, named schedules and mixes written out."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from harness.errors import PlanError
+from harness.plan.changes import apply_change
+from harness.plan.expansion import concrete, named_schedule
+from harness.plan.explanations import explain
+from harness.plan.model import Plan
+
+
+def parse_plan(document: Mapping[str, Any], *, file: str = "plan") -> Plan:
+    """A validated plan. Raises PlanError that names the key and what would be right."""
+    schema = document.get("schema")
+    if isinstance(schema, int) and schema > 1:
+        raise PlanError(
+            f"this plan has schema {schema}, this ackloss reads 1",
+            file=file,
+            key="schema",
+            hint="use a newer ackloss",
+        )
+    try:
+        plan = Plan.model_validate(document)
+        if plan.schedule:
+            plan = Plan.model_validate(
+                {**document, "schedule": None, **named_schedule(plan.schedule)}
+            )
+        steps = concrete(plan.faults, plan.mix, seed=plan.seed, duration_s=plan.workload.duration_s)
+        return Plan.model_validate({**plan.document(), "faults": steps})
+    except ValidationError as error:
+        raise explain(error, Plan, file=file) from error
+    except PlanError as error:
+        error.file = error.file or file
+        raise
+
+
+def load_plan(path: Path, changes: Iterable[str] = ()) -> Plan:
+    """Read a TOML plan, apply `--set KEY=VALUE` changes in order, and validate it."""
+    return parse_plan(read_plan(path, changes), file=str(path))
+
+
+def read_plan(path: Path, changes: Iterable[str] = ()) -> dict[str, Any]:
+    """The raw document of a TOML plan with changes applied, not yet validated."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(f"is not TOML: {error}", file=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise PlanError("is not UTF-8 text", file=str(path)) from error
+    except OSError as error:
+        raise PlanError(f"cannot be read: {error.strerror}", file=str(path)) from error
+    for change in changes:
+        apply_change(document, change)
+    return document

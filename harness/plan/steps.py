@@ -1,0 +1,132 @@
+"""What plans are made of: the grammar of names and settings, and the steps of a fault schedule."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+
+Scalar = bool | int | float | str
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+Version = Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+){1,3}$")]
+Image = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^[a-z0-9]+([._/:-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?"
+        r"(@sha256:[0-9a-f]{64})?$",
+        max_length=255,
+    ),
+]
+
+
+def _printable(value: Scalar) -> Scalar:
+    if isinstance(value, str) and any(ord(c) < 32 or ord(c) == 127 for c in value):
+        raise ValueError("holds a control character")
+    return value
+
+
+def _setting_key(key: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", key):
+        raise ValueError("is no name of a setting: letters, digits, dots, dashes and underscores")
+    return key
+
+
+Settings = dict[
+    Annotated[str, AfterValidator(_setting_key)], Annotated[Scalar, AfterValidator(_printable)]
+]
+
+
+class Section(BaseModel):
+    """A part of a plan: unknown keys are refused, and nothing changes it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Repeat(Section):
+    """How a step is repeated."""
+
+    times: int = Field(ge=1, le=100, description="How often, the first time included.")
+    every_s: float = Field(
+        0, ge=0, le=3600, description="From one time to the next; without `at_s`: its `after_s`."
+    )
+
+
+class FaultStep(BaseModel):
+    """One step of the schedule; steps begin one after the other, faults may overlap.
+
+    A step begins at `at_s`, or when `when` holds (waited for, at most `within_s`), and `after_s`
+    later. It applies a nemesis, or heals earlier steps. Other keys are the nemesis' own options.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+
+    id: Slug = Field(description="The name of this step, unique in the plan.")
+    at_s: float | None = Field(None, ge=0, description="Seconds after the first operation.")
+    when: str | None = Field(None, max_length=200, description="An observation to wait for.")
+    within_s: float = Field(15, gt=0, le=3600, description="How long to wait for it.")
+    after_s: float = Field(0, ge=0, le=3600, description="Seconds to wait once it is due.")
+    otherwise: Literal["continue", "skip"] = Field(
+        "continue", alias="else", description="What to do when the observation never came."
+    )
+    nemesis: Slug | None = Field(None, description="A plug-in in nemeses/.")
+    nodes: str = Field("leader", max_length=200, description="Which nodes it meets: a selector.")
+    for_s: float | None = Field(None, gt=0, le=3600, description="Heal it by itself after this.")
+    heal: Literal["all"] | list[Slug] | None = Field(
+        None, description="Heal these earlier steps instead of applying a nemesis."
+    )
+    repeat: Repeat | None = Field(
+        None,
+        description="`{ times, every_s }`: steps of the same kind, ids ending in -1, -2 ...; "
+        "`{n}` in `nodes` is the number.",
+    )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The nemesis' own options, as given."""
+        return dict(self.model_extra or {})
+
+    @model_validator(mode="after")
+    def _one_act(self) -> FaultStep:
+        if (self.nemesis is None) == (self.heal is None):
+            raise ValueError("has either a nemesis to apply or a heal list, one of the two")
+        if self.at_s is not None and self.when is not None:
+            raise ValueError("begins at at_s or when an observation holds, not both")
+        if self.heal is not None and self.options:
+            raise ValueError(f"heals, so it has no options: {', '.join(sorted(self.options))}")
+        return self
+
+
+class Family(BaseModel):
+    """One kind of fault in a mix; other keys are the nemesis' own options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    nemesis: Slug = Field(description="A plug-in in nemeses/.")
+    nodes: str = Field("random", max_length=200, description="Which nodes it meets: a selector.")
+    weight: float = Field(1, gt=0, le=1000, description="How often, beside the other families.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The nemesis' own options, as given."""
+        return dict(self.model_extra or {})
+
+
+class Mix(Section):
+    """Faults at random, instead of steps: times, lengths and families are drawn from the seed.
+    They may overlap."""
+
+    families: list[Family] = Field(min_length=1, max_length=50, description="What may happen.")
+    from_s: float = Field(2, ge=0, le=86_400, description="Calm at the beginning.")
+    mean_gap_s: float = Field(6, ge=0.1, le=3600, description="From one fault's begin to the next.")
+    mean_length_s: float = Field(4, ge=0.1, le=3600, description="How long a fault lasts.")
+    calm_s: float = Field(10, ge=0, le=86_400, description="Calm at the end: all is healed.")

@@ -1,0 +1,1 @@
+"""One run of a plan, from the resolved plan to the final read."""

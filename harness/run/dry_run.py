@@ -1,0 +1,113 @@
+"""Nodes, clients and leaders that do nothing and write down what they are asked: for dry runs, and
+for tests of the exact commands of levers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.plan import Plan
+from harness.protocols import (
+    NODE_DATA,
+    STORED,
+    Completed,
+    PartitionView,
+    ProcessState,
+    Situation,
+)
+from harness.protocols.crashes import ClientState
+
+EXAMPLE_SUBNET = "198.18.0"
+
+
+@dataclass
+class RecordingNode:
+    """A node that does nothing and writes down every command it is given."""
+
+    name: str
+    roles: frozenset[str]
+    address: str
+    commands: list[str] = field(default_factory=list)
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:  # noqa: ARG002
+        """Record; a rule that is asked for (`iptables -C`) is not there, a route is,
+        and what it stores lies on a disk of its own."""
+        if "-C" in argv:
+            return Completed(1, "")
+        if "route" in argv:
+            return Completed(0, f"default via {EXAMPLE_SUBNET}.1 dev eth0")
+        if argv[0] == "df":
+            return Completed(0, f"{NODE_DATA}/{STORED} {128 << 20} 0")
+        self.commands.append(f"{self.name}# {' '.join(argv)}")
+        return Completed(0, "")
+
+    run = admin
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        self.commands += [f"{self.name}: write {name}" for name in files]
+
+    def get(self, name: str) -> dict[str, bytes]:  # noqa: ARG002
+        return {}
+
+    def start(self) -> None:
+        self.commands.append(f"{self.name}: start the target's process")
+
+    def pid(self) -> int | None:
+        return 7
+
+    def process(self) -> ProcessState:
+        return ProcessState(running=False, exit_code=137)
+
+
+@dataclass
+class RecordingClients:
+    """Clients that never crash: what would happen to them is written down."""
+
+    told: list[str] = field(default_factory=list)
+
+    def crash(self, number: int, fault: str, *, at_once: bool) -> None:  # noqa: ARG002
+        when = "another takes its place at once" if at_once else "nobody takes its place until then"
+        self.told.append(
+            f"client-{number}: crash it without a flush, what is under way in it is unknown; {when}"
+        )
+
+    def replace(self, number: int, fault: str) -> None:  # noqa: ARG002
+        self.told.append(f"client-{number}: a new client takes the place")
+
+    def state(self, number: int, fault: str) -> ClientState:  # noqa: ARG002
+        return ClientState(alive=f"client-{number}", kept_dead_by=frozenset(), death=None)
+
+
+@dataclass(frozen=True)
+class RecordingLeadership:
+    """Leadership that moves nowhere: what would be asked is written down at the first node."""
+
+    plan: Plan
+    nodes: Mapping[str, RecordingNode]
+
+    def placements(self) -> Mapping[int, PartitionView]:
+        return as_if_first_led(self.plan, list(self.nodes)).partitions
+
+    def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
+        for partition, replicas in wanted.items():
+            before = ",".join(self.placements()[partition].replicas)
+            self._record(f"partition {partition}: replicas {before} -> {','.join(replicas)}")
+
+    def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
+        for partition in partitions:
+            self._record(f"partition {partition}: elect the preferred leader")
+        return {}
+
+    def _record(self, asked: str) -> None:
+        first = next(iter(self.nodes.values()))
+        first.commands.append(f"{self.plan.target.system}: {asked}")
+
+
+def as_if_first_led(plan: Plan, names: list[str]) -> Situation:
+    """A situation in which the first node leads every partition and all replicas are in sync."""
+    isr = tuple(names[: plan.topic.replication_factor])
+    view = [
+        PartitionView(partition=p, leader=names[0], leader_epoch=0, isr=isr, replicas=isr)
+        for p in range(plan.topic.partitions)
+    ]
+    return Situation(time_ns=0, partitions={v.partition: v for v in view}, controller=names[-1])

@@ -1,0 +1,113 @@
+"""The end of a run: wait until every replica is in sync, then read all that the cluster holds.
+
+Once with the first client library. Where that read is not complete, or is not what the clients were
+promised, once more with the other: before any counter-example is reported, a second library reads
+what it rests on. Lost by the cluster, or missed by the consumer?
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.history import ENDS, READS
+from harness.history.parquet_writer import PartWriter
+from harness.history.run_folder import RunDir, write_atomically
+from harness.plan import Plan
+from harness.protocols import Cluster, End, Situation, Target
+from harness.protocols.clock import RunClock
+from harness.run.observer import Observer
+from harness.run.recorder import Recorder, Written
+
+NOT_WHOLE = "the ISR was not whole when the final read began: final.settle_s had passed"
+_WHOLE_FOR_S = 1.0
+
+
+def settle(
+    plan: Plan,
+    observer: Observer,
+    stop: threading.Event,
+    *,
+    now_s: Callable[[], float] = time.monotonic,
+) -> bool:
+    """Wait until every partition's ISR is whole and stays so for a second (right after a heal it
+    may be the old state). False: it did not within the plan's `final.settle_s`."""
+    deadline = now_s() + plan.final.settle_s
+    whole_since: float | None = None
+    while not stop.is_set() and (now := now_s()) < deadline:
+        if not is_whole(observer.situation(), plan):
+            whole_since = None
+        elif whole_since is None:
+            whole_since = now
+        elif now - whole_since >= _WHOLE_FOR_S:
+            return True
+        stop.wait(0.1)
+    return False
+
+
+def is_whole(situation: Situation, plan: Plan) -> bool:
+    """Whether every partition has a leader and all its replicas in sync."""
+    views = situation.partitions.values()
+    return len(views) == plan.topic.partitions and all(
+        view.leader is not None and len(view.isr) == plan.topic.replication_factor for view in views
+    )
+
+
+def read_everything(
+    target: Target,
+    cluster: Cluster,
+    plan: Plan,
+    clock: RunClock,
+    recorder: Recorder,
+    rundir: RunDir,
+    stop: threading.Event,
+) -> None:
+    """The final reads, into `reads/`; ended between two readers when `stop` is set."""
+    ends: list[pa.Table] = []
+    written = recorder.written()
+    with PartWriter(rundir.reads, READS, run_id=rundir.run_id) as reads:
+        for reader in target.readers(plan):
+            if stop.is_set():
+                break
+            table, of_reader = target.read_all(
+                cluster, plan, reader=reader, timeout_s=plan.final.read_s
+            )
+            reads.write(_since_start(table, clock))
+            ends.append(_ends_table(rundir.run_id, reader, of_reader))
+            if all(end.complete for end in of_reader) and as_promised(table, written):
+                break
+    if ends:
+        buffer = io.BytesIO()
+        pq.write_table(pa.concat_tables(ends), buffer)
+        write_atomically(rundir.ends, buffer.getvalue())
+
+
+def as_promised(table: pa.Table, written: Written) -> bool:
+    """Whether a read holds every acknowledged value, none that failed or that nobody wrote, and
+    each once. Values that are unique by key alone cannot be told apart here: then it is not."""
+    values = np.sort(table["value"].to_numpy())
+    return (
+        table["key"].null_count == len(table)
+        and not (values[1:] == values[:-1]).any()
+        and bool(np.isin(written.acknowledged, values).all())
+        and not np.isin(written.failed, values).any()
+        and bool(np.isin(values, written.attempted).all())
+    )
+
+
+def _since_start(table: pa.Table, clock: RunClock) -> pa.Table:
+    place = table.schema.get_field_index("time_ns")
+    times = pc.subtract(table["time_ns"], clock.zero_ns)
+    return table.set_column(place, "time_ns", times)
+
+
+def _ends_table(run_id: str, reader: str, ends: list[End]) -> pa.Table:
+    rows = [{"run_id": run_id, "reader": reader, **vars(end), "isr": list(end.isr)} for end in ends]
+    return pa.Table.from_pylist(rows, schema=ENDS)

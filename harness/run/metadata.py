@@ -1,0 +1,132 @@
+"""run.json: what this run is, in what state, on what; rewritten whole whenever it changes."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import Any
+
+from harness import __version__
+from harness.errors import AcklossError, EnvironmentFailure, Interrupted
+from harness.history.manifest import write_manifest
+from harness.history.run_folder import SCHEMA_VERSION, RunDir
+from harness.plan import Plan
+from harness.protocols import Unsupported
+
+
+@dataclass
+class RunRecord:
+    """The document of one run; `state` goes preparing, running, reading, done, or else
+    interrupted or failed."""
+
+    rundir: RunDir
+    document: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def begin(
+        cls,
+        rundir: RunDir,
+        plan: Plan,
+        *,
+        command: list[str],
+        file: str,
+        forced: Iterable[Unsupported] = (),
+    ) -> RunRecord:
+        """Write plan.json and the first run.json. `forced`: what its version does not honour."""
+        rundir.write_json(rundir.plan, plan.document())
+        record = cls(rundir)
+        record.update(
+            schema=SCHEMA_VERSION,
+            run_id=rundir.run_id,
+            state="preparing",
+            manifest=True,
+            wall_time=None,
+            seed=plan.seed,
+            plan_file=file,
+            plan_digest=plan.digest(),
+            command=command,
+            versions={"ackloss": __version__, "commit": _commit()},
+            timings={},
+            warnings=[],
+            forced=[{"key": each.key, "what": each.what, "source": each.source} for each in forced],
+            error=None,
+        )
+        return record
+
+    def update(self, **fields: Any) -> None:
+        """Set fields and write the document."""
+        self.document |= fields
+        self.rundir.write_json(self.rundir.run, self.document)
+
+    def finish(self) -> None:
+        """Note that the run is done, then write the manifest of all that it has left.
+
+        In this order: the manifest covers run.json too, and a run that is killed before its last
+        file is there has no manifest, which `"manifest": true` in run.json makes noticed.
+        """
+        self.update(state="done")
+        write_manifest(self.rundir, self.document["run_id"])
+
+    def warn(self, sentence: str) -> None:
+        """Add a warning and write the document."""
+        self.update(warnings=[*self.document["warnings"], sentence])
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Note how long a phase took, under `timings`; added to what stands there of it."""
+        begun, before_s = time.monotonic(), self.document["timings"].get(name, 0)
+        try:
+            yield
+        finally:
+            took_s = round(before_s + time.monotonic() - begun, 3)
+            self.document["timings"] = {**self.document["timings"], name: took_s}
+
+    @contextmanager
+    def outcome(self) -> Iterator[None]:
+        """Note how the run ended, whatever happens inside."""
+        try:
+            yield
+        except Interrupted as error:
+            folder = self.rundir.path
+            error.hint = f"what was recorded is kept: `ackloss check {folder}` judges it"
+            self._end(state="interrupted")
+            raise
+        except AcklossError as error:
+            self._end(state="failed", error=str(error))
+            raise
+        except Exception as error:
+            self._end(state="failed", error=f"{type(error).__name__}: {error}")
+            raise
+
+    def _end(self, **fields: Any) -> None:
+        with suppress(EnvironmentFailure):  # a full disk is not told over what went wrong
+            self.update(**fields)
+
+
+def client_versions(writer: str, first: str, second: str) -> dict[str, str]:
+    """What wrote, and the packages that read or would have, with their installed versions."""
+    return {
+        "client": writer,
+        "reader": f"{first} {installed(first)}",
+        "second_reader": f"{second} {installed(second)}",
+    }
+
+
+def _commit() -> str | None:
+    """The commit of this checkout; null where ackloss is no checkout."""
+    try:
+        told = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return told.stdout.strip() or None

@@ -1,0 +1,109 @@
+"""Asks every node, several times a second, who leads; writes down each answer as it was given.
+
+A client's metadata may come from an isolated broker that still believes in itself, so every node is
+asked directly, each in a thread of its own: one that does not answer delays no other. The situation
+as a whole is, per partition, the answer with the highest leader epoch; among answers of the same
+epoch that of an authority, where there is one, then the one that most nodes give, then the latest.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from harness.plan import Plan
+from harness.protocols import HasLeaders, Node, NodeView, PartitionView, Situation
+from harness.protocols.clock import RunClock
+
+Rows = Callable[[list[tuple[object, ...]]], None]
+"""Takes rows of the observations schema, without the run's id."""
+
+_PERIOD_S = 0.2
+_TIMEOUT_S = 1.0
+_FRESH_NS = 3_000_000_000
+
+
+@dataclass
+class Observer:
+    """Observes while it is entered as a context."""
+
+    target: HasLeaders
+    nodes: Mapping[str, Node]
+    plan: Plan
+    clock: RunClock
+    rows: Rows = lambda _: None
+    _latest: dict[str, tuple[int, NodeView]] = field(default_factory=dict)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def __enter__(self) -> Observer:
+        for node in self.nodes.values():
+            thread = threading.Thread(
+                target=self._watch, args=(node,), name=f"observe-{node.name}", daemon=True
+            )
+            thread.start()
+            self._threads.append(thread)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout=_TIMEOUT_S + 1)
+
+    def situation(self) -> Situation:
+        """What the cluster as a whole says of itself now, by answers of the last 3 s."""
+        now_ns = self.clock.now_ns()
+        fresh = [(t, view) for t, view in list(self._latest.values()) if now_ns - t < _FRESH_NS]
+        return merge(now_ns, fresh)
+
+    def _watch(self, node: Node) -> None:
+        while not self._stop.is_set():
+            view = self.target.observe(node, self.plan, timeout_s=_TIMEOUT_S)
+            now_ns = self.clock.now_ns()
+            if view is not None:
+                self._latest[node.name] = (now_ns, view)
+                self.rows(list(_rows(now_ns, view)))
+            self._stop.wait(_PERIOD_S)
+
+
+def merge(time_ns: int, answers: Iterable[tuple[int, NodeView]]) -> Situation:
+    """The situation that answers (time, view) of several nodes amount to."""
+    by_partition: dict[int, list[_Told]] = {}
+    controllers: list[tuple[int, str]] = []
+    answered = set()
+    for at_ns, view in answers:
+        answered.add(view.answered_by)
+        for partition in view.partitions:
+            by_partition.setdefault(partition.partition, []).append(
+                (view.authority, at_ns, partition)
+            )
+        if view.controller is not None:
+            controllers.append((view.controller_epoch or 0, view.controller))
+    return Situation(
+        time_ns=time_ns,
+        partitions={number: _believed(views) for number, views in sorted(by_partition.items())},
+        controller=max(controllers)[1] if controllers else None,
+        answered=frozenset(answered),
+    )
+
+
+_Told = tuple[bool, int, PartitionView]
+"""By an authority or not, when, what."""
+
+
+def _believed(views: list[_Told]) -> PartitionView:
+    epoch = max(view.leader_epoch for _, _, view in views)
+    newest = [told for told in views if told[2].leader_epoch == epoch]
+    backing = Counter(view for _, _, view in newest)
+    return max(newest, key=lambda told: (told[0], backing[told[2]], told[1]))[2]
+
+
+def _rows(time_ns: int, view: NodeView) -> Iterable[tuple[object, ...]]:
+    """Rows (time_ns, answered_by, partition, leader, leader_epoch, isr, controller, epoch)."""
+    who = view.answered_by
+    for p in view.partitions:
+        yield (time_ns, who, p.partition, p.leader, p.leader_epoch, list(p.isr), None, None)
+    if view.controller is not None:
+        yield (time_ns, who, None, None, None, None, view.controller, view.controller_epoch)

@@ -1,0 +1,182 @@
+"""What a plan would do, without doing it: its commands, its schema, its likely mistakes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from harness import registry
+from harness.faults import selectors
+from harness.faults.injection import looked
+from harness.levers import all_levers
+from harness.plan import FaultStep, Plan
+from harness.protocols import (
+    CLIENT_ROLE,
+    Act,
+    ImageRef,
+    Ingredients,
+    Lever,
+    Nemesis,
+    Node,
+)
+from harness.protocols.crashes import ClientNemesis, client_names
+from harness.run.dry_run import (
+    EXAMPLE_SUBNET,
+    RecordingClients,
+    RecordingLeadership,
+    RecordingNode,
+    as_if_first_led,
+)
+from harness.run.resolving import Bound
+from harness.run.schedule import BoundStep
+
+
+def dry_run(bound: Bound) -> dict[str, Any]:
+    """The nodes that would start and, for every step, when it begins and what it would run.
+
+    Selectors are looked up when a fault begins; here they are shown as if the first broker led.
+    """
+    plan = bound.plan
+    names = bound.target.names(plan)
+    addresses = {name: f"{EXAMPLE_SUBNET}.{11 + n}" for n, name in enumerate(names)}
+    version = plan.target.version
+    image = ImageRef(
+        reference=plan.target.image or f"{plan.target.system} {version}", id="", version=version
+    )
+    specs = bound.target.nodes(plan, Ingredients(image=image), addresses)
+    nodes = {s.name: RecordingNode(s.name, s.roles, addresses[s.name]) for s in specs}
+    clients = RecordingClients()
+    levers = all_levers(nodes, leadership=RecordingLeadership(plan, nodes), clients=clients)
+    met: dict[str, tuple[str, ...]] = {}
+    return {
+        "plan": plan.document(),
+        "image": image.reference,
+        "nodes": [
+            {
+                "name": spec.name,
+                "roles": sorted(spec.roles),
+                "address": addresses[spec.name],
+                "command": " ".join(spec.argv),
+                "files": sorted(spec.files),
+            }
+            for spec in specs
+        ],
+        "faults": [_dry_step(bound, step, nodes, clients, levers, met) for step in bound.steps],
+    }
+
+
+def _dry_step(
+    bound: Bound,
+    bound_step: BoundStep,
+    nodes: Mapping[str, RecordingNode],
+    clients: RecordingClients,
+    levers: Mapping[str, Lever],
+    met: dict[str, tuple[str, ...]],
+) -> dict[str, Any]:
+    step, plan = bound_step.step, bound.plan
+    told: dict[str, Any] = {"id": step.id, "begins": _begins(bound_step)}
+    if bound_step.nemesis is None:
+        return {**told, "heals": step.heal}
+    acts, chosen = _dry_acts(bound_step.nemesis, step, plan, nodes, met)
+    met[step.id] = tuple(chosen)
+    for act in acts:
+        lever = levers[act.lever]
+        lever.apply(looked(lever, {**act.token, "fault": step.id, "seed": plan.seed}))
+    commands = [command for node in nodes.values() for command in node.commands] + clients.told
+    clients.told = []
+    for node in nodes.values():
+        node.commands.clear()
+    asked = f"{step.nodes} (here as if {', '.join(chosen) or 'none'})"
+    return {
+        **told,
+        "nemesis": step.nemesis,
+        "nodes": ", ".join(chosen) if isinstance(bound_step.nemesis, ClientNemesis) else asked,
+        "commands": commands,
+        "healed": f"after {step.for_s:g} s" if step.for_s else "by a later step, or at the end",
+    }
+
+
+def _dry_acts(
+    nemesis: Nemesis | ClientNemesis,
+    step: FaultStep,
+    plan: Plan,
+    nodes: Mapping[str, RecordingNode],
+    met: Mapping[str, tuple[str, ...]],
+) -> tuple[list[Act], list[str]]:
+    """What the step would do, and to whom."""
+    if isinstance(nemesis, ClientNemesis):
+        draw = random.Random(f"{plan.seed}/{step.id}")
+        acts = nemesis.client_acts(client_names(plan), draw)
+        return acts, [act.token["node"] for act in acts]
+    choice = selectors.Choice(
+        roles={name: node.roles for name, node in nodes.items()},
+        situation=as_if_first_led(plan, [n for n in nodes if CLIENT_ROLE not in nodes[n].roles]),
+        earlier=met,
+    )
+    chosen = selectors.select(step.nodes, choice)
+
+    def select(text: str) -> list[Node]:
+        return [nodes[name] for name in selectors.select(text, choice)]
+
+    return nemesis.acts([nodes[name] for name in chosen], select), chosen
+
+
+def _begins(bound_step: BoundStep) -> str:
+    step = bound_step.step
+    words = []
+    if step.at_s is not None:
+        words.append(f"{step.at_s:g} s after the first operation")
+    if bound_step.condition is not None:
+        words.append(f"when {bound_step.condition.text!r} holds, at most {step.within_s:g} s")
+    if not words:
+        words.append("after the step before")
+    if step.after_s:
+        words.append(f"and {step.after_s:g} s later")
+    return ", ".join(words)
+
+
+def warnings(bound: Bound) -> list[str]:
+    """What is allowed but probably not meant."""
+    plan, notes = bound.plan, [f"forced: {each}" for each in bound.unsupported]
+    load = plan.workload
+    timeout_ms = load.producer.get("message.timeout.ms", 8000)
+    needed = load.rate_per_s * float(timeout_ms) / 1000
+    if load.rate_per_s and load.processes < needed:
+        notes.append(
+            f"workload.processes: {load.processes} processes cannot keep {load.rate_per_s:g} "
+            f"operations a second through a stall of message.timeout.ms ({timeout_ms} ms): "
+            f"{needed:.0f} would"
+        )
+    longest_s = _longest_s(plan)
+    if longest_s > load.duration_s:
+        notes.append(
+            f"workload.duration_s: the schedule may take {longest_s:g} s if every wait runs out, "
+            f"the workload lasts {load.duration_s:g} s: later steps would be left out"
+        )
+    return notes
+
+
+def _longest_s(plan: Plan) -> float:
+    longest_s = 0.0
+    for step in plan.faults:
+        longest_s = max(longest_s, step.at_s or 0.0)
+        longest_s += (step.within_s if step.when else 0.0) + step.after_s
+    return longest_s
+
+
+def plan_schema() -> dict[str, Any]:
+    """The JSON Schema of plans; a step's options depend on its nemesis."""
+    schema = Plan.model_json_schema(by_alias=True)
+    step = schema["$defs"]["FaultStep"]
+    step["allOf"] = [
+        {
+            "if": {"properties": {"nemesis": {"const": name}}, "required": ["nemesis"]},
+            "then": {
+                "description": (plugin.__doc__ or "").strip(),
+                "properties": registry.adapter(plugin).json_schema().get("properties", {}),
+            },
+        }
+        for name, plugin in registry.plugins("nemeses").items()
+    ]
+    return schema

@@ -1,0 +1,192 @@
+"""Plays the fault schedule of a plan: waits for times and observations, injects, heals.
+
+Steps begin one after the other in the plan's order; faults overlap, and one with `for_s` is healed
+by itself while later steps are being waited for. Selectors and waits are resolved while the
+schedule runs and their resolution is journalled; every random draw comes from the plan's seed.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from harness.faults import selectors
+from harness.faults.conditions import Condition, Since
+from harness.faults.injection import Faults
+from harness.plan import FaultStep, Plan
+from harness.protocols import Act, Nemesis, Node, Situation
+from harness.protocols.clock import RunClock
+from harness.protocols.crashes import ClientNemesis, client_names
+
+_TICK_S = 0.05
+
+
+class Observes(Protocol):
+    """Whoever can tell the situation now."""
+
+    def situation(self) -> Situation: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundStep:
+    """A step of the plan with its nemesis (null: it heals) and its parsed observation."""
+
+    step: FaultStep
+    condition: Condition | None
+    nemesis: Nemesis | ClientNemesis | None
+
+
+@dataclass
+class Schedule:
+    """One playing of a plan's steps, in a thread of its own."""
+
+    plan: Plan
+    steps: Sequence[BoundStep]
+    nodes: Mapping[str, Node]
+    faults: Faults
+    observer: Observes
+    clock: RunClock
+    stop: threading.Event = field(default_factory=threading.Event)
+    _failure: Exception | None = None
+    _met: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _since: Since | None = None
+    _heal_at_ns: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._thread = threading.Thread(target=self._play, name="schedule")
+
+    @contextmanager
+    def playing(self) -> Iterator[None]:
+        """Play in a thread while the context lasts; `finish` at its end."""
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self.finish()
+
+    def finish(self) -> None:
+        """End the schedule where it is, heal all, and raise what went wrong in it, once."""
+        self.stop.set()
+        self._thread.join()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _play(self) -> None:
+        try:
+            for bound in self.steps:
+                self._play_step(bound)
+            while not self._pause():
+                pass
+        except Exception as error:
+            self._failure = error
+        try:
+            self.faults.heal_all()
+        except Exception as error:
+            self._failure = self._failure or error
+
+    def _play_step(self, bound: BoundStep) -> None:
+        step = bound.step
+        met, why = self._wait(bound)
+        if self.stop.is_set():
+            self._skip(step, met, "the workload had ended")
+        elif met is False and step.otherwise == "skip":
+            self._skip(step, met, why)
+        elif bound.nemesis is None:
+            self._heal_step(step, met, why)
+        else:
+            self._inject_step(bound, bound.nemesis, met, why)
+
+    def _wait(self, bound: BoundStep) -> tuple[bool | None, str]:
+        """Wait until the step is due: whether its observation came (null: it waits for none)."""
+        step, met, why = bound.step, None, ""
+        if step.at_s is not None:
+            self._wait_until(int(step.at_s * 1e9))
+        if bound.condition is not None:
+            begun_ns = self.clock.now_ns()
+            met = self._wait_for(bound.condition, begun_ns + int(step.within_s * 1e9))
+            waited_s = (self.clock.now_ns() - begun_ns) / 1e9
+            why = f": {bound.condition.text!r} {'held' if met else 'did not hold'} "
+            why += f"after {waited_s:.1f} s"
+        self._wait_until(self.clock.now_ns() + int(step.after_s * 1e9))
+        return met, why
+
+    def _wait_until(self, due_ns: int) -> None:
+        while self.clock.now_ns() < due_ns and not self._pause(
+            (due_ns - self.clock.now_ns()) / 1e9
+        ):
+            pass
+
+    def _wait_for(self, condition: Condition, limit_ns: int) -> bool:
+        since = self._since or self._now([])
+        while not condition.holds(self.observer.situation(), since):
+            if self.clock.now_ns() >= limit_ns or self._pause():
+                return False
+        return True
+
+    def _pause(self, at_most_s: float = _TICK_S) -> bool:
+        """Let a moment pass, healing what is due; true when the schedule is to stop."""
+        for fault, due_ns in list(self._heal_at_ns.items()):
+            if self.clock.now_ns() >= due_ns:
+                del self._heal_at_ns[fault]
+                self.faults.heal(fault)
+        return self.stop.wait(max(0.0, min(at_most_s, _TICK_S)))
+
+    def _inject_step(
+        self, bound: BoundStep, nemesis: Nemesis | ClientNemesis, met: bool | None, why: str
+    ) -> None:
+        step = bound.step
+        draw = random.Random(f"{self.plan.seed}/{step.id}")
+        acts: list[Act] = []
+        if isinstance(nemesis, ClientNemesis):
+            acts = nemesis.client_acts(client_names(self.plan), draw)
+            names = [act.token["node"] for act in acts]
+        else:
+            names = self._select(step.nodes, draw)
+        self._met[step.id] = tuple(names)
+        self._since = self._now(names)
+        self.faults.journal.write(
+            "step", fault=step.id, nemesis=step.nemesis, nodes=names, met=met, why=why
+        )
+        if not isinstance(nemesis, ClientNemesis):
+            acts = nemesis.acts(
+                [self.nodes[name] for name in names],
+                lambda text: [self.nodes[name] for name in self._select(text, draw)],
+            )
+        self.faults.inject(step.id, step.nemesis or "", acts)
+        if step.for_s is not None:
+            self._heal_at_ns[step.id] = self.clock.now_ns() + int(step.for_s * 1e9)
+
+    def _heal_step(self, step: FaultStep, met: bool | None, why: str) -> None:
+        active = list(self.faults.active)
+        healed = active if step.heal == "all" else [f for f in active if f in (step.heal or [])]
+        self.faults.journal.write("heal", step=step.id, faults=healed, met=met, why=why)
+        for fault in reversed(healed):
+            self._heal_at_ns.pop(fault, None)
+            self.faults.heal(fault)
+
+    def _skip(self, step: FaultStep, met: bool | None, why: str) -> None:
+        if step.nemesis is not None:
+            self.faults.journal.write(
+                "skip", fault=step.id, nemesis=step.nemesis, met=met, why=why.lstrip(": ")
+            )
+
+    def _select(self, text: str, draw: random.Random) -> list[str]:
+        choice = selectors.Choice(
+            roles={name: node.roles for name, node in self.nodes.items()},
+            situation=self.observer.situation(),
+            earlier=self._met,
+            draw=draw,
+        )
+        return selectors.select(text, choice)
+
+    def _now(self, names: Sequence[str]) -> Since:
+        return Since(
+            nodes=tuple(names),
+            situation=self.observer.situation(),
+            replication_factor=self.plan.topic.replication_factor,
+        )

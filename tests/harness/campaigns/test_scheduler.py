@@ -1,0 +1,442 @@
+"""The scheduler of a campaign, in virtual time: lanes that answer, die, hang or break off.
+
+Lanes are made up: each answers when it is given a run, through a real pipe. The campaign, its
+folder, its order and its journal are the real ones.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from harness.campaigns import scheduler as conducting
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.plan import load_campaign
+from harness.campaigns.progress import Journal, read_progress
+from harness.campaigns.scheduler import Conductor, limit_of
+from harness.campaigns.worker import Answer, Assignment, Built
+from harness.errors import EnvironmentFailure, HarnessFailure
+from harness.faults.journal import entries
+from harness.plan import parse_plan
+from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON
+from tests.fixtures.virtual_time import S, VirtualTime
+
+Behaviour = Callable[["Lane", Assignment], None]
+"""What a lane does when it is given a run."""
+
+
+def answers(lane: Lane, order: Assignment, **how: Any) -> None:
+    lane.theirs.send(Answer(order.run_id, 1.0, **(how or {"verdict": "valid"})))
+
+
+def dies(lane: Lane, _: Assignment) -> None:
+    lane.alive, lane.exitcode = False, -9
+    lane.theirs.close()
+
+
+def hangs(_: Lane, __: Assignment) -> None:
+    pass
+
+
+def fails(lane: Lane, order: Assignment) -> None:
+    answers(lane, order, error="HarnessFailure: no room")
+
+
+def breaks(lane: Lane, order: Assignment) -> None:
+    answers(lane, order, error="its cluster was of no use", broken=True)
+
+
+class Lane:
+    """A lane's process and the pipe to it in one; what it does is decided when it is asked."""
+
+    def __init__(self, number: int, behave: Behaviour) -> None:
+        self.number, self._behave = number, behave
+        self.ours, self.theirs = Pipe()
+        self.orders: list[Assignment] = []
+        self.alive, self.exitcode = True, 0
+        self.ended: list[str] = []
+
+    def send(self, order: Assignment | None) -> None:
+        if order is None:
+            self.ended.append("asked")
+            self.alive = False
+            return
+        self.orders.append(order)
+        self.theirs.send(Built(f"cluster-{self.number}"))
+        self._behave(self, order)
+
+    def fileno(self) -> int:
+        return self.ours.fileno()
+
+    def recv(self) -> Any:
+        return self.ours.recv()
+
+    def close(self) -> None:
+        self.ours.close()
+
+    def is_alive(self) -> bool:
+        return self.alive
+
+    def join(self, timeout: float | None = None) -> None:
+        pass
+
+    def terminate(self) -> None:
+        self.ended.append("terminated")
+        self.alive = False
+
+    def kill(self) -> None:
+        self.ended.append("killed")
+        self.alive = False
+
+
+class Played(NamedTuple):
+    why: str
+    lanes: list[Lane]
+    said: list[str]
+    after: list[str]
+    removed: list[str]
+
+
+HEAD = "repetitions = 3"
+
+
+class Stage:
+    """A campaign of two cells, to be played again and again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.folder: CampaignDir | None = None
+
+    def make(self, head: str = HEAD, axes: str = AXES) -> CampaignDir:
+        (self.path / "base.toml").write_text(BASE)
+        file = self.path / "c.toml"
+        file.write_text(f'schema = 1\nname = "c"\nplan = "base.toml"\n{head}\n{axes}')
+        self.folder = CampaignDir.create(self.path / "campaign", load_campaign(file))
+        return self.folder
+
+    def play(
+        self,
+        *behaviour: Behaviour,
+        lanes: int = 1,
+        stop: threading.Event | None = None,
+        stop_after: int | None = None,
+        **how: Any,
+    ) -> Played:
+        """Play; the nth run that is begun behaves as the nth of `behaviour`, further ones answer.
+        `stop_after`: Ctrl-C when so many runs have ended. Every look at the clock takes a second.
+        """
+        folder = self.folder or self.make()
+        left = iter(behaviour)
+        stop = stop or threading.Event()
+        said: list[str] = []
+        after: list[str] = []
+        removed: list[str] = []
+        made: list[Lane] = []
+        self.now_s = 0.0
+
+        def start(number: int, _runs: Path, _judge: Any) -> tuple[Lane, Lane]:
+            made.append(Lane(number, lambda lane, order: next(left, answers)(lane, order)))
+            return made[-1], made[-1]
+
+        def ended(run_id: str) -> None:
+            after.append(run_id)
+            if len(after) == stop_after:
+                stop.set()
+
+        def tick() -> float:
+            self.now_s += 1
+            return self.now_s
+
+        playing = Conductor(
+            folder.campaign(),
+            folder,
+            lambda _: {},
+            lanes=lanes,
+            stop=stop,
+            say=said.append,
+            after=ended,
+            start=start,
+            remove=removed.append,
+            now_s=tick,
+            tick_s=0,
+            **how,
+        )
+        return Played(playing.play(), made, said, after, removed)
+
+    def lines(self, *kinds: str) -> list[dict[str, Any]]:
+        assert self.folder is not None
+        return [line for line in entries(self.folder.journal) if line["type"] in kinds]
+
+    def states(self) -> Counter[str]:
+        assert self.folder is not None
+        return Counter(run.state for run in read_progress(self.folder.journal).runs.values())
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def test_every_run_of_every_cell_is_played_and_written_down(stage: Stage) -> None:
+    played = stage.play()
+    assert played.why == "finished"
+    begun = [(line["cell"], line["repetition"]) for line in stage.lines("begun")]
+    assert begun == [(ON, 0), (OFF, 0), (ON, 1), (OFF, 1), (ON, 2), (OFF, 2)]
+    assert [line["verdict"] for line in stage.lines("done")] == ["valid"] * 6
+    assert played.after == [line["run_id"] for line in stage.lines("begun")]
+    assert [line["type"] for line in stage.lines("begun", "done")] == ["begun", "done"] * 6
+    assert [line["why"] for line in stage.lines("ended")] == ["finished"]
+    assert not played.said
+
+
+def test_runs_of_one_repetition_have_one_seed_and_their_own_plan(stage: Stage) -> None:
+    (lane,) = stage.play().lanes
+    assert stage.folder is not None
+    campaign = stage.folder.campaign()
+    seeds = [order.plan["seed"] for order in lane.orders]
+    assert seeds == [campaign.seed(number) for number in (0, 0, 1, 1, 2, 2)]
+    unclean = [
+        order.plan["topic"]["settings"]["unclean.leader.election.enable"] for order in lane.orders
+    ]
+    assert unclean == [True, False] * 3
+    assert all(parse_plan(order.plan) for order in lane.orders)
+
+
+def test_lanes_that_have_nothing_more_to_do_are_asked_to_end(stage: Stage) -> None:
+    played = stage.play(lanes=2)
+    assert [lane.ended for lane in played.lanes] == [["asked"]] * 2
+    assert played.removed == ["cluster-1", "cluster-2"]  # what is left of it, if anything
+
+
+@pytest.mark.parametrize(("lanes", "made"), [(1, 1), (2, 2), (4, 4), (9, 6)])
+def test_there_are_no_more_lanes_than_runs(stage: Stage, lanes: int, made: int) -> None:
+    played = stage.play(lanes=lanes)
+    assert len(played.lanes) == made
+    assert {line["lane"] for line in stage.lines("begun")} == set(range(1, made + 1))
+    assert stage.states() == {"done": 6}
+
+
+def test_a_lane_that_dies_is_replaced_and_its_run_has_failed(stage: Stage) -> None:
+    played = stage.play(answers, dies)
+    assert played.why == "finished"
+    assert stage.states() == {"done": 5, "failed": 1}
+    (failed,) = stage.lines("failed")
+    assert failed["error"] == "its lane died (exit code -9)"
+    assert [lane.number for lane in played.lanes] == [1, 2]
+    assert [len(lane.orders) for lane in played.lanes] == [2, 4]
+    assert played.removed[0] == "cluster-1"
+    assert played.lanes[0].ours.closed
+    assert played.after[1] == failed["run_id"]
+    assert played.said == [f"run {failed['run_id']} failed: its lane died (exit code -9)"]
+
+
+def test_a_lane_that_dies_takes_no_run_of_another_with_it(stage: Stage) -> None:
+    played = stage.play(answers, dies, lanes=2)
+    assert stage.states() == {"done": 5, "failed": 1}
+    assert [lane.number for lane in played.lanes] == [1, 2, 3]
+
+
+def test_a_run_that_takes_too_long_has_failed_and_its_lane_is_ended(stage: Stage) -> None:
+    stage.make(f"{HEAD}\nlimit_s = 50")
+    played = stage.play(answers, answers, hangs)
+    (failed,) = stage.lines("failed")
+    assert failed["error"] == "it took longer than its limit of 50 s"
+    assert stage.states() == {"done": 5, "failed": 1}
+    assert [lane.ended for lane in played.lanes] == [["terminated"], ["asked"]]
+    assert played.removed[0] == "cluster-1"
+
+
+def test_without_a_limit_of_the_campaigns_the_plan_gives_it(stage: Stage) -> None:
+    stage.play(hangs)
+    (failed,) = stage.lines("failed")
+    plan = parse_plan({"schema": 1, "name": "x", "workload": {"duration_s": 10}})
+    assert failed["error"] == f"it took longer than its limit of {limit_of(plan):.0f} s"
+    assert limit_of(plan) == 240 + 2 * (
+        10 + plan.final.drain_s + plan.final.settle_s + plan.final.read_s
+    )
+    assert stage.now_s > limit_of(plan)
+
+
+def test_the_limit_is_counted_from_each_runs_own_begin(stage: Stage) -> None:
+    """Six runs of some 9 s each, one after the other, under a limit of 20 s."""
+    stage.make(f"{HEAD}\nlimit_s = 20")
+    stage.play()
+    assert stage.now_s > 20
+    assert stage.states() == {"done": 6}
+
+
+def test_a_run_that_fails_is_not_played_again_and_the_lane_goes_on(stage: Stage) -> None:
+    played = stage.play(fails)
+    assert stage.states() == {"done": 5, "failed": 1}
+    assert len(played.lanes) == 1
+    assert len(stage.lines("begun")) == 6
+    assert stage.play().why == "finished"
+    assert len(stage.lines("begun")) == 6
+
+
+def test_six_failures_in_a_row_stop_the_campaign(stage: Stage) -> None:
+    stage.make("repetitions = 5")
+    with pytest.raises(HarnessFailure, match="6 runs in a row failed") as stopped:
+        stage.play(*[fails] * 10)
+    assert str(stage.folder and stage.folder.journal) in str(stopped.value)
+    assert stage.states() == {"failed": 6}
+    assert [line["why"] for line in stage.lines("ended")] == ["interrupted"]
+
+
+def test_failures_with_a_success_between_are_not_in_a_row(stage: Stage) -> None:
+    stage.make("repetitions = 6")
+    assert stage.play(*[fails] * 5, answers, *[dies] * 5, answers).why == "finished"
+    assert stage.states() == {"done": 2, "failed": 10}
+
+
+def test_a_run_that_broke_off_is_played_again_before_all_others(stage: Stage) -> None:
+    stage.play(answers, breaks)
+    begun = [(line["cell"], line["repetition"]) for line in stage.lines("begun")]
+    assert begun[:4] == [(ON, 0), (OFF, 0), (OFF, 0), (ON, 1)]
+    assert stage.states() == {"done": 6, "broken": 1}
+
+
+def test_a_run_that_breaks_off_again_and_again_has_failed(stage: Stage) -> None:
+    stage.play(*[breaks] * 4)
+    assert [line["cell"] for line in stage.lines("begun")][:5] == [*[ON] * 4, OFF]
+    assert stage.states() == {"done": 5, "broken": 3, "failed": 1}
+    assert stage.lines("failed")[0]["error"] == "its cluster was of no use"
+
+
+def test_how_often_a_run_broke_off_is_counted_for_each_by_itself(stage: Stage) -> None:
+    stage.play(*[breaks] * 3, answers, *[breaks] * 3, answers)
+    assert stage.states() == {"done": 6, "broken": 6}
+
+
+def test_a_budget_of_runs_ends_the_session_with_all_that_was_begun(stage: Stage) -> None:
+    stage.make(f"{HEAD}\n[budget]\nruns = 3")
+    assert stage.play(lanes=2).why == "the budget of runs is spent"
+    assert stage.states() == {"done": 3}
+    assert stage.play().why == "the budget of runs is spent"  # of each session
+    assert stage.states() == {"done": 6}
+
+
+def test_a_budget_of_hours_ends_the_session(stage: Stage) -> None:
+    stage.make(f"{HEAD}\n[budget]\nhours = 0.005")  # 18 looks at the clock
+    assert stage.play().why == "the budget of hours is spent"
+    assert 1 <= stage.states()["done"] < 6
+    assert set(stage.states()) == {"done"}
+
+
+def test_ctrl_c_ends_lanes_at_once_and_their_runs_are_played_again(stage: Stage) -> None:
+    played = stage.play(answers, hangs, lanes=2, stop_after=3)
+    assert played.why == "interrupted"
+    assert stage.states() == {"done": 3, "broken": 1}
+    (broken,) = stage.lines("broken")
+    assert broken["why"] == "interrupted"
+    assert [lane.ended for lane in played.lanes] == [["terminated"]] * 2
+    cut = [line for line in stage.lines("begun") if line["run_id"] == broken["run_id"]]
+
+    assert stage.play().why == "finished"
+    assert stage.states() == {"done": 6, "broken": 1}
+    again = [line for line in stage.lines("begun") if line["cell"] == cut[0]["cell"]]
+    assert sorted(line["repetition"] for line in again) == [0, 0, 1, 2]
+    assert len(stage.lines("session")) == 2
+
+
+def test_a_stop_before_the_first_run_begins_none(stage: Stage) -> None:
+    stop = threading.Event()
+    stop.set()
+    assert stage.play(stop=stop).why == "interrupted"
+    assert not stage.lines("begun")
+
+
+def test_runs_of_a_process_that_was_killed_are_played_again(stage: Stage) -> None:
+    folder = stage.make()
+    journal = Journal(folder.journal)
+    journal.write("session", lanes=1)
+    for number, run_id in enumerate(("finished", "killed")):
+        journal.write("begun", cell=ON, repetition=number, run_id=run_id, lane=1)
+    journal.write("done", run_id="finished", verdict="valid", seconds=1)
+    journal.close()
+    stage.play()
+    (broken,) = stage.lines("broken")
+    assert (broken["run_id"], broken["why"]) == ("killed", "its process ended")
+    begun = Counter((line["cell"], line["repetition"]) for line in stage.lines("begun"))
+    assert begun == {**dict.fromkeys([(OFF, 0), (ON, 2), (OFF, 1), (OFF, 2), (ON, 0)], 1),
+                     (ON, 1): 2}  # fmt: skip
+
+
+def test_cells_that_lost_come_first_in_their_round(stage: Stage) -> None:
+    stage.play(first=(OFF,))
+    assert [line["cell"] for line in stage.lines("begun")] == [OFF, ON] * 3
+
+
+def room(monkeypatch: pytest.MonkeyPatch, free_mb: Iterator[int]) -> None:
+    class Usage(NamedTuple):
+        free: int
+
+    monkeypatch.setattr(
+        conducting.shutil, "disk_usage", lambda _: Usage(next(free_mb, 10**6) * 2**20)
+    )
+
+
+def test_nothing_is_begun_while_the_disk_is_nearly_full(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = stage.make()
+    room(monkeypatch, iter([1024, 1023, 7, 7]))
+    played = stage.play()
+    assert played.why == "finished"
+    assert played.said == [f"only 1023 MiB are free below {folder.path}: waiting for room"]
+    assert stage.states() == {"done": 6}
+
+
+def test_a_journal_that_cannot_be_written_is_waited_out(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.make()
+    full = iter([True, True])
+    write = Journal.write
+
+    def refusing(journal: Journal, kind: str, **fields: Any) -> None:
+        if kind == "begun" and next(full, False):
+            raise EnvironmentFailure("cannot write the campaign's journal: no space")
+        write(journal, kind, **fields)
+
+    monkeypatch.setattr(Journal, "write", refusing)
+    stop = VirtualTime(ends_s=1000)
+    played = stage.play(stop=stop)
+    assert played.said == ["cannot write the campaign's journal: no space"] * 2
+    assert stop.now_ns() == 10 * S
+    assert stage.states() == {"done": 6}
+
+
+def test_somebody_who_stops_need_not_wait_for_the_disk(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.make()
+
+    def refusing(journal: Journal, kind: str, **fields: Any) -> None:
+        if kind in ("begun", "ended"):
+            raise EnvironmentFailure("cannot write the campaign's journal: no space")
+
+    monkeypatch.setattr(Journal, "write", refusing)
+    with pytest.raises(EnvironmentFailure, match="no space"):
+        stage.play(stop=VirtualTime(ends_s=12))
+
+
+class Stubborn(Lane):
+    """A process that a signal does not end."""
+
+    def terminate(self) -> None:
+        self.ended.append("terminated")
+
+
+def test_a_lane_that_does_not_end_is_killed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "Lane", Stubborn)
+    stage.make(f"{HEAD}\nlimit_s = 30")
+    played = stage.play(hangs)
+    assert played.lanes[0].ended == ["terminated", "killed"]
+    assert stage.states() == {"done": 5, "failed": 1}

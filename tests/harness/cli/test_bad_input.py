@@ -1,0 +1,294 @@
+"""Bad input: one clear sentence, the documented exit code, nothing left behind, no traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli import main
+from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, build_campaign
+
+ROOT = Path(__file__).parents[3]
+PLAN = "plans/kafka-safe.toml"
+
+
+@pytest.fixture(autouse=True)
+def _in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def ackloss(*args: str, **env: str) -> Result:
+    done = CliRunner().invoke(main, args, env=env, prog_name="ackloss")
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    return done
+
+
+def refused(*args: str, exit_code: int, **env: str) -> str:
+    """The one sentence of a refusal."""
+    done = ackloss(*args, **env)
+    assert done.exit_code == exit_code, done.stderr
+    assert "Traceback" not in done.stderr
+    sentences = done.stderr.strip().splitlines()
+    assert len(sentences) == 1, done.stderr
+    assert sentences[0].startswith("ackloss: ")
+    return sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "words"),
+    [
+        ("topic.partitons=3", "topic.partitons", "did you mean 'partitions'?"),
+        ("topic.partitions=many", "topic.partitions", "'many'"),
+        ("target.brokers=2", "topic.replication_factor", "3 replicas need 3 brokers"),
+        ('topic.settings."min.insync.replicas"=4', "topic.settings", "more than"),
+        ("faults.0.at_s=400", "faults.0.at_s", "before the end of the workload"),
+        ("faults.0.nemesis=partitoin", "faults.0.nemesis", "did you mean 'partition'?"),
+        ("faults.0.direction=sideways", "faults.0.direction", "'in', 'out' or 'both'"),
+        ("faults.0.nodes=leeder", "faults.0.nodes", "is no selector"),
+        ("faults.0.peers=leeder", "faults.0", "is no selector"),
+        ("faults.1.nodes=same:heal", "faults.1.nodes", "no earlier fault"),
+        ("faults.1.when=whenever", "faults.1.when", "is no observation"),
+        ("workload.name=apend", "workload.name", "did you mean 'append'?"),
+        ("checks=['los']", "checks.0", "did you mean 'loss'?"),
+        ("target.system=kafak", "target.system", "did you mean 'kafka'?"),
+        ("target.version=0.7.2", "target.version", "no era"),
+        ("target.version=0.8.1.1", "topic.settings", "KAFKA-1028"),
+        ("target.metadata=zookeeper", "target.metadata", "ended with 3.9"),
+        ('target.settings."zookeeper.connect"=x', "target.settings", "refused"),
+        ("target.version=4.3.1-rc; rm", "target.version", "is not allowed here"),
+        ("target.version=", "target.version", "is not allowed here"),
+        ("target.image=", "target.image", "is not allowed here"),
+        ('target.settings."log.dirs"=/etc', 'target.settings."log.dirs"', "refused"),
+        ('target.settings."process.roles"=x', 'target.settings."process.roles"', "refused"),
+        ('target.settings."advertised.listeners"=x', "target.settings", "refused"),
+        ('target.settings."controller.quorum.voters"=x', "target.settings", "refused"),
+        ('workload.producer."plugin.library.paths"=x', "workload.producer", "refused"),
+        ('workload.producer."bootstrap.servers"=x', "workload.producer", "refused"),
+        ('workload.producer."ssl.ca.location"=x', "workload.producer", "refused"),
+        ("workload.producer.acks=most", 'workload.producer."acks"', "0, 1, -1 or all, not 'most'"),
+        ("workload.producer.acks=0.0", 'workload.producer."acks"', "0, 1, -1 or all, not 0.0"),
+        ("workload.producer.acks=00", 'workload.producer."acks"', "0, 1, -1 or all, not '00'"),
+        ("workload.producer.acks=0abc", 'workload.producer."acks"', "not '0abc'"),
+        ("workload.producer.acks=false", 'workload.producer."acks"', "not False"),
+        ("topic.name=../x", "topic.name", "is not allowed here"),
+    ],
+)
+def test_a_plan_that_cannot_be_played_is_refused_at_its_key(
+    change: str, key: str, words: str
+) -> None:
+    sentence = refused("plan", "validate", PLAN, "--set", change, exit_code=4)
+    assert f"{PLAN}: {key}" in sentence
+    assert words in sentence
+
+
+def test_what_a_version_does_not_honour_is_told_with_all_its_keys_and_can_be_forced() -> None:
+    old = ("--set", "target.version=0.8.1.1")
+    sentence = refused("run", PLAN, *old, exit_code=4)
+    assert 'topic.settings."unclean.leader.election.enable": false is asked, and' in sentence
+    assert "Kafka 0.8.1.1 does not have it" in sentence
+    assert "play it all the same with --force (and 2 more: " in sentence
+    assert 'topic.settings."min.insync.replicas", workload.producer."enable.idempot' in sentence
+
+    forced = ackloss("run", PLAN, *old, "--force", "--dry-run", "--json")
+    assert forced.exit_code == 0, forced.stderr
+    notes = json.loads(forced.stdout)["plans"][0]["warnings"]
+    assert [note.split(":")[0] for note in notes].count("forced") == 3
+    assert ackloss("plan", "show", PLAN, *old).exit_code == 0
+
+
+def test_what_cannot_be_played_at_all_cannot_be_forced() -> None:
+    gone = ("--set", "target.metadata=zookeeper", "--force", "--dry-run")
+    sentence = refused("run", PLAN, *gone, exit_code=4)
+    assert "ZooKeeper mode ended with 3.9" in sentence
+    assert "--force" not in sentence
+
+
+def test_with_json_a_refusal_is_a_document() -> None:
+    done = ackloss("run", PLAN, "--set", "topic.partitons=3", "--json")
+    assert done.exit_code == 4
+    error = json.loads(done.stdout)["error"]
+    assert error["code"] == "bad-plan"
+    assert (error["file"], error["key"]) == (PLAN, "topic.partitons")
+    assert error["what"]
+    assert error["hint"]
+
+
+def test_a_broken_file_is_refused_with_its_line(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.toml"
+    broken.write_text('schema = 1\nname = "x\n')
+    assert "line 2" in refused("run", str(broken), exit_code=4)
+    broken.write_bytes(b"\xff\xfe")
+    assert "UTF-8" in refused("run", str(broken), exit_code=4)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("run", "no-such-plan.toml"),
+        ("run", PLAN, "--no-such-option"),
+        ("plan", "validate", PLAN, "--seed", "x"),
+        ("check",),
+        ("no-such-verb",),
+    ],
+)
+def test_usage_errors_are_clicks_own(args: tuple[str, ...]) -> None:
+    done = ackloss(*args)
+    assert done.exit_code == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_a_campaign_without_a_history_to_judge_is_refused(tmp_path: Path) -> None:
+    """Nothing was judged: that is not green."""
+    build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=2))
+    words = "no run of this campaign has a history to judge"
+    assert words in refused("check", str(tmp_path / "c"), exit_code=4)
+    done = ackloss("check", str(tmp_path / "c"), "--json")
+    assert (done.exit_code, words in json.loads(done.stdout)["error"]["what"]) == (4, True)
+
+
+def test_runs_of_a_campaign_that_are_not_judged_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _ = build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=2, chances=calm))
+    run = sorted(folder.runs.iterdir())[0]
+    (run / "history").mkdir()
+    judged = {"run_id": run.name, "verdict": "valid", "reason": "", "counts": Counter()}
+    monkeypatch.setattr("checkers.result.check_runs", lambda *_, **__: [judged])
+    done = ackloss("check", str(folder.path))
+    assert done.exit_code == 0
+    assert f"3 runs have no history, and nothing is said of them: {folder.path}" in done.output
+
+
+def test_what_nobody_heard_is_not_green() -> None:
+    """A verdict that was written into a closed pipe must not end as a valid one."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "harness", "plan", "validate", PLAN, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 5
+
+
+def calm(_: object) -> Chances:
+    return Chances()
+
+
+def test_set_without_a_value_is_refused() -> None:
+    assert "KEY=VALUE" in refused("plan", "validate", PLAN, "--set", "name", exit_code=4)
+
+
+def test_without_docker_it_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    sentence = refused(
+        "run",
+        PLAN,
+        "-q",
+        "--out",
+        str(out),
+        exit_code=5,
+        DOCKER_HOST="unix:///nonexistent/docker.sock",
+    )
+    assert "Docker does not answer" in sentence
+    assert not out.exists()
+
+
+@pytest.mark.docker
+def test_too_little_memory_is_said_before_anything_starts(tmp_path: Path) -> None:
+    args = ("run", PLAN, "-q", "--out", str(tmp_path / "runs"))
+    sentence = refused(*args, "--set", "target.memory_mb=16384", exit_code=5)
+    assert "memory" in sentence
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.docker
+def test_a_run_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    sentence = refused("run", PLAN, "-q", "--out", str(in_the_way), exit_code=5)
+    assert str(in_the_way) in sentence
+
+
+@pytest.mark.docker
+def test_a_version_that_does_not_exist_is_said(tmp_path: Path) -> None:
+    args = ("run", PLAN, "-q", "--out", str(tmp_path / "runs"))
+    sentence = refused(*args, "--set", "target.version=4.99.9", exit_code=4)
+    assert "4.99.9" in sentence
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.docker
+def test_an_image_that_cannot_be_had_is_said(tmp_path: Path) -> None:
+    plan = tmp_path / "image.toml"
+    plan.write_text('schema = 1\nname = "x"\n[target]\nimage = "ackloss-no-such-image:1"\n')
+    sentence = refused("run", str(plan), "-q", "--out", str(tmp_path / "runs"), exit_code=5)
+    assert "ackloss-no-such-image:1" in sentence
+
+
+def test_own_settings_are_taken_or_set_aside_and_named(tmp_path: Path) -> None:
+    server = tmp_path / "server.properties"
+    server.write_text(
+        "# ours\nbroker.id=7\nlog.dirs=/data\nnum.io.threads=3\nreplica.lag.time.max.ms: 9000\n"
+    )
+    producer = tmp_path / "producer.properties"
+    producer.write_text("acks=1\nbootstrap.servers=prod:9092\nlinger.ms = 7\n")
+    done = ackloss(
+        *("run", PLAN, "--dry-run", "--json"),
+        *("--broker-settings", str(server), "--producer-settings", str(producer)),
+    )
+    assert done.exit_code == 0, done.stderr
+    plan = json.loads(done.stdout)["plans"][0]["plan"]
+    assert plan["target"]["settings"]["replica.lag.time.max.ms"] == "9000"
+    assert "broker.id" not in plan["target"]["settings"]
+    assert plan["workload"]["producer"]["linger.ms"] == "7"
+    assert plan["workload"]["producer"]["acks"] == "all", "the plan's own setting wins"
+    for name in ("broker.id", "log.dirs", "bootstrap.servers"):
+        assert f"{name} is set aside" in done.stderr
+
+
+def test_own_producer_settings_are_those_of_the_client_that_writes(tmp_path: Path) -> None:
+    producer = tmp_path / "producer.properties"
+    producer.write_text("max.block.ms=7000\nsocket.nagle.disable=true\nlinger.ms=7\n")
+    taken = {}
+    for client in ("librdkafka", "kafka-python", "java"):
+        done = ackloss(
+            *("run", PLAN, "--dry-run", "--json", "--producer-settings", str(producer)),
+            *("--set", f"workload.client={client}"),
+        )
+        assert done.exit_code == 0, done.stderr
+        settings = json.loads(done.stdout)["plans"][0]["plan"]["workload"]["producer"]
+        taken[client] = set(settings) & {"max.block.ms", "socket.nagle.disable", "linger.ms"}
+        aside = {"max.block.ms", "socket.nagle.disable"} - taken[client]
+        assert all(done.stderr.count(f"{key} is set aside") == 1 for key in aside)
+    assert taken == {
+        "librdkafka": {"socket.nagle.disable", "linger.ms"},
+        "kafka-python": {"linger.ms"},
+        "java": {"max.block.ms", "linger.ms"},
+    }
+
+
+def test_a_plans_own_producer_setting_wins_under_whatever_name(tmp_path: Path) -> None:
+    producer = tmp_path / "producer.properties"
+    producer.write_text("delivery.timeout.ms=120000\n")
+    done = ackloss(
+        *("run", PLAN, "--dry-run", "--json", "--producer-settings", str(producer)),
+        *("--set", 'workload.producer."message.timeout.ms"=5000'),
+    )
+    assert done.exit_code == 0, done.stderr
+    settings = json.loads(done.stdout)["plans"][0]["plan"]["workload"]["producer"]
+    assert settings["message.timeout.ms"] == 5000
+    assert "delivery.timeout.ms" not in settings
+
+
+def test_a_history_that_is_none_is_refused(tmp_path: Path) -> None:
+    assert "run.json" in refused("show", str(tmp_path), exit_code=4)
+    assert "run.json" in refused("report", str(tmp_path), exit_code=4)

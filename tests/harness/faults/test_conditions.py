@@ -1,0 +1,68 @@
+"""Observations that steps wait for."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import PlanError
+from harness.faults.conditions import Since, parse
+from harness.protocols import PartitionView, Situation
+
+
+def situation(*partitions: tuple[str | None, tuple[str, ...]], controller: str = "c1") -> Situation:
+    views = {
+        n: PartitionView(partition=n, leader=leader, leader_epoch=n, isr=isr)
+        for n, (leader, isr) in enumerate(partitions)
+    }
+    return Situation(time_ns=0, partitions=views, controller=controller)
+
+
+WHOLE = ("b1", "b2", "b3")
+BEFORE = situation(("b1", WHOLE), ("b2", WHOLE))
+
+
+@pytest.mark.parametrize(
+    ("text", "now", "holds"),
+    [
+        ("isr == [leader]", situation(("b1", ("b1",)), ("b2", WHOLE)), True),
+        ("isr == [leader]", situation(("b1", ("b1", "b2")), ("b2", ("b2",))), False),
+        ("isr(1) == [leader]", situation(("b1", WHOLE), ("b2", ("b2",))), True),
+        ("isr whole", situation(("b1", WHOLE), ("b2", WHOLE)), True),
+        ("isr whole", situation(("b1", WHOLE), ("b2", ("b2",))), False),
+        ("isr < 3", situation(("b1", ("b1", "b2")), ("b2", WHOLE)), True),
+        ("isr == 2", situation(("b1", ("b1", "b2")), ("b2", WHOLE)), True),
+        ("isr > 2", situation(("b1", ("b1", "b2")), ("b2", WHOLE)), False),
+        ("leader moved", situation(("b3", ("b3",)), ("b2", WHOLE)), True),
+        ("leader moved", situation(("b1", ("b1",)), ("b3", WHOLE)), False),
+        ("leader moved", situation((None, ("b1",)), ("b2", WHOLE)), False),
+        ("no leader", situation((None, ()), ("b2", WHOLE)), True),
+        ("controller moved", situation(("b1", WHOLE), controller="c2"), True),
+        ("controller moved", situation(("b1", WHOLE), controller="c1"), False),
+    ],
+)
+def test_it_looks_at_the_partitions_that_the_fault_concerned(
+    text: str, now: Situation, holds: bool
+) -> None:
+    since = Since(nodes=("b1",), situation=BEFORE, replication_factor=3)
+    assert parse(text, key="when").holds(now, since) is holds
+
+
+def test_a_leader_of_many_has_moved_when_it_leads_none_of_them() -> None:
+    """As the experiment of 2013 waited: until the isolated broker leads nothing."""
+    all_led = situation(*[("b1", WHOLE)] * 5)
+    since = Since(nodes=("b1",), situation=all_led, replication_factor=3)
+    moved = parse("leader moved", key="when")
+    assert not moved.holds(situation(*[("b2", WHOLE)] * 4, ("b1", WHOLE)), since)
+    assert moved.holds(situation(*[("b2", WHOLE)] * 4, ("b3", WHOLE)), since)
+
+
+def test_nothing_observed_satisfies_nothing() -> None:
+    since = Since(nodes=("b1",), situation=BEFORE, replication_factor=3)
+    for text in ("isr == [leader]", "isr whole", "leader moved", "no leader", "isr < 3"):
+        assert not parse(text, key="when").holds(situation(controller="c1"), since)
+
+
+def test_nonsense_is_refused_with_the_forms() -> None:
+    with pytest.raises(PlanError, match="is no observation") as refused:
+        parse("isr is small", key="faults.1.when")
+    assert "leader moved" in (refused.value.hint or "")

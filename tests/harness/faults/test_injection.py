@@ -1,0 +1,87 @@
+"""Faults as a whole: what cannot be looked at is not proven, and does not stop the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessFailure
+from harness.faults.injection import NOTHING_MET, Faults
+from harness.faults.journal import Journal, windows
+from harness.levers.pause import PauseLever
+from harness.protocols import Act, Completed, Node, Proof, Token
+from harness.run.dry_run import RecordingNode
+
+
+@dataclass(frozen=True)
+class Counting:
+    """A lever whose mechanism works, and that has met so much in the node of its token."""
+
+    name: str
+    met: dict[str, int | None]
+
+    def apply(self, token: Token) -> None: ...
+
+    def undo(self, token: Token) -> None: ...
+
+    def probe(self, token: Token, *, applied: bool) -> Proof:
+        return Proof(True, ["seen"], self.met[token["node"]] if applied else None)
+
+    def residue(self, node: Node) -> list[str]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("net", "shaping", "proven", "touched"),
+    [
+        ({"b1": 0, "b2": 4}, {"b1": 9}, True, 4),
+        ({"b1": 0, "b2": 0}, {"b1": None}, False, 0),
+        ({"b1": 5, "b2": 5}, {"b1": 0}, False, 0),
+        ({"b1": None, "b2": None}, {"b1": None}, True, None),
+    ],
+    ids=["through one act", "through none", "by one lever of two", "not counted"],
+)
+def test_a_fault_must_meet_the_system_through_one_act_of_each_lever(
+    tmp_path: Path,
+    net: dict[str, int | None],
+    shaping: dict[str, int | None],
+    proven: bool,
+    touched: int | None,
+) -> None:
+    ticks = count()
+    journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
+    levers = {"net": Counting("net", net), "shaping": Counting("shaping", shaping)}
+    faults = Faults(levers, journal)
+    journal.write("step", fault="cut", nemesis="n", nodes=["b1", "b2"], met=None, why="")
+    acts = [Act(name, {"node": node}) for name, one in levers.items() for node in one.met]
+    faults.inject("cut", "n", acts)
+    faults.heal("cut")
+    (window,) = windows(tmp_path / "faults.jsonl")
+    assert (window.proven, window.touched) == (proven, touched)
+    assert (NOTHING_MET in window.evidence) is (touched == 0)
+
+
+class Unseen(RecordingNode):
+    """A node on which nobody can look at processes."""
+
+    def admin(self, argv: list[str], *, timeout_s: float = 10) -> Completed:  # type: ignore[override]
+        return Completed(124, "no answer") if argv[0] == "ps" else super().admin(argv)
+
+
+def test_a_probe_that_cannot_look_leaves_the_fault_unproven(tmp_path: Path) -> None:
+    node, ticks = Unseen("b1", frozenset({"broker"}), "198.18.0.11"), count()
+    journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
+    faults = Faults({"pause": PauseLever({"b1": node})}, journal)
+    token = {"node": "b1", "pid": 7}
+    with pytest.raises(HarnessFailure):
+        faults.levers["pause"].probe({**token, "fault": "still"}, applied=True)
+    journal.write("step", fault="still", nemesis="pause", nodes=["b1"], met=None, why="")
+    faults.inject("still", "pause", [Act("pause", token)])
+    faults.heal("still")
+    (window,) = windows(tmp_path / "faults.jsonl")
+    assert not window.proven
+    assert "no answer" in window.evidence[0]
+    assert window.to_s is not None

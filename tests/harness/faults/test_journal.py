@@ -1,0 +1,157 @@
+"""The journal: what is announced is on disk first, and windows tell what was proven."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from harness.errors import HistoryError
+from harness.faults.journal import Journal, open_acts, windows
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "faults.jsonl"
+
+
+@pytest.fixture
+def journal(path: Path) -> Iterator[Journal]:
+    ticks = count(0, 1_000_000_000)
+    opened = Journal(path, lambda: next(ticks))
+    yield opened
+    opened.close()
+
+
+def _play(journal: Journal, *, proofs: tuple[bool, ...] = (True, True), heal: bool = True) -> int:
+    journal.write("step", fault="cut", nemesis="partition", nodes=["b1"], met=None, why="")
+    n = journal.intent(fault="cut", lever="net", token={"node": "b1"})
+    journal.write("done", n=n)
+    journal.write("on", fault="cut")
+    for proven in proofs:
+        journal.write("proof", fault="cut", phase="applied", proven=proven, evidence=["seen"])
+    if heal:
+        journal.write("undone", n=n)
+        journal.write("healed", fault="cut")
+    return n
+
+
+def test_a_window_has_its_times_and_its_proof(journal: Journal, path: Path) -> None:
+    _play(journal)
+    (window,) = windows(path)
+    assert (window.id, window.nemesis, window.nodes) == ("cut", "partition", ["b1"])
+    assert (window.from_s, window.to_s, window.proven) == (3.0, 7.0, True)
+    assert window.evidence == ["seen", "seen"]
+
+
+def test_one_false_proof_makes_it_unproven(journal: Journal, path: Path) -> None:
+    _play(journal, proofs=(True, False))
+    assert windows(path)[0].proven is False
+
+
+def test_no_proof_at_all_is_unproven(journal: Journal, path: Path) -> None:
+    _play(journal, proofs=())
+    assert windows(path)[0].proven is False
+
+
+@pytest.mark.parametrize(
+    ("met", "proven", "touched"),
+    [
+        ((0, 7, None), True, 7),
+        ((7, 7, None), True, 7),
+        ((0, 0, None), False, 0),
+        ((None, None, None), True, None),
+        ((0,), False, 0),
+        ((3,), True, 3),
+    ],
+    ids=["met later", "met at once", "never met", "not counted", "broke off unmet", "broke off"],
+)
+def test_a_fault_is_proven_when_it_met_something(
+    journal: Journal,
+    path: Path,
+    met: tuple[int | None, ...],
+    proven: bool,
+    touched: int | None,
+) -> None:
+    """Whatever the probes say of the mechanism; null: the levers do not count it."""
+    journal.write("step", fault="cut", nemesis="partition", nodes=["b1"], met=None, why="")
+    journal.write("on", fault="cut")
+    for phase, each in zip(("applied", "held", "undone"), met, strict=False):
+        journal.write("proof", fault="cut", phase=phase, proven=True, evidence=[], met=each)
+    (window,) = windows(path)
+    assert (window.proven, window.touched) == (proven, touched)
+
+
+STEP = {"type": "step", "fault": "cut", "nemesis": "kill", "nodes": [], "met": None, "time_ns": 0}
+ON = {"type": "on", "fault": "cut", "time_ns": 1}
+PROOF = {"type": "proof", "fault": "cut", "phase": "applied", "proven": True, "evidence": []}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [STEP, PROOF],
+        [STEP, ON, {**PROOF, "phase": "undone"}],
+        [STEP, ON, {**PROOF, "met": -3}],
+        [STEP, ON, {**PROOF, "proven": False}, STEP, ON, PROOF],
+    ],
+    ids=["never on", "seen only when it was undone", "met less than nothing", "begun twice"],
+)
+def test_what_was_not_seen_while_it_was_on_is_unproven(
+    path: Path, lines: list[dict[str, Any]]
+) -> None:
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    assert windows(path)[0].proven is False
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in [STEP, ON, PROOF]))
+    assert windows(path)[0].proven is True
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {**ON, "time_ns": "1"},
+        {**ON, "time_ns": None},
+        {**ON, "fault": ["cut"]},
+        {**PROOF, "proven": "false"},
+        {**PROOF, "met": "0"},
+        {**PROOF, "met": True},
+        {key: value for key, value in PROOF.items() if key != "proven"},
+        {**PROOF, "evidence": None},
+    ],
+)
+def test_a_line_that_is_not_as_it_is_written_is_refused(path: Path, line: dict[str, Any]) -> None:
+    path.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in [STEP, ON, line]))
+    with pytest.raises(HistoryError, match="is no journal as ackloss writes it") as caught:
+        windows(path)
+    assert caught.value.file == f"{path}:3"
+
+
+def test_a_journal_of_before_is_read_as_before(journal: Journal, path: Path) -> None:
+    """Its proofs have no `met`."""
+    _play(journal)
+    assert (windows(path)[0].proven, windows(path)[0].touched) == (True, None)
+
+
+def test_what_was_not_undone_is_open(journal: Journal, path: Path) -> None:
+    n = _play(journal, heal=False)
+    assert [act["n"] for act in open_acts(path)] == [n]
+    assert windows(path)[0].to_s is None
+    journal.write("undone", n=n)
+    assert open_acts(path) == []
+
+
+def test_a_skipped_step_is_told_and_unproven(journal: Journal, path: Path) -> None:
+    journal.write("skip", fault="isolate", nemesis="partition", met=False, why="never came")
+    (window,) = windows(path)
+    assert (window.from_s, window.met, window.proven) == (None, False, False)
+
+
+def test_a_last_line_that_a_crash_cut_off_is_left_out(journal: Journal, path: Path) -> None:
+    _play(journal)
+    with path.open("ab") as stream:
+        stream.write(b'{"type": "healed", "fau')
+    assert windows(path)[0].proven is True

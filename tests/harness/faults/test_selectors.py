@@ -1,0 +1,97 @@
+"""Selectors: what each term picks, and that nonsense is refused."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from harness.errors import PlanError
+from harness.faults import selectors
+from harness.faults.selectors import Choice
+from harness.protocols import PartitionView, Situation
+
+ROLES = {
+    **{f"b{n}": frozenset({"broker", f"rack:r{n % 2}"}) for n in (1, 2, 3)},
+    **{f"c{n}": frozenset({"controller", f"rack:r{n % 2}"}) for n in (1, 2, 3)},
+    "z1": frozenset({"zookeeper"}),
+    "k1": frozenset({"client"}),
+}
+
+
+def view(partition: int, leader: str | None, *isr: str) -> PartitionView:
+    return PartitionView(partition=partition, leader=leader, leader_epoch=1, isr=isr)
+
+
+def choice(*views: PartitionView, seed: int = 1, **earlier: tuple[str, ...]) -> Choice:
+    return Choice(
+        roles=ROLES,
+        situation=Situation(time_ns=0, partitions={v.partition: v for v in views}, controller="c2"),
+        earlier=earlier,
+        draw=random.Random(seed),
+    )
+
+
+THREE = (view(0, "b2", "b1", "b2"), view(1, "b2", "b2"), view(2, "b1", "b1", "b2", "b3"))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("all", ["b1", "b2", "b3", "c1", "c2", "c3", "z1"]),
+        ("role:client", ["k1"]),
+        ("role:zookeeper", ["z1"]),
+        ("all + role:client", ["b1", "b2", "b3", "c1", "c2", "c3", "z1", "k1"]),
+        ("leader", ["b2"]),
+        ("leader(2)", ["b1"]),
+        ("follower(2)", ["b2", "b3"]),
+        ("isr(0)", ["b1", "b2"]),
+        ("out-of-isr(0)", ["b3"]),
+        ("controller", ["c2"]),
+        ("role:controller", ["c1", "c2", "c3"]),
+        ("node:b3", ["b3"]),
+        ("node:b9", []),
+        ("broker(2)", ["b2"]),
+        ("broker(0)", []),
+        ("broker(4)", []),
+        ("rack:r1", ["b1", "b3", "c1", "c3"]),
+        ("rack:r1 & role:broker", ["b1", "b3"]),
+        ("rack:nowhere", []),
+        ("same:cut", ["b1"]),
+        ("role:broker - leader", ["b1", "b3"]),
+        ("role:broker & isr(0) - leader(0)", ["b1"]),
+        ("leader(0) + controller", ["b2", "c2"]),
+        ("leader(7)", []),
+    ],
+)
+def test_each_term_picks_what_it_says(text: str, names: list[str]) -> None:
+    assert selectors.select(text, choice(*THREE, cut=("b1",))) == names
+
+
+def test_no_leader_is_no_node() -> None:
+    assert selectors.select("leader", choice(view(0, None))) == []
+
+
+def test_draws_follow_the_seed_and_have_the_right_size() -> None:
+    for word, size in (("one", 1), ("minority", 1), ("majority", 2)):
+        drawn = {tuple(selectors.select(word, choice(*THREE, seed=s))) for s in range(20)}
+        assert all(len(names) == size for names in drawn)
+        assert len(drawn) > 1, "twenty seeds never chose another node"
+        again = [selectors.select(word, choice(*THREE, seed=7)) for _ in range(2)]
+        assert again[0] == again[1]
+
+
+@pytest.mark.parametrize("text", ["", "leader of 0", "leeder", "role", "leader(x)", "all; reboot"])
+def test_nonsense_is_refused_with_its_key(text: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        selectors.check(text, key="faults.0.nodes")
+    assert refused.value.key == "faults.0.nodes"
+    assert refused.value.hint
+
+
+def test_random_is_never_nobody_and_not_always_the_same() -> None:
+    drawn = [tuple(selectors.select("random", choice(seed=seed))) for seed in range(60)]
+    assert drawn == [tuple(selectors.select("random", choice(seed=seed))) for seed in range(60)]
+    assert () not in drawn
+    assert {name for names in drawn for name in names} == {"b1", "b2", "b3"}
+    assert {len(names) for names in drawn} == {1, 2, 3}

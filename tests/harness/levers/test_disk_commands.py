@@ -1,0 +1,195 @@
+"""The exact commands of the disk lever, seen on a node that writes them down and whose files are a
+dictionary: what deletes and cuts there does what it does on a disk, unless a test breaks it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import HarnessFailure
+from harness.levers.disk import DiskLever
+from harness.protocols import NODE_DATA, Completed, ProcessState
+from harness.run.dry_run import RecordingNode
+from nemeses.disk import Disk
+
+SEGMENT = (Path(__file__).parent / "segment.log").read_bytes()
+LOG = f"data/ackloss-0/{0:020}.log"
+KILL = "b1# kill -KILL 7"
+
+
+@dataclass
+class DiskNode(RecordingNode):
+    """A recording node with files and a process; `broken` commands do nothing."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    broken: tuple[str, ...] = ()
+    running: bool = True
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        done = super().admin(argv)
+        path = argv[-1].removeprefix(f"{NODE_DATA}/")
+        if argv[0] in self.broken:
+            return done
+        if argv[0] == "kill":
+            self.running = False
+        elif argv[0] == "find":
+            return Completed(0, "".join(f"{len(c)} {p}\n" for p, c in self.files.items()))
+        elif argv[0] == "rm":
+            for gone in [p for p in self.files if p == path or p.startswith(f"{path}/")]:
+                del self.files[gone]
+        elif argv[0] == "truncate":
+            size = int(argv[2])
+            self.files[path] = self.files[path][:size].ljust(size, b"\0")
+        return done
+
+    def put(self, files: Any) -> None:
+        super().put(files)
+        self.files |= files
+
+    def get(self, name: str) -> dict[str, bytes]:
+        return {name: self.files[name]} if name in self.files else {}
+
+    def start(self) -> None:
+        super().start()
+        self.running = True
+
+    def process(self) -> ProcessState:
+        return ProcessState(running=self.running, exit_code=None if self.running else 137)
+
+
+@pytest.fixture
+def node() -> DiskNode:
+    files = {LOG: SEGMENT, "data/meta.properties": b"directory.id=old\n", "log/server.log": b"."}
+    return DiskNode("b1", frozenset({"broker"}), "198.18.0.11", files=files)
+
+
+def token(node: DiskNode, **options: Any) -> dict[str, Any]:
+    (act,) = Disk(**options).acts([node], lambda _: [])
+    return {**act.token, "fault": "x", "seed": 1}
+
+
+def lever(node: DiskNode) -> DiskLever:
+    return DiskLever({"b1": node})
+
+
+def test_the_process_is_dead_and_the_record_written_before_anything_is_deleted(
+    node: DiskNode,
+) -> None:
+    lever(node).apply(token(node, form="wipe"))
+    assert node.commands == [
+        KILL,
+        f"b1# find {NODE_DATA} -type f -printf %s %P\\n",
+        "b1: write ackloss-disk/x.json",
+        f"b1# rm -rf -- {NODE_DATA}/data/ackloss-0",
+    ]
+    assert set(node.files) == {"data/meta.properties", "log/server.log", "ackloss-disk/x.json"}
+
+
+def test_a_tail_of_zeros_keeps_the_length(node: DiskNode) -> None:
+    asked = token(node, tail="zeros", keep_share=0.6)
+    lever(node).apply(asked)
+    assert node.commands[-2:] == [
+        f"b1# truncate -s 346 -- {NODE_DATA}/{LOG}",
+        f"b1# truncate -s 580 -- {NODE_DATA}/{LOG}",
+    ]
+    proof = lever(node).probe(asked, applied=True)
+    assert proof.proven, proof.evidence
+    assert "cut at offset 6, its end was 9" in proof.evidence[-1]
+
+
+def test_flipped_bits_are_written_byte_by_byte(node: DiskNode) -> None:
+    lever(node).apply(token(node, form="flip", alive=True))
+    record = json.loads(node.files["ackloss-disk/x.json"])
+    ((place, byte),) = record["changes"][0]["flips"]
+    assert node.commands[-1].endswith(f"flip \\0{byte:03o} {NODE_DATA}/{LOG} {place}")
+    assert KILL not in node.commands
+
+
+def test_no_file_is_touched_while_the_process_lives(
+    node: DiskNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.levers.process._DEATH_S", 0.1)
+    node.broken = ("kill",)
+    with pytest.raises(HarnessFailure, match="still runs"):
+        lever(node).apply(token(node))
+    assert set(node.commands) == {KILL}
+    assert not lever(node).probe(token(node), applied=True).proven
+
+
+def test_applied_twice_is_applied_once(node: DiskNode) -> None:
+    asked = token(node, form="truncate", cut_bytes=100)
+    lever(node).apply(asked)
+    lever(node).apply(asked)
+    assert len(node.files[LOG]) == 480
+
+
+def test_undo_starts_the_process_and_takes_our_record_away(node: DiskNode) -> None:
+    asked = token(node, form="truncate")
+    lever(node).apply(asked)
+    lever(node).undo(asked)
+    lever(node).undo(asked)
+    assert node.commands.count("b1: start the target's process") == 1
+    assert set(node.files) == {LOG, "data/meta.properties", "log/server.log"}
+
+
+def test_a_process_that_was_dead_before_is_not_started(node: DiskNode) -> None:
+    node.running = False
+    asked = {**token(node), "pid": None}
+    lever(node).apply(asked)
+    assert lever(node).probe(asked, applied=True).proven
+    lever(node).undo(asked)
+    assert not node.running
+    assert lever(node).probe(asked, applied=False).proven
+
+
+@pytest.mark.parametrize(
+    ("options", "command"),
+    [
+        ({"form": "wipe"}, "rm"),
+        ({"form": "reformat"}, "rm"),
+        ({"form": "unsynced"}, "truncate"),
+        ({"tail": "zeros"}, "truncate"),
+        ({"form": "truncate"}, "truncate"),
+        ({"form": "flip"}, "sh"),
+    ],
+)
+def test_a_command_that_does_nothing_is_found_out(
+    node: DiskNode, options: dict[str, Any], command: str
+) -> None:
+    node.broken = (command,)
+    asked = token(node, **options)
+    lever(node).apply(asked)
+    proof = lever(node).probe(asked, applied=True)
+    assert not proof.proven, proof.evidence
+
+
+def test_a_log_without_anything_to_lose_is_no_proof(node: DiskNode) -> None:
+    node.files[LOG] = b""
+    asked = token(node)
+    lever(node).apply(asked)
+    proof = lever(node).probe(asked, applied=True)
+    assert not proof.proven
+    assert "nothing to change" in proof.evidence[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"form": "wipe", "tail": "torn"}, "belongs to form 'unsynced'"),
+        ({"alive": True}, "belongs to form 'flip'"),
+        ({"keep_share": 1.0}, "below 1"),
+        ({"form": "flip", "flip_count": 0}, "at least 1"),
+        ({"folders": ()}, "no folder"),
+        ({"folders": ("../etc",)}, "no pattern"),
+        ({"folders": ("/etc",)}, "no pattern"),
+        ({"folders": ("data/../..",)}, "no pattern"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Disk(**options)

@@ -1,0 +1,79 @@
+"""The exact commands of the full lever, and what it refuses to fill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from harness.errors import HarnessFailure
+from harness.levers.full import FullLever, unbounded
+from harness.protocols import Completed, Token
+from harness.run.dry_run import RecordingNode
+from nemeses.disk import Disk
+
+DATA = "/var/lib/ackloss/data"
+FILE = f"{DATA}/ackloss-full.x"
+GIB = 1 << 30
+
+
+class Storing(RecordingNode):
+    """A node that stores on a disk of some size, mounted somewhere."""
+
+    mounted_at, size_bytes = DATA, 128 << 20
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        if argv[0] == "df":
+            head = "Mounted on 1B-blocks Avail"
+            return Completed(0, f"{head}\n{self.mounted_at} {self.size_bytes} 0\n")
+        return super().admin(argv, timeout_s=timeout_s)
+
+
+@pytest.fixture
+def node() -> Storing:
+    return Storing("b1", frozenset({"broker"}), "198.18.0.11")
+
+
+def token(node: RecordingNode) -> Token:
+    (act,) = Disk(form="full").acts([node], lambda _: [])
+    assert act == ("full", {"node": "b1", "folder": "data", "pid": 7})
+    return {**act.token, "fault": "x"}
+
+
+def test_it_writes_and_removes_one_file_of_its_own(node: Storing) -> None:
+    lever = FullLever({"b1": node})
+    lever.apply(token(node))
+    lever.undo({**token(node), "pid": None})
+    assert node.commands == [
+        f"b1# dd if=/dev/zero of={FILE} bs=1048576 count=128 oflag=append conv=notrunc status=none",
+        f"b1# rm -f -- {FILE}",
+        f"b1# find {DATA} -maxdepth 1 -name ackloss-full.* -printf %f\\n",
+    ]
+
+
+def test_a_process_that_died_of_it_is_started_again(node: Storing) -> None:
+    FullLever({"b1": node}).undo(token(node))
+    assert node.commands[-1] == "b1: start the target's process"
+
+
+@pytest.mark.parametrize(
+    ("mounted_at", "size_bytes", "why"),
+    [
+        ("/var/lib/ackloss", 250 * GIB, "b1: what it stores lies on a disk of 250.0 GiB that oth"),
+        ("/", GIB // 2, "b1: what it stores lies on a disk of 0.5 GiB that others use too"),
+        (DATA, 250 * GIB, "b1: what it stores lies on a disk of 250.0 GiB"),
+    ],
+)
+def test_a_disk_that_others_use_or_that_is_large_is_never_filled(
+    node: Storing, mounted_at: str, size_bytes: int, why: str
+) -> None:
+    node.mounted_at, node.size_bytes = mounted_at, size_bytes
+    assert (unbounded(node) or "").startswith(why)
+    with pytest.raises(HarnessFailure, match=why):
+        FullLever({"b1": node}).apply(token(node))
+    assert node.commands == []
+
+
+def test_where_a_block_can_be_written_nothing_is_proven(node: Storing) -> None:
+    proof = FullLever({"b1": node}).probe(token(node), applied=True)
+    assert not proof.proven, proof.evidence

@@ -1,0 +1,289 @@
+"""What the leadership lever asks for, what it makes of the answers, and what it leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from harness import registry
+from harness.errors import HarnessFailure, PlanError
+from harness.levers.leadership import LeadershipLever
+from harness.plan import Plan, parse_plan
+from harness.protocols import PartitionView, Token
+from harness.run.dry_run import RecordingNode
+from harness.run.preview import dry_run
+from harness.run.resolving import bind
+from nemeses.membership import Membership
+
+PLAN = {
+    "schema": 1,
+    "name": "planned",
+    "target": {"version": "4.3.1", "brokers": 3},
+    "topic": {"partitions": 2, "replication_factor": 3},
+    "faults": [
+        {"id": "move", "at_s": 1, "nemesis": "membership", "nodes": "leader(0)"},
+        {"id": "elect", "at_s": 2, "nemesis": "membership", "form": "elect", "nodes": "all"},
+    ],
+}
+
+
+def led(partition: int, leader: str | None, replicas: str, isr: str | None = None) -> PartitionView:
+    return PartitionView(
+        partition=partition,
+        leader=leader,
+        leader_epoch=0,
+        isr=tuple(sorted((isr or replicas).split())),
+        replicas=tuple(replicas.split()),
+    )
+
+
+@dataclass
+class Topic:
+    """A topic whose leaders move at once, and every request for it."""
+
+    views: dict[int, PartitionView]
+    asked: list[Any] = field(default_factory=list)
+
+    def placements(self) -> Mapping[int, PartitionView]:
+        return dict(self.views)
+
+    def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
+        self.asked.append({n: " ".join(names) for n, names in wanted.items()})
+        for n, names in wanted.items():
+            self.views[n] = replace(self.views[n], replicas=tuple(names))
+
+    def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
+        self.asked.append(list(partitions))
+        refused = {}
+        for n in partitions:
+            view = self.views[n]
+            if view.replicas[0] not in view.isr:
+                refused[n] = "PREFERRED_LEADER_NOT_AVAILABLE"
+            elif view.leader != view.replicas[0]:
+                self.lead(n, view.replicas[0])
+        return refused
+
+    def lead(self, n: int, leader: str) -> None:
+        view = self.views[n]
+        self.views[n] = replace(view, leader=leader, leader_epoch=view.leader_epoch + 1)
+
+
+class Deaf(Topic):
+    """A topic of which every request is granted, and none done."""
+
+    def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
+        pass
+
+    def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
+        return {}
+
+
+class Unseen(Topic):
+    """A topic of which no broker tells."""
+
+    def placements(self) -> Mapping[int, PartitionView]:
+        raise HarnessFailure("no broker has told of the topic")
+
+
+@pytest.fixture(autouse=True)
+def seen_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.levers.leadership._SEEN_S", 0)
+
+
+def three(kind: type[Topic] = Topic) -> Topic:
+    return kind(
+        {0: led(0, "b1", "b1 b2 b3"), 1: led(1, "b2", "b2 b3 b1"), 2: led(2, "b3", "b3 b1 b2")}
+    )
+
+
+def token(topic: Topic, nodes: str, form: str = "move") -> Token:
+    chosen = [RecordingNode(name, frozenset({"broker"}), "") for name in nodes.split()]
+    (act,) = Membership(form=form).acts(chosen, lambda _: [])  # type: ignore[arg-type]
+    return LeadershipLever(topic).look({**act.token, "fault": "x", "seed": 1})
+
+
+def test_a_move_puts_the_leader_last_elects_the_next_and_is_put_back() -> None:
+    topic = three()
+    before = topic.placements()
+    asked = token(topic, "b1")
+    LeadershipLever(topic).apply(asked)
+    assert topic.asked == [{0: "b2 b3 b1"}, [0]]
+    proof = LeadershipLever(topic).probe(asked, applied=True)
+    assert proof.proven
+    assert proof.evidence == [
+        "partition 0: led by b1 (epoch 0, replicas b1,b2,b3) before, "
+        "led by b2 (epoch 1, replicas b2,b3,b1) now"
+    ]
+    assert not LeadershipLever(topic).probe(asked, applied=False).proven
+    topic.asked.clear()
+    LeadershipLever(topic).undo(asked)
+    LeadershipLever(topic).undo(asked)
+    assert topic.asked == [{0: "b1 b2 b3"}, [0]]
+    proof = LeadershipLever(topic).probe(asked, applied=False)
+    assert proof.proven
+    assert proof.evidence == ["partition 0: led by b1 (epoch 2, replicas b1,b2,b3) again"]
+    assert topic.views == {**before, 0: replace(before[0], leader_epoch=2)}
+
+
+def test_applied_twice_it_moves_once() -> None:
+    topic = three()
+    asked = token(topic, "b1")
+    LeadershipLever(topic).apply(asked)
+    once = topic.placements()
+    LeadershipLever(topic).apply(asked)
+    assert topic.placements() == once
+
+
+def test_what_was_never_moved_is_not_put_back() -> None:
+    topic = three()
+    LeadershipLever(topic).undo(token(topic, "b1"))
+    assert topic.asked == []
+
+
+def test_the_leaders_of_several_nodes_go_to_one_that_was_not_chosen() -> None:
+    topic = three()
+    LeadershipLever(topic).apply(token(topic, "b1 b2"))
+    assert [view.leader for view in topic.views.values()] == ["b3", "b3", "b3"]
+    assert topic.asked[0] == {0: "b3 b2 b1", 1: "b3 b1 b2"}
+
+
+def test_a_leader_that_was_not_the_preferred_one_leads_again_in_the_old_order() -> None:
+    topic = Topic({0: led(0, "b2", "b1 b2 b3")})
+    asked = token(topic, "b2")
+    LeadershipLever(topic).apply(asked)
+    assert topic.views[0].leader == "b1"
+    LeadershipLever(topic).undo(asked)
+    assert (topic.views[0].leader, topic.views[0].replicas) == ("b2", ("b1", "b2", "b3"))
+    assert LeadershipLever(topic).probe(asked, applied=False).proven
+
+
+def test_where_no_other_replica_is_in_sync_nothing_moves_and_nothing_is_proven() -> None:
+    topic = Topic({0: led(0, "b1", "b1 b2 b3", isr="b1")})
+    asked = token(topic, "b1")
+    LeadershipLever(topic).apply(asked)
+    proof = LeadershipLever(topic).probe(asked, applied=True)
+    assert not proof.proven
+    assert proof.evidence[-1] == "no leader has changed"
+    assert topic.views == {0: led(0, "b1", "b1 b2 b3", isr="b1")}
+
+
+def test_an_old_leader_that_is_out_of_sync_leaves_the_undo_unproven_but_not_failed() -> None:
+    topic = three()
+    asked = token(topic, "b1")
+    LeadershipLever(topic).apply(asked)
+    topic.views[0] = replace(topic.views[0], isr=("b2", "b3"))
+    LeadershipLever(topic).undo(asked)
+    proof = LeadershipLever(topic).probe(asked, applied=False)
+    assert not proof.proven
+    assert "not as before: b1 is not in the ISR" in proof.evidence[0]
+    assert topic.views[0].replicas == ("b1", "b2", "b3")
+
+
+def test_an_order_that_another_fault_has_made_is_left_to_that_one() -> None:
+    topic = three()
+    asked = token(topic, "b1")
+    LeadershipLever(topic).apply(asked)
+    another = token(topic, "b2")
+    LeadershipLever(topic).apply(another)
+    here = topic.views[0]
+    LeadershipLever(topic).undo(asked)
+    assert topic.views[0] == here
+    proof = LeadershipLever(topic).probe(asked, applied=False)
+    assert not proof.proven
+    assert "replicas b1,b2,b3 are not back" in proof.evidence[0]
+    for latest_first in (another, asked):
+        LeadershipLever(topic).undo(latest_first)
+        assert LeadershipLever(topic).probe(latest_first, applied=False).proven
+
+
+def test_an_election_changes_who_leads_and_no_order() -> None:
+    topic = three()
+    topic.lead(0, "b3")
+    asked = token(topic, "b1 b2 b3 c1", "elect")
+    LeadershipLever(topic).apply(asked)
+    assert topic.asked == [[0, 1, 2]]
+    proof = LeadershipLever(topic).probe(asked, applied=True)
+    assert proof.proven
+    assert "led by b3 (epoch 1, replicas b1,b2,b3) before, led by b1 (epoch 2" in proof.evidence[0]
+    LeadershipLever(topic).undo(asked)
+    assert topic.asked == [[0, 1, 2]]
+    assert LeadershipLever(topic).probe(asked, applied=False).proven
+    topic.views[2] = replace(topic.views[2], leader=None)
+    assert not LeadershipLever(topic).probe(asked, applied=False).proven
+
+
+def test_where_every_preferred_leader_led_there_was_nothing_to_elect() -> None:
+    topic = three()
+    asked = token(topic, "b1 b2 b3", "elect")
+    LeadershipLever(topic).apply(asked)
+    proof = LeadershipLever(topic).probe(asked, applied=True)
+    assert not proof.proven
+    assert proof.evidence[-1] == "no leader has changed"
+
+
+def test_an_election_that_is_refused_is_named() -> None:
+    topic = Topic({0: led(0, "b2", "b1 b2 b3", isr="b2 b3")})
+    with pytest.raises(HarnessFailure, match="partition 0: PREFERRED_LEADER_NOT_AVAILABLE"):
+        LeadershipLever(topic).apply(token(topic, "b1", "elect"))
+
+
+@pytest.mark.parametrize("form", ["move", "elect"])
+def test_requests_that_do_nothing_are_found_out(form: str) -> None:
+    topic = three(Deaf)
+    topic.lead(1, "b1")
+    asked = token(topic, "b1 b2", form)
+    LeadershipLever(topic).apply(asked)
+    assert not LeadershipLever(topic).probe(asked, applied=True).proven
+
+
+@pytest.mark.parametrize(
+    ("form", "told"), [("move", "leads no"), ("elect", "is the preferred leader of no")]
+)
+def test_a_node_that_leads_nothing_gives_nothing_to_move(form: str, told: str) -> None:
+    topic = Topic({0: led(0, "b1", "b1 b2")})
+    asked = token(topic, "b3", form)
+    LeadershipLever(topic).apply(asked)
+    proof = LeadershipLever(topic).probe(asked, applied=True)
+    assert not proof.proven
+    assert told in proof.evidence[0]
+    assert topic.asked == []
+
+
+def test_a_topic_that_cannot_be_seen_is_not_touched() -> None:
+    topic = three(Unseen)
+    asked = token(topic, "b1")
+    with pytest.raises(HarnessFailure, match="no broker has told"):
+        LeadershipLever(topic).apply(asked)
+    assert not LeadershipLever(topic).probe(asked, applied=True).proven
+    assert topic.asked == []
+
+
+def test_a_dry_run_says_what_would_be_asked() -> None:
+    move, elect = dry_run(bind(parse_plan(PLAN)))["faults"]
+    assert move["commands"] == [
+        "kafka: partition 0: replicas b1,b2,b3 -> b2,b3,b1",
+        "kafka: partition 1: replicas b1,b2,b3 -> b2,b3,b1",
+        "kafka: partition 0: elect the preferred leader",
+        "kafka: partition 1: elect the preferred leader",
+    ]
+    assert elect["commands"] == move["commands"][2:]
+
+
+class Leaderless:
+    """A target that can be bound, and cannot move leaders."""
+
+    plugin = "leaderless"
+
+    def check(self, plan: Plan) -> None:
+        pass
+
+
+def test_a_target_that_cannot_move_leaders_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.plugins("targets"), "leaderless", dataclass(Leaderless))
+    plan = {**PLAN, "target": {"system": "leaderless"}}
+    with pytest.raises(PlanError, match="leaderless has no leaders that could") as refused:
+        bind(parse_plan(plan))
+    assert refused.value.key == "faults.0.nemesis"

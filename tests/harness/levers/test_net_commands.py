@@ -1,0 +1,143 @@
+"""The exact commands of the net lever, seen on a node that only writes them down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from harness.errors import HarnessFailure
+from harness.levers.net import NetLever
+from harness.levers.net_rules import refused
+from harness.protocols import Completed
+from harness.run.dry_run import RecordingNode
+
+
+@pytest.fixture
+def nodes() -> dict[str, RecordingNode]:
+    roles = frozenset({"broker"})
+    return {f"b{n}": RecordingNode(f"b{n}", roles, f"198.18.0.{10 + n}") for n in (1, 2)}
+
+
+TOKEN = {
+    "node": "b1",
+    "fault": "cut",
+    "peers": [{"name": "b2", "address": "198.18.0.12"}],
+    "ports": [9092],
+    "direction": "in",
+}
+
+
+OURS = "61000:64999"
+"""The source ports of the harness's own connections."""
+
+
+def added(node: RecordingNode) -> list[str]:
+    """The rules that a node was given, all by one command."""
+    (batch,) = [command for command in node.commands if "iptables-restore" in command]
+    return ["-I " + rule for rule in batch.split(" -I ")[1:]]
+
+
+def test_it_adds_rules_to_its_own_chain_only(nodes: dict[str, RecordingNode]) -> None:
+    NetLever(nodes).apply(TOKEN)
+    assert nodes["b1"].commands[:2] == [
+        "b1# iptables -w -N ACKLOSS-IN",
+        "b1# iptables -w -I INPUT -j ACKLOSS-IN",
+    ]
+    assert added(nodes["b1"]) == [
+        f"-I ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092 ! --sport {OURS} "
+        "-m comment --comment ackloss/cut/b2 -j DROP",
+        f"-I ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092 --sport {OURS} "
+        "-m comment --comment ackloss/cut/b2/own -j DROP",
+    ]
+    assert nodes["b2"].commands == []
+
+
+def test_without_ports_all_is_dropped_and_what_is_our_own_counts_apart(
+    nodes: dict[str, RecordingNode],
+) -> None:
+    NetLever(nodes).apply({**TOKEN, "ports": [], "direction": "both"})
+    own = "-m comment --comment ackloss/cut/b2/own -j DROP"
+    assert added(nodes["b1"]) == [
+        rule
+        for end in ("ACKLOSS-IN -s 198.18.0.12/32", "ACKLOSS-OUT -d 198.18.0.12/32")
+        for rule in (
+            f"-I {end} -p tcp -m tcp ! --sport {OURS} ! --dport {OURS} "
+            "-m comment --comment ackloss/cut/b2 -j DROP",
+            f"-I {end} -p tcp -m tcp --sport {OURS} {own}",
+            f"-I {end} -p tcp -m tcp ! --sport {OURS} --dport {OURS} {own}",
+            f"-I {end} ! -p tcp {own}",
+        )
+    ]
+
+
+def test_no_command_names_a_built_in_chain_but_to_hook_ours(
+    nodes: dict[str, RecordingNode],
+) -> None:
+    lever = NetLever(nodes)
+    lever.apply({**TOKEN, "direction": "both"})
+    for command in nodes["b1"].commands:
+        words = command.split()
+        if "INPUT" in words or "OUTPUT" in words:
+            assert words[-1].startswith("ACKLOSS-")
+
+
+def test_a_share_is_dropped_at_random_and_a_rule_in_front_counts_all(
+    nodes: dict[str, RecordingNode],
+) -> None:
+    NetLever(nodes).apply({**TOKEN, "share": 0.2})
+    match = "-I ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092"
+    assert added(nodes["b1"]) == [
+        rule
+        for ports, mark in (("! --sport", "ackloss/cut/b2"), ("--sport", "ackloss/cut/b2/own"))
+        for rule in (
+            f"{match} {ports} {OURS} -m comment --comment {mark} "
+            "-m statistic --mode random --probability 0.2 -j DROP",
+            f"{match} {ports} {OURS} -m comment --comment {mark}/seen",
+        )
+    ]
+
+
+def test_a_reset_leaves_resets_and_all_but_tcp_alone(nodes: dict[str, RecordingNode]) -> None:
+    NetLever(nodes).apply({**TOKEN, "ports": [], "direction": "out", "action": "reset"})
+    rules = added(nodes["b1"])
+    assert rules[0] == (
+        f"-I ACKLOSS-OUT -d 198.18.0.12/32 -p tcp -m tcp ! --sport {OURS} ! --dport {OURS} "
+        "! --tcp-flags RST RST -m comment --comment ackloss/cut/b2 -j REJECT --reject-with "
+        "tcp-reset"
+    )
+    assert all("-p tcp -m tcp" in rule and "! --tcp-flags RST RST" in rule for rule in rules)
+
+
+def test_what_clients_get_comes_from_the_port(nodes: dict[str, RecordingNode]) -> None:
+    clients = [{"name": "clients", "address": "198.18.0.1"}]
+    NetLever(nodes).apply({**TOKEN, "peers": clients, "direction": "both"})
+    to_node = "-I ACKLOSS-IN -s 198.18.0.1/32 -p tcp -m tcp --dport 9092"
+    to_them = "-I ACKLOSS-OUT -d 198.18.0.1/32 -p tcp -m tcp --sport 9092"
+    assert added(nodes["b1"]) == [
+        f"{to_node} ! --sport {OURS} -m comment --comment ackloss/cut/clients -j DROP",
+        f"{to_node} --sport {OURS} -m comment --comment ackloss/cut/clients/own -j DROP",
+        f"{to_them} ! --dport {OURS} -m comment --comment ackloss/cut/clients -j DROP",
+        f"{to_them} --dport {OURS} -m comment --comment ackloss/cut/clients/own -j DROP",
+    ]
+
+
+def test_a_trial_rule_is_tried_where_no_packet_comes_by(nodes: dict[str, RecordingNode]) -> None:
+    assert refused(nodes["b1"], part=0.2) is None
+    assert nodes["b1"].commands == [
+        "b1# iptables -w -N ACKLOSS-TRIAL",
+        "b1# iptables -w -A ACKLOSS-TRIAL -m statistic --mode random --probability 0.2 -j DROP",
+        "b1# iptables -w -F ACKLOSS-TRIAL",
+        "b1# iptables -w -X ACKLOSS-TRIAL",
+    ]
+
+
+@pytest.mark.parametrize("action", ["drop", "reset"])
+def test_rules_that_cannot_be_seen_are_not_taken_for_gone(action: str) -> None:
+    class Blind(RecordingNode):
+        def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+            return Completed(1 if argv[0] == "iptables-save" else 0, "no such table")
+
+    blind = {name: Blind(name, frozenset(), f"198.18.0.1{name[1]}") for name in ("b1", "b2")}
+    with pytest.raises(HarnessFailure, match="iptables-save"):
+        NetLever(blind).probe({**TOKEN, "action": action}, applied=False)

@@ -1,0 +1,141 @@
+"""A cut is proven by packets of the system: what the net lever makes of its rules' counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.faults.injection import NOTHING_MET, Faults
+from harness.faults.journal import FaultWindow, Journal, windows
+from harness.levers.net import NetLever
+from harness.protocols import Completed
+from harness.run.dry_run import RecordingNode
+
+SYSTEM, OWN = "ackloss/cut/b2", "ackloss/cut/b2/own"
+TOKEN: dict[str, Any] = {
+    "node": "b1",
+    "fault": "cut",
+    "peers": [{"name": "b2", "address": "198.18.0.12"}],
+    "ports": [9092],
+    "direction": "in",
+}
+
+
+@dataclass
+class Filtering(RecordingNode):
+    """A node whose rules have counted these packets, by their comments; nobody answers."""
+
+    packets: dict[str, int] = field(default_factory=dict)
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        if argv[0] == "iptables-save":
+            return Completed(0, "\n".join(_rule(mark, n) for mark, n in self.packets.items()))
+        super().admin(argv, timeout_s=timeout_s)
+        return Completed(1 if argv[0] in ("nc", "ping") else 0, "")
+
+
+def _rule(mark: str, packets: int) -> str:
+    spec = f'-A ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m comment --comment "{mark}" -j DROP'
+    return f"[{packets}:{60 * packets}] {spec}"
+
+
+@pytest.fixture
+def nodes() -> dict[str, Filtering]:
+    roles = frozenset({"broker"})
+    return {f"b{n}": Filtering(f"b{n}", roles, f"198.18.0.{10 + n}") for n in (1, 2, 3)}
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    ticks = count()
+    opened = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
+    yield opened
+    opened.close()
+
+
+def played(
+    nodes: dict[str, Filtering], journal: Journal, tmp_path: Path, *tokens: dict[str, Any]
+) -> FaultWindow:
+    """The window of a fault of these acts that stands already, and passes again once undone."""
+    faults = Faults({"net": NetLever(nodes)}, journal)
+    journal.write("step", fault="cut", nemesis="partition", nodes=["b1"], met=None, why="")
+    journal.write("on", fault="cut")
+    acts = [(n, faults.levers["net"], token) for n, token in enumerate(tokens or (TOKEN,))]
+    for phase in ("applied", "held"):
+        faults._prove("cut", acts, phase=phase, applied=True)
+    (window,) = windows(tmp_path / "faults.jsonl")
+    return window
+
+
+def test_packets_of_the_system_prove_a_cut(
+    nodes: dict[str, Filtering], journal: Journal, tmp_path: Path
+) -> None:
+    nodes["b1"].packets = {SYSTEM: 7, OWN: 1}
+    window = played(nodes, journal, tmp_path)
+    assert (window.proven, window.touched) == (True, 7)
+    assert (
+        "b1: 7 packets of the system from b2 dropped by our rules, and 1 of our own"
+        in (window.evidence[0])
+    )
+
+
+def test_a_packet_of_the_probes_own_does_not(
+    nodes: dict[str, Filtering], journal: Journal, tmp_path: Path
+) -> None:
+    """As seen with ports = [9999]: "1 packets dropped by our rules", and all of them from nc."""
+    nodes["b1"].packets = {SYSTEM: 0, OWN: 1}
+    window = played(nodes, journal, tmp_path)
+    assert (window.proven, window.touched) == (False, 0)
+    assert window.evidence[-1] == NOTHING_MET == "nothing of the system met it"
+
+
+def test_one_link_that_carries_something_is_enough(
+    nodes: dict[str, Filtering], journal: Journal, tmp_path: Path
+) -> None:
+    """Two followers have nothing to say to each other; the evidence names each link."""
+    nodes["b1"].packets = {SYSTEM: 3, OWN: 1}
+    nodes["b3"].packets = {SYSTEM: 0, OWN: 1}
+    window = played(nodes, journal, tmp_path, TOKEN, {**TOKEN, "node": "b3"})
+    assert (window.proven, window.touched) == (True, 3)
+    assert any("b3: 0 packets of the system from b2" in told for told in window.evidence)
+
+
+def test_packets_of_the_system_alone_prove_nothing_about_the_mechanism(
+    nodes: dict[str, Filtering], journal: Journal, tmp_path: Path
+) -> None:
+    nodes["b1"].packets = {SYSTEM: 7, OWN: 0}
+    assert not played(nodes, journal, tmp_path).proven
+
+
+@pytest.mark.parametrize(("hit", "proven"), [(0, False), (11, True)])
+def test_a_share_must_have_dropped_packets_of_the_system(
+    nodes: dict[str, Filtering], journal: Journal, tmp_path: Path, hit: int, proven: bool
+) -> None:
+    nodes["b1"].packets = {SYSTEM: hit, f"{SYSTEM}/seen": 50, OWN: 40, f"{OWN}/seen": 200}
+    window = played(nodes, journal, tmp_path, {**TOKEN, "share": 0.2})
+    assert (window.proven, window.touched) == (proven, hit)
+    assert f"b1: {hit} of 50 packets of the system from b2 dropped" in window.evidence[0]
+    assert f"with our own {hit + 40} of 250" in window.evidence[0]
+
+
+def test_packets_of_clients_are_the_workloads(nodes: dict[str, Filtering]) -> None:
+    nodes["b1"].packets = {"ackloss/cut/clients": 4, "ackloss/cut/clients/own": 9}
+    clients = [{"name": "clients", "address": "198.18.0.1"}]
+    proof = NetLever(nodes).probe({**TOKEN, "peers": clients, "ports": []}, applied=True)
+    assert (proof.proven, proof.met) == (True, 4)
+    assert "4 packets from the workload's clients dropped" in proof.evidence[0]
+
+
+def test_rules_of_an_older_version_are_removed_as_they_stand(nodes: dict[str, Filtering]) -> None:
+    """`own` rules did not exist: what is undone is what stands, by its comment."""
+    nodes["b1"].packets = {SYSTEM: 7, "ackloss/other/b2": 1, "ackloss/cut/b3": 1}
+    NetLever(nodes).undo(TOKEN)
+    (removed,) = [command for command in nodes["b1"].commands if "restore" in command]
+    assert removed.endswith(
+        'rules -D ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m comment --comment "ackloss/cut/b2" -j DROP'
+    )

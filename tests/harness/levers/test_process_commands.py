@@ -1,0 +1,66 @@
+"""The exact commands of the levers that touch processes, seen on a node that only writes down."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import registry
+from harness.errors import PlanError
+from harness.levers.pause import PauseLever
+from harness.levers.process import ProcessLever
+from harness.levers.stress import StressLever
+from harness.run.dry_run import RecordingNode
+
+PAUSE = {"node": "b1", "fault": "still", "pid": 7}
+STRESS = {"node": "b1", "fault": "busy", "busy_count": 2, "memory_mb": 0, "at_most_s": 60.0}
+
+
+@pytest.fixture
+def node() -> RecordingNode:
+    return RecordingNode("b1", frozenset({"broker"}), "198.18.0.11")
+
+
+@pytest.mark.parametrize("signal", ["KILL", "TERM"])
+def test_a_process_is_sent_one_signal_by_its_id(node: RecordingNode, signal: str) -> None:
+    ProcessLever({"b1": node}).apply({"node": "b1", "signal": signal, "pid": 7})
+    assert node.commands == [f"b1# kill -{signal} 7"]
+
+
+def test_whose_pause_it_is_stands_on_the_node_before_the_process_stops(node: RecordingNode) -> None:
+    PauseLever({"b1": node}).apply(PAUSE)
+    assert node.commands == ["b1# touch /run/ackloss.paused.7.still", "b1# kill -STOP 7"]
+
+
+@pytest.mark.parametrize("lever", [ProcessLever, PauseLever])
+def test_a_process_that_was_dead_before_is_sent_nothing(
+    node: RecordingNode, lever: type[ProcessLever | PauseLever]
+) -> None:
+    token = {"node": "b1", "fault": "late", "signal": "KILL", "pid": None}
+    lever({"b1": node}).apply(token)
+    assert node.commands == []
+    assert not lever({"b1": node}).probe(token, applied=True).proven
+
+
+def test_load_is_started_at_once_and_names_its_fault_and_its_end(node: RecordingNode) -> None:
+    StressLever({"b1": node}).apply({**STRESS, "memory_mb": 100})
+    busy, memory = [command for command in node.commands if "/bin/sh" in command]
+    assert " sh 2 /bin/sh -c " in busy
+    assert busy.endswith(" ackloss/busy/cpu 60 100")
+    assert " sh 1 /bin/sh -c " in memory
+    assert memory.endswith(" ackloss/busy/memory 60 100")
+    assert all("/proc/uptime" in command for command in (busy, memory))
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "options"),
+    [
+        ("kill", {"signal": "HUP"}),
+        ("stress", {"busy_count": 0}),
+        ("stress", {"busy_count": -1}),
+        ("stress", {"memory_mb": 99_999}),
+        ("stress", {"at_most_s": 0}),
+    ],
+)
+def test_bad_options_are_refused(nemesis: str, options: dict[str, object]) -> None:
+    with pytest.raises(PlanError):
+        registry.make("nemeses", nemesis, options, key="faults.0.nemesis")

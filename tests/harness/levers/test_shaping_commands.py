@@ -1,0 +1,89 @@
+"""The exact commands of the shaping lever, and what it makes of what stands already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from harness.errors import HarnessFailure
+from harness.levers.shaping import ShapingLever, refused
+from harness.protocols import Completed
+from harness.run.dry_run import RecordingNode
+
+RATE = {"node": "b1", "fault": "slow", "kind": "tbf", "rate_kbit": 500}
+DELAY = {
+    "node": "b1",
+    "fault": "slow",
+    "kind": "netem",
+    "delay_ms": 100.0,
+    "jitter_ms": 20.0,
+    "reorder_share": 0.25,
+}
+
+
+class Shaped(RecordingNode):
+    """A recording node whose device has these disciplines."""
+
+    standing: tuple[dict[str, Any], ...] = ()
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        if "show" in argv:
+            return Completed(0, json.dumps(self.standing))
+        return super().admin(argv, timeout_s=timeout_s)
+
+
+@pytest.fixture
+def node() -> Shaped:
+    return Shaped("b1", frozenset({"broker"}), "198.18.0.11")
+
+
+def test_a_rate_is_a_token_bucket_with_a_handle_of_our_own(node: Shaped) -> None:
+    ShapingLever({"b1": node}).apply(RATE)
+    assert node.commands == [
+        "b1# tc qdisc add dev eth0 root handle 5289: tbf rate 500kbit burst 16384 latency 400ms"
+    ]
+
+
+def test_a_delay_is_netem(node: Shaped) -> None:
+    ShapingLever({"b1": node}).apply(DELAY)
+    assert node.commands == [
+        "b1# tc qdisc add dev eth0 root handle 5289: netem delay 100ms 20ms reorder 25%"
+    ]
+
+
+def test_what_stands_already_is_not_put_there_twice(node: Shaped) -> None:
+    node.standing = ({"kind": "tbf", "handle": "5289:"},)
+    ShapingLever({"b1": node}).apply(RATE)
+    assert node.commands == []
+
+
+def test_what_is_not_ours_is_left_and_named(node: Shaped) -> None:
+    node.standing = ({"kind": "fq", "handle": "1:"},)
+    with pytest.raises(HarnessFailure, match=r"b1: eth0 is shaped by another already \(fq 1:\)"):
+        ShapingLever({"b1": node}).apply(RATE)
+    assert node.commands == []
+
+
+def test_undo_names_our_handle(node: Shaped) -> None:
+    ShapingLever({"b1": node}).undo(RATE)
+    assert node.commands == [
+        "b1# tc qdisc del dev eth0 root handle 5289:",
+        "b1# rm -f /run/ackloss.shaped.slow",
+    ]
+
+
+def test_what_cannot_be_removed_is_told(node: Shaped) -> None:
+    node.standing = ({"kind": "tbf", "handle": "5289:"},)
+    with pytest.raises(HarnessFailure, match="cannot be removed"):
+        ShapingLever({"b1": node}).undo(RATE)
+
+
+def test_the_trial_takes_its_own_away(node: Shaped) -> None:
+    assert refused(node, "netem") is None
+    assert node.commands == [
+        "b1# tc qdisc add dev lo root handle 5fff: netem",
+        "b1# tc qdisc del dev lo root handle 5fff:",
+    ]

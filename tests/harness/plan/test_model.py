@@ -1,0 +1,142 @@
+"""Plans: what is refused, in which words, and what --set changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import PlanError
+from harness.plan import load_plan, parse_plan
+from harness.plan.changes import apply_change
+
+PLANS = sorted((Path(__file__).parents[3] / "plans").rglob("*.toml"))
+
+MINIMAL = {"schema": 1, "name": "a plan", "target": {"version": "4.3.1"}}
+
+
+def refused(**changes: object) -> PlanError:
+    with pytest.raises(PlanError) as error:
+        parse_plan({**MINIMAL, **changes}, file="plan.toml")
+    assert error.value.file == "plan.toml"
+    return error.value
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_shipped_plans_are_valid_and_say_what_they_show(path: Path) -> None:
+    """A plan whose outcome is a matter of chance says so, and expects none."""
+    plan = load_plan(path)
+    assert plan.about.strip()
+    chance = "no verdict to expect" in " ".join(plan.about.split())
+    assert (plan.expect is None) == chance
+
+
+def test_defaults_fill_a_minimal_plan() -> None:
+    plan = parse_plan(MINIMAL)
+    assert (plan.target.brokers, plan.target.controllers) == (3, 3)
+    assert parse_plan(plan.document()) == plan
+    assert parse_plan(plan.document()).digest() == plan.digest()
+
+
+def test_an_unknown_key_is_named_with_its_nearest() -> None:
+    error = refused(topic={"partitons": 3})
+    assert (error.key, error.what) == ("topic.partitons", "unknown key")
+    assert error.hint == "did you mean 'partitions'?"
+
+
+def test_a_wrong_type_is_shown() -> None:
+    error = refused(topic={"partitions": "three"})
+    assert error.key == "topic.partitions"
+    assert "'three'" in error.what
+    assert "integer" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "words"),
+    [
+        (
+            {"target": {"version": "4.3.1", "brokers": 2}},
+            "topic.replication_factor",
+            "3 replicas need 3 brokers",
+        ),
+        (
+            {"topic": {"settings": {"min.insync.replicas": 4}}},
+            'topic.settings."min.insync.replicas"',
+            "more than topic.replication_factor",
+        ),
+        (
+            {"faults": [{"id": "x", "at_s": 99, "nemesis": "kill"}]},
+            "faults.0.at_s",
+            "before the end",
+        ),
+        ({"faults": [{"id": "x", "at_s": 1}]}, "faults.0", "either a nemesis"),
+        (
+            {"faults": [{"id": "x", "at_s": 1, "when": "isr whole", "nemesis": "kill"}]},
+            "faults.0",
+            "not both",
+        ),
+        ({"faults": [{"id": "x", "heal": ["y"]}]}, "faults.0.heal", "no earlier step"),
+        (
+            {"faults": [{"id": "x", "nemesis": "kill"}, {"id": "x", "nemesis": "kill"}]},
+            "faults.1.id",
+            "an earlier step too",
+        ),
+        ({"target": {"version": "4.3.1; reboot"}}, "target.version", "is not allowed here"),
+        ({"target": {"version": "4.3.1", "image": "kafka"}}, "target", "not both"),
+        ({"target": {"image": "--privileged"}}, "target.image", "is not allowed here"),
+        ({"topic": {"name": "../../etc"}}, "topic.name", "is not allowed here"),
+        ({"topic": {"settings": {"a b": 1}}}, "topic.settings", "no name of a setting"),
+        (
+            {"target": {"version": "4.3.1", "settings": {"x": "1\nprocess.roles=x"}}},
+            "target.settings.x",
+            "control character",
+        ),
+        ({"schema": 2}, "schema", "this ackloss reads 1"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_its_key(
+    changes: dict[str, object], key: str, words: str
+) -> None:
+    error = refused(**changes)
+    assert (error.key or "").startswith(key)
+    assert words in str(error)
+
+
+def test_a_name_may_be_any_text() -> None:
+    assert parse_plan({**MINIMAL, "name": "<script>alert(1)</script>"}).name.startswith("<")
+
+
+def test_toml_errors_name_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "broken.toml"
+    path.write_text("schema = 1\nname = \n")
+    with pytest.raises(PlanError, match="line 2") as error:
+        load_plan(path)
+    assert error.value.file == str(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "at", "value"),
+    [
+        ("target.version=3.9", ("target", "version"), "3.9"),
+        ("topic.partitions=5", ("topic", "partitions"), 5),
+        ('topic.settings."min.insync.replicas"=2', ("topic", "settings", "min.insync.replicas"), 2),
+        ("workload.producer.acks=all", ("workload", "producer", "acks"), "all"),
+        ("faults.0.at_s=9.5", ("faults", 0, "at_s"), 9.5),
+        ("name=a = b", ("name",), "a = b"),
+    ],
+)
+def test_set_changes_one_key(change: str, at: tuple[str | int, ...], value: object) -> None:
+    document: dict[str, object] = {"faults": [{"id": "x", "at_s": 1}]}
+    apply_change(document, change)
+    place: object = document
+    for part in at:
+        place = place[part]  # type: ignore[index]
+    assert place == value
+
+
+@pytest.mark.parametrize(
+    "change", ["topic.partitions", "=3", "a..b=3", "faults.7.at_s=1", "name.x=1"]
+)
+def test_set_refuses_what_is_no_change(change: str) -> None:
+    with pytest.raises(PlanError):
+        apply_change({"name": "x", "faults": []}, change)

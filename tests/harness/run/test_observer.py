@@ -1,0 +1,165 @@
+"""What many nodes' answers amount to: the epoch first, then an authority, then how many say so;
+and the watching itself, in virtual time."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from harness.protocols import NodeView, PartitionView
+from harness.protocols.clock import RunClock
+from harness.run.dry_run import RecordingNode
+from harness.run.observer import Observer, merge
+from tests.fixtures.virtual_time import S, VirtualTime
+
+NO_EPOCH = -1
+
+
+def said(who: str, leader: str | None, epoch: int, *, authority: bool = False) -> NodeView:
+    view = PartitionView(partition=0, leader=leader, leader_epoch=epoch, isr=("b1", "b2"))
+    return NodeView(answered_by=who, partitions=(view,), authority=authority)
+
+
+def leader(*views: NodeView) -> str | None:
+    """Each told later than the one before."""
+    return merge(9, list(enumerate(views))).partitions[0].leader
+
+
+def test_an_authority_wins_over_many_that_tell_the_same_epoch() -> None:
+    told = (said("z1", "b2", 3, authority=True), said("b1", "b1", 3), said("b3", "b1", 3))
+    assert leader(*told) == "b2"
+    assert leader(*reversed(told)) == "b2"
+    assert leader(said("z1", None, 3, authority=True), said("b1", "b1", 3)) is None
+
+
+def test_a_higher_epoch_wins_over_an_authority() -> None:
+    """A ZooKeeper server may lag behind the others."""
+    assert leader(said("b1", "b1", 4), said("z1", "b2", 3, authority=True)) == "b1"
+
+
+def test_brokers_that_tell_no_epoch_do_not_outvote_it() -> None:
+    told = (said("b1", "b1", NO_EPOCH), said("b2", "b1", NO_EPOCH))
+    assert leader(said("z1", "b2", 0, authority=True), *told) == "b2"
+    assert leader(*told) == "b1"
+
+
+def test_among_authorities_most_win_then_the_latest() -> None:
+    one, two = (said(who, "b1", 3, authority=True) for who in ("z1", "z2"))
+    other = said("z3", "b2", 3, authority=True)
+    assert leader(one, two, other) == "b1"
+    assert leader(one, other) == "b2"
+    assert leader(other, one) == "b1"
+
+
+def test_the_highest_controller_epoch_tells_who_controls() -> None:
+    told = (
+        NodeView(answered_by="b1", controller="c2", controller_epoch=4),
+        NodeView(answered_by="b2", controller="c1", controller_epoch=5),
+        NodeView(answered_by="b3"),
+    )
+    situation = merge(9, list(enumerate(told)))
+    assert situation.controller == "c1"
+    assert situation.answered == {"b1", "b2", "b3"}
+    assert (situation.time_ns, dict(situation.partitions)) == (9, {})
+    assert merge(9, []).controller is None
+
+
+@dataclass
+class Answering:
+    """Nodes that answer by a script: each of its answers in turn, then no more."""
+
+    scripts: dict[str, list[NodeView | None]]
+    time: VirtualTime
+    takes_s: float = 0
+
+    def observe(self, node: Any, plan: object, *, timeout_s: float) -> NodeView | None:
+        script = self.scripts[node.name]
+        answer = script.pop(0) if script else None
+        self.time.passed_ns += round((self.takes_s if answer else timeout_s) * S)
+        return answer
+
+
+def watched(ends_s: float, **scripts: list[NodeView | None]) -> tuple[Observer, list[Any]]:
+    """An observer after it has watched each of these nodes, one after the other, in virtual
+    time; and the rows that it wrote."""
+    time, rows = VirtualTime(ends_s=ends_s), []
+    nodes = {name: RecordingNode(name, frozenset({"broker"}), "198.18.0.11") for name in scripts}
+    observer = Observer(
+        Answering(scripts, time), nodes, object(), clock=time, rows=rows.extend, _stop=time
+    )
+    for number, node in enumerate(nodes.values(), start=1):
+        time.clear()
+        time.ends_ns = round(number * ends_s * S)
+        observer._watch(node)
+    return observer, rows
+
+
+def test_every_answer_is_written_down_as_it_was_given() -> None:
+    told = NodeView(
+        answered_by="b1",
+        partitions=said("b1", "b1", 3).partitions,
+        controller="c1",
+        controller_epoch=7,
+    )
+    observer, rows = watched(0.5, b1=[told, None, said("b1", None, 4)])
+    assert rows == [
+        (0, "b1", 0, "b1", 3, ["b1", "b2"], None, None),
+        (0, "b1", None, None, None, None, "c1", 7),
+    ]
+    _, rows = watched(2, b1=[told, None, said("b1", None, 4)])
+    assert rows[2:] == [(1_400_000_000, "b1", 0, None, 4, ["b1", "b2"], None, None)]
+    assert observer.situation().partitions[0].leader == "b1"
+
+
+def test_a_node_is_asked_five_times_a_second() -> None:
+    _, rows = watched(1, b1=[said("b1", "b1", 3)] * 20)
+    assert [row[0] for row in rows] == [at * 200_000_000 for at in range(5)]
+
+
+def test_an_answer_counts_for_three_seconds_and_no_longer() -> None:
+    observer, _ = watched(0.1, b1=[said("b1", "b1", 3)])
+    for passed_ns, known in ((2_999_999_999, True), (3_000_000_000, False)):
+        observer.clock.passed_ns = passed_ns
+        situation = observer.situation()
+        assert situation.time_ns == passed_ns
+        assert bool(situation.partitions) is known
+        assert situation.answered == ({"b1"} if known else set())
+
+
+def test_only_the_latest_answer_of_a_node_counts() -> None:
+    """A broker that has heard of nothing since may not be outvoted by its own past."""
+    observer, _ = watched(0.5, b1=[said("b1", "b1", 5), said("b1", "b2", 4)])
+    assert observer.situation().partitions[0].leader == "b2"
+
+
+def test_a_node_that_stops_answering_is_believed_for_three_seconds_more() -> None:
+    observer, _ = watched(2, b1=[said("b1", "b1", 3)], b2=[said("b2", "b2", 2)])
+    for now_s, leader in ((2.9, "b1"), (3, "b2")):  # b1 answered at 0 s, b2 at 2 s
+        observer.clock.passed_ns = round(now_s * S)
+        assert observer.situation().partitions[0].leader == leader
+
+
+def test_it_observes_while_it_is_entered_and_no_longer() -> None:
+    """Real threads: one for each node, of which one that never answers delays no other."""
+    written = threading.Event()
+    stuck, freed = threading.Event(), threading.Event()
+
+    class Slow:
+        def observe(self, node: Any, plan: object, *, timeout_s: float) -> NodeView | None:
+            if node.name == "b2":
+                stuck.set()
+                freed.wait(10)
+                return None
+            return said(node.name, "b1", 1)
+
+    nodes = {name: RecordingNode(name, frozenset({"broker"}), "198.18.0.11") for name in
+             ("b1", "b2")}  # fmt: skip
+    observer = Observer(Slow(), nodes, object(), RunClock(), lambda _: written.set())
+    with observer:
+        assert stuck.wait(10)
+        assert written.wait(10)
+        assert observer.situation().answered == {"b1"}
+        freed.set()
+    assert not any(thread.is_alive() for thread in observer._threads)
+    assert len(observer._threads) == 2
