@@ -88,7 +88,7 @@ def resemblances(results: Iterable[Result], clusters: Mapping[str, str | None]) 
         known = [
             (run.cell, group, document)
             for run, document in counted
-            if (group := clusters[run.run_id] if name == "cluster" else run.lane) is not None
+            if (group := clusters[run.run_id] if name == "cluster" else run.worker) is not None
         ]
         cells, groups = [cell for cell, _, _ in known], [group for _, group, _ in known]
         numbers = {
@@ -125,7 +125,7 @@ def by_cell_of(campaign: Campaign, results: Iterable[Result]) -> dict[str, list[
 
 def tallies_of(campaign: Campaign, by_cell: Mapping[str, Iterable[Document]]) -> dict[str, Tally]:
     """What the campaign's policy looks at, of every cell that can be played."""
-    return {cell.name: tally_of(by_cell.get(cell.name, ())) for cell in campaign.playable}
+    return {cell.name: tally_of(by_cell.get(cell.name, ())) for cell in campaign.possible}
 
 
 def tally_of(documents: Iterable[Document]) -> Tally:
@@ -219,7 +219,7 @@ def rows_of(
                 "faults": len(document.get("faults", [])),
                 "doubts": ", ".join(document.get("doubts", [])),
                 "seconds": run.seconds,
-                "worker": run.lane,
+                "worker": run.worker,
                 "cluster": known.get(run.run_id),
             }
         )

@@ -27,7 +27,7 @@ from checkers.judging import judge_run
 from checkers.loss import Loss
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import load_campaign
-from harness.campaigns.scheduler import Conductor
+from harness.campaigns.scheduler import Scheduler
 
 RUNS = 60
 LANES = (1, 3)
@@ -53,7 +53,7 @@ def played(runs: int, lanes: int, folder: Path) -> Played:
     campaign = load_campaign(file)
     where = CampaignDir.create(folder / f"lanes-{lanes}", campaign)
     ends_s: list[float] = []
-    conductor = Conductor(
+    scheduler = Scheduler(
         campaign,
         where,
         partial(judge_run, checker=Loss()),
@@ -62,7 +62,7 @@ def played(runs: int, lanes: int, folder: Path) -> Played:
         after=lambda _: ends_s.append(time.monotonic()),
     )
     begun_s = time.monotonic()
-    conductor.play()
+    scheduler.play()
     seconds = time.monotonic() - begun_s
     classes: dict[str, int] = {}
     rows = run_rows(where)

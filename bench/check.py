@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 from harness.history import ENDS, HISTORY, READS
 from harness.history.manifest import write_manifest
-from harness.history.parquet_writer import PART_S, PartWriter
+from harness.history.parquet_writer import PART_S, ParquetWriter
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
 
@@ -86,10 +86,10 @@ def make_run(parent: Path, operations: int, number: int) -> tuple[str, Counts]:
         rundir.run, {"schema": 1, "run_id": rundir.run_id, "state": "done", "seed": SEED}
     )
     log = Log.drawn(np.random.default_rng([SEED, number]), operations, lossy=number % 2 == 1)
-    with PartWriter(rundir.history, HISTORY, run_id=rundir.run_id) as parts:
+    with ParquetWriter(rundir.history, HISTORY, run_id=rundir.run_id) as parts:
         for part in log.history(max(1_000.0, operations / 100)):
             parts.write(part)
-    with PartWriter(rundir.reads, READS, run_id=rundir.run_id) as parts:
+    with ParquetWriter(rundir.reads, READS, run_id=rundir.run_id) as parts:
         parts.write(log.reads())
     end = {"run_id": rundir.run_id, "reader": "bench", "log_start_offset": 0, "complete": True}
     end |= {"end_offset": 2 * operations, "position": 2 * operations, "isr": ["b1", "b2", "b3"]}

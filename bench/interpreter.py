@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from harness.plan import parse_plan
 from harness.protocols import OK, Completion, Done, Invoke, Script, completion
 from harness.protocols.clock import RunClock
-from harness.run.interpreter import play_workload
+from harness.run.interpreter import run_workload
 from harness.run.recorder import Recorder
 from workloads.append import Append
 
@@ -66,7 +66,7 @@ def interpreter_per_s() -> float:
     with tempfile.TemporaryDirectory() as folder:
         begun = time.monotonic()
         with Recorder(Path(folder), run_id="bench") as recorder:
-            report = play_workload(
+            report = run_workload(
                 Append(),
                 NothingClient(),
                 plan=PLAN,

@@ -29,7 +29,7 @@ from harness.machine import state
 from harness.plan import Plan, parse_plan
 from harness.protocols import Cluster
 from harness.protocols.clock import RunClock
-from harness.run.interpreter import play_workload
+from harness.run.interpreter import run_workload
 from harness.run.recorder import Recorder
 from targets.kafka import Kafka
 from workloads.append import Append
@@ -69,7 +69,7 @@ def recorded_per_s(cluster: Cluster, plan: Plan) -> float:
     with tempfile.TemporaryDirectory() as folder:
         clock = RunClock()
         with Recorder(Path(folder), run_id="bench") as recorder:
-            report = play_workload(
+            report = run_workload(
                 Append(),
                 client,
                 plan=plan,

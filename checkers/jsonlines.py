@@ -34,7 +34,7 @@ from checkers.evidence import Gaps
 from checkers.facts import Facts, PartitionEnd
 from harness.errors import HistoryError
 from harness.history import HISTORY, READS, SCHEMA_VERSION, WRITE
-from harness.history.parquet_writer import PartWriter
+from harness.history.parquet_writer import ParquetWriter
 
 ADD: Final = "add"
 READ: Final = "read"
@@ -55,7 +55,7 @@ def convert(file: Path, folder: Path) -> Facts:
     for each in (history, reads):
         each.mkdir(parents=True, exist_ok=True)
     read = _FinalRead()
-    with PartWriter(history, HISTORY, run_id=run_id) as parts:
+    with ParquetWriter(history, HISTORY, run_id=run_id) as parts:
         rows = _Rows(parts)
         for line, op in _operations(file):
             complain = _complaint(file, line)
@@ -70,7 +70,7 @@ def convert(file: Path, folder: Path) -> Facts:
     if (row := rows.repeated()) is not None:
         _refuse_repeated(file, row)
     if read.values is not None:
-        with PartWriter(reads, READS, run_id=run_id) as parts:
+        with ParquetWriter(reads, READS, run_id=run_id) as parts:
             parts.write(_reads_table(read.values))
     end = PartitionEnd(partition=0, complete=read.final, whole=read.final)
     return Facts(
@@ -224,7 +224,7 @@ def _reads_table(values: list[int]) -> pa.Table:
 class _Rows:
     """Rows of HISTORY, column by column, written as a part whenever there are many."""
 
-    def __init__(self, parts: PartWriter) -> None:
+    def __init__(self, parts: ParquetWriter) -> None:
         self.timed = False
         self._parts = parts
         self._count = 0

@@ -1,6 +1,6 @@
 """One run, or one history from elsewhere, judged: where Spark sends each of many.
 
-rows -> sieve -> odd values -> counts and findings
+rows -> tally -> odd values -> counts and findings
      -> timeline -> availability          -> verdict -> findings/, result.json
 """
 
@@ -23,7 +23,7 @@ from checkers.jsonlines import convert
 from checkers.loss import FINDINGS, Found, Loss
 from checkers.lost_spans import lost_spans
 from checkers.numbering import numbered
-from checkers.outcomes import Sieve, looked_up
+from checkers.outcomes import Tally, looked_up
 from checkers.readers import Disagreement, Readers
 from checkers.rows import Rows
 from checkers.verdict import Basis, Counts, is_complete, judge, rates
@@ -123,12 +123,12 @@ def examine(facts: Facts, checker: Loss) -> Examined:
     values are not unique."""
     rows, readers = Rows(facts), Readers(facts)
     numbering = numbered(rows.things)
-    sieve, timeline, errors = Sieve(numbering), Timeline(), ErrorCodes()
+    tally, timeline, errors = Tally(numbering), Timeline(), ErrorCodes()
     for writes in rows.writes():
-        sieve.write(writes)
+        tally.write(writes)
         timeline.add(writes)
         errors.add(writes)
-    if again := sieve.begun_again():
+    if again := tally.begun_again():
         raise HistoryError(
             f"{again:,} of its writes began with a value that another write has: which of them is "
             "there, nobody can say",
@@ -138,11 +138,11 @@ def examine(facts: Facts, checker: Loss) -> Examined:
         )
     for reads in rows.reads():
         readers.compare(reads)
-        sieve.read(readers.judged(reads))
-    odd = sieve.odd()
+        tally.read(readers.judged(reads))
+    odd = tally.odd()
     closer = looked_up(rows.writes(), map(readers.judged, rows.reads()), numbering, odd)
     return Examined(
-        found=checker.check(facts, sieve.plain(odd), closer),
+        found=checker.check(facts, tally.plain(odd), closer),
         seen=timeline.availability(facts.windows) if facts.timed else Availability(),
         disagreements=readers.disagreements(),
         errors=errors.document(),

@@ -1,4 +1,4 @@
-"""What became of every written value: a sieve over all of them, then a closer look at a few.
+"""What became of every written value: a tally over all of them, then a closer look at a few.
 
 One byte a value tells whether it was invoked, how it ended and whether it was read. A value is
 *plain* when its place in the log is what was promised: acknowledged and read, once and where it was
@@ -39,7 +39,7 @@ LATEST: Final = 2**63 - 1
 NOBODY: Final = -1
 
 
-class Sieve:
+class Tally:
     """Marks of all values of a run, by number, and which of them are odd. First all writes, then
     all reads."""
 

@@ -26,7 +26,7 @@ _RUN_ID = "rehearsal"
 _LIMIT_S = 120
 
 
-def rehearse() -> None:
+def warm_up() -> None:
     """Judge a run of a few writes, of which one is lost, in a folder that is removed again."""
     with scratch() as folder:
         check_runs([_made_up(Path(folder))])
@@ -62,7 +62,7 @@ def main(archive: Path) -> None:
     """Judge the run in a JVM that writes its class-data archive when it ends."""
     spark = context(flags=("-Xlog:disable", f"-XX:ArchiveClassesAtExit={archive}", *FLAGS))
     gateway: Any = spark._gateway
-    rehearse()
+    warm_up()
     spark.stop()
     gateway.proc.stdin.close()
     gateway.proc.wait(timeout=_LIMIT_S)

@@ -91,11 +91,11 @@ def begin_warm_up(master: str | None = None) -> None:
     """
 
     def warm_up() -> None:
-        from checkers.rehearsal import rehearse
+        from checkers.rehearsal import warm_up
 
         try:
             context(master)
-            rehearse()
+            warm_up()
         except AcklossError:
             pass  # the check itself will say it
 

@@ -26,7 +26,7 @@ class Clock:
     """
 
     plugin: ClassVar[str] = "clock"
-    spoils: ClassVar[bool] = True
+    single_use: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({FAKETIME})
 
     form: Literal["jump", "drift", "strobe"] = "jump"

@@ -45,7 +45,7 @@ class Disk:
     """
 
     plugin: ClassVar[str] = "disk"
-    spoils: ClassVar[bool] = True
+    single_use: ClassVar[bool] = True
 
     form: Literal["wipe", "reformat", "unsynced", "truncate", "flip", "read-only", "full"] = (
         "unsynced"

@@ -91,7 +91,7 @@ def _beside(sample: Sample) -> str:
 
 def _result(campaign: Campaign, broken: set[str], nothing: str | None) -> str:
     if broken:
-        return f"{len(broken)} of {len(campaign.playable)} cells break the policy"
+        return f"{len(broken)} of {len(campaign.possible)} cells break the policy"
     if nothing:
         return nothing
     never = campaign.plan.policy.fail_on == "never"

@@ -40,7 +40,7 @@ def _asked(night: Night) -> dict[str, dict[str, Any]]:
     return {
         "campaign": {
             "plan_hash": campaign.digest,
-            "workers": night.progress.lanes,
+            "workers": night.progress.workers,
             **{key: plan[key] for key in ("name", "seed", "repetitions", "exclude")},
         },
         "axis": {

@@ -40,7 +40,7 @@ class Night:
             "plan_hash": self.campaign.digest,
             "started": self.progress.started,
             "ended": self.progress.ended,
-            "workers": self.progress.lanes,
+            "workers": self.progress.workers,
             "runs": sum(sample.runs for sample in self.samples.values()),
             "versions": dict(self.versions),
         }
@@ -51,7 +51,7 @@ def night_of(folder: CampaignDir) -> Night:
     campaign, progress = folder.campaign(), read_progress(folder.journal)
     results = list(results_of(folder, progress))
     by_cell = by_cell_of(campaign, results)
-    cells = {frozenset(cell.key.items()): cell for cell in campaign.playable}
+    cells = {frozenset(cell.key.items()): cell for cell in campaign.possible}
     return Night(
         folder,
         campaign,

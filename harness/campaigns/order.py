@@ -1,7 +1,7 @@
 """Which run is next: cells in turn, so that a campaign that is stopped early is balanced.
 
-All first repetitions come before all second ones, and so on. Within a round a lane takes a cell
-that its cluster can serve, and otherwise one that no other lane serves: a cluster that is kept is
+All first repetitions come before all second ones, and so on. Within a round a worker takes a cell
+that its cluster can serve, and otherwise one that no other worker serves: a cluster that is kept is
 the cheapest. Cells that lost last night come first in their round.
 """
 
@@ -47,7 +47,7 @@ class Order:
         return len(self._left)
 
     def next(self, kept: Hashable | None, elsewhere: Collection[Hashable]) -> Task | None:
-        """Take the next run for a lane whose cluster is `kept`, while other lanes have those
+        """Take the next run for a worker whose cluster is `kept`, while other workers have those
         `elsewhere`; null when none is left."""
         if not self._left:
             return None

@@ -21,7 +21,7 @@ from harness.errors import PlanError
 from harness.plan import Scalar, Slug, parse_plan, read_plan
 from harness.plan.changes import dotted_parts, set_key
 from harness.plan.explanations import explain
-from harness.run.resolving import Bound, bind
+from harness.run.resolving import ResolvedPlan, resolve
 
 Label = str
 Key = dict[str, Label]
@@ -101,7 +101,7 @@ class CampaignPlan(_Part):
     plan: str = Field(description="The base plan's file, beside this file or below it or near.")
     seed: int = Field(0, ge=0, lt=2**31, description="Other seeds for all runs.")
     repetitions: int = Field(10, ge=1, le=100_000, description="Runs of each cell.")
-    lanes: int | None = Field(
+    workers: int | None = Field(
         None, ge=1, le=64, description="Clusters side by side; by default what the machine holds."
     )
     limit_s: float | None = Field(
@@ -113,6 +113,14 @@ class CampaignPlan(_Part):
     )
     budget: Budget = Field(default_factory=lambda: Budget())
     policy: Policy = Field(default_factory=lambda: Policy())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _former_names(cls, document: Any) -> Any:
+        """`lanes` is the former name of `workers`."""
+        if isinstance(document, dict) and "lanes" in document and "workers" not in document:
+            return {("workers" if key == "lanes" else key): document[key] for key in document}
+        return document
 
     @model_validator(mode="after")
     def _known_names(self) -> CampaignPlan:
@@ -133,7 +141,7 @@ class Cell:
 
     key: Key
     document: dict[str, Any]
-    bound: Bound
+    bound: ResolvedPlan
     repetitions: int
 
     @property
@@ -158,7 +166,7 @@ class Campaign:
     digest: str
 
     @property
-    def playable(self) -> tuple[Cell, ...]:
+    def possible(self) -> tuple[Cell, ...]:
         """The cells that can be played."""
         return tuple(cell for cell in self.cells if cell.impossible is None)
 
@@ -229,15 +237,15 @@ def _cells(plan: CampaignPlan, base: dict[str, Any], file: str) -> list[Cell]:
             continue
         choices = [axes[axis][choice] for axis, choice in key.items()]
         counts = [c.repetitions for c in choices if c.repetitions is not None]
-        document, bound = _bound(base, choices, key, file)
+        document, bound = _resolved(base, choices, key, file)
         repetitions = 0 if bound.unsupported else min(counts, default=plan.repetitions)
         cells.append(Cell(key, document, bound, repetitions))
     return cells
 
 
-def _bound(
+def _resolved(
     base: dict[str, Any], choices: list[Choice], key: Key, file: str
-) -> tuple[dict[str, Any], Bound]:
+) -> tuple[dict[str, Any], ResolvedPlan]:
     document = copy.deepcopy(base)
     for axis, choice in zip(key, choices, strict=True):
         try:
@@ -247,7 +255,7 @@ def _bound(
             error.file, error.key = file, f"axes.{axis}"
             raise
     try:
-        return document, bind(parse_plan(document, file=file), file=file)
+        return document, resolve(parse_plan(document, file=file), file=file)
     except PlanError as error:
         error.what = f"{error.what} (in the cell {cell_name(key)})"
         raise

@@ -3,8 +3,8 @@
 Every line is on disk before what it announces happens, so after any crash it tells which runs were
 finished (they are never repeated) and which were begun and broke off (they are played again).
 
-    {"type": "session", "pid", "lanes", "at"}                        a process begins to play
-    {"type": "begun",   "cell", "repetition", "run_id", "lane", "at"}
+    {"type": "session", "pid", "workers", "at"}                      a process begins to run it
+    {"type": "begun",   "cell", "repetition", "run_id", "worker", "at"}
     {"type": "done",    "run_id", "verdict", "seconds", "at"}        played and judged
     {"type": "failed",  "run_id", "error", "at"}                     the harness failed, not Kafka
     {"type": "broken",  "run_id", "why", "at"}                       broke off, to be played again
@@ -34,7 +34,7 @@ class Run:
     run_id: str
     cell: str
     repetition: int
-    lane: int
+    worker: int
     state: str = "begun"
     verdict: str | None = None
     seconds: float | None = None
@@ -43,7 +43,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a journal tells; `lanes` is of the last session. A run that was begun and about which
+    """What a journal tells; `workers` is of the last session. A run that was begun and about which
     nothing more was written is under way, or broke off with its process."""
 
     runs: dict[str, Run] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Progress:
     sessions: int = 0
     started: str | None = None
     ended: str | None = None
-    lanes: int | None = None
+    workers: int | None = None
 
     def finished(self) -> set[tuple[str, int]]:
         """Cells and repetitions that are not played again."""
@@ -107,19 +107,24 @@ def read_progress(path: Path) -> Progress:
     return progress_of(entries(path))
 
 
+def _worker(entry: dict[str, Any]) -> int:
+    """The worker of a `begun` line; journals of earlier versions call it a lane."""
+    return int(entry["worker"] if "worker" in entry else entry["lane"])
+
+
 def progress_of(lines: Iterable[dict[str, Any]]) -> Progress:
     """What the lines of a journal tell."""
     runs: dict[str, Run] = {}
     said: list[str] = []
-    sessions, started, ended, lanes = 0, None, None, None
+    sessions, started, ended, workers = 0, None, None, None
     for entry in lines:
         kind, run = entry["type"], runs.get(entry.get("run_id", ""))
         if kind == "session":
             sessions, started, ended = sessions + 1, started or entry["at"], None
-            lanes = entry.get("lanes")
+            workers = entry.get("workers", entry.get("lanes"))
         elif kind == "begun":
             cell, repetition = entry["cell"], entry["repetition"]
-            runs[entry["run_id"]] = Run(entry["run_id"], cell, repetition, entry["lane"])
+            runs[entry["run_id"]] = Run(entry["run_id"], cell, repetition, _worker(entry))
         elif kind == "said":
             said.append(entry["what"])
         elif kind == "ended":
@@ -129,10 +134,10 @@ def progress_of(lines: Iterable[dict[str, Any]]) -> Progress:
                 run.run_id,
                 run.cell,
                 run.repetition,
-                run.lane,
+                run.worker,
                 kind,
                 entry.get("verdict"),
                 entry.get("seconds"),
                 entry.get("error") or entry.get("why"),
             )
-    return Progress(runs, said, sessions, started, ended, lanes)
+    return Progress(runs, said, sessions, started, ended, workers)

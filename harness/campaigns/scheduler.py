@@ -1,8 +1,8 @@
-"""Deals the runs of a campaign out to lanes, and goes on whatever happens to one of them.
+"""Deals the runs of a campaign out to workers, and goes on whatever happens to one of them.
 
-A lane that dies, or whose run takes longer than its limit, is replaced, and its cluster removed;
+A worker that dies, or whose run takes longer than its limit, is replaced, and its cluster removed;
 its run is a failure of the harness, never a loss. The journal is written before and after each
-run. Ctrl-C: lanes stop at once, undo what they began, and their runs are played again by `resume`.
+run. Ctrl-C: workers stop at once and undo what they began; `resume` repeats their runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Said = Callable[[str], None]
 
 
 class Process(Protocol):
-    """What is asked of a lane's process (`multiprocessing.Process`)."""
+    """What is asked of a worker's process (`multiprocessing.Process`)."""
 
     @property
     def exitcode(self) -> int | None: ...
@@ -53,21 +53,21 @@ class Process(Protocol):
 
 
 Start = Callable[[int, Path, Judge], tuple[Process, Connection]]
-"""Starts the process of a lane, by its number: the process, and the pipe to it."""
+"""Starts the process of a worker, by its number: the process, and the pipe to it."""
 
 
 def start_process(number: int, runs: Path, judge: Judge) -> tuple[Process, Connection]:
-    """A lane in a process of its own, which shares nothing with this one."""
+    """A worker in a process of its own, which shares nothing with this one."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=serve, args=(theirs, runs, judge), name=f"lane-{number}")
+    process = context.Process(target=serve, args=(theirs, runs, judge), name=f"worker-{number}")
     process.start()
     theirs.close()
     return process, ours
 
 
 def remove_cluster(cluster_id: str) -> None:
-    """Remove what a lane that is gone has left; what cannot be is left to `ackloss clean`."""
+    """Remove what a worker that is gone has left; what cannot be is left to `ackloss clean`."""
     with state.claimed(cluster_id) as dead, suppress(AcklossError):
         if dead:
             remove_run(connect(), cluster_id)
@@ -75,7 +75,7 @@ def remove_cluster(cluster_id: str) -> None:
 
 
 @dataclass
-class _Lane:
+class _WorkerProcess:
     number: int
     process: Process
     pipe: Connection
@@ -87,7 +87,7 @@ class _Lane:
 
 
 @dataclass
-class Conductor:
+class Scheduler:
     """Plays what is left of a campaign. `after` is called with each run's id when it has ended.
 
     `start`, `remove`, `now_s` and `tick_s` are the world: processes, clusters, time.
@@ -96,7 +96,7 @@ class Conductor:
     campaign: Campaign
     folder: CampaignDir
     judge: Judge
-    lanes: int
+    workers: int
     stop: threading.Event
     say: Said = lambda _: None
     after: Callable[[str], None] = lambda _: None
@@ -105,7 +105,7 @@ class Conductor:
     remove: Callable[[str], None] = remove_cluster
     now_s: Callable[[], float] = time.monotonic
     tick_s: float = _TICK_S
-    _lanes: list[_Lane] = field(default_factory=list)
+    _workers: list[_WorkerProcess] = field(default_factory=list)
     _failures: int = 0
     _begun: int = 0
     _broken: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -115,23 +115,23 @@ class Conductor:
     def play(self) -> str:
         """Play until everything is done, the budget is spent or `stop` is set: which of these.
 
-        Raises HarnessFailure when one run after another fails. Lanes are gone when this returns.
+        Raises HarnessFailure when one run after another fails. Workers are gone when this returns.
         """
         progress = read_progress(self.folder.journal)
         self._journal = Journal(self.folder.journal)
         for run in progress.in_state("begun"):
             self._journal.write("broken", run_id=run.run_id, why="its process ended")
-        fits = {cell.name: cluster_key(cell.bound) for cell in self.campaign.playable}
+        fits = {cell.name: cluster_key(cell.bound) for cell in self.campaign.possible}
         self._fits = fits
-        self._order = Order(self.campaign.playable, fits, progress.finished(), self.first)
+        self._order = Order(self.campaign.possible, fits, progress.finished(), self.first)
         self._ends_s = self.now_s() + (self.campaign.plan.budget.hours or 1e6) * 3600
-        self._journal.write("session", lanes=self.lanes)
+        self._journal.write("session", workers=self.workers)
         why = "interrupted"
         try:
             why = self._conduct()
             return why
         finally:
-            self._end_lanes(at_once=why == "interrupted")
+            self._end_workers(at_once=why == "interrupted")
             with suppress(EnvironmentFailure):
                 self._journal.write("ended", why=why)
             self._journal.close()
@@ -141,11 +141,11 @@ class Conductor:
             spent = self._spent()
             if not spent:
                 self._deal()
-            busy = [lane for lane in self._lanes if lane.task is not None]
+            busy = [worker for worker in self._workers if worker.task is not None]
             if not busy and (spent or not len(self._order)):
                 return spent or "finished"
-            for pipe in wait([lane.pipe for lane in busy], timeout=self.tick_s):
-                self._hear(next(lane for lane in busy if lane.pipe is pipe))
+            for pipe in wait([worker.pipe for worker in busy], timeout=self.tick_s):
+                self._hear(next(worker for worker in busy if worker.pipe is pipe))
             self._watch_limits()
             if self._failures >= _ROW_OF_FAILURES:
                 raise HarnessFailure(
@@ -164,18 +164,18 @@ class Conductor:
         return None
 
     def _deal(self) -> None:
-        """Give every idle lane its next run."""
+        """Give every idle worker its next run."""
         if not self._room():
             return
-        idle = sum(lane.task is None for lane in self._lanes)
-        while len(self._lanes) < self.lanes and idle < len(self._order):
-            self._lanes.append(self._new_lane())
+        idle = sum(worker.task is None for worker in self._workers)
+        while len(self._workers) < self.workers and idle < len(self._order):
+            self._workers.append(self._new_worker())
             idle += 1
-        for lane in self._lanes:
-            if lane.task is None and not self._spent():
-                elsewhere = [other.fits for other in self._lanes if other is not lane]
-                if (task := self._order.next(lane.fits, elsewhere)) is not None:
-                    self._give(lane, task)
+        for worker in self._workers:
+            if worker.task is None and not self._spent():
+                elsewhere = [other.fits for other in self._workers if other is not worker]
+                if (task := self._order.next(worker.fits, elsewhere)) is not None:
+                    self._give(worker, task)
 
     def _room(self) -> bool:
         """Whether the disk has room for another run; says so once when it has not."""
@@ -188,31 +188,33 @@ class Conductor:
             self.say(f"only {free_mb} MiB are free below {self.folder.path}: waiting for room")
         return False
 
-    def _give(self, lane: _Lane, task: Task) -> None:
+    def _give(self, worker: _WorkerProcess, task: Task) -> None:
         run_id = new_run_id()
         cell, repetition = task.cell, task.repetition
-        self._write("begun", cell=cell.name, repetition=repetition, run_id=run_id, lane=lane.number)
-        lane.task, lane.run_id, lane.begun_s = task, run_id, self.now_s()
-        lane.fits = self._fits[cell.name]
+        self._write(
+            "begun", cell=cell.name, repetition=repetition, run_id=run_id, worker=worker.number
+        )
+        worker.task, worker.run_id, worker.begun_s = task, run_id, self.now_s()
+        worker.fits = self._fits[cell.name]
         self._begun += 1
         plan = {**cell.document, "seed": self.campaign.seed(repetition)}
         with suppress(BrokenPipeError):  # heard when it is listened to
-            lane.pipe.send(Assignment(run_id, plan))
+            worker.pipe.send(Assignment(run_id, plan))
 
-    def _hear(self, lane: _Lane) -> None:
+    def _hear(self, worker: _WorkerProcess) -> None:
         try:
-            told = lane.pipe.recv()
+            told = worker.pipe.recv()
         except (EOFError, OSError):
-            lane.process.join(self.tick_s)
-            self._lost(lane, f"its lane died (exit code {lane.process.exitcode})")
+            worker.process.join(self.tick_s)
+            self._lost(worker, f"its worker died (exit code {worker.process.exitcode})")
             return
         if isinstance(told, Built):
-            lane.cluster_id = told.cluster_id
+            worker.cluster_id = told.cluster_id
         elif isinstance(told, Answer):
-            self._take(lane, told)
+            self._take(worker, told)
 
-    def _take(self, lane: _Lane, told: Answer) -> None:
-        task, lane.task = lane.task, None
+    def _take(self, worker: _WorkerProcess, told: Answer) -> None:
+        task, worker.task = worker.task, None
         if told.broken and task is not None and self._again(task):
             self._write("broken", run_id=told.run_id, why=told.error)
             self._order.put_back(task)
@@ -235,53 +237,53 @@ class Conductor:
         self.say(f"run {run_id} failed: {error}")
 
     def _watch_limits(self) -> None:
-        for lane in list(self._lanes):
-            if lane.task is None:
+        for worker in list(self._workers):
+            if worker.task is None:
                 continue
-            limit_s = self.campaign.plan.limit_s or limit_of(lane.task.cell.bound.plan)
-            if self.now_s() - lane.begun_s > limit_s:
-                self._lost(lane, f"it took longer than its limit of {limit_s:.0f} s")
+            limit_s = self.campaign.plan.limit_s or limit_of(worker.task.cell.bound.plan)
+            if self.now_s() - worker.begun_s > limit_s:
+                self._lost(worker, f"it took longer than its limit of {limit_s:.0f} s")
 
-    def _lost(self, lane: _Lane, why: str) -> None:
-        """A lane is of no use any more: end it and remove its cluster; another takes its place."""
-        self._lanes.remove(lane)
-        self._end(lane)
-        if lane.task is not None:
-            self._failed(lane.run_id, why)
-            self.after(lane.run_id)
+    def _lost(self, worker: _WorkerProcess, why: str) -> None:
+        """End a worker that is of no use and remove its cluster; another takes its place."""
+        self._workers.remove(worker)
+        self._end(worker)
+        if worker.task is not None:
+            self._failed(worker.run_id, why)
+            self.after(worker.run_id)
 
-    def _new_lane(self) -> _Lane:
+    def _new_worker(self) -> _WorkerProcess:
         number = next(self._numbers)
-        return _Lane(number, *self.start(number, self.folder.runs, self.judge))
+        return _WorkerProcess(number, *self.start(number, self.folder.runs, self.judge))
 
-    def _end_lanes(self, *, at_once: bool) -> None:
-        """End every lane; each takes its own cluster down."""
-        for lane in self._lanes:
+    def _end_workers(self, *, at_once: bool) -> None:
+        """End every worker; each takes its own cluster down."""
+        for worker in self._workers:
             with suppress(OSError):
                 if at_once:
-                    lane.process.terminate()
+                    worker.process.terminate()
                 else:
-                    lane.pipe.send(None)
+                    worker.pipe.send(None)
         deadline_s = self.now_s() + _STOP_S
-        for lane in self._lanes:
-            lane.process.join(max(0.1, deadline_s - self.now_s()))
-        for lane in self._lanes:
-            if lane.task is not None:
+        for worker in self._workers:
+            worker.process.join(max(0.1, deadline_s - self.now_s()))
+        for worker in self._workers:
+            if worker.task is not None:
                 with suppress(EnvironmentFailure):
-                    self._journal.write("broken", run_id=lane.run_id, why="interrupted")
-            self._end(lane)
+                    self._journal.write("broken", run_id=worker.run_id, why="interrupted")
+            self._end(worker)
 
-    def _end(self, lane: _Lane) -> None:
-        """End a lane's process, whatever it does, and remove what it left."""
-        if lane.process.is_alive():
-            lane.process.terminate()
-            lane.process.join(_STOP_S)
-        if lane.process.is_alive():
-            lane.process.kill()
-            lane.process.join()
-        lane.pipe.close()
-        if lane.cluster_id is not None:
-            self.remove(lane.cluster_id)
+    def _end(self, worker: _WorkerProcess) -> None:
+        """End a worker's process, whatever it does, and remove what it left."""
+        if worker.process.is_alive():
+            worker.process.terminate()
+            worker.process.join(_STOP_S)
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
+        worker.pipe.close()
+        if worker.cluster_id is not None:
+            self.remove(worker.cluster_id)
 
     def _write(self, kind: str, **fields: Any) -> None:
         """Write to the journal; a full disk is waited out, unless a person wants to stop."""

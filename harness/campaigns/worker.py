@@ -1,11 +1,11 @@
-"""A lane: a process that keeps a cluster and plays one run after another on it.
+"""A worker: a process that keeps a cluster and plays one run after another on it.
 
 A cluster is kept for as long as the next run's plan fits it, and only when the last run left it as
-it was: every fault undone, every process running, none of its faults one that spoils what is
+it was: every fault undone, every process running, none of its faults one that single_use what is
 stored. Each run gets a topic of its own, and proves the cluster whole and unfaulted first. The
 first run on a new cluster that may be kept is a warm-up, played and thrown away: JVMs are cold.
 
-A lane ends when the conductor says so, and when the conductor is gone, whatever it was doing.
+A worker ends when the scheduler says so, and when the scheduler is gone, whatever it was doing.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from harness.levers import all_levers
 from harness.machine import state
 from harness.machine.scratch import scratch
 from harness.plan import parse_plan
-from harness.protocols import Ingredients, Reusable, Spoils
+from harness.protocols import Ingredients, Reusable, SingleUse
 from harness.run.interrupts import Interrupts
-from harness.run.metadata import RunRecord
+from harness.run.metadata import RunMetadata
 from harness.run.preparing import needs_of
-from harness.run.resolving import Bound, bind
-from harness.run.runner import Playing, play_on, prove_unfaulted, start_nodes
+from harness.run.resolving import ResolvedPlan, resolve
+from harness.run.runner import RunOptions, prove_unfaulted, run_on, start_nodes
 
 Judge = Callable[[RunDir], dict[str, Any]]
 
@@ -48,7 +48,7 @@ _TROUBLE = (AcklossError, OSError, *DAEMON_TROUBLE)
 
 @dataclass(frozen=True)
 class Assignment:
-    """What the conductor asks of a lane: play this plan into a folder of this name."""
+    """What the scheduler asks of a worker: play this plan into a folder of this name."""
 
     run_id: str
     plan: dict[str, Any]
@@ -56,7 +56,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Built:
-    """A lane has a cluster from now on, under this id: to be removed if the lane dies."""
+    """A worker has a cluster from now on, under this id: to be removed if the worker dies."""
 
     cluster_id: str
 
@@ -85,37 +85,37 @@ class _Kept:
     stack: ExitStack = field(default_factory=ExitStack)
 
 
-def cluster_key(bound: Bound) -> str:
+def cluster_key(bound: ResolvedPlan) -> str:
     """Equal for two plans that may be played on one cluster."""
     needs = sorted(needs_of(step.nemesis for step in bound.steps))
     fits = _key(bound)
     return f"{fits} {needs}" if fits else new_run_id()
 
 
-def may_be_kept(bound: Bound) -> bool:
+def may_be_kept(bound: ResolvedPlan) -> bool:
     """Whether a cluster can be used again after this plan."""
-    spoilt = any(isinstance(s.nemesis, Spoils) and s.nemesis.spoils for s in bound.steps)
+    spoilt = any(isinstance(s.nemesis, SingleUse) and s.nemesis.single_use for s in bound.steps)
     return _key(bound) is not None and not spoilt
 
 
-def _key(bound: Bound) -> str | None:
+def _key(bound: ResolvedPlan) -> str | None:
     return bound.target.cluster_key(bound.plan) if isinstance(bound.target, Reusable) else None
 
 
-def serve(conductor: Connection, folder: Path, judge: Judge) -> None:
-    """A lane's process: plays orders until there are none; what it made is gone when it returns."""
-    os.setpgrp()  # a Ctrl-C is the conductor's to pass on
+def serve(scheduler: Connection, folder: Path, judge: Judge) -> None:
+    """A worker's process: runs orders until there are none, and removes what it made."""
+    os.setpgrp()  # a Ctrl-C is the scheduler's to pass on
     with Interrupts() as interrupts:
         orders: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
-        threading.Thread(target=_listen, args=(conductor, orders), daemon=True).start()
-        lane = _Lane(conductor, folder, judge, interrupts)
+        threading.Thread(target=_listen, args=(scheduler, orders), daemon=True).start()
+        worker = _WorkerProcess(scheduler, folder, judge, interrupts)
         try:
             while (order := _next(orders, interrupts)) is not None:
-                conductor.send(lane.play(order))
+                scheduler.send(worker.play(order))
         except (BrokenPipeError, Interrupted):
-            pass  # the conductor is gone, or wants us to stop
+            pass  # the scheduler is gone, or wants us to stop
         finally:
-            lane.drop()
+            worker.drop()
 
 
 def _next(
@@ -128,21 +128,21 @@ def _next(
     return None
 
 
-def _listen(conductor: Connection, orders: queue.SimpleQueue[Assignment | None]) -> None:
-    """Take orders in; a conductor that is gone is a signal to stop at once."""
+def _listen(scheduler: Connection, orders: queue.SimpleQueue[Assignment | None]) -> None:
+    """Take orders in; a scheduler that is gone is a signal to stop at once."""
     try:
-        while (order := conductor.recv()) is not None:
+        while (order := scheduler.recv()) is not None:
             orders.put(order)
         orders.put(None)
-        conductor.recv()
+        scheduler.recv()
     except (EOFError, OSError):
         orders.put(None)
         os.kill(os.getpid(), signal.SIGTERM)
 
 
 @dataclass
-class _Lane:
-    conductor: Connection
+class _WorkerProcess:
+    scheduler: Connection
     folder: Path
     judge: Judge
     interrupts: Interrupts
@@ -156,7 +156,7 @@ class _Lane:
             return Answer(order.run_id, round(time.monotonic() - begun_s, 3), **how)
 
         try:
-            bound = bind(parse_plan(order.plan))
+            bound = resolve(parse_plan(order.plan))
             kept = self._cluster_for(bound)
             begun_s = time.monotonic()  # of the run alone
             rundir = self._play(kept, bound, self.folder, order.run_id)
@@ -166,7 +166,7 @@ class _Lane:
         except _Unusable as error:
             self.drop()
             return answer(broken=True, error=str(error))
-        except Exception as error:  # a lane goes on, whatever broke: it is the run that has failed
+        except Exception as error:  # a worker goes on, whatever broke: the run has failed
             self.drop()
             return answer(error=f"{type(error).__name__}: {error}")
 
@@ -179,7 +179,7 @@ class _Lane:
                 state.forget(kept.cluster.run_id)
             kept.stack.close()
 
-    def _cluster_for(self, bound: Bound) -> _Kept:
+    def _cluster_for(self, bound: ResolvedPlan) -> _Kept:
         """The kept cluster, if the plan fits it, else a new one, warmed up if it may be kept."""
         fits = cluster_key(bound)
         if self.kept is not None and (self.kept.spoiled or self.kept.fits != fits):
@@ -191,7 +191,7 @@ class _Lane:
                     self._play(self.kept, bound, Path(folder), new_run_id())
         return self.kept
 
-    def _build(self, bound: Bound, fits: str) -> _Kept:
+    def _build(self, bound: ResolvedPlan, fits: str) -> _Kept:
         docker = _docker()
         with self.interrupts.raising():
             holding = holder(lambda _: None)
@@ -199,24 +199,24 @@ class _Lane:
         cluster = DockerCluster(new_run_id(), docker, holding.id)
         kept = self.kept = _Kept(cluster, ingredients, fits)
         kept.stack.enter_context(state.registered(cluster.run_id, self.folder))
-        self.conductor.send(Built(cluster.run_id))
+        self.scheduler.send(Built(cluster.run_id))
         with self.interrupts.raising():
             start_nodes(bound, ingredients, cluster)
         return kept
 
-    def _play(self, kept: _Kept, bound: Bound, folder: Path, run_id: str) -> RunDir:
+    def _play(self, kept: _Kept, bound: ResolvedPlan, folder: Path, run_id: str) -> RunDir:
         """One run on this cluster, into its own folder, on a topic of its own."""
         target, used = bound.target, kept.runs > 0
         if isinstance(target, Reusable):
             bound = replace(bound, plan=target.fresh(bound.plan, kept.runs))
         rundir = RunDir.create(folder, run_id)
-        record = RunRecord.begin(rundir, bound.plan, command=[], file="campaign")
+        record = RunMetadata.begin(rundir, bound.plan, command=[], file="campaign")
         record.update(cluster={"id": kept.cluster.run_id, "runs_before": kept.runs})
-        how = Playing(run_id=run_id, folder=folder, interrupts=self.interrupts)
+        how = RunOptions(run_id=run_id, folder=folder, interrupts=self.interrupts)
         kept.runs += 1
         kept.spoiled = not may_be_kept(bound)
         with record.outcome(), _unusable_before_it_began(record, used=used):
-            play_on(kept.cluster, bound, kept.ingredients, record, how)
+            run_on(kept.cluster, bound, kept.ingredients, record, how)
             self.interrupts.check()
             record.finish()
         if not kept.spoiled:
@@ -229,7 +229,7 @@ class _Unusable(HarnessFailure):
 
 
 @contextmanager
-def _unusable_before_it_began(record: RunRecord, *, used: bool) -> Iterator[None]:
+def _unusable_before_it_began(record: RunMetadata, *, used: bool) -> Iterator[None]:
     """A kept cluster that does not even get a run begun is at fault itself."""
     try:
         yield
@@ -241,7 +241,7 @@ def _unusable_before_it_began(record: RunRecord, *, used: bool) -> Iterator[None
         raise
 
 
-def _as_it_was(cluster: DockerCluster, bound: Bound) -> bool:
+def _as_it_was(cluster: DockerCluster, bound: ResolvedPlan) -> bool:
     """Whether a run has left the cluster fit for the next one; removes the run's topic."""
     try:
         prove_unfaulted(all_levers(cluster.nodes), cluster)

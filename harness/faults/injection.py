@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.faults.journal import Journal
-from harness.protocols import Act, Lever, Looks, Proof, Token
+from harness.protocols import Act, CapturesPriorState, Lever, Proof, Token
 
 T = TypeVar("T")
 
@@ -160,7 +160,7 @@ def _met(proofs: Sequence[tuple[str, Proof]]) -> int | None:
 
 def looked(lever: Lever, token: Token) -> Token:
     """The token as it is journalled: with what the lever found, if it is one that looks first."""
-    return lever.look(token) if isinstance(lever, Looks) else token
+    return lever.look(token) if isinstance(lever, CapturesPriorState) else token
 
 
 def _probe(lever: Lever, token: Token, *, applied: bool) -> Proof:

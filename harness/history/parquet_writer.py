@@ -24,7 +24,7 @@ PART_S: Final = 4.0
 """How often parts are written: what a crash can lose."""
 
 
-class PartWriter:
+class ParquetWriter:
     """The parts of one table in one folder. Thread-safe; a context that writes the rest at its end.
 
     `append` is for tables that grow by a few rows at a time: its failures are kept in `failure`,

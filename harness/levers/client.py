@@ -44,7 +44,7 @@ class ClientLever:
         proven = (_crashed if applied else _replaced)(state, token)
         return Proof(proven, [f"{token['node']}: {_told(state, token['fault'])}"])
 
-    def residue(self, node: Node) -> list[str]:  # noqa: ARG002
+    def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002
         """None: nothing of a client's crash is on any node."""
         return []
 

@@ -92,7 +92,7 @@ class ClockLever:
         met, written = _written(seen, token)
         return Proof(proven, [_told(node, seen, token), f"{node.name}: {written}"], met)
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         """Faults whose offset or loop stands on the node."""
         if node.admin(["test", "-e", _path(SCRIPT)]).exit_code:
             return []

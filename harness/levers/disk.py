@@ -74,7 +74,7 @@ class DiskLever:
         process = self._process(node, token, applied=applied)
         return Proof(files.proven and process.proven, [*process.evidence, *files.evidence])
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         """The records of ours that lie on a node."""
         told = node.admin(["find", f"{NODE_DATA}/{_RECORDS}", "-name", "*.json"])
         records = told.output.splitlines() if told.exit_code == 0 else []

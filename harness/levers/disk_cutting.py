@@ -131,7 +131,7 @@ def _unsynced(
     logs = segments(folder, sizes)
     ends = [*(_base(path) for path in logs[1:]), None]
     logs = [path for path, end in zip(logs, ends, strict=True) if end is None or end > synced]
-    _bound({path: sizes[path] for path in logs})
+    _resolved({path: sizes[path] for path in logs})
     loose = [(path, b) for path in logs for b in batches(read(path)) if b.first >= synced]
     share = draw.random() if token["keep_share"] == "random" else token["keep_share"]
     kept = int(share * len(loose))
@@ -187,7 +187,7 @@ def _flipped(
     """Bits of the newest segment that holds anything, drawn from the seed."""
     changes = []
     for path in _newest(folder, sizes):
-        _bound({path: sizes[path]})
+        _resolved({path: sizes[path]})
         content = bytearray(read(path))
         bits = sorted(draw.sample(range(8 * len(content)), min(flip_count, 8 * len(content))))
         for bit in bits:
@@ -203,7 +203,7 @@ def _newest(folder: str, sizes: Sizes) -> list[str]:
     return [path for path in segments(folder, sizes) if sizes[path]][-1:]
 
 
-def _bound(read: Sizes) -> None:
+def _resolved(read: Sizes) -> None:
     if sum(read.values()) > _MOST_BYTES:
         raise ValueError(f"{', '.join(read)}: more than {_MOST_BYTES:,} bytes to look through")
 

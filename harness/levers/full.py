@@ -79,7 +79,7 @@ class FullLever:
             proven = free and (running or token["pid"] is None)
         return Proof(proven, [evidence])
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         """Our files."""
         return [f"{node.name}: its disk is filled by {fault}" for fault in _faults(node, STORED)]
 

@@ -104,7 +104,7 @@ class LeadershipLever:
             poll_until(seen, within_s=_SEEN_S)
         return proof
 
-    def residue(self, node: Node) -> list[str]:  # noqa: ARG002
+    def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002
         """Nothing: wherever leaders are, a cluster is whole."""
         return []
 

@@ -82,7 +82,7 @@ class NetLever:
             return self._share_dropped(node, token)
         return self._in_force(node, token)
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         """Any rule or chain in the node's filter table: a fresh node has none."""
         lines = node.admin(["iptables", "-w", "-S"]).output.splitlines()
         return [f"{node.name}: {rule}" for rule in lines if not rule.startswith("-P ")]

@@ -79,7 +79,7 @@ class PauseLever:
         evidence = [f"{node.name}: process {pid} {_told(_states(node, pid))}{also}"]
         return Proof(proven, evidence, 0 if applied and before else None)
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         """A process that is stopped, by whomever."""
         pid = node.pid()
         states = _states(node, pid)

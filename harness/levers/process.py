@@ -68,7 +68,7 @@ class ProcessLever:
             [f"{node.name}: process {node.pid()} runs since {node.process().started_at}"],
         )
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         """A process that does not run."""
         return [] if node.process().running else [f"{node.name}: its process does not run"]
 

@@ -57,7 +57,7 @@ class ReadOnlyLever:
         proven = inside.exit_code == 0 and (running or token["pid"] is None)
         return Proof(proven, [evidence])
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         """Folders that cannot be written to."""
         found = node.admin(["find", NODE_DATA, "-type", "d", "!", "-perm", "-u+w"])
         return [f"{node.name}: read-only: {folder}" for folder in found.output.splitlines()]

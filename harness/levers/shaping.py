@@ -92,7 +92,7 @@ class ShapingLever:
         told = f"{node.name}: while no probe ran, packets of the system were {done} {met:,} times"
         return Proof(proof.proven, [*proof.evidence, told], met)
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         """Any discipline that somebody put there: those of a fresh node have the handle 0."""
         return [
             f"{node.name}: qdisc {told['kind']} {told['handle']} at {told.get('dev', '')}"

@@ -112,7 +112,7 @@ class StressLever:
             min((proof.met for proof in proofs if proof.met is not None), default=None),
         )
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         """Any process of ours, of whatever fault."""
         return [f"{node.name}: process {pid} of {mark}" for pid, mark in _marked(node)]
 

@@ -46,13 +46,13 @@ class Lever(Protocol):
         """Show that it is in force (`applied`), or that it no longer is."""
         ...
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         """What of this lever is in force on a node, in sentences: none on an unfaulted one."""
         ...
 
 
 @runtime_checkable
-class Looks(Protocol):
+class CapturesPriorState(Protocol):
     """A lever that must know how things stand before it changes them."""
 
     def look(self, token: Token) -> Token:
@@ -110,7 +110,7 @@ class Needs(Protocol):
 
 
 @runtime_checkable
-class Spoils(Protocol):
+class SingleUse(Protocol):
     """A nemesis after which a cluster may not be used again, healed or not."""
 
-    spoils: ClassVar[bool]
+    single_use: ClassVar[bool]

@@ -21,7 +21,7 @@ EXAMPLE_SUBNET = "198.18.0"
 
 
 @dataclass
-class RecordingNode:
+class DryRunNode:
     """A node that does nothing and writes down every command it is given."""
 
     name: str
@@ -60,7 +60,7 @@ class RecordingNode:
 
 
 @dataclass
-class RecordingClients:
+class DryRunClients:
     """Clients that never crash: what would happen to them is written down."""
 
     told: list[str] = field(default_factory=list)
@@ -79,11 +79,11 @@ class RecordingClients:
 
 
 @dataclass(frozen=True)
-class RecordingLeadership:
+class DryRunLeadership:
     """Leadership that moves nowhere: what would be asked is written down at the first node."""
 
     plan: Plan
-    nodes: Mapping[str, RecordingNode]
+    nodes: Mapping[str, DryRunNode]
 
     def placements(self) -> Mapping[int, PartitionView]:
         return as_if_first_led(self.plan, list(self.nodes)).partitions

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.history import ENDS, READS
-from harness.history.parquet_writer import PartWriter
+from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
 from harness.plan import Plan
 from harness.protocols import Cluster, End, Situation, Target
@@ -26,11 +26,11 @@ from harness.protocols.clock import RunClock
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder, Written
 
-NOT_WHOLE = "the ISR was not whole when the final read began: final.settle_s had passed"
+NOT_FULLY_REPLICATED = "the ISR was not whole when the final read began: final.settle_s had passed"
 _WHOLE_FOR_S = 1.0
 
 
-def settle(
+def wait_until_replicated(
     plan: Plan,
     observer: Observer,
     stop: threading.Event,
@@ -42,7 +42,7 @@ def settle(
     deadline = now_s() + plan.final.settle_s
     whole_since: float | None = None
     while not stop.is_set() and (now := now_s()) < deadline:
-        if not is_whole(observer.situation(), plan):
+        if not is_fully_replicated(observer.situation(), plan):
             whole_since = None
         elif whole_since is None:
             whole_since = now
@@ -52,7 +52,7 @@ def settle(
     return False
 
 
-def is_whole(situation: Situation, plan: Plan) -> bool:
+def is_fully_replicated(situation: Situation, plan: Plan) -> bool:
     """Whether every partition has a leader and all its replicas in sync."""
     views = situation.partitions.values()
     return len(views) == plan.topic.partitions and all(
@@ -72,7 +72,7 @@ def read_everything(
     """The final reads, into `reads/`; ended between two readers when `stop` is set."""
     ends: list[pa.Table] = []
     written = recorder.written()
-    with PartWriter(rundir.reads, READS, run_id=rundir.run_id) as reads:
+    with ParquetWriter(rundir.reads, READS, run_id=rundir.run_id) as reads:
         for reader in target.readers(plan):
             if stop.is_set():
                 break

@@ -56,7 +56,7 @@ class Clock(Protocol):
 class LoadReport:
     """How the workload was played.
 
-    `not_played` operations were due, but no process was free, or the client took none, until the
+    `not_run` operations were due, but no process was free, or the client took none, until the
     end. The loop was *held up*
     when a turn of it took 0.1 s longer than it had chosen to wait: something else had the
     processor (or the interpreter lock), and neither intended nor recorded times mean much then.
@@ -65,7 +65,7 @@ class LoadReport:
     begun_ns: int
     ended_ns: int
     attempted: int
-    not_played: int
+    not_run: int
     held_up_s: float
     longest_held_up_s: float
 
@@ -81,7 +81,7 @@ class LoadReport:
         return None
 
 
-def play_workload(
+def run_workload(
     workload: Workload,
     client: Client,
     *,
@@ -177,7 +177,7 @@ class _Loop:
             begun_ns=self._begun_ns,
             ended_ns=now_ns,
             attempted=self._attempted,
-            not_played=max(0, due - self._attempted),
+            not_run=max(0, due - self._attempted),
             held_up_s=sum(self._held_up_ns) / 1e9,
             longest_held_up_s=max(self._held_up_ns, default=0) / 1e9,
         )

@@ -20,7 +20,7 @@ from harness.protocols import Unsupported
 
 
 @dataclass
-class RunRecord:
+class RunMetadata:
     """The document of one run; `state` goes preparing, running, reading, done, or else
     interrupted or failed."""
 
@@ -36,7 +36,7 @@ class RunRecord:
         command: list[str],
         file: str,
         forced: Iterable[Unsupported] = (),
-    ) -> RunRecord:
+    ) -> RunMetadata:
         """Write plan.json and the first run.json. `forced`: what its version does not honour."""
         rundir.write_json(rundir.plan, plan.document())
         record = cls(rundir)

@@ -23,16 +23,16 @@ from harness.protocols import (
 from harness.protocols.crashes import ClientNemesis, client_names
 from harness.run.dry_run import (
     EXAMPLE_SUBNET,
-    RecordingClients,
-    RecordingLeadership,
-    RecordingNode,
+    DryRunClients,
+    DryRunLeadership,
+    DryRunNode,
     as_if_first_led,
 )
-from harness.run.resolving import Bound
-from harness.run.schedule import BoundStep
+from harness.run.resolving import ResolvedPlan
+from harness.run.schedule import ResolvedStep
 
 
-def dry_run(bound: Bound) -> dict[str, Any]:
+def dry_run(bound: ResolvedPlan) -> dict[str, Any]:
     """The nodes that would start and, for every step, when it begins and what it would run.
 
     Selectors are looked up when a fault begins; here they are shown as if the first broker led.
@@ -45,9 +45,9 @@ def dry_run(bound: Bound) -> dict[str, Any]:
         reference=plan.target.image or f"{plan.target.system} {version}", id="", version=version
     )
     specs = bound.target.nodes(plan, Ingredients(image=image), addresses)
-    nodes = {s.name: RecordingNode(s.name, s.roles, addresses[s.name]) for s in specs}
-    clients = RecordingClients()
-    levers = all_levers(nodes, leadership=RecordingLeadership(plan, nodes), clients=clients)
+    nodes = {s.name: DryRunNode(s.name, s.roles, addresses[s.name]) for s in specs}
+    clients = DryRunClients()
+    levers = all_levers(nodes, leadership=DryRunLeadership(plan, nodes), clients=clients)
     met: dict[str, tuple[str, ...]] = {}
     return {
         "plan": plan.document(),
@@ -67,10 +67,10 @@ def dry_run(bound: Bound) -> dict[str, Any]:
 
 
 def _dry_step(
-    bound: Bound,
-    bound_step: BoundStep,
-    nodes: Mapping[str, RecordingNode],
-    clients: RecordingClients,
+    bound: ResolvedPlan,
+    bound_step: ResolvedStep,
+    nodes: Mapping[str, DryRunNode],
+    clients: DryRunClients,
     levers: Mapping[str, Lever],
     met: dict[str, tuple[str, ...]],
 ) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _dry_acts(
     nemesis: Nemesis | ClientNemesis,
     step: FaultStep,
     plan: Plan,
-    nodes: Mapping[str, RecordingNode],
+    nodes: Mapping[str, DryRunNode],
     met: Mapping[str, tuple[str, ...]],
 ) -> tuple[list[Act], list[str]]:
     """What the step would do, and to whom."""
@@ -122,7 +122,7 @@ def _dry_acts(
     return nemesis.acts([nodes[name] for name in chosen], select), chosen
 
 
-def _begins(bound_step: BoundStep) -> str:
+def _begins(bound_step: ResolvedStep) -> str:
     step = bound_step.step
     words = []
     if step.at_s is not None:
@@ -136,7 +136,7 @@ def _begins(bound_step: BoundStep) -> str:
     return ", ".join(words)
 
 
-def warnings(bound: Bound) -> list[str]:
+def warnings(bound: ResolvedPlan) -> list[str]:
     """What is allowed but probably not meant."""
     plan, notes = bound.plan, [f"forced: {each}" for each in bound.unsupported]
     load = plan.workload

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.history import HISTORY, NEMESIS_PROCESS, WRITE
-from harness.history.parquet_writer import PART_S, PartWriter
+from harness.history.parquet_writer import PART_S, ParquetWriter
 from harness.protocols import FAIL, INFO, OK, Completion, Invoke
 
 INVOKE: Final = "invoke"
@@ -83,7 +83,7 @@ class Recorder:
         self._codes = {name: _Codes() for name in ("f", "key", "node", "error")}
         self._f, self._key, self._node, self._error = self._codes.values()
 
-        self._parts = PartWriter(folder, HISTORY, run_id=run_id)
+        self._parts = ParquetWriter(folder, HISTORY, run_id=run_id)
         self._period_s = period_s
         self._draining = threading.Lock()
         self._unwritten: list[Ints] = []

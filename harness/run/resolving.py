@@ -12,22 +12,22 @@ from harness.plan import Family, FaultStep, Plan
 from harness.protocols import Limited, Needs, Nemesis, Target, Unsupported, Workload
 from harness.protocols.crashes import ClientNemesis, KnowsCrashes, client_names
 from harness.protocols.leadership import LEADERSHIP, MovesLeaders
-from harness.run.schedule import BoundStep
+from harness.run.schedule import ResolvedStep
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bound:
+class ResolvedPlan:
     """A plan and what its names stand for. `unsupported`: what it asks for in vain, to be refused
     (`refuse_unsupported`) or forced by whoever plays it."""
 
     plan: Plan
     target: Target
     workload: Workload
-    steps: tuple[BoundStep, ...]
+    steps: tuple[ResolvedStep, ...]
     unsupported: tuple[Unsupported, ...] = ()
 
 
-def bind(plan: Plan, *, file: str = "plan") -> Bound:
+def resolve(plan: Plan, *, file: str = "plan") -> ResolvedPlan:
     """Find every plug-in that the plan names. Raises PlanError."""
     target: Target = registry.make(
         "targets", plan.target.system, {}, key="target.system", file=file
@@ -40,17 +40,19 @@ def bind(plan: Plan, *, file: str = "plan") -> Bound:
     try:
         target.check(plan)
         steps = tuple(
-            _bind_step(plan, place, step, target) for place, step in enumerate(plan.faults)
+            _resolve_step(plan, place, step, target) for place, step in enumerate(plan.faults)
         )
         _check_same(plan)
     except PlanError as error:
         error.file = error.file or file
         raise
     in_vain = tuple(target.unsupported(plan)) if isinstance(target, Limited) else ()
-    return Bound(plan=plan, target=target, workload=workload, steps=steps, unsupported=in_vain)
+    return ResolvedPlan(
+        plan=plan, target=target, workload=workload, steps=steps, unsupported=in_vain
+    )
 
 
-def refuse_unsupported(bound: Bound, *, file: str, force: bool = False) -> None:
+def refuse_unsupported(bound: ResolvedPlan, *, file: str, force: bool = False) -> None:
     """Raise PlanError for what the plan asks of a version that does not honour it; with `force`
     only for what cannot be played at all."""
     refused = [each for each in bound.unsupported if not (force and each.forcible)]
@@ -65,13 +67,13 @@ def refuse_unsupported(bound: Bound, *, file: str, force: bool = False) -> None:
     raise PlanError(f"{first.what} ({first.source})", file=file, key=first.key, hint=hint)
 
 
-def _bind_step(plan: Plan, place: int, step: FaultStep, target: Target) -> BoundStep:
+def _resolve_step(plan: Plan, place: int, step: FaultStep, target: Target) -> ResolvedStep:
     where = f"faults.{place}"
     condition = None
     if step.when is not None:
         condition = conditions.parse(step.when, key=f"{where}.when")
     if step.nemesis is None:
-        return BoundStep(step=step, condition=condition, nemesis=None)
+        return ResolvedStep(step=step, condition=condition, nemesis=None)
     selectors.check(step.nodes, key=f"{where}.nodes")
     nemesis: Nemesis | ClientNemesis = registry.make(
         "nemeses", step.nemesis, step.options, key=f"{where}.nemesis"
@@ -83,7 +85,7 @@ def _bind_step(plan: Plan, place: int, step: FaultStep, target: Target) -> Bound
         raise PlanError(
             f"{target.plugin} has no leaders that could be moved on request", key=f"{where}.nemesis"
         )
-    return BoundStep(step=step, condition=condition, nemesis=nemesis)
+    return ResolvedStep(step=step, condition=condition, nemesis=nemesis)
 
 
 def _check_clients(

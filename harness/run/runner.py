@@ -24,7 +24,7 @@ from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal
 from harness.history import OBSERVATIONS
-from harness.history.parquet_writer import PartWriter
+from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
 from harness.images.building import holder
 from harness.images.daemon import connect
@@ -34,15 +34,15 @@ from harness.protocols import Client, Cluster, HasLeaders, HasLogs, Ingredients,
 from harness.protocols.clock import RunClock
 from harness.protocols.crashes import ClientNemesis, Crashes
 from harness.protocols.leadership import leadership_of
-from harness.run.final_read import NOT_WHOLE, read_everything, settle
-from harness.run.interpreter import LoadReport, play_workload
+from harness.run.final_read import NOT_FULLY_REPLICATED, read_everything, wait_until_replicated
+from harness.run.interpreter import LoadReport, run_workload
 from harness.run.interrupts import Interrupts
-from harness.run.metadata import RunRecord, client_versions
+from harness.run.metadata import RunMetadata, client_versions
 from harness.run.node_logs import last_words
 from harness.run.observer import Observer
 from harness.run.preparing import needs_of, prepared
 from harness.run.recorder import Recorder
-from harness.run.resolving import Bound
+from harness.run.resolving import ResolvedPlan
 from harness.run.schedule import Schedule
 
 _UP_S = 90.0
@@ -65,7 +65,7 @@ class Status:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Playing:
+class RunOptions:
     """How a plan is to be played, beside what the plan says."""
 
     run_id: str
@@ -78,7 +78,7 @@ class Playing:
     after_last_op: Callable[[], None] = lambda: None
 
 
-def play(bound: Bound, how: Playing) -> RunDir:
+def play(bound: ResolvedPlan, how: RunOptions) -> RunDir:
     """Play one plan; returns its folder. Whatever is raised, what was begun has been undone and
     what was recorded is in the folder."""
     docker = connect()
@@ -86,7 +86,7 @@ def play(bound: Bound, how: Playing) -> RunDir:
         holding = holder(how.status.enter)
         ingredients = bound.target.prepare(bound.plan, how.status.enter)
     rundir = RunDir.create(how.folder, how.run_id)
-    record = RunRecord.begin(
+    record = RunMetadata.begin(
         rundir,
         bound.plan,
         command=how.command,
@@ -99,18 +99,18 @@ def play(bound: Bound, how: Playing) -> RunDir:
             with how.interrupts.raising(), record.timed("cluster_s"):
                 how.status.enter("starting the cluster")
                 start_nodes(bound, ingredients, cluster)
-            play_on(cluster, bound, ingredients, record, how)
+            run_on(cluster, bound, ingredients, record, how)
         how.interrupts.check()
         record.finish()
     return rundir
 
 
-def play_on(
+def run_on(
     cluster: DockerCluster,
-    bound: Bound,
+    bound: ResolvedPlan,
     ingredients: Ingredients,
-    record: RunRecord,
-    how: Playing,
+    record: RunMetadata,
+    how: RunOptions,
 ) -> None:
     """Play a plan on nodes that have been started, from their coming up to their logs."""
     with how.interrupts.raising(), record.timed("cluster_s"):
@@ -125,7 +125,7 @@ def play_on(
 
 
 @contextmanager
-def _taken_down(cluster: DockerCluster, how: Playing) -> Iterator[None]:
+def _taken_down(cluster: DockerCluster, how: RunOptions) -> Iterator[None]:
     """Takes the cluster down whatever happens (unless a person wants to keep it)."""
     try:
         yield
@@ -138,7 +138,7 @@ def _taken_down(cluster: DockerCluster, how: Playing) -> Iterator[None]:
             state.forget(how.run_id)
 
 
-def start_nodes(bound: Bound, ingredients: Ingredients, cluster: DockerCluster) -> None:
+def start_nodes(bound: ResolvedPlan, ingredients: Ingredients, cluster: DockerCluster) -> None:
     """Make the network and start every node of a plan's cluster, prepared for the plan's faults;
     they are not up yet."""
     addresses = cluster.create_network(bound.target.names(bound.plan))
@@ -148,7 +148,7 @@ def start_nodes(bound: Bound, ingredients: Ingredients, cluster: DockerCluster) 
     cluster.start(specs, ingredients.image.id, addresses)
 
 
-def refuse_unavailable(bound: Bound, cluster: Cluster) -> None:
+def refuse_unavailable(bound: ResolvedPlan, cluster: Cluster) -> None:
     """Raise EnvironmentFailure for the first fault that cannot be made on this cluster."""
     asked: list[Nemesis] = []
     for step in bound.steps:
@@ -161,7 +161,7 @@ def refuse_unavailable(bound: Bound, cluster: Cluster) -> None:
             )
 
 
-def refuse_without_crashes(bound: Bound, client: Client) -> None:
+def refuse_without_crashes(bound: ResolvedPlan, client: Client) -> None:
     """Raise EnvironmentFailure for the first client crash that this target's client cannot have."""
     for step in bound.steps:
         if isinstance(step.nemesis, ClientNemesis) and not isinstance(client, Crashes):
@@ -172,7 +172,7 @@ def refuse_without_crashes(bound: Bound, client: Client) -> None:
 
 
 def _come_up(
-    bound: Bound, ingredients: Ingredients, cluster: DockerCluster, record: RunRecord
+    bound: ResolvedPlan, ingredients: Ingredients, cluster: DockerCluster, record: RunMetadata
 ) -> None:
     """Wait until the cluster is whole and has the plan's topic; write down what it is."""
     plan, target, image = bound.plan, bound.target, ingredients.image
@@ -213,19 +213,19 @@ def prove_unfaulted(levers: dict[str, Lever], cluster: DockerCluster) -> None:
     """Raise HarnessFailure if anything of any lever is in force on any node."""
     with ThreadPoolExecutor(max_workers=12) as pool:
         found = pool.map(
-            lambda pair: pair[0].residue(pair[1]),
+            lambda pair: pair[0].leftover_state(pair[1]),
             [(lever, node) for lever in levers.values() for node in cluster.nodes.values()],
         )
-        residue = [sentence for sentences in found for sentence in sentences]
-    if residue:
-        raise HarnessFailure(f"the cluster is not unfaulted: {'; '.join(residue)}")
+        leftover_state = [sentence for sentences in found for sentence in sentences]
+    if leftover_state:
+        raise HarnessFailure(f"the cluster is not unfaulted: {'; '.join(leftover_state)}")
 
 
 def _play(
-    bound: Bound,
+    bound: ResolvedPlan,
     cluster: DockerCluster,
-    record: RunRecord,
-    how: Playing,
+    record: RunMetadata,
+    how: RunOptions,
 ) -> None:
     """Workload, schedule and observer, then the final reads, all on the run's own clock."""
     rundir, plan, stop = record.rundir, bound.plan, how.interrupts.stop
@@ -242,7 +242,7 @@ def _play(
     record.update(state="running", wall_time=clock.wall_time)
     with (
         closing(Journal(rundir.faults, clock.now_ns)) as journal,
-        PartWriter(rundir.observations, OBSERVATIONS, run_id=how.run_id) as observations,
+        ParquetWriter(rundir.observations, OBSERVATIONS, run_id=how.run_id) as observations,
         Recorder(rundir.history, run_id=how.run_id) as recorder,
         Observer(bound.target, cluster.nodes, plan, clock, observations.append) as observer,
     ):
@@ -250,7 +250,7 @@ def _play(
         _show(how.status, clock, recorder, faults, observer)
         schedule = Schedule(plan, bound.steps, cluster.nodes, faults, observer, clock)
         with record.timed("run_s"), schedule.playing():
-            report = play_workload(
+            report = run_workload(
                 bound.workload,
                 client,
                 plan=plan,
@@ -265,8 +265,8 @@ def _play(
             record.update(state="reading")
             with record.timed("read_s"):
                 how.status.enter("waiting until whole")
-                if not settle(plan, observer, stop):
-                    record.warn(NOT_WHOLE)
+                if not wait_until_replicated(plan, observer, stop):
+                    record.warn(NOT_FULLY_REPLICATED)
                 how.status.enter("final read")
                 read_everything(bound.target, cluster, plan, clock, recorder, rundir, stop)
 
@@ -291,7 +291,7 @@ def _load(report: LoadReport) -> dict[str, Any]:
     return {**asdict(report), "starved": report.starved is not None, "why": report.starved}
 
 
-def _keep_logs(bound: Bound, cluster: DockerCluster, rundir: RunDir) -> None:
+def _keep_logs(bound: ResolvedPlan, cluster: DockerCluster, rundir: RunDir) -> None:
     """Copy every node's logs, and what its process printed, into the run folder."""
 
     def keep(node: DockerNode) -> None:

@@ -32,7 +32,7 @@ class Observes(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundStep:
+class ResolvedStep:
     """A step of the plan with its nemesis (null: it heals) and its parsed observation."""
 
     step: FaultStep
@@ -45,7 +45,7 @@ class Schedule:
     """One playing of a plan's steps, in a thread of its own."""
 
     plan: Plan
-    steps: Sequence[BoundStep]
+    steps: Sequence[ResolvedStep]
     nodes: Mapping[str, Node]
     faults: Faults
     observer: Observes
@@ -89,7 +89,7 @@ class Schedule:
         except Exception as error:
             self._failure = self._failure or error
 
-    def _play_step(self, bound: BoundStep) -> None:
+    def _play_step(self, bound: ResolvedStep) -> None:
         step = bound.step
         met, why = self._wait(bound)
         if self.stop.is_set():
@@ -101,7 +101,7 @@ class Schedule:
         else:
             self._inject_step(bound, bound.nemesis, met, why)
 
-    def _wait(self, bound: BoundStep) -> tuple[bool | None, str]:
+    def _wait(self, bound: ResolvedStep) -> tuple[bool | None, str]:
         """Wait until the step is due: whether its observation came (null: it waits for none)."""
         step, met, why = bound.step, None, ""
         if step.at_s is not None:
@@ -137,7 +137,7 @@ class Schedule:
         return self.stop.wait(max(0.0, min(at_most_s, _TICK_S)))
 
     def _inject_step(
-        self, bound: BoundStep, nemesis: Nemesis | ClientNemesis, met: bool | None, why: str
+        self, bound: ResolvedStep, nemesis: Nemesis | ClientNemesis, met: bool | None, why: str
     ) -> None:
         step = bound.step
         draw = random.Random(f"{self.plan.seed}/{step.id}")

@@ -1,4 +1,4 @@
-"""The sieve, part by part: what one part alone cannot tell must be seen across parts."""
+"""The tally, part by part: what one part alone cannot tell must be seen across parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from checkers.judging import judge_run
 from checkers.loss import Loss
 from checkers.numbering import InARow
-from checkers.outcomes import Odd, Sieve, looked_up
+from checkers.outcomes import Odd, Tally, looked_up
 from checkers.rows import FAIL, INFO, INVOKED, NULL, OK, Reads, Texts, Writes
 from harness.errors import HistoryError
 from tests.fixtures.hand_made import Made, R, W
@@ -54,12 +54,12 @@ def reads(*records: tuple[int, int, int], reader: str = "a") -> Reads:
 def sieved(written: list[Writes], found: list[Reads]) -> tuple[list[int], Odd]:
     """The values that are odd, and all that is known of them."""
     numbering = InARow(0, VALUES)
-    sieve = Sieve(numbering)
+    tally = Tally(numbering)
     for part in written:
-        sieve.write(part)
+        tally.write(part)
     for part in found:
-        sieve.read(part)
-    odd = sieve.odd()
+        tally.read(part)
+    odd = tally.odd()
     return np.flatnonzero(odd).tolist(), looked_up(written, found, numbering, odd)
 
 
@@ -136,11 +136,11 @@ def test_a_partition_that_is_not_known_is_that_of_the_first_record() -> None:
 
 
 def test_plain_values_are_counted_by_their_marks() -> None:
-    sieve = Sieve(InARow(0, VALUES))
+    tally = Tally(InARow(0, VALUES))
     for part in [*acknowledged(0, 1, 2), writes(Row(3, INVOKED), Row(3, FAIL)), writes(Row(4, 1))]:
-        sieve.write(part)
-    sieve.read(reads((0, 0, 0), (1, 0, 1)))
-    counts = sieve.plain(sieve.odd())
+        tally.write(part)
+    tally.read(reads((0, 0, 0), (1, 0, 1)))
+    counts = tally.plain(tally.odd())
     assert len(counts) == 32
     assert {mark: n for mark, n in enumerate(counts.tolist()) if n} == {
         INVOKED | OK | 16: 2, INVOKED | FAIL: 1, INVOKED: 1,

@@ -28,10 +28,10 @@ from harness.plan import Plan, parse_plan
 from harness.protocols import INFO, Act, Completion, Situation, completion, invoke
 from harness.protocols.clock import RunClock
 from harness.protocols.crashes import ClientNemesis, Crashes
-from harness.run.interpreter import LoadReport, play_workload
+from harness.run.interpreter import LoadReport, run_workload
 from harness.run.preview import dry_run
 from harness.run.recorder import Recorder
-from harness.run.resolving import Bound, bind
+from harness.run.resolving import ResolvedPlan, resolve
 from harness.run.runner import refuse_without_crashes
 from harness.run.schedule import Schedule
 from targets.kafka.clients.kafka_python import KafkaPython, KafkaPythonProducer
@@ -175,14 +175,14 @@ def test_one_is_drawn_from_the_seed() -> None:
 )
 def test_wrong_options_are_refused_with_one_sentence(options: dict[str, Any], why: str) -> None:
     with pytest.raises(PlanError, match=why) as refused:
-        bind(plan_for({"id": "x", **options}))
+        resolve(plan_for({"id": "x", **options}))
     assert refused.value.key is not None
     assert refused.value.key.startswith("faults.0")
 
 
 def test_a_dry_run_says_in_words_what_would_happen() -> None:
     steps = [{"id": "a", "clients": [2]}, {"id": "b", "clients": [1, 3], "replaced": "at-once"}]
-    first, second = dry_run(bind(plan_for(*steps)))["faults"]
+    first, second = dry_run(resolve(plan_for(*steps)))["faults"]
     assert first["nodes"] == "client-2"
     (told,) = first["commands"]
     assert told.startswith("client-2: crash it without a flush")
@@ -191,10 +191,10 @@ def test_a_dry_run_says_in_words_what_would_happen() -> None:
 
 
 def test_a_target_whose_clients_cannot_crash_is_refused() -> None:
-    bound, plain = bind(plan_for({"id": "x"})), VirtualClient()
+    bound, plain = resolve(plan_for({"id": "x"})), VirtualClient()
     with pytest.raises(EnvironmentFailure, match="the clients of kafka cannot crash one by one"):
         refuse_without_crashes(bound, plain)
-    refuse_without_crashes(bind(plan_for()), plain)
+    refuse_without_crashes(resolve(plan_for()), plain)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -397,13 +397,13 @@ class Blind:
 
 def play(
     library: Writer, brokers: str, folder: Path, plan: Plan
-) -> tuple[LoadReport, pd.DataFrame, Bound]:
+) -> tuple[LoadReport, pd.DataFrame, ResolvedPlan]:
     """Play a plan's workload and faults, without a cluster."""
-    bound, clock, client = bind(plan), RunClock(), writing(library, brokers, plan)
+    bound, clock, client = resolve(plan), RunClock(), writing(library, brokers, plan)
     with Recorder(folder, run_id="r") as recorder:
         schedule = Schedule(plan, bound.steps, {}, faults_of(client, folder, clock), Blind(), clock)
         with schedule.playing():
-            report = play_workload(
+            report = run_workload(
                 bound.workload,
                 client,
                 plan=plan,
@@ -455,7 +455,7 @@ def test_every_operation_that_was_taken_is_completed_once_and_the_load_goes_on(
     assert begun[(begun.time_ns > dead_ns[0]) & (begun.time_ns < dead_ns[1] - 1e8)].empty
     assert (begun.time_ns > dead_ns[1]).sum() > 100, "new clients carry the load"
     assert report.starved is None
-    assert report.not_played == 0
+    assert report.not_run == 0
     if rate_per_s:
         late_ns = (begun.time_ns - begun.intended_ns).max()
         assert late_ns > 0.7 * (dead_ns[1] - dead_ns[0]), "what was due while all were dead"

@@ -50,12 +50,12 @@ def played(node: DockerNode, asked: dict[str, Any]) -> dict[str, bytes]:
     DiskLever(nodes).apply(asked)
     proof = DiskLever(nodes).probe(asked, applied=True)
     assert proof.proven, proof.evidence
-    assert DiskLever(nodes).residue(node)
+    assert DiskLever(nodes).leftover_state(node)
     left = node.get("data")
     DiskLever(nodes).undo(asked)
     proof = DiskLever(nodes).probe(asked, applied=False)
     assert proof.proven, proof.evidence
-    assert DiskLever(nodes).residue(node) == []
+    assert DiskLever(nodes).leftover_state(node) == []
     assert node.process().running
     assert node.get("data") == left, "what was lost stays lost"
     return left

@@ -24,7 +24,7 @@ from harness.machine import state
 from harness.plan import parse_plan
 from harness.protocols import Act, Nemesis, PartitionView
 from harness.protocols.leadership import Leadership, leadership_of
-from harness.run.resolving import Bound, bind
+from harness.run.resolving import ResolvedPlan, resolve
 from harness.run.runner import start_nodes
 from nemeses.membership import Membership
 from targets.kafka.kraft.leadership import KraftLeadership
@@ -40,12 +40,12 @@ PLAN = {
 
 
 @pytest.fixture(scope="module")
-def bound() -> Bound:
-    return bind(parse_plan(PLAN))
+def bound() -> ResolvedPlan:
+    return resolve(parse_plan(PLAN))
 
 
 @pytest.fixture(scope="module")
-def kafka(bound: Bound, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+def kafka(bound: ResolvedPlan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
     run_id, image = new_run_id(), holder()
     ingredients = bound.target.prepare(bound.plan, lambda _: None)
     with state.registered(run_id, tmp_path_factory.mktemp("kafka")):
@@ -60,7 +60,7 @@ def kafka(bound: Bound, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Do
 
 
 @pytest.fixture
-def leadership(bound: Bound, kafka: DockerCluster) -> Leadership:
+def leadership(bound: ResolvedPlan, kafka: DockerCluster) -> Leadership:
     made = leadership_of(bound.target, kafka.nodes, bound.plan)
     assert made is not None
     return made
@@ -130,7 +130,7 @@ def test_a_move_is_proven_on_and_proven_off_and_leaves_nothing(
 
 
 def test_a_move_is_undone_from_its_token_alone(
-    bound: Bound, kafka: DockerCluster, leadership: Leadership
+    bound: ResolvedPlan, kafka: DockerCluster, leadership: Leadership
 ) -> None:
     lever = LeadershipLever(leadership)
     before = leaders(leadership)

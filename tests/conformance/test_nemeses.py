@@ -118,17 +118,17 @@ def its_tokens_are_plain_data_and_the_same_for_the_same_nodes(
 def is_proven_on_and_proven_off_and_leaves_nothing(
     nemesis: Nemesis, pods: DockerCluster, folder: Path
 ) -> None:
-    assert residue(pods) == []
+    assert leftover_state(pods) == []
     faults = faults_of(pods.nodes, folder)
     begin(faults, "x", acts_on(nemesis, pods))
-    assert residue(pods) != []
+    assert leftover_state(pods) != []
     assert open_acts(folder / "faults.jsonl")
     time.sleep(WINDOW_S)
     faults.heal("x")
-    assert residue(pods) == []
+    assert leftover_state(pods) == []
     faults.heal("x")
     faults.heal_all()
-    assert residue(pods) == []
+    assert leftover_state(pods) == []
     (window,) = windows(folder / "faults.jsonl")
     assert window.proven, window.evidence
     assert open_acts(folder / "faults.jsonl") == []
@@ -138,7 +138,7 @@ def is_unproven_where_nothing_meets_it(nemesis: Nemesis, pods: DockerCluster, fo
     faults = faults_of(pods.nodes, folder)
     begin(faults, "x", acts_on(nemesis, pods))
     faults.heal("x")
-    assert residue(pods) == []
+    assert leftover_state(pods) == []
     (window,) = windows(folder / "faults.jsonl")
     assert (window.proven, window.touched) == (False, 0), window.evidence
     proofs = [entry for entry in entries(folder / "faults.jsonl") if entry["type"] == "proof"]
@@ -154,7 +154,7 @@ def healing_what_was_never_injected_is_harmless(
     faults = faults_of(pods.nodes, folder)
     for act in acts_on(nemesis, pods):
         faults.levers[act.lever].undo({**act.token, "fault": "never"})
-    assert residue(pods) == []
+    assert leftover_state(pods) == []
 
 
 def is_found_out_when_its_levers_do_nothing(
@@ -169,7 +169,7 @@ def is_found_out_when_its_levers_do_nothing(
     assert not window.proven, window.evidence
     nodes.update(pods.nodes)
     faults.heal_all()
-    assert residue(pods) == []
+    assert leftover_state(pods) == []
 
 
 class Lying(DockerNode):
@@ -211,9 +211,11 @@ def begin(faults: Faults, fault: str, acts: list[Act]) -> None:
     faults.inject(fault, "n", acts)
 
 
-def residue(pods: DockerCluster) -> list[str]:
+def leftover_state(pods: DockerCluster) -> list[str]:
     levers = all_levers(pods.nodes).values()
-    return [told for lever in levers for n in pods.nodes.values() for told in lever.residue(n)]
+    return [
+        told for lever in levers for n in pods.nodes.values() for told in lever.leftover_state(n)
+    ]
 
 
 def store_files(pods: DockerCluster) -> None:
@@ -355,10 +357,10 @@ def heal_the_first_of_two(pods: DockerCluster, tmp_path: Path) -> None:
         nemesis = registry.make("nemeses", "partition", {}, key="nemesis")
         begin(faults, fault, acts_on(nemesis, pods))
     faults.heal("first")
-    assert any("ackloss/second/" in rule for rule in residue(pods))
-    assert not any("ackloss/first/" in rule for rule in residue(pods))
+    assert any("ackloss/second/" in rule for rule in leftover_state(pods))
+    assert not any("ackloss/first/" in rule for rule in leftover_state(pods))
     faults.heal("second")
-    assert residue(pods) == []
+    assert leftover_state(pods) == []
     first, second = windows(tmp_path / "faults.jsonl")
     assert first.proven, first.evidence
     assert second.proven, second.evidence

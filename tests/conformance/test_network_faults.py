@@ -70,12 +70,12 @@ def test_done_twice_is_done_once_and_undone_by_anybody_with_the_token(pods: Dock
         assert node.admin(["iptables", "-w", "-S"]).output == once
         for _ in range(2):
             NetLever(pods.nodes).undo(token)
-            assert NetLever(pods.nodes).residue(node) == []
+            assert NetLever(pods.nodes).leftover_state(node) == []
     for _ in range(2):
         ShapingLever(pods.nodes).apply(SLOW)
     for _ in range(2):
         ShapingLever(pods.nodes).undo(SLOW)
-        assert ShapingLever(pods.nodes).residue(node) == []
+        assert ShapingLever(pods.nodes).leftover_state(node) == []
 
 
 def test_rules_of_an_older_version_are_undone_by_its_journal(pods: DockerCluster) -> None:
@@ -92,10 +92,10 @@ def test_rules_of_an_older_version_are_undone_by_its_journal(pods: DockerCluster
     ):
         assert node.admin(["iptables", "-w", *argv]).exit_code == 0
     lever.undo(link(pods, share=0.2, direction="in"))
-    assert not any("ackloss/x/" in told for told in lever.residue(node))
-    assert any("ackloss/another/b2" in told for told in lever.residue(node))
+    assert not any("ackloss/x/" in told for told in lever.leftover_state(node))
+    assert any("ackloss/another/b2" in told for told in lever.leftover_state(node))
     lever.undo(link(pods, fault="another", direction="in"))
-    assert lever.residue(node) == []
+    assert lever.leftover_state(node) == []
 
 
 def test_two_that_shape_one_node_the_second_fails_and_undoes_nothing(pods: DockerCluster) -> None:
@@ -152,4 +152,4 @@ def test_available_tells_whether_the_kernel_has_netem(pods: DockerCluster) -> No
     assert told is None or "this kernel has no netem" in told
     assert refused(node, "tbf") is None
     lever = ShapingLever(pods.nodes)
-    assert [told for n in pods.nodes.values() for told in lever.residue(n)] == []
+    assert [told for n in pods.nodes.values() for told in lever.leftover_state(n)] == []

@@ -29,7 +29,7 @@ def node(pods: DockerCluster) -> Iterator[DockerNode]:
     before = processes(node)
     yield node
     levers = all_levers(pods.nodes).values()
-    assert [told for lever in levers for told in lever.residue(node)] == []
+    assert [told for lever in levers for told in lever.leftover_state(node)] == []
     assert not [name for name in node.admin(["ls", "/run"]).output.split() if "ackloss" in name]
     assert poll_until(lambda: processes(node) == before, within_s=5), processes(node)
 
@@ -86,7 +86,7 @@ def test_a_process_that_somebody_else_has_stopped_is_left_alone(
     assert poll_until(lambda: state(node, pid) == "T", within_s=10)
     lever(pods, "pause").undo(pause(node, "never"))
     assert state(node, pid) == "T"
-    assert lever(pods, "pause").residue(node)
+    assert lever(pods, "pause").leftover_state(node)
     node.admin(["kill", "-CONT", str(pid)])
 
 
@@ -139,7 +139,7 @@ def test_load_is_started_once_and_ended_for_one_fault_alone(
     busy, other = stress(node, "busy", busy_count=2), stress(node, "busy2", busy_count=1)
     for token in (busy, other, busy):
         lever(pods, "stress").apply(token)
-    assert len(lever(pods, "stress").residue(node)) == 3
+    assert len(lever(pods, "stress").leftover_state(node)) == 3
     proof = lever(pods, "stress").probe(busy, applied=True)
     assert proof.proven, proof.evidence
     lever(pods, "stress").undo(busy)
@@ -152,8 +152,8 @@ def test_load_is_started_once_and_ended_for_one_fault_alone(
 def test_load_ends_by_itself(pods: DockerCluster, node: DockerNode) -> None:
     token = stress(node, "short", busy_count=1, memory_mb=5, at_most_s=5.0)
     lever(pods, "stress").apply(token)
-    assert lever(pods, "stress").residue(node)
-    assert poll_until(lambda: lever(pods, "stress").residue(node) == [], within_s=30)
+    assert lever(pods, "stress").leftover_state(node)
+    assert poll_until(lambda: lever(pods, "stress").leftover_state(node) == [], within_s=30)
 
 
 def test_busy_loops_that_stand_still_are_no_load(
@@ -161,7 +161,7 @@ def test_busy_loops_that_stand_still_are_no_load(
 ) -> None:
     token = stress(node, "idle", busy_count=1)
     lever(pods, "stress").apply(token)
-    pid = lever(pods, "stress").residue(node)[0].split()[2]
+    pid = lever(pods, "stress").leftover_state(node)[0].split()[2]
     node.admin(["kill", "-STOP", pid])
     assert poll_until(lambda: state(node, int(pid)) == "T", within_s=10)
     monkeypatch.setattr("harness.levers.stress._SEEN_S", 0.2)
@@ -177,7 +177,7 @@ def test_memory_beyond_the_nodes_limit_ends_ours_and_not_the_target(
 ) -> None:
     pid, token = node.pid(), stress(node, "much", memory_mb=900)
     lever(pods, "stress").apply(token)
-    assert poll_until(lambda: lever(pods, "stress").residue(node) == [], within_s=30)
+    assert poll_until(lambda: lever(pods, "stress").leftover_state(node) == [], within_s=30)
     monkeypatch.setattr("harness.levers.stress._SEEN_S", 0.2)
     assert not lever(pods, "stress").probe(token, applied=True).proven
     assert node.process().running
@@ -193,7 +193,7 @@ def test_load_that_cannot_be_looked_for_is_not_taken_for_gone(
         blind.setattr(DockerNode, "admin", lambda *_, **__: Completed(124, "no answer"))
         with pytest.raises(HarnessFailure, match="no answer"):
             lever(pods, "stress").undo(token)
-    assert lever(pods, "stress").residue(node)
+    assert lever(pods, "stress").leftover_state(node)
     lever(pods, "stress").undo(token)
 
 

@@ -1,4 +1,4 @@
-"""Campaigns on real Kafka, and what may happen to one: killed, a lane dead, a run that hangs, a
+"""Campaigns on real Kafka, and what may happen to one: killed, a worker dead, a run that hangs, a
 full disk, Ctrl-C. It loses no finished run, goes on, says what happened, and leaves nothing."""
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ set = { "workload.duration_s" = 300 }
 """
 
 
-def campaign_file(folder: Path, text: str, *, lanes: int = 1, repetitions: int = 3) -> Path:
+def campaign_file(folder: Path, text: str, *, workers: int = 1, repetitions: int = 3) -> Path:
     (folder / "plan.toml").write_text(PLAN)
     file = folder / "campaign.toml"
-    head = f'schema = 1\nname = "c"\nplan = "plan.toml"\nlanes = {lanes}\n'
+    head = f'schema = 1\nname = "c"\nplan = "plan.toml"\nworkers = {workers}\n'
     file.write_text(f"{head}repetitions = {repetitions}\n{text}")
     return file
 
@@ -86,7 +86,7 @@ def progress(folder: Path) -> Progress:
     return read_progress(folder / "journal.jsonl")
 
 
-def lanes_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return [
         child
         for child in psutil.Process(process.pid).children()
@@ -113,7 +113,7 @@ def docker_names() -> set[str]:
 
 
 def test_every_run_is_played_and_judged_once_on_kept_clusters(folder: Path, tmp_path: Path) -> None:
-    file = campaign_file(tmp_path, TWO, lanes=2, repetitions=2)
+    file = campaign_file(tmp_path, TWO, workers=2, repetitions=2)
     run = begun("run", file, "--out", folder)
     output = ended(run)
     assert run.returncode == 0, output
@@ -149,12 +149,12 @@ def test_a_killed_campaign_loses_no_finished_run_and_goes_on(folder: Path, tmp_p
     run = begun("run", file, "--out", folder)
     wait_for(lambda: len(progress(folder).finished()) >= 2)
     wait_for(lambda: progress(folder).in_state("begun"))
-    lanes = lanes_of(run)
+    workers = workers_of(run)
     run.send_signal(signal.SIGKILL)
     run.communicate()
     finished = {r.run_id for r in progress(folder).in_state("done")}
-    psutil.wait_procs(lanes, timeout=60)
-    assert not [lane for lane in lanes if lane.is_running()], "a lane outlived its campaign"
+    psutil.wait_procs(workers, timeout=60)
+    assert not [worker for worker in workers if worker.is_running()], "one outlived its campaign"
     again = begun("resume", folder)
     output = ended(again)
     assert again.returncode == 0, output
@@ -186,17 +186,19 @@ def test_two_cannot_play_the_same_campaign_and_status_tells_beside(
     assert progress(folder).ended == "interrupted"
 
 
-def test_a_lane_that_dies_is_replaced_and_its_run_has_failed(folder: Path, tmp_path: Path) -> None:
+def test_a_worker_that_dies_is_replaced_and_its_run_has_failed(
+    folder: Path, tmp_path: Path
+) -> None:
     run = begun("run", campaign_file(tmp_path, TWO), "--out", folder)
     wait_for(lambda: len(progress(folder).finished()) >= 1)
     wait_for(lambda: progress(folder).in_state("begun"))
-    (lane,) = lanes_of(run)
-    lane.send_signal(signal.SIGKILL)
+    (worker,) = workers_of(run)
+    worker.send_signal(signal.SIGKILL)
     output = ended(run)
     assert run.returncode == 0, output
     after = progress(folder)
     (failed,) = after.in_state("failed")
-    assert failed.error == "its lane died (exit code -9)"
+    assert failed.error == "its worker died (exit code -9)"
     assert len(after.in_state("done")) == 5
     assert not [line for line in clean()["removed"] if "container" in line]
 

@@ -11,11 +11,11 @@ from harness import registry
 from harness.errors import PlanError
 from harness.faults import selectors
 from harness.protocols import Act, Node, Situation
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 
 ROLES = {"b": "broker", "c": "controller", "k": "client"}
 NODES: list[Node] = [
-    RecordingNode(name, frozenset({ROLES[name[0]]}), f"198.18.0.{n}")
+    DryRunNode(name, frozenset({ROLES[name[0]]}), f"198.18.0.{n}")
     for n, name in enumerate(["b1", "b2", "b3", "c1", "k1", "k2"], start=11)
 ]
 

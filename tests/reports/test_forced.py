@@ -10,7 +10,7 @@ from checkers.loss import Loss
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
 from harness.protocols import Unsupported
-from harness.run.metadata import RunRecord
+from harness.run.metadata import RunMetadata
 from reports.page import write_report
 
 STORED = Path(__file__).parents[1] / "histories" / "runs" / "unclean-election-loses"
@@ -20,7 +20,7 @@ VAIN = Unsupported(key="topic.settings.x", what="2 is asked, and 0.8 has it not"
 def test_the_record_has_what_was_forced(tmp_path: Path) -> None:
     rundir = RunDir.create(tmp_path, "r")
     plan = parse_plan({"schema": 1, "name": "p"})
-    RunRecord.begin(rundir, plan, command=[], file="p", forced=[VAIN])
+    RunMetadata.begin(rundir, plan, command=[], file="p", forced=[VAIN])
     told = rundir.read_json(rundir.run)
     assert told["forced"] == [{"key": VAIN.key, "what": VAIN.what, "source": VAIN.source}]
 

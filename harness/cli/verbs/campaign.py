@@ -37,7 +37,9 @@ campaign.add_command(prune)
 @click.argument("file", type=_FILE)
 @click.option("--out", "folder", type=click.Path(path_type=Path), help="Default runs/NAME-DATE.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
-@click.option("--lanes", type=click.IntRange(1, 64), help="Clusters side by side.")
+@click.option(
+    "--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters side by side."
+)
 @click.option(
     "--first-failures-of", "old", type=_FOLDER, help="Begin with the cells that lost in this one."
 )
@@ -47,7 +49,7 @@ def run(
     file: Path,
     folder: Path | None,
     changes: tuple[str, ...],
-    lanes: int | None,
+    workers: int | None,
     old: Path | None,
 ) -> None:
     """Play the campaign of FILE.
@@ -63,19 +65,21 @@ def run(
     given = load_campaign(file, changes)
     first = read_progress(CampaignDir.open(old).journal).lossy_cells() if old is not None else ()
     where = CampaignDir.create(folder or Path("runs") / f"{given.plan.name}-{new_run_id()}", given)
-    _play(out, where, given, lanes, first)
+    _play(out, where, given, workers, first)
 
 
 @campaign.command()
 @click.argument("folder", type=_FOLDER)
-@click.option("--lanes", type=click.IntRange(1, 64), help="Clusters side by side.")
+@click.option(
+    "--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters side by side."
+)
 @with_output
-def resume(out: Output, folder: Path, lanes: int | None) -> None:
+def resume(out: Output, folder: Path, workers: int | None) -> None:
     """Go on with the campaign in FOLDER: finished runs are never repeated."""
     from harness.campaigns.folder import CampaignDir
 
     where = CampaignDir.open(folder)
-    _play(out, where, where.campaign(), lanes)
+    _play(out, where, where.campaign(), workers)
 
 
 @campaign.command()
@@ -116,17 +120,18 @@ def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
     )
     if not out.json:
         _say_cells(out, given)
-    count = len(given.cells) - len(given.playable)
+    count = len(given.cells) - len(given.possible)
     impossible = f", {count} of them impossible" if count else ""
     out.say(
         f"{given.plan.name}: {len(given.cells)} cells{impossible}, {told.runs:,} runs, "
-        f"about {told.seconds / 3600:.1f} h on {told.lanes} lanes, about {told.disk_mb:,.0f} MiB"
+        f"about {told.seconds / 3600:.1f} h on {told.workers} workers, "
+        f"about {told.disk_mb:,.0f} MiB"
     )
 
 
 def _say_cells(out: Output, given: Campaign) -> None:
     """Every cell that is played, then those that are not, by the reason why."""
-    for cell in given.playable:
+    for cell in given.possible:
         out.say(f"  {cell.repetitions:5} x {cell.name}")
     for why in dict.fromkeys(cell.impossible for cell in given.cells if cell.impossible):
         out.say(f"  impossible, and not played: {why}", style="yellow")
@@ -139,7 +144,7 @@ def _play(
     out: Output,
     where: CampaignDir,
     given: Campaign,
-    lanes: int | None,
+    workers: int | None,
     first: tuple[str, ...] = (),
 ) -> None:
     from analysis.campaign import by_cell_of, results_of, tallies_of
@@ -148,31 +153,31 @@ def _play(
     from harness.campaigns.estimate import estimate
     from harness.campaigns.policy import exit_code, silence_in_words
     from harness.campaigns.progress import read_progress
-    from harness.campaigns.scheduler import Conductor
+    from harness.campaigns.scheduler import Scheduler
     from harness.run.interrupts import Interrupts
     from reports.junit import Junit
     from reports.summary import write_summary
 
     junit = Junit(where, given)
     with where.locked():
-        left = estimate(given, read_progress(where.journal).finished(), lanes)
-        out.say(f"{given.plan.name}  {len(given.playable)} cells  {where.path}", style="bold")
+        left = estimate(given, read_progress(where.journal).finished(), workers)
+        out.say(f"{given.plan.name}  {len(given.possible)} cells  {where.path}", style="bold")
         out.say(f"{left.runs:,} runs are left, about {left.seconds / 3600:.1f} h")
         with Interrupts(say=lambda text: out.say(text, style="yellow")) as interrupts:
             with interrupts.raising():
                 _prepare(out, given, where)
-            conductor = Conductor(
+            scheduler = Scheduler(
                 given,
                 where,
                 partial(judge_run, checker=Loss()),
-                left.lanes,
+                left.workers,
                 interrupts.stop,
                 say=lambda text: out.say(text, style="yellow"),
                 after=lambda run_id: _say_run(out, where, run_id, junit),
                 first=first,
             )
             try:
-                why = conductor.play()
+                why = scheduler.play()
             finally:
                 junit.write()
                 write_summary(where)
@@ -200,14 +205,14 @@ def _write_page(out: Output, where: CampaignDir) -> None:
 
 
 def _prepare(out: Output, given: Campaign, where: CampaignDir) -> None:
-    """Refuse what this machine cannot play, and make images before lanes do, all at once."""
+    """Refuse what this machine cannot play, and make images before workers do, all at once."""
     from harness.campaigns.worker import cluster_key
     from harness.cli.checkup import require
     from harness.images.building import holder
 
     clean_before(out)
     holder(out.say)
-    distinct = {cluster_key(cell.bound): cell.bound for cell in given.playable}
+    distinct = {cluster_key(cell.bound): cell.bound for cell in given.possible}
     for bound in distinct.values():
         require(bound.plan, nodes=len(bound.target.names(bound.plan)), runs=where.runs)
         bound.target.prepare(bound.plan, out.say)
@@ -222,7 +227,7 @@ def _say_run(out: Output, where: CampaignDir, run_id: str, junit: Junit) -> None
     told = run.verdict or f"{run.state}: {run.error}"
     done = len(progress.finished())
     took = f" in {run.seconds:.0f} s" if run.seconds else ""
-    out.say(f"  {done:5}  lane {run.lane}  {run.cell}  {told}{took}")
+    out.say(f"  {done:5}  worker {run.worker}  {run.cell}  {told}{took}")
     try:
         junit.write()
     except EnvironmentFailure as error:  # a full disk: the campaign goes on
@@ -232,7 +237,7 @@ def _say_run(out: Output, where: CampaignDir, run_id: str, junit: Junit) -> None
 def _say_progress(out: Output, where: CampaignDir, given: Campaign, progress: Progress) -> None:
     from rich.table import Table
 
-    told = [_cell(cell.name, cell.repetitions, progress) for cell in given.playable]
+    told = [_cell(cell.name, cell.repetitions, progress) for cell in given.possible]
     alive = where.alive
     out.document(
         {

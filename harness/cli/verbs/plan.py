@@ -22,12 +22,12 @@ def validate(
     out: Output, files: tuple[Path, ...], changes: tuple[str, ...], seed: int | None
 ) -> None:
     """Check plans as far as that can be done without a cluster."""
-    from harness.cli.verbs.run import bound_plan
+    from harness.cli.verbs.run import resolved_plan
     from harness.run.preview import warnings
 
     told = []
     for file in files:
-        bound = bound_plan(file, changes, seed)
+        bound = resolved_plan(file, changes, seed)
         notes = warnings(bound)
         told.append({"file": str(file), "name": bound.plan.name, "warnings": notes})
         if not out.json:
@@ -60,9 +60,9 @@ def show(out: Output, file: Path, changes: tuple[str, ...], seed: int | None) ->
     """A plan with all its defaults filled in."""
     import orjson
 
-    from harness.cli.verbs.run import bound_plan
+    from harness.cli.verbs.run import resolved_plan
 
-    document = bound_plan(file, changes, seed, force=True).plan.document()
+    document = resolved_plan(file, changes, seed, force=True).plan.document()
     if out.json:
         out.document(document)
     else:

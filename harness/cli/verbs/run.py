@@ -16,7 +16,7 @@ from harness.errors import AcklossError, PlanError
 
 if TYPE_CHECKING:
     from harness.history.run_folder import RunDir
-    from harness.run.resolving import Bound
+    from harness.run.resolving import ResolvedPlan
 
 _RATES = ("ack", "loss", "unacknowledged_success")
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -60,7 +60,7 @@ def run(
     files = {f"{name}-settings": how.pop(f"{name}_settings") for name in ("broker", "producer")}
     given = files["broker-settings"], files["producer-settings"]
     own = OwnSettings(*given, say=lambda text: out.say(text, style="yellow"))
-    bound = [bound_plan(path, changes, seed, own, force=force) for path in plans]
+    bound = [resolved_plan(path, changes, seed, own, force=force) for path in plans]
     if dry_run:
         _say_dry_run(out, bound)
         return
@@ -73,18 +73,18 @@ def run(
     sys.exit(_exit_code([result for _, result in played], bound, as_expected, out))
 
 
-def bound_plan(
+def resolved_plan(
     path: Path,
     changes: tuple[str, ...],
     seed: int | None,
     own: OwnSettings | None = None,
     *,
     force: bool = False,
-) -> Bound:
+) -> ResolvedPlan:
     """A plan from its file, changed, validated, its plug-ins found. Raises PlanError, unless with
     `force` also for what its version does not honour."""
     from harness.plan import parse_plan, read_plan
-    from harness.run.resolving import bind, refuse_unsupported
+    from harness.run.resolving import refuse_unsupported, resolve
 
     document = read_plan(path, changes)
     if seed is not None:
@@ -92,12 +92,12 @@ def bound_plan(
     plan = parse_plan(document, file=str(path))
     if own is not None:
         plan = parse_plan(own.added_to(document, plan), file=str(path))
-    bound = bind(plan, file=str(path))
+    bound = resolve(plan, file=str(path))
     refuse_unsupported(bound, file=str(path), force=force)
     return bound
 
 
-def _say_dry_run(out: Output, bound: list[Bound]) -> None:
+def _say_dry_run(out: Output, bound: list[ResolvedPlan]) -> None:
     from harness.run.preview import dry_run, warnings
 
     told = [{**dry_run(plan), "warnings": warnings(plan)} for plan in bound]
@@ -123,7 +123,7 @@ def _say_tree(out: Output, told: Any, depth: int) -> None:
 
 
 def _play_one(
-    out: Output, bound: Bound, command: list[str], *, master: str | None, **how: Any
+    out: Output, bound: ResolvedPlan, command: list[str], *, master: str | None, **how: Any
 ) -> tuple[RunDir, dict[str, Any]]:
     """Play, check and report one plan: its folder and its result."""
     from checkers.result import begin_warm_up, check_runs
@@ -131,7 +131,7 @@ def _play_one(
     from harness.cli.live import watching
     from harness.history.run_folder import new_run_id
     from harness.run.interrupts import Interrupts
-    from harness.run.runner import Playing, Status, play
+    from harness.run.runner import RunOptions, Status, play
     from reports.page import write_report
 
     plan, run_id, status = bound.plan, new_run_id(), Status()
@@ -144,7 +144,7 @@ def _play_one(
         Interrupts(say=lambda text: out.say(text, style="yellow")) as interrupts,
         watching(out, plan, status),
     ):
-        playing = Playing(
+        playing = RunOptions(
             run_id=run_id,
             interrupts=interrupts,
             status=status,
@@ -213,7 +213,7 @@ def _compare(out: Output, rundirs: list[RunDir]) -> None:
 
 
 def _exit_code(
-    results: list[dict[str, Any]], bound: list[Bound], as_expected: bool, out: Output
+    results: list[dict[str, Any]], bound: list[ResolvedPlan], as_expected: bool, out: Output
 ) -> int:
     verdicts = [result["verdict"] for result in results]
     if as_expected:

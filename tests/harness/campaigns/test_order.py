@@ -52,13 +52,13 @@ def test_finished_runs_are_left_out_and_a_broken_one_comes_first() -> None:
     assert taken(left) == [("a=y", 0), ("a=x", 1)]
 
 
-def test_a_lane_keeps_its_cluster_within_a_round() -> None:
+def test_a_worker_keeps_its_cluster_within_a_round() -> None:
     clusters = {"a=w": "1", "a=x": "2", "a=y": "1", "a=z": "2"}
     runs = taken(order(cells(w=2, x=2, y=2, z=2), cluster_of=clusters), kept="2")
     assert [name[-1] for name, _ in runs] == ["x", "z", "w", "y", "w", "y", "x", "z"]
 
 
-def test_a_new_lane_takes_what_no_other_serves() -> None:
+def test_a_new_worker_takes_what_no_other_serves() -> None:
     clusters = {"a=x": "1", "a=y": "1", "a=z": "2"}
     task = order(cells(x=1, y=1, z=1), cluster_of=clusters).next(None, ["1"])
     assert task is not None

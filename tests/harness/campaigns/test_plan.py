@@ -145,8 +145,8 @@ def test_a_cell_that_its_version_does_not_honour_is_never_played(tmp_path: Path)
     assert list(why) == [OLD_SAFE]
     assert "unclean leader election is always on" in why[OLD_SAFE]
     assert [cell.repetitions for cell in given.cells] == [3, 0, 3, 3]
-    assert estimate(given, lanes=1).runs == 9
-    played = Order(given.playable, {cell.name: 1 for cell in given.playable})
+    assert estimate(given, workers=1).runs == 9
+    played = Order(given.possible, {cell.name: 1 for cell in given.possible})
     told = {played.next(None, []).cell.name for _ in range(len(played))}  # type: ignore[union-attr]
     assert told == {cell.name for cell in given.cells} - {OLD_SAFE}
 
@@ -160,10 +160,10 @@ def test_a_campaign_of_nothing_else_is_refused(tmp_path: Path) -> None:
 def test_the_command_line_marks_what_is_impossible(tmp_path: Path) -> None:
     campaign(tmp_path, VERSIONS)
     told = CliRunner().invoke(main, ["campaign", "plan", str(tmp_path / "c.toml")])
-    *played, why, not_played, total = told.stdout.splitlines()
+    *played, why, not_run, total = told.stdout.splitlines()
     assert [line.split()[0] for line in played] == ["3"] * 3
     assert why.startswith("  impossible, and not played: topic.settings")
-    assert not_played.strip() == OLD_SAFE
+    assert not_run.strip() == OLD_SAFE
     assert "4 cells, 1 of them impossible, 9 runs" in total
     asked = ["campaign", "plan", str(tmp_path / "c.toml"), "--json"]
     cells = json.loads(CliRunner().invoke(main, asked).stdout)["cells"]

@@ -11,13 +11,13 @@ from harness.errors import EnvironmentFailure
 
 
 def begin(journal: Journal, run_id: str, repetition: int = 0) -> None:
-    journal.write("begun", cell="a=1", repetition=repetition, run_id=run_id, lane=1)
+    journal.write("begun", cell="a=1", repetition=repetition, run_id=run_id, worker=1)
 
 
 def test_finished_runs_are_told_from_those_that_broke_off(tmp_path: Path) -> None:
     file = tmp_path / "journal.jsonl"
     journal = Journal(file)
-    journal.write("session", lanes=2)
+    journal.write("session", workers=2)
     for number, run_id in enumerate(["done", "failed", "broken", "begun"]):
         begin(journal, run_id, number)
     journal.write("done", run_id="done", verdict="invalid", seconds=12.5)
@@ -79,6 +79,6 @@ def test_the_cells_that_lost_are_named_once(tmp_path: Path) -> None:
     for number, verdict in enumerate(["valid", "invalid", "unknown", "invalid"]):
         begin(journal, str(number), number)
         journal.write("done", run_id=str(number), verdict=verdict, seconds=1)
-    journal.write("begun", cell="a=2", repetition=0, run_id="other", lane=1)
+    journal.write("begun", cell="a=2", repetition=0, run_id="other", worker=1)
     journal.write("done", run_id="other", verdict="unknown", seconds=1)
     assert read_progress(file).lossy_cells() == ("a=1",)

@@ -1,6 +1,6 @@
-"""The scheduler of a campaign, in virtual time: lanes that answer, die, hang or break off.
+"""The scheduler of a campaign, in virtual time: workers that answer, die, hang or break off.
 
-Lanes are made up: each answers when it is given a run, through a real pipe. The campaign, its
+Workers are made up: each answers when it is given a run, through a real pipe. The campaign, its
 folder, its order and its journal are the real ones.
 """
 
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from harness.campaigns import scheduler as conducting
+from harness.campaigns import scheduler as scheduling
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import load_campaign
 from harness.campaigns.progress import Journal, read_progress
-from harness.campaigns.scheduler import Conductor, limit_of
+from harness.campaigns.scheduler import Scheduler, limit_of
 from harness.campaigns.worker import Answer, Assignment, Built
 from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.faults.journal import entries
@@ -27,33 +27,33 @@ from harness.plan import parse_plan
 from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON
 from tests.fixtures.virtual_time import S, VirtualTime
 
-Behaviour = Callable[["Lane", Assignment], None]
-"""What a lane does when it is given a run."""
+Behaviour = Callable[["Worker", Assignment], None]
+"""What a worker does when it is given a run."""
 
 
-def answers(lane: Lane, order: Assignment, **how: Any) -> None:
-    lane.theirs.send(Answer(order.run_id, 1.0, **(how or {"verdict": "valid"})))
+def answers(worker: Worker, order: Assignment, **how: Any) -> None:
+    worker.theirs.send(Answer(order.run_id, 1.0, **(how or {"verdict": "valid"})))
 
 
-def dies(lane: Lane, _: Assignment) -> None:
-    lane.alive, lane.exitcode = False, -9
-    lane.theirs.close()
+def dies(worker: Worker, _: Assignment) -> None:
+    worker.alive, worker.exitcode = False, -9
+    worker.theirs.close()
 
 
-def hangs(_: Lane, __: Assignment) -> None:
+def hangs(_: Worker, __: Assignment) -> None:
     pass
 
 
-def fails(lane: Lane, order: Assignment) -> None:
-    answers(lane, order, error="HarnessFailure: no room")
+def fails(worker: Worker, order: Assignment) -> None:
+    answers(worker, order, error="HarnessFailure: no room")
 
 
-def breaks(lane: Lane, order: Assignment) -> None:
-    answers(lane, order, error="its cluster was of no use", broken=True)
+def breaks(worker: Worker, order: Assignment) -> None:
+    answers(worker, order, error="its cluster was of no use", broken=True)
 
 
-class Lane:
-    """A lane's process and the pipe to it in one; what it does is decided when it is asked."""
+class Worker:
+    """A worker's process and the pipe to it in one; what it does is decided when it is asked."""
 
     def __init__(self, number: int, behave: Behaviour) -> None:
         self.number, self._behave = number, behave
@@ -97,7 +97,7 @@ class Lane:
 
 class Played(NamedTuple):
     why: str
-    lanes: list[Lane]
+    workers: list[Worker]
     said: list[str]
     after: list[str]
     removed: list[str]
@@ -123,7 +123,7 @@ class Stage:
     def play(
         self,
         *behaviour: Behaviour,
-        lanes: int = 1,
+        workers: int = 1,
         stop: threading.Event | None = None,
         stop_after: int | None = None,
         **how: Any,
@@ -137,11 +137,11 @@ class Stage:
         said: list[str] = []
         after: list[str] = []
         removed: list[str] = []
-        made: list[Lane] = []
+        made: list[Worker] = []
         self.now_s = 0.0
 
-        def start(number: int, _runs: Path, _judge: Any) -> tuple[Lane, Lane]:
-            made.append(Lane(number, lambda lane, order: next(left, answers)(lane, order)))
+        def start(number: int, _runs: Path, _judge: Any) -> tuple[Worker, Worker]:
+            made.append(Worker(number, lambda worker, order: next(left, answers)(worker, order)))
             return made[-1], made[-1]
 
         def ended(run_id: str) -> None:
@@ -153,11 +153,11 @@ class Stage:
             self.now_s += 1
             return self.now_s
 
-        playing = Conductor(
+        playing = Scheduler(
             folder.campaign(),
             folder,
             lambda _: {},
-            lanes=lanes,
+            workers=workers,
             stop=stop,
             say=said.append,
             after=ended,
@@ -196,59 +196,59 @@ def test_every_run_of_every_cell_is_played_and_written_down(stage: Stage) -> Non
 
 
 def test_runs_of_one_repetition_have_one_seed_and_their_own_plan(stage: Stage) -> None:
-    (lane,) = stage.play().lanes
+    (worker,) = stage.play().workers
     assert stage.folder is not None
     campaign = stage.folder.campaign()
-    seeds = [order.plan["seed"] for order in lane.orders]
+    seeds = [order.plan["seed"] for order in worker.orders]
     assert seeds == [campaign.seed(number) for number in (0, 0, 1, 1, 2, 2)]
     unclean = [
-        order.plan["topic"]["settings"]["unclean.leader.election.enable"] for order in lane.orders
+        order.plan["topic"]["settings"]["unclean.leader.election.enable"] for order in worker.orders
     ]
     assert unclean == [True, False] * 3
-    assert all(parse_plan(order.plan) for order in lane.orders)
+    assert all(parse_plan(order.plan) for order in worker.orders)
 
 
-def test_lanes_that_have_nothing_more_to_do_are_asked_to_end(stage: Stage) -> None:
-    played = stage.play(lanes=2)
-    assert [lane.ended for lane in played.lanes] == [["asked"]] * 2
+def test_workers_that_have_nothing_more_to_do_are_asked_to_end(stage: Stage) -> None:
+    played = stage.play(workers=2)
+    assert [worker.ended for worker in played.workers] == [["asked"]] * 2
     assert played.removed == ["cluster-1", "cluster-2"]  # what is left of it, if anything
 
 
-@pytest.mark.parametrize(("lanes", "made"), [(1, 1), (2, 2), (4, 4), (9, 6)])
-def test_there_are_no_more_lanes_than_runs(stage: Stage, lanes: int, made: int) -> None:
-    played = stage.play(lanes=lanes)
-    assert len(played.lanes) == made
-    assert {line["lane"] for line in stage.lines("begun")} == set(range(1, made + 1))
+@pytest.mark.parametrize(("workers", "made"), [(1, 1), (2, 2), (4, 4), (9, 6)])
+def test_there_are_no_more_workers_than_runs(stage: Stage, workers: int, made: int) -> None:
+    played = stage.play(workers=workers)
+    assert len(played.workers) == made
+    assert {line["worker"] for line in stage.lines("begun")} == set(range(1, made + 1))
     assert stage.states() == {"done": 6}
 
 
-def test_a_lane_that_dies_is_replaced_and_its_run_has_failed(stage: Stage) -> None:
+def test_a_worker_that_dies_is_replaced_and_its_run_has_failed(stage: Stage) -> None:
     played = stage.play(answers, dies)
     assert played.why == "finished"
     assert stage.states() == {"done": 5, "failed": 1}
     (failed,) = stage.lines("failed")
-    assert failed["error"] == "its lane died (exit code -9)"
-    assert [lane.number for lane in played.lanes] == [1, 2]
-    assert [len(lane.orders) for lane in played.lanes] == [2, 4]
+    assert failed["error"] == "its worker died (exit code -9)"
+    assert [worker.number for worker in played.workers] == [1, 2]
+    assert [len(worker.orders) for worker in played.workers] == [2, 4]
     assert played.removed[0] == "cluster-1"
-    assert played.lanes[0].ours.closed
+    assert played.workers[0].ours.closed
     assert played.after[1] == failed["run_id"]
-    assert played.said == [f"run {failed['run_id']} failed: its lane died (exit code -9)"]
+    assert played.said == [f"run {failed['run_id']} failed: its worker died (exit code -9)"]
 
 
-def test_a_lane_that_dies_takes_no_run_of_another_with_it(stage: Stage) -> None:
-    played = stage.play(answers, dies, lanes=2)
+def test_a_worker_that_dies_takes_no_run_of_another_with_it(stage: Stage) -> None:
+    played = stage.play(answers, dies, workers=2)
     assert stage.states() == {"done": 5, "failed": 1}
-    assert [lane.number for lane in played.lanes] == [1, 2, 3]
+    assert [worker.number for worker in played.workers] == [1, 2, 3]
 
 
-def test_a_run_that_takes_too_long_has_failed_and_its_lane_is_ended(stage: Stage) -> None:
+def test_a_run_that_takes_too_long_has_failed_and_its_worker_is_ended(stage: Stage) -> None:
     stage.make(f"{HEAD}\nlimit_s = 50")
     played = stage.play(answers, answers, hangs)
     (failed,) = stage.lines("failed")
     assert failed["error"] == "it took longer than its limit of 50 s"
     assert stage.states() == {"done": 5, "failed": 1}
-    assert [lane.ended for lane in played.lanes] == [["terminated"], ["asked"]]
+    assert [worker.ended for worker in played.workers] == [["terminated"], ["asked"]]
     assert played.removed[0] == "cluster-1"
 
 
@@ -271,10 +271,10 @@ def test_the_limit_is_counted_from_each_runs_own_begin(stage: Stage) -> None:
     assert stage.states() == {"done": 6}
 
 
-def test_a_run_that_fails_is_not_played_again_and_the_lane_goes_on(stage: Stage) -> None:
+def test_a_run_that_fails_is_not_played_again_and_the_worker_goes_on(stage: Stage) -> None:
     played = stage.play(fails)
     assert stage.states() == {"done": 5, "failed": 1}
-    assert len(played.lanes) == 1
+    assert len(played.workers) == 1
     assert len(stage.lines("begun")) == 6
     assert stage.play().why == "finished"
     assert len(stage.lines("begun")) == 6
@@ -316,7 +316,7 @@ def test_how_often_a_run_broke_off_is_counted_for_each_by_itself(stage: Stage) -
 
 def test_a_budget_of_runs_ends_the_session_with_all_that_was_begun(stage: Stage) -> None:
     stage.make(f"{HEAD}\n[budget]\nruns = 3")
-    assert stage.play(lanes=2).why == "the budget of runs is spent"
+    assert stage.play(workers=2).why == "the budget of runs is spent"
     assert stage.states() == {"done": 3}
     assert stage.play().why == "the budget of runs is spent"  # of each session
     assert stage.states() == {"done": 6}
@@ -329,13 +329,13 @@ def test_a_budget_of_hours_ends_the_session(stage: Stage) -> None:
     assert set(stage.states()) == {"done"}
 
 
-def test_ctrl_c_ends_lanes_at_once_and_their_runs_are_played_again(stage: Stage) -> None:
-    played = stage.play(answers, hangs, lanes=2, stop_after=3)
+def test_ctrl_c_ends_workers_at_once_and_their_runs_are_played_again(stage: Stage) -> None:
+    played = stage.play(answers, hangs, workers=2, stop_after=3)
     assert played.why == "interrupted"
     assert stage.states() == {"done": 3, "broken": 1}
     (broken,) = stage.lines("broken")
     assert broken["why"] == "interrupted"
-    assert [lane.ended for lane in played.lanes] == [["terminated"]] * 2
+    assert [worker.ended for worker in played.workers] == [["terminated"]] * 2
     cut = [line for line in stage.lines("begun") if line["run_id"] == broken["run_id"]]
 
     assert stage.play().why == "finished"
@@ -355,9 +355,9 @@ def test_a_stop_before_the_first_run_begins_none(stage: Stage) -> None:
 def test_runs_of_a_process_that_was_killed_are_played_again(stage: Stage) -> None:
     folder = stage.make()
     journal = Journal(folder.journal)
-    journal.write("session", lanes=1)
+    journal.write("session", workers=1)
     for number, run_id in enumerate(("finished", "killed")):
-        journal.write("begun", cell=ON, repetition=number, run_id=run_id, lane=1)
+        journal.write("begun", cell=ON, repetition=number, run_id=run_id, worker=1)
     journal.write("done", run_id="finished", verdict="valid", seconds=1)
     journal.close()
     stage.play()
@@ -378,7 +378,7 @@ def room(monkeypatch: pytest.MonkeyPatch, free_mb: Iterator[int]) -> None:
         free: int
 
     monkeypatch.setattr(
-        conducting.shutil, "disk_usage", lambda _: Usage(next(free_mb, 10**6) * 2**20)
+        scheduling.shutil, "disk_usage", lambda _: Usage(next(free_mb, 10**6) * 2**20)
     )
 
 
@@ -427,16 +427,18 @@ def test_somebody_who_stops_need_not_wait_for_the_disk(
         stage.play(stop=VirtualTime(ends_s=12))
 
 
-class Stubborn(Lane):
+class Stubborn(Worker):
     """A process that a signal does not end."""
 
     def terminate(self) -> None:
         self.ended.append("terminated")
 
 
-def test_a_lane_that_does_not_end_is_killed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(globals(), "Lane", Stubborn)
+def test_a_worker_that_does_not_end_is_killed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "Worker", Stubborn)
     stage.make(f"{HEAD}\nlimit_s = 30")
     played = stage.play(hangs)
-    assert played.lanes[0].ended == ["terminated", "killed"]
+    assert played.workers[0].ended == ["terminated", "killed"]
     assert stage.states() == {"done": 5, "failed": 1}

@@ -1,4 +1,4 @@
-"""A lane: when it keeps its cluster, when it does not, and what it says of a run.
+"""A worker: when it keeps its cluster, when it does not, and what it says of a run.
 
 Nothing is started: clusters are made up, and what a run does is decided by each test. Plans, run
 folders and the pipe to the scheduler are real.
@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from harness.campaigns import worker as laning
+from harness.campaigns import worker as workers
 from harness.campaigns.worker import (
     Answer,
     Assignment,
     _Kept,
-    _Lane,
     _listen,
     _next,
+    _WorkerProcess,
     cluster_key,
     may_be_kept,
 )
@@ -33,7 +33,7 @@ from harness.history.run_folder import RunDir
 from harness.machine import state
 from harness.plan import parse_plan
 from harness.run.interrupts import Interrupts
-from harness.run.resolving import Bound, bind
+from harness.run.resolving import ResolvedPlan, resolve
 
 KILL = {"id": "k", "at_s": 2, "nemesis": "kill", "for_s": 2}
 CLOCK = {"id": "c", "at_s": 2, "nemesis": "clock", "for_s": 2}
@@ -44,8 +44,8 @@ def document(name: str = "base", **how: Any) -> dict[str, Any]:
     return {**head, "workload": {"duration_s": 10}, "faults": [KILL], **how}
 
 
-def bound(**how: Any) -> Bound:
-    return bind(parse_plan(document(**how)))
+def bound(**how: Any) -> ResolvedPlan:
+    return resolve(parse_plan(document(**how)))
 
 
 @dataclass
@@ -60,15 +60,15 @@ class Cluster:
         self.downs += 1
 
 
-class Lane(_Lane):
-    """A lane that builds clusters out of nothing."""
+class Worker(_WorkerProcess):
+    """A worker that builds clusters out of nothing."""
 
     def __init__(self, folder: Path, judge: Callable[[RunDir], dict[str, Any]]) -> None:
         self.built: list[Cluster] = []
         ours, _ = Pipe()
         super().__init__(ours, folder, judge, Interrupts())
 
-    def _build(self, bound: Bound, fits: str) -> _Kept:
+    def _build(self, bound: ResolvedPlan, fits: str) -> _Kept:
         self.built.append(Cluster(f"cluster-{len(self.built)}"))
         self.kept = _Kept(self.built[-1], None, fits)  # type: ignore[arg-type]
         return self.kept
@@ -84,15 +84,15 @@ class World:
     as_it_was: bool = True
 
     def __post_init__(self) -> None:
-        self.lane = Lane(self.path, lambda rundir: {"verdict": f"judged {rundir.run_id}"})
+        self.worker = Worker(self.path, lambda rundir: {"verdict": f"judged {rundir.run_id}"})
 
-    def play_on(self, cluster: Any, bound: Bound, _: Any, record: Any, how: Any) -> None:
+    def run_on(self, cluster: Any, bound: ResolvedPlan, _: Any, record: Any, how: Any) -> None:
         self.played.append((cluster.run_id, how.run_id, bound.plan.topic.name))
         if self.runs:
             self.runs.pop(0)(record)
 
     def play(self, run_id: str, **how: Any) -> Answer:
-        return self.lane.play(Assignment(run_id, document(**how)))
+        return self.worker.play(Assignment(run_id, document(**how)))
 
     @property
     def clusters(self) -> list[str]:
@@ -106,8 +106,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     runs = tmp_path / "runs"
     runs.mkdir()
     made = World(runs)
-    monkeypatch.setattr(laning, "play_on", made.play_on)
-    monkeypatch.setattr(laning, "_as_it_was", lambda cluster, bound: made.as_it_was)
+    monkeypatch.setattr(workers, "run_on", made.run_on)
+    monkeypatch.setattr(workers, "_as_it_was", lambda cluster, bound: made.as_it_was)
     return made
 
 
@@ -152,7 +152,7 @@ def test_a_plan_that_does_not_fit_gets_a_new_cluster(world: World, other: dict[s
     world.play("one")
     world.play("two", **other)
     assert world.clusters == ["cluster-0", "cluster-1"]
-    assert [cluster.downs for cluster in world.lane.built] == [1, 0]
+    assert [cluster.downs for cluster in world.worker.built] == [1, 0]
 
 
 def test_a_fault_that_spoils_what_is_stored_spoils_the_cluster(world: World) -> None:
@@ -183,14 +183,14 @@ def test_a_run_that_fails_is_told_and_takes_its_cluster_with_it(world: World) ->
     answer = world.play("one")
     assert (answer.verdict, answer.error) == (None, "ValueError: no such thing")
     assert not answer.broken
-    assert world.lane.kept is None
-    assert world.lane.built[0].downs == 1
+    assert world.worker.kept is None
+    assert world.worker.built[0].downs == 1
     assert world.play("two").verdict == "judged two"
     assert world.clusters == ["cluster-0", "cluster-1"]
 
 
 def test_a_judge_that_raises_is_a_run_that_failed(world: World) -> None:
-    world.lane.judge = lambda _: {}["verdict"]
+    world.worker.judge = lambda _: {}["verdict"]
     assert world.play("one").error == "KeyError: 'verdict'"
 
 
@@ -203,7 +203,7 @@ def test_an_interrupted_run_says_nothing_and_is_played_again(world: World) -> No
 
 
 def test_a_signal_that_came_while_nothing_listened_interrupts_the_run(world: World) -> None:
-    world.runs = [nothing, lambda _: world.lane.interrupts.stop.set()]
+    world.runs = [nothing, lambda _: world.worker.interrupts.stop.set()]
     assert world.play("one").broken
 
 
@@ -214,8 +214,8 @@ def test_a_kept_cluster_that_does_not_get_a_run_begun_is_at_fault_itself(world: 
     assert answer.broken
     assert answer.error is not None
     assert "the kept cluster could not be used again: b2 does not answer" in answer.error
-    assert world.lane.kept is None
-    assert world.lane.built[0].downs == 1
+    assert world.worker.kept is None
+    assert world.worker.built[0].downs == 1
 
 
 def test_a_kept_cluster_is_not_at_fault_for_what_happens_in_a_run(world: World) -> None:
@@ -241,19 +241,19 @@ def test_a_plan_that_cannot_be_bound_is_a_run_that_failed(world: World) -> None:
     answer = world.play("one", target={"system": "nothing"})
     assert not answer.broken
     assert (answer.error or "").startswith("PlanError: ")
-    assert not world.lane.built
+    assert not world.worker.built
 
 
 def test_dropping_ends_what_is_registered(world: World) -> None:
     world.play("one")
-    world.lane.kept.stack.enter_context(  # type: ignore[union-attr]
+    world.worker.kept.stack.enter_context(  # type: ignore[union-attr]
         state.registered("cluster-0", world.path)
     )
     assert [entry.run_id for entry in state.registrations()] == ["cluster-0"]
-    world.lane.drop()
+    world.worker.drop()
     assert not state.registrations()
-    world.lane.drop()  # nothing is left to be dropped
-    assert world.lane.built[0].downs == 1
+    world.worker.drop()  # nothing is left to be dropped
+    assert world.worker.built[0].downs == 1
 
 
 def test_plans_that_may_share_a_cluster_have_the_same_key() -> None:
@@ -267,7 +267,7 @@ def test_plans_that_may_share_a_cluster_have_the_same_key() -> None:
 def listened(
     *sent: Any, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[Assignment | None], list[tuple[int, int]]]:
-    """What the lane's listening thread takes in and whom it signals, when the scheduler sends
+    """What the worker's listening thread takes in and whom it signals, when the scheduler sends
     these and is gone."""
     ours, theirs = Pipe()
     signals: list[tuple[int, int]] = []
@@ -280,14 +280,14 @@ def listened(
     return [orders.get() for _ in range(orders.qsize())], signals
 
 
-def test_a_scheduler_that_is_gone_ends_the_lane_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_that_is_gone_ends_the_worker_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     order = Assignment("one", {})
     taken, signals = listened(order, monkeypatch=monkeypatch)
     assert taken == [order, None]
     assert signals == [(os.getpid(), signal.SIGTERM)]
 
 
-def test_a_scheduler_that_says_so_ends_the_lane_after_its_orders(
+def test_a_scheduler_that_says_so_ends_the_worker_after_its_orders(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     order = Assignment("one", {})

@@ -13,7 +13,7 @@ from harness.faults.injection import NOTHING_MET, Faults
 from harness.faults.journal import Journal, windows
 from harness.levers.pause import PauseLever
 from harness.protocols import Act, Completed, Node, Proof, Token
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Counting:
     def probe(self, token: Token, *, applied: bool) -> Proof:
         return Proof(True, ["seen"], self.met[token["node"]] if applied else None)
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         return []
 
 
@@ -64,7 +64,7 @@ def test_a_fault_must_meet_the_system_through_one_act_of_each_lever(
     assert (NOTHING_MET in window.evidence) is (touched == 0)
 
 
-class Unseen(RecordingNode):
+class Unseen(DryRunNode):
     """A node on which nobody can look at processes."""
 
     def admin(self, argv: list[str], *, timeout_s: float = 10) -> Completed:  # type: ignore[override]

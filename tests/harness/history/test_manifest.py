@@ -15,7 +15,7 @@ from harness.errors import EnvironmentFailure
 from harness.history.manifest import read_manifest, write_manifest
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
-from harness.run.metadata import RunRecord
+from harness.run.metadata import RunMetadata
 from tests.fixtures.hand_made import E, Made, R, W
 
 ROOT = Path(__file__).parents[3]
@@ -56,7 +56,7 @@ def test_every_file_of_evidence_is_named_and_no_other(tmp_path: Path) -> None:
 
 def test_a_run_that_is_done_has_a_manifest_of_its_last_metadata(tmp_path: Path) -> None:
     rundir = RunDir.create(tmp_path, "r")
-    record = RunRecord.begin(rundir, parse_plan({"schema": 1, "name": "p"}), command=[], file="f")
+    record = RunMetadata.begin(rundir, parse_plan({"schema": 1, "name": "p"}), command=[], file="f")
     assert read_manifest(rundir) is None
     with record.outcome():
         record.update(state="reading")
@@ -68,7 +68,7 @@ def test_a_run_that_is_done_has_a_manifest_of_its_last_metadata(tmp_path: Path) 
 
 def test_a_disk_that_refuses_the_manifest_fails_the_run(tmp_path: Path) -> None:
     rundir = RunDir.create(tmp_path, "r")
-    record = RunRecord.begin(rundir, parse_plan({"schema": 1, "name": "p"}), command=[], file="f")
+    record = RunMetadata.begin(rundir, parse_plan({"schema": 1, "name": "p"}), command=[], file="f")
     rundir.manifest.mkdir()
     with pytest.raises(EnvironmentFailure), record.outcome():
         record.finish()
@@ -88,10 +88,10 @@ import os, signal, sys
 from pathlib import Path
 from harness.history import manifest
 from harness.history.run_folder import RunDir
-from harness.run.metadata import RunRecord
+from harness.run.metadata import RunMetadata
 
 where, moment = RunDir(Path(sys.argv[1])), sys.argv[2]
-record = RunRecord(where, where.read_json(where.run) | {"manifest": True})
+record = RunMetadata(where, where.read_json(where.run) | {"manifest": True})
 replace = Path.replace
 
 def kill(*_):

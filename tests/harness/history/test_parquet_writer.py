@@ -12,7 +12,7 @@ import pytest
 
 from harness.errors import EnvironmentFailure
 from harness.history import OBSERVATIONS, READS
-from harness.history.parquet_writer import PartWriter
+from harness.history.parquet_writer import ParquetWriter
 
 VIEW = (5, "b1", 0, "b2", 3, ["b1", "b2"], None, None)
 CONTROLLER = (6, "c1", None, None, None, None, "c2", 9)
@@ -33,7 +33,7 @@ def reads(rows: int) -> pa.Table:
 
 
 def test_rows_have_the_schema_and_the_runs_id(tmp_path: Path) -> None:
-    with PartWriter(tmp_path, OBSERVATIONS, run_id="r-1") as observations:
+    with ParquetWriter(tmp_path, OBSERVATIONS, run_id="r-1") as observations:
         observations.append([VIEW])
         observations.append([])
         observations.append([CONTROLLER])
@@ -49,10 +49,10 @@ def test_rows_have_the_schema_and_the_runs_id(tmp_path: Path) -> None:
 
 
 def test_parts_are_written_when_the_period_is_over(tmp_path: Path) -> None:
-    with PartWriter(tmp_path, OBSERVATIONS, run_id="r", period_s=3600) as observations:
+    with ParquetWriter(tmp_path, OBSERVATIONS, run_id="r", period_s=3600) as observations:
         observations.append([VIEW])
         assert list(tmp_path.iterdir()) == []
-    with PartWriter(tmp_path / "..", OBSERVATIONS, run_id="r", period_s=0) as eager:
+    with ParquetWriter(tmp_path / "..", OBSERVATIONS, run_id="r", period_s=0) as eager:
         eager.append([VIEW])
         eager.append([VIEW])
     assert sorted(path.name for path in (tmp_path / "..").glob("part-*")) == [
@@ -62,14 +62,14 @@ def test_parts_are_written_when_the_period_is_over(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_for_nothing(tmp_path: Path) -> None:
-    with PartWriter(tmp_path, READS, run_id="r"):
+    with ParquetWriter(tmp_path, READS, run_id="r"):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
 def test_many_threads_append_and_no_row_is_lost(tmp_path: Path) -> None:
     with (
-        PartWriter(tmp_path, OBSERVATIONS, run_id="r", period_s=0.001) as observations,
+        ParquetWriter(tmp_path, OBSERVATIONS, run_id="r", period_s=0.001) as observations,
         ThreadPoolExecutor(max_workers=8) as pool,
     ):
         for n in range(200):
@@ -79,7 +79,7 @@ def test_many_threads_append_and_no_row_is_lost(tmp_path: Path) -> None:
 
 
 def test_a_table_is_one_part_packed_by_differences(tmp_path: Path) -> None:
-    with PartWriter(tmp_path, READS, run_id="r") as writer:
+    with ParquetWriter(tmp_path, READS, run_id="r") as writer:
         writer.write(reads(30_000))
         writer.write(reads(3))
     first, second = sorted(tmp_path.iterdir())
@@ -94,7 +94,7 @@ def test_a_table_is_one_part_packed_by_differences(tmp_path: Path) -> None:
 
 
 def test_a_column_that_may_not_be_null_never_is(tmp_path: Path) -> None:
-    writer = PartWriter(tmp_path, READS, run_id="r")
+    writer = ParquetWriter(tmp_path, READS, run_id="r")
     broken = reads(3).set_column(4, "value", pa.nulls(3, pa.int64()))
     with pytest.raises(ValueError, match="'value' with null values to non-nullable"):
         writer.write(broken)
@@ -102,7 +102,7 @@ def test_a_column_that_may_not_be_null_never_is(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_gone_is_told_on_close(tmp_path: Path) -> None:
-    writer = PartWriter(tmp_path / "gone", OBSERVATIONS, run_id="r", period_s=0)
+    writer = ParquetWriter(tmp_path / "gone", OBSERVATIONS, run_id="r", period_s=0)
     writer.append([VIEW])
     assert writer.failure is not None, "kept for whoever closes it, not thrown at the observer"
     with pytest.raises(EnvironmentFailure, match="No such file"):
@@ -114,7 +114,7 @@ def test_a_folder_that_is_gone_is_told_on_close(tmp_path: Path) -> None:
 
 
 def test_a_failing_body_is_not_hidden_by_a_bad_disk(tmp_path: Path) -> None:
-    writer = PartWriter(tmp_path / "gone", OBSERVATIONS, run_id="r")
+    writer = ParquetWriter(tmp_path / "gone", OBSERVATIONS, run_id="r")
 
     def body() -> None:
         with writer:

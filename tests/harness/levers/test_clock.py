@@ -125,7 +125,7 @@ def test_two_jumps_add_up_and_healing_one_leaves_the_other(pods: DockerCluster) 
     assert lever.probe(second, applied=True).proven
     lever.undo(second)
     assert lever.probe(second, applied=False).proven
-    assert lever.residue(pods.nodes["b1"]) == []
+    assert lever.leftover_state(pods.nodes["b1"]) == []
 
 
 def test_a_drift_moves_ever_further_and_is_put_back(pods: DockerCluster) -> None:
@@ -141,7 +141,7 @@ def test_a_drift_moves_ever_further_and_is_put_back(pods: DockerCluster) -> None
     lever.undo(asked)
     assert lever.probe(asked, applied=False).proven
     assert sees(pods, "b1", 0)
-    assert lever.residue(pods.nodes["b1"]) == []
+    assert lever.leftover_state(pods.nodes["b1"]) == []
 
 
 def test_a_strobe_is_seen_in_both_its_states(pods: DockerCluster) -> None:
@@ -159,8 +159,8 @@ def test_a_strobe_is_seen_in_both_its_states(pods: DockerCluster) -> None:
 def test_a_loop_ends_by_itself_and_puts_the_clock_back(pods: DockerCluster) -> None:
     lever, asked = ClockLever(pods.nodes), token(form="strobe", offset_s=30, limit_s=1)
     lever.apply(asked)
-    assert lever.residue(pods.nodes["b1"])
-    assert poll_until(lambda: lever.residue(pods.nodes["b1"]) == [], within_s=4)
+    assert lever.leftover_state(pods.nodes["b1"])
+    assert poll_until(lambda: lever.leftover_state(pods.nodes["b1"]) == [], within_s=4)
     assert lever.probe(asked, applied=False).proven
     assert sees(pods, "b1", 0)
 
@@ -212,7 +212,7 @@ def test_a_node_that_was_not_prepared_says_so(pods: DockerCluster) -> None:
         lever.apply(asked)
     assert not lever.probe(asked, applied=True).proven
     lever.undo(asked)
-    assert lever.residue(pods.nodes["b4"]) == []
+    assert lever.leftover_state(pods.nodes["b4"]) == []
 
 
 def test_times_of_files_stay_what_they_are(pods: DockerCluster) -> None:

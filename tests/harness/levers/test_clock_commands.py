@@ -10,16 +10,14 @@ from harness import registry
 from harness.errors import PlanError
 from harness.levers.clock import ClockLever, prepared
 from harness.protocols import NodeSpec
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 
 SCRIPT = "/var/lib/ackloss/clock/clock.sh"
 
 
 @pytest.fixture
-def nodes() -> dict[str, RecordingNode]:
-    return {
-        name: RecordingNode(name, frozenset({"broker"}), "198.18.0.11") for name in ("b1", "b2")
-    }
+def nodes() -> dict[str, DryRunNode]:
+    return {name: DryRunNode(name, frozenset({"broker"}), "198.18.0.11") for name in ("b1", "b2")}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +33,7 @@ def nodes() -> dict[str, RecordingNode]:
     ],
 )
 def test_each_form_is_one_command_on_its_own_node(
-    nodes: dict[str, RecordingNode], options: dict[str, Any], command: str
+    nodes: dict[str, DryRunNode], options: dict[str, Any], command: str
 ) -> None:
     nemesis = registry.make("nemeses", "clock", options, key="nemesis")
     (act,) = nemesis.acts([nodes["b1"]], lambda _: [])

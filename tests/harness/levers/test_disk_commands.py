@@ -14,7 +14,7 @@ import pytest
 from harness.errors import HarnessFailure
 from harness.levers.disk import DiskLever
 from harness.protocols import NODE_DATA, Completed, ProcessState
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 from nemeses.disk import Disk
 
 SEGMENT = (Path(__file__).parent / "segment.log").read_bytes()
@@ -23,7 +23,7 @@ KILL = "b1# kill -KILL 7"
 
 
 @dataclass
-class DiskNode(RecordingNode):
+class DiskNode(DryRunNode):
     """A recording node with files and a process; `broken` commands do nothing."""
 
     files: dict[str, bytes] = field(default_factory=dict)

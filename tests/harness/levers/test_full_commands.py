@@ -9,7 +9,7 @@ import pytest
 from harness.errors import HarnessFailure
 from harness.levers.full import FullLever, unbounded
 from harness.protocols import Completed, Token
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 from nemeses.disk import Disk
 
 DATA = "/var/lib/ackloss/data"
@@ -17,7 +17,7 @@ FILE = f"{DATA}/ackloss-full.x"
 GIB = 1 << 30
 
 
-class Storing(RecordingNode):
+class Storing(DryRunNode):
     """A node that stores on a disk of some size, mounted somewhere."""
 
     mounted_at, size_bytes = DATA, 128 << 20
@@ -34,7 +34,7 @@ def node() -> Storing:
     return Storing("b1", frozenset({"broker"}), "198.18.0.11")
 
 
-def token(node: RecordingNode) -> Token:
+def token(node: DryRunNode) -> Token:
     (act,) = Disk(form="full").acts([node], lambda _: [])
     assert act == ("full", {"node": "b1", "folder": "data", "pid": 7})
     return {**act.token, "fault": "x"}

@@ -13,9 +13,9 @@ from harness.errors import HarnessFailure, PlanError
 from harness.levers.leadership import LeadershipLever
 from harness.plan import Plan, parse_plan
 from harness.protocols import PartitionView, Token
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 from harness.run.preview import dry_run
-from harness.run.resolving import bind
+from harness.run.resolving import resolve
 from nemeses.membership import Membership
 
 PLAN = {
@@ -100,7 +100,7 @@ def three(kind: type[Topic] = Topic) -> Topic:
 
 
 def token(topic: Topic, nodes: str, form: str = "move") -> Token:
-    chosen = [RecordingNode(name, frozenset({"broker"}), "") for name in nodes.split()]
+    chosen = [DryRunNode(name, frozenset({"broker"}), "") for name in nodes.split()]
     (act,) = Membership(form=form).acts(chosen, lambda _: [])  # type: ignore[arg-type]
     return LeadershipLever(topic).look({**act.token, "fault": "x", "seed": 1})
 
@@ -262,7 +262,7 @@ def test_a_topic_that_cannot_be_seen_is_not_touched() -> None:
 
 
 def test_a_dry_run_says_what_would_be_asked() -> None:
-    move, elect = dry_run(bind(parse_plan(PLAN)))["faults"]
+    move, elect = dry_run(resolve(parse_plan(PLAN)))["faults"]
     assert move["commands"] == [
         "kafka: partition 0: replicas b1,b2,b3 -> b2,b3,b1",
         "kafka: partition 1: replicas b1,b2,b3 -> b2,b3,b1",
@@ -285,5 +285,5 @@ def test_a_target_that_cannot_move_leaders_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setitem(registry.plugins("targets"), "leaderless", dataclass(Leaderless))
     plan = {**PLAN, "target": {"system": "leaderless"}}
     with pytest.raises(PlanError, match="leaderless has no leaders that could") as refused:
-        bind(parse_plan(plan))
+        resolve(parse_plan(plan))
     assert refused.value.key == "faults.0.nemesis"

@@ -18,13 +18,13 @@ from harness.levers.read_only import ReadOnlyLever
 from harness.levers.shaping import ShapingLever
 from harness.levers.stress import StressLever
 from harness.protocols import Completed, ProcessState, Token
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 
 Answer = Completed | Callable[[], Completed]
 
 
 @dataclass
-class Telling(RecordingNode):
+class Telling(DryRunNode):
     """A node that answers commands by a word of theirs."""
 
     answers: dict[str, Answer] = field(default_factory=dict)

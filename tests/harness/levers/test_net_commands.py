@@ -10,13 +10,13 @@ from harness.errors import HarnessFailure
 from harness.levers.net import NetLever
 from harness.levers.net_rules import refused
 from harness.protocols import Completed
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 
 
 @pytest.fixture
-def nodes() -> dict[str, RecordingNode]:
+def nodes() -> dict[str, DryRunNode]:
     roles = frozenset({"broker"})
-    return {f"b{n}": RecordingNode(f"b{n}", roles, f"198.18.0.{10 + n}") for n in (1, 2)}
+    return {f"b{n}": DryRunNode(f"b{n}", roles, f"198.18.0.{10 + n}") for n in (1, 2)}
 
 
 TOKEN = {
@@ -32,13 +32,13 @@ OURS = "61000:64999"
 """The source ports of the harness's own connections."""
 
 
-def added(node: RecordingNode) -> list[str]:
+def added(node: DryRunNode) -> list[str]:
     """The rules that a node was given, all by one command."""
     (batch,) = [command for command in node.commands if "iptables-restore" in command]
     return ["-I " + rule for rule in batch.split(" -I ")[1:]]
 
 
-def test_it_adds_rules_to_its_own_chain_only(nodes: dict[str, RecordingNode]) -> None:
+def test_it_adds_rules_to_its_own_chain_only(nodes: dict[str, DryRunNode]) -> None:
     NetLever(nodes).apply(TOKEN)
     assert nodes["b1"].commands[:2] == [
         "b1# iptables -w -N ACKLOSS-IN",
@@ -54,7 +54,7 @@ def test_it_adds_rules_to_its_own_chain_only(nodes: dict[str, RecordingNode]) ->
 
 
 def test_without_ports_all_is_dropped_and_what_is_our_own_counts_apart(
-    nodes: dict[str, RecordingNode],
+    nodes: dict[str, DryRunNode],
 ) -> None:
     NetLever(nodes).apply({**TOKEN, "ports": [], "direction": "both"})
     own = "-m comment --comment ackloss/cut/b2/own -j DROP"
@@ -72,7 +72,7 @@ def test_without_ports_all_is_dropped_and_what_is_our_own_counts_apart(
 
 
 def test_no_command_names_a_built_in_chain_but_to_hook_ours(
-    nodes: dict[str, RecordingNode],
+    nodes: dict[str, DryRunNode],
 ) -> None:
     lever = NetLever(nodes)
     lever.apply({**TOKEN, "direction": "both"})
@@ -83,7 +83,7 @@ def test_no_command_names_a_built_in_chain_but_to_hook_ours(
 
 
 def test_a_share_is_dropped_at_random_and_a_rule_in_front_counts_all(
-    nodes: dict[str, RecordingNode],
+    nodes: dict[str, DryRunNode],
 ) -> None:
     NetLever(nodes).apply({**TOKEN, "share": 0.2})
     match = "-I ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092"
@@ -98,7 +98,7 @@ def test_a_share_is_dropped_at_random_and_a_rule_in_front_counts_all(
     ]
 
 
-def test_a_reset_leaves_resets_and_all_but_tcp_alone(nodes: dict[str, RecordingNode]) -> None:
+def test_a_reset_leaves_resets_and_all_but_tcp_alone(nodes: dict[str, DryRunNode]) -> None:
     NetLever(nodes).apply({**TOKEN, "ports": [], "direction": "out", "action": "reset"})
     rules = added(nodes["b1"])
     assert rules[0] == (
@@ -109,7 +109,7 @@ def test_a_reset_leaves_resets_and_all_but_tcp_alone(nodes: dict[str, RecordingN
     assert all("-p tcp -m tcp" in rule and "! --tcp-flags RST RST" in rule for rule in rules)
 
 
-def test_what_clients_get_comes_from_the_port(nodes: dict[str, RecordingNode]) -> None:
+def test_what_clients_get_comes_from_the_port(nodes: dict[str, DryRunNode]) -> None:
     clients = [{"name": "clients", "address": "198.18.0.1"}]
     NetLever(nodes).apply({**TOKEN, "peers": clients, "direction": "both"})
     to_node = "-I ACKLOSS-IN -s 198.18.0.1/32 -p tcp -m tcp --dport 9092"
@@ -122,7 +122,7 @@ def test_what_clients_get_comes_from_the_port(nodes: dict[str, RecordingNode]) -
     ]
 
 
-def test_a_trial_rule_is_tried_where_no_packet_comes_by(nodes: dict[str, RecordingNode]) -> None:
+def test_a_trial_rule_is_tried_where_no_packet_comes_by(nodes: dict[str, DryRunNode]) -> None:
     assert refused(nodes["b1"], part=0.2) is None
     assert nodes["b1"].commands == [
         "b1# iptables -w -N ACKLOSS-TRIAL",
@@ -134,7 +134,7 @@ def test_a_trial_rule_is_tried_where_no_packet_comes_by(nodes: dict[str, Recordi
 
 @pytest.mark.parametrize("action", ["drop", "reset"])
 def test_rules_that_cannot_be_seen_are_not_taken_for_gone(action: str) -> None:
-    class Blind(RecordingNode):
+    class Blind(DryRunNode):
         def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
             return Completed(1 if argv[0] == "iptables-save" else 0, "no such table")
 

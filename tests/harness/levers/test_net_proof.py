@@ -14,7 +14,7 @@ from harness.faults.injection import NOTHING_MET, Faults
 from harness.faults.journal import FaultWindow, Journal, windows
 from harness.levers.net import NetLever
 from harness.protocols import Completed
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 
 SYSTEM, OWN = "ackloss/cut/b2", "ackloss/cut/b2/own"
 TOKEN: dict[str, Any] = {
@@ -27,7 +27,7 @@ TOKEN: dict[str, Any] = {
 
 
 @dataclass
-class Filtering(RecordingNode):
+class Filtering(DryRunNode):
     """A node whose rules have counted these packets, by their comments; nobody answers."""
 
     packets: dict[str, int] = field(default_factory=dict)

@@ -9,31 +9,31 @@ from harness.errors import PlanError
 from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
 from harness.levers.stress import StressLever
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 
 PAUSE = {"node": "b1", "fault": "still", "pid": 7}
 STRESS = {"node": "b1", "fault": "busy", "busy_count": 2, "memory_mb": 0, "at_most_s": 60.0}
 
 
 @pytest.fixture
-def node() -> RecordingNode:
-    return RecordingNode("b1", frozenset({"broker"}), "198.18.0.11")
+def node() -> DryRunNode:
+    return DryRunNode("b1", frozenset({"broker"}), "198.18.0.11")
 
 
 @pytest.mark.parametrize("signal", ["KILL", "TERM"])
-def test_a_process_is_sent_one_signal_by_its_id(node: RecordingNode, signal: str) -> None:
+def test_a_process_is_sent_one_signal_by_its_id(node: DryRunNode, signal: str) -> None:
     ProcessLever({"b1": node}).apply({"node": "b1", "signal": signal, "pid": 7})
     assert node.commands == [f"b1# kill -{signal} 7"]
 
 
-def test_whose_pause_it_is_stands_on_the_node_before_the_process_stops(node: RecordingNode) -> None:
+def test_whose_pause_it_is_stands_on_the_node_before_the_process_stops(node: DryRunNode) -> None:
     PauseLever({"b1": node}).apply(PAUSE)
     assert node.commands == ["b1# touch /run/ackloss.paused.7.still", "b1# kill -STOP 7"]
 
 
 @pytest.mark.parametrize("lever", [ProcessLever, PauseLever])
 def test_a_process_that_was_dead_before_is_sent_nothing(
-    node: RecordingNode, lever: type[ProcessLever | PauseLever]
+    node: DryRunNode, lever: type[ProcessLever | PauseLever]
 ) -> None:
     token = {"node": "b1", "fault": "late", "signal": "KILL", "pid": None}
     lever({"b1": node}).apply(token)
@@ -41,7 +41,7 @@ def test_a_process_that_was_dead_before_is_sent_nothing(
     assert not lever({"b1": node}).probe(token, applied=True).proven
 
 
-def test_load_is_started_at_once_and_names_its_fault_and_its_end(node: RecordingNode) -> None:
+def test_load_is_started_at_once_and_names_its_fault_and_its_end(node: DryRunNode) -> None:
     StressLever({"b1": node}).apply({**STRESS, "memory_mb": 100})
     busy, memory = [command for command in node.commands if "/bin/sh" in command]
     assert " sh 2 /bin/sh -c " in busy

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from harness.levers.read_only import ReadOnlyLever
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 from nemeses.disk import Disk
 
 DATA = "/var/lib/ackloss/data"
 
 
 def test_it_changes_folders_of_the_data_only_and_gives_back_what_it_took() -> None:
-    node = RecordingNode("b1", frozenset({"broker"}), "198.18.0.11")
+    node = DryRunNode("b1", frozenset({"broker"}), "198.18.0.11")
     (act,) = Disk(form="read-only").acts([node], lambda _: [])
     assert act == ("read-only", {"node": "b1", "folder": "data", "pid": 7})
     lever = ReadOnlyLever({"b1": node})
@@ -23,13 +23,13 @@ def test_it_changes_folders_of_the_data_only_and_gives_back_what_it_took() -> No
 
 
 def test_a_process_that_died_of_it_is_started_again() -> None:
-    node = RecordingNode("b1", frozenset({"broker"}), "198.18.0.11")
+    node = DryRunNode("b1", frozenset({"broker"}), "198.18.0.11")
     ReadOnlyLever({"b1": node}).undo({"node": "b1", "folder": "data", "pid": 7})
     assert node.commands[-1] == "b1: start the target's process"
 
 
 def test_where_every_file_can_be_made_nothing_is_proven() -> None:
-    node = RecordingNode("b1", frozenset({"broker"}), "198.18.0.11")
+    node = DryRunNode("b1", frozenset({"broker"}), "198.18.0.11")
     proof = ReadOnlyLever({"b1": node}).probe(
         {"node": "b1", "folder": "data", "pid": 7}, applied=True
     )

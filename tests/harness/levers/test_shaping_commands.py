@@ -11,7 +11,7 @@ import pytest
 from harness.errors import HarnessFailure
 from harness.levers.shaping import ShapingLever, refused
 from harness.protocols import Completed
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 
 RATE = {"node": "b1", "fault": "slow", "kind": "tbf", "rate_kbit": 500}
 DELAY = {
@@ -24,7 +24,7 @@ DELAY = {
 }
 
 
-class Shaped(RecordingNode):
+class Shaped(DryRunNode):
     """A recording node whose device has these disciplines."""
 
     standing: tuple[dict[str, Any], ...] = ()

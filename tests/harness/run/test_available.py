@@ -10,8 +10,8 @@ import pytest
 from harness.errors import EnvironmentFailure
 from harness.plan import parse_plan
 from harness.protocols import Completed, Node
-from harness.run.dry_run import RecordingNode
-from harness.run.resolving import bind
+from harness.run.dry_run import DryRunNode
+from harness.run.resolving import resolve
 from harness.run.runner import refuse_unavailable
 
 PLAN = {
@@ -25,7 +25,7 @@ PLAN = {
 }
 
 
-class OldKernel(RecordingNode):
+class OldKernel(DryRunNode):
     """A node whose kernel has no netem."""
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
@@ -48,10 +48,10 @@ class One:
 def test_a_fault_that_cannot_be_made_is_named_with_the_reason() -> None:
     old = OldKernel("b1", frozenset({"broker"}), "198.18.0.11")
     with pytest.raises(EnvironmentFailure, match=r"the fault 'late' \(lossy\) cannot be made"):
-        refuse_unavailable(bind(parse_plan(PLAN)), One(old))
+        refuse_unavailable(resolve(parse_plan(PLAN)), One(old))
 
 
 def test_what_can_be_made_is_not_refused() -> None:
     refuse_unavailable(
-        bind(parse_plan(PLAN)), One(RecordingNode("b1", frozenset({"broker"}), "198.18.0.11"))
+        resolve(parse_plan(PLAN)), One(DryRunNode("b1", frozenset({"broker"}), "198.18.0.11"))
     )

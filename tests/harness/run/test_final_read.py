@@ -18,7 +18,12 @@ from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
 from harness.protocols import Cluster, End, PartitionView, Situation, Target
 from harness.protocols.clock import RunClock
-from harness.run.final_read import as_promised, is_whole, read_everything, settle
+from harness.run.final_read import (
+    as_promised,
+    is_fully_replicated,
+    read_everything,
+    wait_until_replicated,
+)
 from harness.run.recorder import Recorder, Written
 from tests.fixtures.virtual_time import S, VirtualTime
 
@@ -213,7 +218,7 @@ WHOLE = situation(("b1", 3), ("b2", 3))
     ],
 )
 def test_every_partition_has_a_leader_and_all_its_replicas(seen: Situation, whole: bool) -> None:
-    assert is_whole(seen, THREE) is whole
+    assert is_fully_replicated(seen, THREE) is whole
 
 
 class Seen:
@@ -244,7 +249,9 @@ def test_replicas_are_waited_for_until_they_stay_in_sync_for_a_second(
     spans_s: list[tuple[float, float]], settled_s: float | None
 ) -> None:
     time = VirtualTime(ends_s=1000)
-    settled = settle(THREE, cast(Any, Seen(time, *spans_s)), time, now_s=lambda: time.now_ns() / S)
+    settled = wait_until_replicated(
+        THREE, cast(Any, Seen(time, *spans_s)), time, now_s=lambda: time.now_ns() / S
+    )
     assert settled is (settled_s is not None)
     waited_s = time.now_ns() / S
     assert waited_s == pytest.approx(20 if settled_s is None else settled_s, abs=0.25)
@@ -252,5 +259,7 @@ def test_replicas_are_waited_for_until_they_stay_in_sync_for_a_second(
 
 def test_somebody_who_stops_does_not_wait_for_replicas() -> None:
     time = VirtualTime(ends_s=3)
-    assert not settle(THREE, cast(Any, Seen(time)), time, now_s=lambda: time.now_ns() / S)
+    assert not wait_until_replicated(
+        THREE, cast(Any, Seen(time)), time, now_s=lambda: time.now_ns() / S
+    )
     assert time.now_ns() / S == pytest.approx(3, abs=0.2)

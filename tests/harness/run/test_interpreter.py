@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from harness.errors import HarnessFailure
 from harness.plan import Plan, parse_plan
 from harness.protocols import FAIL, INFO, OK, Completion, Invoke, Script, completion, invoke
-from harness.run.interpreter import LoadReport, play_workload
+from harness.run.interpreter import LoadReport, run_workload
 from harness.run.recorder import Recorder
 from tests.fixtures.virtual import MS, S, VirtualClient
 from workloads.append import Append
@@ -35,7 +35,7 @@ def play(
     kwargs = {key: asked.pop(key) for key in ("stop", "before_drain") if key in asked}
     kwargs.setdefault("stop", threading.Event())
     with Recorder(folder, run_id="r") as recorder:
-        report = play_workload(
+        report = run_workload(
             workload or Append(),
             client,
             plan=plan_for(**asked),
@@ -60,7 +60,7 @@ def invokes(rows: pd.DataFrame) -> pd.DataFrame:
 def test_open_loop_keeps_its_pace(tmp_path: Path) -> None:
     report, rows = play(tmp_path, VirtualClient(), processes=4, rate_per_s=100, duration_s=2)
     assert report.attempted == 200
-    assert report.not_played == 0
+    assert report.not_run == 0
     assert invokes(rows).intended_ns.tolist() == [k * 10 * MS for k in range(200)]
     assert (invokes(rows).time_ns == invokes(rows).intended_ns).all()
     assert set(invokes(rows).partition) == {0, 1, 2}
@@ -77,7 +77,7 @@ def test_a_stall_shows_as_lateness_and_intended_times_are_kept(tmp_path: Path) -
     begun = invokes(rows)
     lateness_ms = (begun.time_ns - begun.intended_ns) // MS
     assert begun.intended_ns.tolist() == [k * 10 * MS for k in range(400)]
-    assert report.not_played == 0
+    assert report.not_run == 0
     assert lateness_ms[:100].max() == 0, "nothing is late before the stall"
     fifth_in_stall = begun.index[begun.intended_ns >= S][0] + 4
     assert lateness_ms[fifth_in_stall] == pytest.approx(960, abs=15)
@@ -90,12 +90,12 @@ def test_operations_that_were_due_but_never_played_are_counted(tmp_path: Path) -
 
     report, _ = play(tmp_path, VirtualClient(slow), processes=1, rate_per_s=10, duration_s=5)
     assert report.attempted == 5
-    assert report.not_played == 45
+    assert report.not_run == 45
 
 
-@pytest.mark.parametrize(("until_s", "not_played"), [(3, 0), (5, 300)])
+@pytest.mark.parametrize(("until_s", "not_run"), [(3, 0), (5, 300)])
 def test_a_client_that_takes_nothing_for_seconds_makes_operations_late_not_lost(
-    tmp_path: Path, until_s: int, not_played: int
+    tmp_path: Path, until_s: int, not_run: int
 ) -> None:
     """All real clients are dead from 1 s on: until 3 s, or longer than the workload lasts."""
 
@@ -105,9 +105,9 @@ def test_a_client_that_takes_nothing_for_seconds_makes_operations_late_not_lost(
 
     report, rows = play(tmp_path, Dead(), processes=4, rate_per_s=100, duration_s=4)
     begun = invokes(rows)
-    assert begun.intended_ns.tolist() == [k * 10 * MS for k in range(400 - not_played)]
+    assert begun.intended_ns.tolist() == [k * 10 * MS for k in range(400 - not_run)]
     assert report.attempted == len(begun)
-    assert report.not_played == not_played
+    assert report.not_run == not_run
     assert report.starved is None
     late_ns = begun.time_ns - begun.intended_ns
     assert late_ns.max() == pytest.approx(2 * S if until_s == 3 else 0, abs=0.1 * S)
@@ -203,7 +203,7 @@ def test_stop_ends_it_early_and_everything_is_completed(tmp_path: Path) -> None:
         tmp_path, VirtualClient(answer), processes=3, rate_per_s=100, duration_s=60, stop=stop
     )
     assert S < report.ended_ns < 1.1 * S
-    assert report.not_played == 0
+    assert report.not_run == 0
     assert (rows.type == "ok").sum() == report.attempted
 
 
@@ -317,7 +317,7 @@ def test_flat_out_it_looks_for_completions_between_bursts(tmp_path: Path) -> Non
 
 def test_it_ends_when_the_recorder_cannot_write(tmp_path: Path) -> None:
     client, recorder = VirtualClient(), Recorder(tmp_path / "gone", run_id="r", period_s=0)
-    report = play_workload(
+    report = run_workload(
         Append(),
         client,
         plan=plan_for(processes=3, rate_per_s=100, duration_s=86_400),
@@ -338,7 +338,7 @@ def report(held_up_s: float, longest_s: float) -> LoadReport:
         begun_ns=0,
         ended_ns=40 * S,
         attempted=1,
-        not_played=0,
+        not_run=0,
         held_up_s=held_up_s,
         longest_held_up_s=longest_s,
     )

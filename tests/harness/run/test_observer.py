@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.protocols import NodeView, PartitionView
 from harness.protocols.clock import RunClock
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 from harness.run.observer import Observer, merge
 from tests.fixtures.virtual_time import S, VirtualTime
 
@@ -84,7 +84,7 @@ def watched(ends_s: float, **scripts: list[NodeView | None]) -> tuple[Observer, 
     """An observer after it has watched each of these nodes, one after the other, in virtual
     time; and the rows that it wrote."""
     time, rows = VirtualTime(ends_s=ends_s), []
-    nodes = {name: RecordingNode(name, frozenset({"broker"}), "198.18.0.11") for name in scripts}
+    nodes = {name: DryRunNode(name, frozenset({"broker"}), "198.18.0.11") for name in scripts}
     observer = Observer(
         Answering(scripts, time), nodes, object(), clock=time, rows=rows.extend, _stop=time
     )
@@ -153,7 +153,7 @@ def test_it_observes_while_it_is_entered_and_no_longer() -> None:
                 return None
             return said(node.name, "b1", 1)
 
-    nodes = {name: RecordingNode(name, frozenset({"broker"}), "198.18.0.11") for name in
+    nodes = {name: DryRunNode(name, frozenset({"broker"}), "198.18.0.11") for name in
              ("b1", "b2")}  # fmt: skip
     observer = Observer(Slow(), nodes, object(), RunClock(), lambda _: written.set())
     with observer:

@@ -20,8 +20,8 @@ from harness.faults.injection import Faults
 from harness.faults.journal import Journal, entries
 from harness.plan import parse_plan
 from harness.protocols import Act, PartitionView, Proof, Situation
-from harness.run.dry_run import RecordingNode
-from harness.run.schedule import BoundStep, Schedule
+from harness.run.dry_run import DryRunNode
+from harness.run.schedule import ResolvedStep, Schedule
 from tests.fixtures.virtual_time import S, VirtualTime
 
 NAMES = ("b1", "b2", "b3")
@@ -48,7 +48,7 @@ class NotingLever:
     def probe(self, token: dict[str, Any], *, applied: bool) -> Proof:
         return Proof(True, ["noted"])
 
-    def residue(self, node: object) -> list[str]:
+    def leftover_state(self, node: object) -> list[str]:
         return []
 
     def _pull(self, what: str, token: dict[str, Any]) -> None:
@@ -135,7 +135,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         journals.append(journal := Journal(path, time.now_ns))
         lever = NotingLever(time, broken)
         bound = [
-            BoundStep(
+            ResolvedStep(
                 step=step,
                 condition=conditions.parse(step.when, key="when") if step.when else None,
                 nemesis=NotingNemesis(step.options.get("also")) if step.nemesis else None,
@@ -143,7 +143,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
             for step in plan.faults
         ]
         nodes = {
-            name: RecordingNode(name, frozenset({"broker"}), f"198.18.0.{place}")
+            name: DryRunNode(name, frozenset({"broker"}), f"198.18.0.{place}")
             for place, name in enumerate(NAMES, start=11)
         }
         faults = Faults({"note": lever}, journal)

@@ -11,7 +11,7 @@ from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
 from harness.protocols import ImageRef, Ingredients
 from harness.run.preview import dry_run
-from harness.run.resolving import bind
+from harness.run.resolving import resolve
 from targets.kafka.clients import library_of
 from targets.kafka.clients.java import Java
 from targets.kafka.clients.nodes import client_names, client_nodes
@@ -69,9 +69,9 @@ def test_java_refuses_what_it_cannot(
 def test_java_clients_are_killed_as_nodes_and_do_not_crash() -> None:
     crash = {"id": "x", "at_s": 1, "nemesis": "client"}
     document = {"schema": 1, "name": "t", "target": {"version": "4.3.1"}, "faults": [crash]}
-    bind(parse_plan(document))
+    resolve(parse_plan(document))
     with pytest.raises(PlanError, match=r"k1, k2, k3.* are killed as nodes") as told:
-        bind(parse_plan({**document, "workload": {"client": "java"}}))
+        resolve(parse_plan({**document, "workload": {"client": "java"}}))
     assert told.value.key == "faults.0.nemesis"
 
 
@@ -90,7 +90,7 @@ def test_a_dry_run_takes_no_client_for_a_server() -> None:
     ]
     document = {"schema": 1, "name": "t", "workload": {"client": "java"}, "faults": steps}
     document["target"] = {"version": "4.3.1", "controllers": 1}
-    told = dry_run(bind(parse_plan(document)))
+    told = dry_run(resolve(parse_plan(document)))
     assert [node["name"] for node in told["nodes"]] == ["b1", "b2", "b3", "c1", "k1", "k2", "k3"]
     controller, leader, clients = (fault["nodes"] for fault in told["faults"])
     assert "as if c1)" in controller

@@ -18,7 +18,7 @@ from harness.plan import parse_plan
 from harness.protocols import Script
 from harness.protocols.clock import RunClock
 from harness.run.final_read import read_everything
-from harness.run.interpreter import play_workload
+from harness.run.interpreter import run_workload
 from harness.run.recorder import Recorder
 from targets.kafka.clients import LIBRARIES
 from targets.kafka.configuration import BROKER_PORT
@@ -74,7 +74,7 @@ def test_what_was_written_with_a_key_is_found_by_it(library: str, tmp_path: Path
     with fake_kafka(host=own_host(), port=BROKER_PORT, partitions=2) as fake:
         cluster: Any = Nodes({"b1": Node(fake.host)})
         with Recorder(rundir.history, run_id="r") as recorder:
-            play_workload(
+            run_workload(
                 Keyed(),
                 BY_NAME[library].producing(fake.address, plan),
                 plan=plan,

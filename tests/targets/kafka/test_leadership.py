@@ -10,7 +10,7 @@ from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ElectLeade
 
 from harness.errors import HarnessFailure
 from harness.plan import parse_plan
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 from targets.kafka.asking import NoAnswer
 from targets.kafka.kraft import leadership
 from targets.kafka.kraft.leadership import KraftLeadership
@@ -19,7 +19,7 @@ NOT_CONTROLLER, UNAVAILABLE, NOT_NEEDED, REFUSED = 41, 80, 84, 31
 PLAN = parse_plan({"schema": 1, "name": "x", "target": {"version": "4.3.1", "brokers": 3}})
 TOPIC = KraftLeadership(
     {
-        name: RecordingNode(name, frozenset({role}), name)
+        name: DryRunNode(name, frozenset({role}), name)
         for name, role in (("c1", "controller"), ("b1", "broker"), ("b2", "broker"))
     },
     PLAN,

@@ -18,7 +18,7 @@ import pytest
 from harness.plan import Plan, parse_plan
 from harness.protocols import FAIL, INFO, OK, Client, Completion, completion, invoke
 from harness.protocols.clock import RunClock
-from harness.run.interpreter import play_workload
+from harness.run.interpreter import run_workload
 from harness.run.recorder import Recorder
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.librdkafka import Librdkafka, LibrdkafkaProducer
@@ -227,7 +227,7 @@ def test_an_answer_is_seen_within_milliseconds(library: Writer, brokers: str) ->
 def test_a_whole_workload(library: Writer, brokers: str, tmp_path: Path, rate_per_s: float) -> None:
     plan = plan_for(processes=50, rate_per_s=rate_per_s, duration_s=0.5)
     with Recorder(tmp_path, run_id="r") as recorder:
-        report = play_workload(
+        report = run_workload(
             Append(),
             writing(library, brokers, plan),
             plan=plan,
@@ -255,7 +255,7 @@ def test_the_clients_of_one_run_are_gone_in_the_next(
         clients.append(weakref.ref(client))
         (tmp_path / str(number)).mkdir()
         with Recorder(tmp_path / str(number), run_id="r") as recorder:
-            play_workload(
+            run_workload(
                 Append(),
                 client,
                 plan=plan,

@@ -10,7 +10,7 @@ import pytest
 from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
 from harness.protocols import Node
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 from targets.kafka import brokers, settings
 from targets.kafka.asking import NoAnswer
 
@@ -23,7 +23,7 @@ class Cluster:
 
     nodes: dict[str, Node] = field(
         default_factory=lambda: {
-            name: RecordingNode(name, frozenset(roles), name)
+            name: DryRunNode(name, frozenset(roles), name)
             for name, roles in (
                 ("b1", {"broker"}),
                 ("b2", {"broker", "controller"}),

@@ -10,14 +10,14 @@ import pytest
 from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
 from harness.protocols import Node
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 from targets.kafka import settings
 
 LOGS = Path(__file__).parent / "start_logs"
 VERSIONS = ["0.8.2.2", "0.10.2.2"]
 
 
-class Told(RecordingNode):
+class Told(DryRunNode):
     """A node with the start log of a version, and from an earlier start that of other settings."""
 
     def get(self, name: str) -> dict[str, bytes]:
@@ -31,7 +31,7 @@ class Brokers:
     def __init__(self, version: str) -> None:
         self.nodes: dict[str, Node] = {
             "b1": Told("b1", frozenset({"broker"}), version),
-            "z1": RecordingNode("z1", frozenset({"zookeeper"}), ""),
+            "z1": DryRunNode("z1", frozenset({"zookeeper"}), ""),
         }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 from targets.kafka.asking import NoAnswer
 from targets.kafka.zookeeper import admin, asking
 
@@ -23,7 +23,7 @@ PLAN = parse_plan(
     }
 )
 TOPIC = f"/brokers/topics/{PLAN.topic.name}"
-SERVER = RecordingNode("z1", frozenset({"zookeeper"}), "198.18.0.21")
+SERVER = DryRunNode("z1", frozenset({"zookeeper"}), "198.18.0.21")
 ZNODES: Mapping[str, bytes] = {
     "/controller": b'{"version":1,"brokerid":3,"timestamp":"1763787775419"}',
     "/controller_epoch": b"4",
@@ -111,7 +111,7 @@ def test_what_is_no_json_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_first_server_that_answers_is_told() -> None:
     names = {"b1": "broker", "z1": "zookeeper", "z2": "zookeeper", "z3": "zookeeper"}
-    nodes = {name: RecordingNode(name, frozenset({role}), name) for name, role in names.items()}
+    nodes = {name: DryRunNode(name, frozenset({role}), name) for name, role in names.items()}
     asked: list[str] = []
 
     def tell(address: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from harness.errors import HarnessFailure
 from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
-from harness.run.dry_run import RecordingNode
+from harness.run.dry_run import DryRunNode
 from targets.kafka.asking import NoAnswer
 from targets.kafka.zookeeper import admin, asking, leadership
 from targets.kafka.zookeeper.leadership import ZooKeeperLeadership
@@ -19,7 +19,7 @@ PLAN = parse_plan({"schema": 1, "name": "x", "target": {"version": "2.8.2", "bro
 REASSIGN, ELECT = "/admin/reassign_partitions", "/admin/preferred_replica_election"
 ROLES = {"b1": "broker", "z1": "zookeeper", "z2": "zookeeper"}
 TOPIC = ZooKeeperLeadership(
-    {name: RecordingNode(name, frozenset({role}), name) for name, role in ROLES.items()}, PLAN
+    {name: DryRunNode(name, frozenset({role}), name) for name, role in ROLES.items()}, PLAN
 )
 
 
@@ -50,7 +50,7 @@ class Cluster:
         self.looks_left -= 1
         return b"{}" if self.looks_left >= 0 else None
 
-    def observe(self, node: RecordingNode, plan: Any, *, timeout_s: float) -> NodeView | None:
+    def observe(self, node: DryRunNode, plan: Any, *, timeout_s: float) -> NodeView | None:
         assert "zookeeper" in node.roles, "brokers may lag behind"
         view = PartitionView(
             partition=0, leader=self.leader, leader_epoch=1, isr=(), replicas=self.replicas
