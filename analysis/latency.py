@@ -20,8 +20,8 @@ import pandas as pd
 import pyarrow as pa
 
 from analysis.columns import MISSING, codes, equals, integers, tables
-from harness.history import WRITE
 from harness.history.run_folder import RunDir
+from harness.models import APPEND
 from harness.protocols import FAIL, INFO, OK
 
 OPEN: Final = "open"
@@ -59,7 +59,7 @@ def writes(run: RunDir) -> pd.DataFrame:
     pieces: list[pd.DataFrame] = []
     unanswered = _open(pa.table({}))
     for table in tables(run.parts(run.history), _COLUMNS):
-        table = table.filter(pa.array(equals(table, "f", WRITE)))
+        table = table.filter(pa.array(equals(table, "f", APPEND)))
         begins = equals(table, "type", "invoke")
         completed = _completed(table.filter(pa.array(~begins)))
         begun = pd.concat([unanswered, _open(table.filter(pa.array(begins)))], ignore_index=True)

@@ -1,4 +1,4 @@
-"""Which events the spans of lost writes (`checkers.lost_spans`) begin and end with.
+"""Which events the spans of lost writes (`checkers.loss.spans`) begin and end with.
 
 Whether a client left the old leader when another took over, or stayed until the network healed, is
 seen by which of the two the last write that it lost stands next to.
@@ -15,9 +15,9 @@ import pyarrow as pa
 from analysis.columns import tables
 from analysis.leadership import Leadership
 from analysis.timeline import Timeline
-from checkers.lost_spans import COLUMNS, LostSpan, lost_spans
-from harness.faults.journal import FaultWindow
+from checkers.loss.spans import COLUMNS, LostSpan, lost_spans
 from harness.history.run_folder import RunDir
+from harness.protocols import FaultWindow
 
 TOGETHER_S: Final = 0.5
 """Events of one kind that are no further apart are one: the heals of a step, the partitions of a

@@ -10,8 +10,9 @@ import pandas as pd
 from analysis.latency import LOST, counts, outcome_is, thin, writes
 from analysis.leadership import Leadership, leadership, observations
 from analysis.rates import bar_width_s, rates
-from harness.faults.journal import FaultWindow, windows
+from harness.faults.journal import windows
 from harness.history.run_folder import RunDir
+from harness.protocols import FaultWindow
 
 
 @dataclass(frozen=True)

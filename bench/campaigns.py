@@ -17,14 +17,12 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from analysis.campaign import run_rows
 from analysis.statistics.equivalence import equivalence
 from analysis.statistics.shares import Share
-from checkers.judging import judge_run
-from checkers.loss import Loss
+from checkers.judging.one_run import judge_run
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import load_campaign
 from harness.campaigns.scheduler import Scheduler
@@ -56,7 +54,7 @@ def played(runs: int, lanes: int, folder: Path) -> Played:
     scheduler = Scheduler(
         campaign,
         where,
-        partial(judge_run, checker=Loss()),
+        judge_run,
         lanes,
         threading.Event(),
         after=lambda _: ends_s.append(time.monotonic()),

@@ -113,7 +113,7 @@ def thread_per_worker_per_s() -> float:
     begun, n = time.monotonic(), 0
 
     def begin(worker: int, op: Invoke) -> None:
-        f, value, partition, key = op
+        f, value, partition, key, _ = op
         told: dict[str, object] = {"f": f, "value": value, "partition": partition, "key": key}
         history.append(told | {"process": worker, "type": "invoke", "time_ns": time.monotonic_ns()})
         inboxes[worker].put(op)

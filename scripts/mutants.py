@@ -1,7 +1,7 @@
 """Mutation testing: runs mutmut over what decides, and writes the table of docs/mutants.md.
 
 `scripts/mutants.py` runs every mutant that has no answer yet (so it goes on where it was stopped),
-`scripts/mutants.py NAME...` only those whose names match (`checkers.loss*`), and
+`scripts/mutants.py NAME...` only those whose names match (`checkers.loss.checker*`), and
 `scripts/mutants.py --table` runs none. mutmut keeps its answers in mutants/, a copy of the tree: a
 function that changes is tried again, and so is what survived when a test has changed. To begin from
 nothing, remove the folder.

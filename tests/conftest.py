@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 from pyspark import SparkContext
 
-from checkers.spark import context
+from checkers.judging.spark import context
 
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.history import WRITE
-from harness.protocols import Script
+from harness.models import APPEND, LOG
+from harness.protocols import NULL, Script
 
 
 @dataclass(frozen=True)
@@ -14,12 +14,13 @@ class Append:
     """Each process appends increasing integers, unique in the run, to every partition in turn."""
 
     plugin: ClassVar[str] = "append"
+    model: ClassVar[str] = LOG.name
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """Process p of P writes p, p + P, p + 2 P ...: dense when all are equally fast."""
         del seed  # nothing is drawn
         value, partition = process, process % partitions
         while True:
-            yield WRITE, value, partition, None
+            yield APPEND, value, partition, None, NULL
             value += processes
             partition = (partition + 1) % partitions

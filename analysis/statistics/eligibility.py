@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from checkers.verdict import INVALID, OUTCOME, VALID
+from checkers.judging.verdict import INVALID, VALID
+from harness.protocols import OUTCOME_DOUBTS
 
 Document = Mapping[str, Any]
 """A run's result.json, or `{"run_id", "error"}` of a run that has none."""
@@ -31,7 +32,7 @@ def is_eligible(document: Document) -> bool:
         return bool(document["eligible"])
     if "verdict" not in document or not document.get("complete") or "doubts" not in document:
         return False
-    if set(document["doubts"]) - OUTCOME:
+    if set(document["doubts"]) - OUTCOME_DOUBTS:
         return False
     return all(fault["proven"] for fault in document.get("faults", ()))
 

@@ -29,11 +29,11 @@ import numpy as np
 from analysis.statistics.eligibility import Document, is_conclusive
 from analysis.statistics.resampling import Floats
 from analysis.statistics.shares import Share
-from checkers.verdict import UNMET, UNPROVEN
+from harness.protocols import DOUBTS
 
 LOSS, NONE, WRONG = "loss", "none", "wrong"
 VACUOUS, UNKNOWN, HARNESS_FAILURE = "vacuous", "unknown", "harness_failure"
-_UNTESTED: Final = {VACUOUS, UNPROVEN, UNMET}
+_UNTESTED: Final = {DOUBTS.vacuous, DOUBTS.unproven, DOUBTS.unmet}
 """Doubts that say no more than that nothing, or not all, was put to the test."""
 CLASSES: Final = (LOSS, NONE, WRONG, VACUOUS, UNKNOWN, HARNESS_FAILURE)
 

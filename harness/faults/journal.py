@@ -25,13 +25,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from harness.errors import EnvironmentFailure, HistoryError
+from harness.protocols import FaultWindow
 
 
 class Journal:
@@ -66,28 +66,6 @@ class Journal:
 
     def close(self) -> None:
         os.close(self._fd)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FaultWindow:
-    """One fault as result.json and the page tell it; times in seconds since the run's start.
-
-    `from_s` is null when the fault was skipped or never came into force, `to_s` when it was never
-    seen to heal. `met` is null for a step that waited for nothing. `proven` holds only when every
-    probe, while it was on and after it was healed, said so, and it met something of the system:
-    `touched` is how much, in the unit of its lever (null: nothing of the kind is counted).
-    """
-
-    id: str
-    nemesis: str
-    from_s: float | None
-    to_s: float | None
-    nodes: list[str]
-    met: bool | None
-    proven: bool
-    evidence: list[str]
-    why: str
-    touched: int | None = None
 
 
 def entries(path: Path) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,6 @@ from harness.history.schemas import (
     OBSERVATIONS,
     READS,
     SCHEMA_VERSION,
-    WRITE,
 )
 
 __all__ = [
@@ -21,5 +20,4 @@ __all__ = [
     "OBSERVATIONS",
     "READS",
     "SCHEMA_VERSION",
-    "WRITE",
 ]

@@ -45,7 +45,8 @@ class ParquetWriter:
         self._written_at = time.monotonic()
 
     def write(self, table: pa.Table) -> None:
-        """Write one part at once; `table` has the schema's columns but `run_id`.
+        """Write one part at once; `table` has the schema's columns but `run_id`; a nullable one
+        that it lacks is all null.
 
         Raises EnvironmentFailure when the disk takes it not; the part is then not there.
         """
@@ -101,7 +102,11 @@ class ParquetWriter:
         run_id = pa.DictionaryArray.from_arrays(
             np.zeros(len(table), dtype=np.int32), pa.array([self._run_id])
         )
-        whole = table.append_column("run_id", run_id).select(self._schema.names)
+        whole = table.append_column("run_id", run_id)
+        for field in self._schema:
+            if field.nullable and field.name not in whole.schema.names:
+                whole = whole.append_column(field, pa.nulls(len(whole), field.type))
+        whole = whole.select(self._schema.names)
         sink = pa.BufferOutputStream()
         pq.write_table(whole.cast(self._schema), sink, **_encoding(self._schema))
         path = self._folder / f"part-{self._number:05d}.parquet"

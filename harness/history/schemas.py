@@ -21,7 +21,6 @@ import pyarrow as pa
 SCHEMA_VERSION: Final = 1
 
 NEMESIS_PROCESS: Final = -1
-WRITE: Final = "append"
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -34,6 +33,9 @@ HISTORY: Final = pa.schema(
         pa.field("f", _TEXT, nullable=False),
         pa.field("key", _TEXT),
         pa.field("value", pa.int64()),
+        pa.field("expected", pa.int64()),
+        pa.field("result", pa.int64()),
+        pa.field("elements", pa.list_(pa.int64())),
         pa.field("partition", pa.int32()),
         pa.field("offset", pa.int64()),
         pa.field("node", _TEXT),
@@ -90,5 +92,13 @@ OBSERVATIONS: Final = pa.schema(
     metadata={"ackloss.schema": str(SCHEMA_VERSION)},
 )
 
-ADDED: Final = frozenset({("ends.parquet", "error")})
-"""Columns that a stored run's file may lack, by the file's name: read as null."""
+ADDED: Final = frozenset(
+    {
+        ("ends.parquet", "error"),
+        ("history", "expected"),
+        ("history", "result"),
+        ("history", "elements"),
+    }
+)
+"""Columns that files of earlier versions may lack, by the file's or its folder's name: they are
+read as null."""

@@ -11,7 +11,7 @@ import hashlib
 from typing import Any, Literal
 
 import orjson
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harness.plan.expansion import drawn
 from harness.plan.reference_figures import Reference
@@ -105,6 +105,19 @@ class WorkloadPlan(Section):
     options: dict[str, Any] = Field(default_factory=dict, description="The plug-in's own options.")
 
 
+class Check(BaseModel):
+    """One checker; other keys are its options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: Slug = Field(description="A plug-in in checkers/.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The checker's options, as given."""
+        return dict(self.model_extra or {})
+
+
 class FinalPlan(Section):
     """What happens after the last fault is healed."""
 
@@ -133,8 +146,11 @@ class Plan(Section):
     schedule: Slug | None = Field(None, description="A named schedule, instead of steps.")
     mix: Mix | None = Field(None, description="Faults at random, instead of steps: see [mix].")
     final: FinalPlan = Field(default_factory=lambda: FinalPlan())
-    checks: list[Slug] = Field(
-        default_factory=lambda: ["loss"], min_length=1, description="Plug-ins in checkers/."
+    checks: list[Slug | Check] = Field(
+        default_factory=list,
+        max_length=20,
+        description="Checkers by name, or `{ name, option ... }`; by default the one of the "
+        "workload's model.",
     )
     reference: list[Reference] = Field(
         default_factory=list,

@@ -5,29 +5,47 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import ClassVar, Protocol, runtime_checkable
 
+from harness.protocols.runs import NULL
+
 # Plain tuples: flat out, hundreds of thousands are made a second, and a named tuple takes five
 # times as long to make and four times as long to take apart.
 
-Invoke = tuple[str, int, int, str | None]
-"""What a process wants to do next: (f, value, partition, key). Workloads yield these."""
+Invoke = tuple[str, int, int, str | None, int]
+"""What a process wants to do next: (f, value, partition, key, expected). Workloads yield these;
+`expected` is what a compare-and-set must find. A number that an operation has not is NULL."""
 
 OK, FAIL, INFO = "ok", "fail", "info"
 
-Completion = tuple[str, int | None, str | None, str | None]
-"""How an operation ended: (type, offset, error, node); `type` is ok (surely happened), fail (surely
-did not) or info (unknown), `error` the name of what was answered."""
+Result = int | tuple[int, ...] | None
+"""What was read: a value, or all elements of a set; `None` is no value."""
+
+Completion = tuple[str, int | None, str | None, str | None, Result]
+"""How an operation ended: (type, offset, error, node, result); `type` is ok (surely happened), fail
+(surely did not) or info (unknown), `offset` the place or version that the system answered, `error`
+the name of what it answered."""
 
 
-def invoke(f: str, value: int, partition: int, key: str | None = None) -> Invoke:
+def invoke(
+    f: str,
+    value: int | None = None,
+    partition: int | None = None,
+    key: str | None = None,
+    expected: int | None = None,
+) -> Invoke:
     """An Invoke with its parts named."""
-    return f, value, partition, key
+    value, partition, expected = (NULL if n is None else n for n in (value, partition, expected))
+    return f, value, partition, key, expected
 
 
 def completion(
-    type_: str, offset: int | None = None, error: str | None = None, node: str | None = None
+    type_: str,
+    offset: int | None = None,
+    error: str | None = None,
+    node: str | None = None,
+    result: Result = None,
 ) -> Completion:
     """A Completion with its parts named."""
-    return type_, offset, error, node
+    return type_, offset, error, node, result
 
 
 Script = Generator[Invoke, Completion, None]
@@ -44,6 +62,8 @@ class Workload(Protocol):
     """
 
     plugin: ClassVar[str]
+    model: ClassVar[str]
+    """The name of the model of its operations (`harness.models`)."""
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """The script of one of the first processes, 0 <= `process` < `processes`. Values that it

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from harness.protocols.nodes import Cluster, Ingredients, Node, NodeSpec
 from harness.protocols.operations import Client
+from harness.protocols.promises import Promises
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,6 +74,8 @@ class Target(Protocol):
     """The system under test: its nodes, how it comes up, and its clients."""
 
     plugin: ClassVar[str]
+    models: ClassVar[frozenset[str]]
+    """The names of the models whose operations its clients serve (`harness.models`)."""
 
     def check(self, plan: Plan) -> None:
         """Refuse, by PlanError, what this system cannot do or a plan may not ask."""
@@ -108,6 +111,14 @@ class Target(Protocol):
 
         Raises PlanError when one that the plan asks for is unknown to it or differs, TimeoutError
         when a node does not tell.
+        """
+        ...
+
+    def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
+        """What the operations of a run are promised, from its plan.json and its effective settings.
+        Pure; also asked of stored runs.
+
+        Raises KeyError, TypeError or ValueError for documents that are not a run's.
         """
         ...
 

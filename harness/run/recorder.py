@@ -1,9 +1,9 @@
 """Records a run's history while it goes on, at almost no cost to the thread that plays it.
 
-The hot path is one `struct.pack_into` a row: eleven int64 into a block of memory that is used again
-and again (text as codes, null as a sentinel). No object per operation stays alive and no lock is
-taken. Full blocks, and ten times a second what there is, are handed over to a background thread
-that counts and, every few seconds, turns them into columns and writes a part.
+The hot path is one `struct.pack_into` a row: fourteen int64 into a block of memory that is used
+again and again (text as codes, null as a sentinel). No object per operation stays alive and no lock
+is taken. Full blocks, and ten times a second what there is, are handed over to a background
+thread that counts and, every few seconds, turns them into columns and writes a part.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from harness.errors import EnvironmentFailure, HarnessFailure
-from harness.history import HISTORY, NEMESIS_PROCESS, WRITE
+from harness.history import HISTORY, NEMESIS_PROCESS
 from harness.history.parquet_writer import PART_S, ParquetWriter
-from harness.protocols import FAIL, INFO, OK, Completion, Invoke
+from harness.models import APPEND
+from harness.protocols import FAIL, INFO, NULL, OK, Completion, Invoke
 
 INVOKE: Final = "invoke"
 _TYPES: Final = (INVOKE, OK, FAIL, INFO)
 _TYPE_CODES: Final = {name: code for code, name in enumerate(_TYPES)}
-_NULL: Final = -(2**63)
 
 # A row of the history, but for `run_id` and `index`.
 _COLUMNS: Final = (
     *("process", "type", "f", "key", "value", "partition", "offset", "node", "error"),
-    *("intended_ns", "time_ns"),
+    *("intended_ns", "time_ns", "expected", "result", "elements"),
 )
 _TYPE, _F, _VALUE, _TIME = (_COLUMNS.index(name) for name in ("type", "f", "value", "time_ns"))
 _ROW: Final = struct.Struct(f"={len(_COLUMNS)}q")
@@ -87,6 +87,7 @@ class Recorder:
         self._period_s = period_s
         self._draining = threading.Lock()
         self._unwritten: list[Ints] = []
+        self._elements: list[tuple[int, ...]] = []
         self._values: dict[str, list[Ints]] = {name: [] for name in (INVOKE, OK, FAIL)}
         self._rows_written = 0
         self._counts = np.zeros(len(_TYPES), dtype=np.int64)
@@ -97,12 +98,12 @@ class Recorder:
 
     def invoke(self, process: int, op: Invoke, intended_ns: int, time_ns: int) -> None:
         """Record that an operation begins."""
-        f, value, partition, key = op
+        f, value, partition, key, expected = op
         at = self._at
         _ROW.pack_into(
             self._block, at,
-            process, 0, self._f[f], 0 if key is None else self._key[key], value, partition,
-            _NULL, 0, 0, intended_ns, time_ns,
+            process, 0, self._f[f], 0 if key is None else self._key[key],
+            value, partition, NULL, 0, 0, intended_ns, time_ns, expected, NULL, NULL,
         )  # fmt: skip
         self._at = at = at + _ROW_BYTES
         if at == _BLOCK_BYTES:
@@ -112,16 +113,22 @@ class Recorder:
         self, process: int, op: Invoke, ended: Completion, intended_ns: int, time_ns: int
     ) -> None:
         """Record how an operation ended."""
-        f, value, partition, key = op
-        type_, offset, error, node = ended
+        f, value, partition, key, expected = op
+        type_, offset, error, node, result = ended
+        elements = NULL
+        if isinstance(result, tuple):
+            self._elements.append(result)
+            result, elements = None, len(self._elements) - 1
         at = self._at
         _ROW.pack_into(
             self._block, at,
             process, _TYPE_CODES[type_],
-            self._f[f], 0 if key is None else self._key[key], value, partition,
-            _NULL if offset is None else offset,
+            self._f[f], 0 if key is None else self._key[key],
+            value, partition,
+            NULL if offset is None else offset,
             0 if node is None else self._node[node], 0 if error is None else self._error[error],
-            intended_ns, time_ns,
+            intended_ns, time_ns, expected,
+            NULL if result is None else result, elements,
         )  # fmt: skip
         self._at = at = at + _ROW_BYTES
         if at == _BLOCK_BYTES:
@@ -136,9 +143,10 @@ class Recorder:
 
     def note(self, type_: str, *, f: str, key: str, node: str, error: str, time_ns: int) -> None:
         """Record a row of the nemesis (see `harness.history`)."""
-        what = (_TYPE_CODES[type_], self._f[f], self._key[key], _NULL, _NULL, _NULL)
+        what = (_TYPE_CODES[type_], self._f[f], self._key[key], NULL, NULL, NULL)
         where = (self._node[node], self._error[error])
-        self._notes.append((NEMESIS_PROCESS, *what, *where, time_ns, time_ns))
+        returned = (NULL, NULL, NULL)
+        self._notes.append((NEMESIS_PROCESS, *what, *where, time_ns, time_ns, *returned))
 
     def live(self) -> Live:
         """How far the workload is, at most two tenths of a second old."""
@@ -207,7 +215,7 @@ class Recorder:
             rows = np.frombuffer(used, np.int64).reshape(-1, len(_COLUMNS))
             self._unwritten.append(rows)
             self._counts = self._counts + np.bincount(rows[:, _TYPE], minlength=len(_TYPES))
-            is_write = rows[:, _F] == self._f[WRITE]
+            is_write = rows[:, _F] == self._f[APPEND]
             for name, parts in self._values.items():
                 parts.append(rows[is_write & (rows[:, _TYPE] == _TYPE_CODES[name]), _VALUE])
         self._attempts.append((time.monotonic(), int(self._counts[0])))
@@ -239,11 +247,22 @@ class Recorder:
                 columns[name] = _texts(column, list(_TYPES))
             elif name in self._codes:
                 columns[name] = _texts(column - 1, list(self._codes[name]))
+            elif name == "elements":
+                columns[name] = self._lists(column)
             else:
                 kind = HISTORY.field(name).type.to_pandas_dtype()
-                null = column == _NULL
+                null = column == NULL
                 columns[name] = pa.array(np.where(null, 0, column).astype(kind), mask=null)
         return pa.table(columns)
+
+    def _lists(self, places: Ints) -> pa.Array:
+        """The sets that were read, by their places; each is written once, and then forgotten."""
+        if (places == NULL).all():
+            return pa.nulls(len(places), HISTORY.field("elements").type)
+        lists = [None if at == NULL else self._elements[at] for at in places.tolist()]
+        for at in places[places != NULL].tolist():
+            self._elements[at] = ()
+        return pa.array(lists, HISTORY.field("elements").type)
 
 
 class _Codes(dict[str, int]):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 from harness import registry
 from harness.errors import PlanError
 from harness.faults import conditions, selectors
+from harness.models import MODELS
 from harness.plan import Family, FaultStep, Plan
-from harness.protocols import Limited, Needs, Nemesis, Target, Unsupported, Workload
+from harness.protocols import Checker, Limited, Needs, Nemesis, Target, Unsupported, Workload
 from harness.protocols.crashes import ClientNemesis, KnowsCrashes, client_names
 from harness.protocols.leadership import LEADERSHIP, MovesLeaders
 from harness.run.schedule import ResolvedStep
@@ -35,9 +37,9 @@ def resolve(plan: Plan, *, file: str = "plan") -> ResolvedPlan:
     workload: Workload = registry.make(
         "workloads", plan.workload.name, plan.workload.options, key="workload.name", file=file
     )
-    for place, name in enumerate(plan.checks):
-        registry.make("checkers", name, {}, key=f"checks.{place}", file=file)
     try:
+        _check_model(target, workload)
+        _check_checks(plan, workload)
         target.check(plan)
         steps = tuple(
             _resolve_step(plan, place, step, target) for place, step in enumerate(plan.faults)
@@ -50,6 +52,36 @@ def resolve(plan: Plan, *, file: str = "plan") -> ResolvedPlan:
     return ResolvedPlan(
         plan=plan, target=target, workload=workload, steps=steps, unsupported=in_vain
     )
+
+
+def _check_model(target: Target, workload: Workload) -> None:
+    """Refuse a workload whose operations the target does not serve."""
+    if workload.model not in target.models:
+        served = ", ".join(sorted(target.models))
+        raise PlanError(
+            f"{workload.plugin} makes operations of the model {workload.model!r}, which "
+            f"{target.plugin} does not serve",
+            key="workload.name",
+            hint=f"{target.plugin} serves: {served}",
+        )
+
+
+def _check_checks(plan: Plan, workload: Workload) -> None:
+    """Refuse a checker that is not known, named twice, or does not judge the workload's model."""
+    seen: set[str] = set()
+    for place, check in enumerate(plan.checks):
+        name, options = (check, {}) if isinstance(check, str) else (check.name, check.options)
+        key = f"checks.{place}"
+        checker: Checker[Any, Any] = registry.make("checkers", name, options, key=key)
+        if workload.model not in checker.models:
+            raise PlanError(
+                f"{name} does not judge operations of the model {workload.model!r}",
+                key=key,
+                hint=f"{MODELS[workload.model].check} does",
+            )
+        if name in seen:
+            raise PlanError(f"{name!r} is named twice", key=key, hint="name it once")
+        seen.add(name)
 
 
 def refuse_unsupported(bound: ResolvedPlan, *, file: str, force: bool = False) -> None:

@@ -204,6 +204,7 @@ def _come_up(
         ],
         settings={"asked": asked, "effective": effective["settings"]},
         features={"asked": plan.target.features, "effective": effective["features"]},
+        promises=target.promises(plan.document(), effective["settings"]).document(),
     )
     for sentence in effective.get("warnings", ()):
         record.warn(sentence)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from harness.errors import PlanError
+from harness.models import LOG
 from harness.plan import Plan
 from harness.protocols import (
     CLIENT_ROLE,
@@ -20,10 +21,11 @@ from harness.protocols import (
     Node,
     NodeSpec,
     NodeView,
+    Promises,
     Unsupported,
 )
 from harness.protocols.leadership import Leadership
-from targets.kafka import brokers, images, reading, reuse, settings, support
+from targets.kafka import brokers, images, promises, reading, reuse, settings, support
 from targets.kafka.asking import NoAnswer
 from targets.kafka.clients import library_of
 from targets.kafka.clients.library import readers
@@ -44,6 +46,7 @@ class Kafka:
     z1 ... ."""
 
     plugin: ClassVar[str] = "kafka"
+    models: ClassVar[frozenset[str]] = frozenset({LOG.name})
 
     def check(self, plan: Plan) -> None:
         """Refuse settings that a plan may not touch, and versions of no known era."""
@@ -103,6 +106,11 @@ class Kafka:
                     key=f'target.features."{feature}"',
                 )
         return {"settings": told, "features": features, "warnings": warnings}
+
+    def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
+        """See `targets.kafka.promises`."""
+        producer = effective.get("producer") or plan["workload"]["producer"]
+        return promises.promises(plan, producer)
 
     def client(self, cluster: Cluster, plan: Plan) -> Client:
         """Producers of the plan's library, shared by the processes of the workload."""

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.lost_spans import Event, Near, Placed, events, placed_spans
 from analysis.timeline import Timeline, timeline
-from checkers.lost_spans import LostSpan
+from checkers.loss.spans import LostSpan
 from harness.history.run_folder import RunDir
 from tests.fixtures import synthetic_run as synthetic
 from tests.fixtures.synthetic_run import FINDINGS, Story, build

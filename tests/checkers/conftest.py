@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark import SparkContext
 
-from checkers.result import check_runs
+from checkers.judging.many_runs import check_runs
 from harness.history.run_folder import RunDir
 from tests.fixtures.hand_made import Made
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from checkers.result import check_runs
+from checkers.judging.many_runs import check_runs
 from harness.history.run_folder import RunDir
 
 STORED = Path(__file__).parents[1] / "histories" / "runs"

@@ -13,7 +13,7 @@ from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
 from harness.errors import HarnessFailure
 from harness.faults.injection import Faults
-from harness.faults.journal import FaultWindow, Journal, entries, open_acts, windows
+from harness.faults.journal import Journal, entries, open_acts, windows
 from harness.history.run_folder import new_run_id
 from harness.images.building import holder
 from harness.images.daemon import connect
@@ -22,7 +22,7 @@ from harness.levers.leadership import LeadershipLever
 from harness.levers.waiting import poll_until
 from harness.machine import state
 from harness.plan import parse_plan
-from harness.protocols import Act, Nemesis, PartitionView
+from harness.protocols import Act, FaultWindow, Nemesis, PartitionView
 from harness.protocols.leadership import Leadership, leadership_of
 from harness.run.resolving import ResolvedPlan, resolve
 from harness.run.runner import start_nodes

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from checkers.judging import judge_run
-from checkers.loss import Loss
+from checkers.judging.one_run import judge_run
+from checkers.loss.checker import Loss
 from harness.campaigns.folder import CampaignDir
 from harness.cli import main
 from harness.errors import EnvironmentFailure, HistoryError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from checkers.judging import judge_run
-from checkers.loss import Loss
+from checkers.judging.one_run import judge_run
+from checkers.loss.checker import Loss
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
 from harness.protocols import Unsupported

@@ -24,7 +24,7 @@ def test_values_are_unique_dense_and_increasing(
     processes: int, partitions: int, count: int
 ) -> None:
     each = [writes(p, processes, partitions, count) for p in range(processes)]
-    values = [[value for _, value, _, _ in own] for own in each]
+    values = [[value for _, value, *_ in own] for own in each]
     assert sorted(chain.from_iterable(values)) == list(range(processes * count))
     assert all(own == sorted(own) for own in values)
 
@@ -33,12 +33,12 @@ def test_values_are_unique_dense_and_increasing(
 def test_every_process_writes_to_every_partition(processes: int, partitions: int) -> None:
     for process in range(processes):
         own = writes(process, processes, partitions, partitions)
-        assert {partition for _, _, partition, _ in own} == set(range(partitions))
+        assert {partition for _, _, partition, *_ in own} == set(range(partitions))
 
 
 def test_at_any_moment_the_partitions_are_evenly_used() -> None:
     first = [writes(process, 6, 3, 1)[0] for process in range(6)]
-    assert sorted(partition for _, _, partition, _ in first) == [0, 0, 1, 1, 2, 2]
+    assert sorted(partition for _, _, partition, *_ in first) == [0, 0, 1, 1, 2, 2]
 
 
 def test_it_is_a_workload() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +36,7 @@ campaign.add_command(prune)
 @click.argument("file", type=_FILE)
 @click.option("--out", "folder", type=click.Path(path_type=Path), help="Default runs/NAME-DATE.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
-@click.option(
-    "--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters side by side."
-)
+@click.option("--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters side by side.")
 @click.option(
     "--first-failures-of", "old", type=_FOLDER, help="Begin with the cells that lost in this one."
 )
@@ -70,9 +67,7 @@ def run(
 
 @campaign.command()
 @click.argument("folder", type=_FOLDER)
-@click.option(
-    "--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters side by side."
-)
+@click.option("--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters side by side.")
 @with_output
 def resume(out: Output, folder: Path, workers: int | None) -> None:
     """Go on with the campaign in FOLDER: finished runs are never repeated."""
@@ -148,8 +143,7 @@ def _play(
     first: tuple[str, ...] = (),
 ) -> None:
     from analysis.campaign import by_cell_of, results_of, tallies_of
-    from checkers.judging import judge_run
-    from checkers.loss import Loss
+    from checkers.judging.one_run import judge_run
     from harness.campaigns.estimate import estimate
     from harness.campaigns.policy import exit_code, silence_in_words
     from harness.campaigns.progress import read_progress
@@ -169,7 +163,7 @@ def _play(
             scheduler = Scheduler(
                 given,
                 where,
-                partial(judge_run, checker=Loss()),
+                judge_run,
                 left.workers,
                 interrupts.stop,
                 say=lambda text: out.say(text, style="yellow"),

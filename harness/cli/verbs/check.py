@@ -41,7 +41,7 @@ def check(
     Never needs a cluster. The exit code is 4 if any input was bad (the others are still checked),
     else 1 if any is invalid, else 3 if any is unknown, else 0.
     """
-    from checkers.result import check_histories, check_runs
+    from checkers.judging.many_runs import check_histories, check_runs
     from harness.cli.verbs.run import merged_exit_code
 
     if bool(runs) == bool(histories):

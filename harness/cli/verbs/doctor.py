@@ -20,7 +20,7 @@ def doctor(out: Output, runs: Path) -> None:
 
     The exit code is 5 if something is missing or too old.
     """
-    from checkers.archive import archive_ready
+    from checkers.judging.archive import archive_ready
     from harness.cli import checkup as examination
     from harness.cli.checkup import made
     from targets.kafka import images as kafka

@@ -19,7 +19,7 @@ def prepare(out: Output, versions: tuple[str, ...]) -> None:
 
     What is there is left as it is. A run makes by itself what it misses; this makes it beforehand.
     """
-    from checkers.archive import archive_ready, prepare_archive
+    from checkers.judging.archive import archive_ready, prepare_archive
     from harness.images.building import holder
     from harness.images.steps import quietly, step
     from targets.kafka import images as kafka

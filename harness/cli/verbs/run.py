@@ -126,7 +126,7 @@ def _play_one(
     out: Output, bound: ResolvedPlan, command: list[str], *, master: str | None, **how: Any
 ) -> tuple[RunDir, dict[str, Any]]:
     """Play, check and report one plan: its folder and its result."""
-    from checkers.result import begin_warm_up, check_runs
+    from checkers.judging.many_runs import begin_warm_up, check_runs
     from harness.cli.checkup import require
     from harness.cli.live import watching
     from harness.history.run_folder import new_run_id

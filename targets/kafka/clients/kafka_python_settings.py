@@ -15,7 +15,7 @@ from kafka.codec import has_lz4, has_snappy, has_zstd
 
 from harness.errors import PlanError
 from harness.plan import Plan
-from harness.plan.acks import ALL, LEADER, NOBODY
+from targets.kafka.acks import ALL, LEADER, NOBODY
 from targets.kafka.clients.library import protocol
 from targets.kafka.clients.producer_settings import (
     DEFAULTS,

@@ -14,8 +14,8 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, Producer
 
 from harness.errors import PlanError
-from harness.plan.acks import ALL, SPELLINGS, acks_of
 from harness.plan.explanations import nearest
+from targets.kafka.acks import ALL, SPELLINGS, acks_of
 
 WHERE: Final = "workload.producer"
 

@@ -21,9 +21,9 @@ from typing import Final, Protocol
 
 from harness.errors import HarnessFailure
 from harness.plan import Plan
-from harness.plan.acks import NOBODY
 from harness.protocols import FAIL, INFO, OK, Completion, Done, Invoke, completion
 from harness.protocols.crashes import ClientState, Death
+from targets.kafka.acks import NOBODY
 from targets.kafka.clients.library import bootstrap_of
 from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
 from targets.kafka.clients.outcomes import outcome
@@ -84,7 +84,7 @@ class KafkaClient:
 
     def submit(self, process: int, op: Invoke) -> bool:
         """Queue a write. False: the producer's queue is full, or no producer lives."""
-        _, value, partition, key = op
+        _, value, partition, key, _ = op
         produce = self._routes[process % len(self._routes)]
         try:
             produce(process, self._topic, b"%010d" % value, key, partition)
@@ -120,7 +120,7 @@ class KafkaClient:
 
     def acknowledged(self, process: int, offset: int | None) -> None:
         """See `targets.kafka.clients.one_producer.Reports`."""
-        self._done(process, (OK, offset if self._offsets_told else None, None, None))
+        self._done(process, (OK, offset if self._offsets_told else None, None, None, None))
 
     def unacknowledged(self, process: int, error: str, code: int | None) -> None:
         """See `targets.kafka.clients.one_producer.Reports`."""

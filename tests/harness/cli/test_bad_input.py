@@ -159,7 +159,7 @@ def test_runs_of_a_campaign_that_are_not_judged_are_said(
     run = sorted(folder.runs.iterdir())[0]
     (run / "history").mkdir()
     judged = {"run_id": run.name, "verdict": "valid", "reason": "", "counts": Counter()}
-    monkeypatch.setattr("checkers.result.check_runs", lambda *_, **__: [judged])
+    monkeypatch.setattr("checkers.judging.many_runs.check_runs", lambda *_, **__: [judged])
     done = ackloss("check", str(folder.path))
     assert done.exit_code == 0
     assert f"3 runs have no history, and nothing is said of them: {folder.path}" in done.output

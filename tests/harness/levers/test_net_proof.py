@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from harness.faults.injection import NOTHING_MET, Faults
-from harness.faults.journal import FaultWindow, Journal, windows
+from harness.faults.journal import Journal, windows
 from harness.levers.net import NetLever
-from harness.protocols import Completed
+from harness.protocols import Completed, FaultWindow
 from harness.run.dry_run import DryRunNode
 
 SYSTEM, OWN = "ackloss/cut/b2", "ackloss/cut/b2/own"

@@ -72,7 +72,7 @@ def test_rows_are_the_events_in_their_order(tmp_path: Path) -> None:
         recorder.invoke(5, three, 140, 141)
     table = pq.read_table(tmp_path)
     assert table.schema.equals(HISTORY, check_metadata=True)
-    same = {"run_id": "r-1"}
+    same = {"run_id": "r-1", "expected": None, "result": None, "elements": None}
     first = {"f": "append", "key": "k", "value": 17, "partition": 2, "intended_ns": 100}
     second = {"f": "append", "key": None, "value": 18, "partition": 0, "intended_ns": 110}
     third = {"f": "read", "key": None, "value": 19, "partition": 1, "intended_ns": 140}

@@ -8,8 +8,8 @@ import pytest
 
 from harness.errors import PlanError
 from harness.plan import parse_plan
-from harness.plan.acks import acks_of
 from harness.protocols import OK, Completion, completion, invoke
+from targets.kafka.acks import acks_of
 from targets.kafka.clients import LIBRARIES
 from tests.fixtures.fake_kafka import FakeKafka, fake_kafka
 from tests.fixtures.java_driver import Address, java_client

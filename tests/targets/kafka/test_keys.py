@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from checkers.judging import judge_run
-from checkers.loss import Loss
-from harness.history import WRITE
+from checkers.judging.one_run import judge_run
 from harness.history.run_folder import RunDir
+from harness.models import APPEND
 from harness.plan import parse_plan
 from harness.protocols import Script
 from harness.protocols.clock import RunClock
@@ -39,7 +38,7 @@ class Keyed:
         """See `workloads.append`."""
         value = process
         while True:
-            yield WRITE, value, value % partitions, (None, "a", "κ", "")[value // 2 % 4]
+            yield APPEND, value, value % partitions, (None, "a", "κ", "")[value // 2 % 4]
             value += processes
 
 
@@ -84,7 +83,7 @@ def test_what_was_written_with_a_key_is_found_by_it(library: str, tmp_path: Path
             )
             fake.stored[0] += record_set(2, [(b"b", b"%010d" % 0)], first=fake.last(0))
             read_everything(Kafka(), cluster, plan, clock, recorder, rundir, stop)
-    counts = judge_run(rundir, Loss())["counts"]
+    counts = judge_run(rundir)["counts"]
     assert counts["acknowledged"] > 50
     assert counts["lost"] == 0
     assert counts["survivors"] == counts["acknowledged"]

@@ -68,7 +68,7 @@ class JavaClient:
         line = self._routes[process % len(self._routes)]
         if line is None:
             return False
-        _, value, partition, key = op
+        _, value, partition, key, _ = op
         line.write(process, partition, f"{value:010d}", key)
         return True
 
@@ -137,7 +137,7 @@ class JavaClient:
         line.pending.remove(process)
         if words[1] == b"ok":
             offset = int(words[2])
-            done(process, (OK, offset if offset >= 0 else None, None, None))
+            done(process, (OK, offset if offset >= 0 else None, None, None, None))
         else:
             ended = outcome(int(words[3]), self._proof)
             done(process, completion(ended.type, error=words[2].decode()))

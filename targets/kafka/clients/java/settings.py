@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.errors import PlanError
-from harness.plan.acks import ALL, acks_of
 from harness.plan.explanations import nearest
+from targets.kafka.acks import ALL, acks_of
 from targets.kafka.clients.producer_settings import WHERE, acks_text
 from targets.kafka.clients.producer_settings import why_refused as why_never
 

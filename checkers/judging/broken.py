@@ -1,0 +1,65 @@
+"""A checker that raises, or whose process dies, makes that run `unknown`, and no other.
+
+What broke the checker may be in the run's Parquet files, so nothing here opens one.
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Any, Final
+
+from checkers.judging.verdict import UNKNOWN
+from harness.errors import HistoryError
+from harness.history.run_folder import RunDir
+from harness.protocols import DOUBTS, Facts
+
+DIED: Final = "the checker's process died, killed or out of memory"
+_LONGEST: Final = 300
+
+
+def raised(error: BaseException) -> str:
+    """What a checker raised and where, in one sentence."""
+    what = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")[:_LONGEST]
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"the checker raised {what}{where}"
+
+
+def unjudged(why: str) -> dict[str, Any]:
+    """The verdict's part of a result document."""
+    return {
+        "verdict": UNKNOWN,
+        "reason": why,
+        "counter_examples": [],
+        "doubts": [DOUBTS.checker],
+        "eligible": False,
+        "complete": False,
+    }
+
+
+def nameless(run_id: str) -> Facts:
+    """Of a run of which nothing else is known."""
+    return Facts(run_id=run_id, history=(), reads=(), ends=())
+
+
+def named_by(rundir: RunDir) -> Facts:
+    """What run.json and plan.json say of a run, as far as they can be read."""
+    run, plan = _document(rundir, rundir.run), _document(rundir, rundir.plan)
+    run_id, name, seed = run.get("run_id"), plan.get("name"), run.get("seed")
+    return Facts(
+        run_id=run_id if isinstance(run_id, str) else rundir.run_id,
+        folder=rundir.path,
+        history=(),
+        reads=(),
+        ends=(),
+        plan=name if isinstance(name, str) else None,
+        seed=seed if isinstance(seed, int) else None,
+    )
+
+
+def _document(rundir: RunDir, path: Path) -> dict[str, Any]:
+    try:
+        return rundir.read_json(path)
+    except HistoryError:
+        return {}

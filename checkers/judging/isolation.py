@@ -1,0 +1,61 @@
+"""Finds the input whose judging kills its Python worker, so that every other has its answer.
+
+A worker that dies takes Spark's whole job with it. Each task is then judged again in a job of its
+own, and one whose worker dies once more in ever smaller pieces, until the input that kills its
+worker stands alone. Where no worker dies, nothing is judged twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from checkers.judging.one_run import Document, Task
+from checkers.judging.spark import WorkerDied
+from harness.errors import AcklossError
+
+Input = TypeVar("Input")
+Answers = list[tuple[int, Document | AcklossError]]
+
+_PIECES: Final = 8
+
+
+@dataclass(frozen=True)
+class Isolated(Generic[Input]):
+    """Judges by `job`, which runs some tasks as one job of Spark, at most `at_once` at the same
+    time; `died` answers for an input that kills its worker."""
+
+    job: Callable[[Sequence[Task[Input]]], Answers]
+    died: Callable[[Input], Document]
+    at_once: int
+
+    def judged(self, tasks: Sequence[Task[Input]]) -> Answers:
+        """The answers for all inputs of these tasks, in any order."""
+        try:
+            return self.job(tasks)
+        except WorkerDied:
+            if len(tasks) == len(tasks[0]) == 1:
+                return [self._dead(*tasks[0][0])]
+        with ThreadPoolExecutor(self.at_once) as pool:
+            return [answer for answers in pool.map(self._alone, tasks) for answer in answers]
+
+    def _alone(self, task: Task[Input]) -> Answers:
+        try:
+            return self.job([task])
+        except WorkerDied:
+            if len(task) == 1:
+                return [self._dead(*task[0])]
+        return [answer for piece in _pieces(task) for answer in self._alone(piece)]
+
+    def _dead(self, place: int, culprit: Input) -> tuple[int, Document | AcklossError]:
+        try:
+            return place, self.died(culprit)
+        except AcklossError as error:
+            return place, error
+
+
+def _pieces(task: Task[Input]) -> Iterator[Task[Input]]:
+    size = -(-len(task) // _PIECES)
+    return (task[begin : begin + size] for begin in range(0, len(task), size))

@@ -1,0 +1,256 @@
+"""One run, or one history from outside, judged: where Spark sends each of many.
+
+facts, rows -> each checker: shards -> parts -> result
+            -> timeline -> availability              -> verdict -> findings/, result.json
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.judging.availability import Availability, Timeline
+from checkers.judging.broken import named_by, nameless, raised, unjudged
+from checkers.judging.errors import ErrorCodes
+from checkers.judging.jsonlines import convert
+from checkers.judging.verdict import INVALID, UNKNOWN, VALID, is_complete, judge
+from harness import registry
+from harness.errors import AcklossError, EnvironmentFailure, HistoryError
+from harness.history.facts import facts_of
+from harness.history.rows import Rows
+from harness.history.run_folder import SCHEMA_VERSION, RunDir
+from harness.machine.scratch import scratch
+from harness.models import MODELS
+from harness.protocols import Checker, CheckResult, Facts, Promises
+
+Document = dict[str, Any]
+AnyChecker = Checker[Any, Any]
+Checks = Mapping[str, AnyChecker]
+"""Checkers by name, in the order in which a plan names them."""
+
+Input = TypeVar("Input")
+Task = Sequence[tuple[int, Input]]
+"""Some inputs, each with its place among all."""
+
+
+def judge_task(
+    task: Task[Input], judge: Callable[[Input], Document]
+) -> list[tuple[int, Document | AcklossError]]:
+    """What `judge` says of each input, or why it cannot be judged, with its place."""
+    answers: list[tuple[int, Document | AcklossError]] = []
+    for place, each in task:
+        try:
+            answers.append((place, judge(each)))
+        except AcklossError as error:
+            answers.append((place, error))
+    return answers
+
+
+def judge_run(rundir: RunDir, checks: Checks | None = None) -> Document:
+    """Judge a run folder by `checks`, by default those of its plan; writes its `result.json`, and
+    what was found below `findings/`. A checker that raises makes the run `unknown`.
+
+    Raises HistoryError for what cannot be read, EnvironmentFailure where the folder takes nothing.
+    """
+    begun_s = time.monotonic()
+    try:
+        facts = facts_of(rundir, stored_promises)
+        examined = examine(facts, checks or checks_of(rundir, facts))
+        document = _document(facts, examined, begun_s=begun_s)
+    except AcklossError:
+        raise
+    except (Exception, SystemExit) as error:
+        return broken_run(rundir, raised(error))
+    for name, result in examined.results.items():
+        _file(rundir, name, result.findings)
+    rundir.write_json(rundir.result, document)
+    return document
+
+
+def stored_promises(plan: Mapping[str, Any], run: Mapping[str, Any]) -> Promises:
+    """The promises of a run of an earlier version, which did not store them."""
+    system = plan["target"]["system"]
+    target = registry.make("targets", system, {}, key="target.system", file="plan.json")
+    effective = (run.get("settings") or {}).get("effective") or {}
+    promises: Promises = target.promises(plan, effective)
+    return promises
+
+
+def checks_of(rundir: RunDir, facts: Facts) -> Checks:
+    """The checkers that a run's plan names, by name; by default the one of its model."""
+    named = rundir.read_json(rundir.plan).get("checks") or [MODELS[facts.promises.model].check]
+    return {
+        (name := each if isinstance(each, str) else each["name"]): checker_of(
+            name, {} if isinstance(each, str) else {k: v for k, v in each.items() if k != "name"}
+        )
+        for each in named
+    }
+
+
+def checker_of(name: str, options: Mapping[str, Any], *, key: str = "checks") -> AnyChecker:
+    """A checker by name. Raises PlanError for a name or an option that is not known."""
+    checker: AnyChecker = registry.make("checkers", name, options, key=key)
+    return checker
+
+
+def broken_run(rundir: RunDir, why: str) -> Document:
+    """The document of a run whose checker did not come to an end, written like any other. Reads
+    JSON alone: whatever broke the checker does not break this."""
+    document = _broken(named_by(rundir), f"{why}: {rundir.path}")
+    for path in rundir.findings.glob("*.parquet"):
+        path.unlink()
+    rundir.write_json(rundir.result, document)
+    return document
+
+
+def judge_history(file: Path, checks: Checks) -> Document:
+    """Judge a history from outside (JSON lines); nothing is written. A checker that raises makes
+    it `unknown`.
+
+    Raises HistoryError with the line that cannot be used.
+    """
+    begun_s = time.monotonic()
+    try:
+        with scratch() as folder:
+            facts = convert(file, Path(folder))
+            return _document(facts, examine(facts, checks), begun_s=begun_s)
+    except AcklossError:
+        raise
+    except (Exception, SystemExit) as error:
+        return broken_history(file, raised(error))
+
+
+def broken_history(file: Path, why: str) -> Document:
+    """The document of a history whose checker did not come to an end."""
+    return _broken(nameless(file.stem), f"{why}: {file}")
+
+
+def _broken(facts: Facts, why: str) -> Document:
+    loss = checker_of("loss", {})
+    none = loss.merge(Rows(facts), [])
+    examined = Examined({"loss": none}, Availability(), ErrorCodes().document())
+    document = _document(facts, examined, begun_s=time.monotonic())
+    return {**document, **unjudged(why), "checks": []}
+
+
+class Examined(NamedTuple):
+    """What the checkers of a run say, and what its rows say besides; `errors` as in result.json."""
+
+    results: Mapping[str, CheckResult]
+    seen: Availability
+    errors: dict[str, dict[str, int]]
+
+
+def examine(facts: Facts, checks: Checks) -> Examined:
+    """Judge a run's rows by every checker. Raises HistoryError for rows that cannot be judged."""
+    run = Rows(facts)
+    _refuse_models(facts, checks)
+    results = {name: _checked(run, checker) for name, checker in checks.items()}
+    timeline, errors = Timeline(), ErrorCodes()
+    for rows in run.timed():
+        timeline.add(rows)
+        errors.add(rows)
+    seen = timeline.availability(facts.windows) if facts.timed else Availability()
+    return Examined(results, seen, errors.document())
+
+
+def _checked(run: Rows, checker: AnyChecker) -> CheckResult:
+    return checker.merge(run, [checker.check(run, shard) for shard in checker.shards(run)])
+
+
+def _refuse_models(facts: Facts, checks: Checks) -> None:
+    for name, checker in checks.items():
+        if facts.promises.model not in checker.models:
+            raise HistoryError(
+                f"holds operations of the model {facts.promises.model!r}, which the checker "
+                f"{name!r} does not judge",
+                file=str(facts.folder or facts.run_id),
+                hint=f"it judges {', '.join(sorted(checker.models))}",
+            )
+
+
+def _file(rundir: RunDir, name: str, findings: pa.Table | None) -> None:
+    """Write what a checker found; what an earlier check found goes."""
+    path = rundir.findings / f"{name}.parquet"
+    try:
+        if findings is not None and findings.num_rows:
+            rundir.findings.mkdir(exist_ok=True)
+            partial = path.with_name(f".{path.name}.partial")
+            pq.write_table(findings, partial, compression="zstd")
+            partial.replace(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"cannot write what was found: {error.strerror or error}", file=str(path)
+        ) from error
+
+
+def _document(facts: Facts, examined: Examined, *, begun_s: float) -> Document:
+    """A result document, as the design names its fields. `counts` and `rates` are those of the
+    first check."""
+    seen, results = examined.seen, examined.results
+    first = next(iter(results.values()))
+    ops_begun = seen.ops_begun or (0,) * len(facts.windows)
+    verdict = judge(facts, list(results.values()), ops_begun)
+    timings = {name: facts.timings.get(name) for name in ("cluster_s", "run_s", "read_s")}
+    check_s = round(time.monotonic() - begun_s, 3)
+    return {
+        "schema": SCHEMA_VERSION,
+        "run_id": facts.run_id,
+        "plan": facts.plan,
+        "seed": facts.seed,
+        "model": facts.promises.model,
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
+        "counter_examples": list(verdict.counter_examples),
+        "doubts": list(verdict.doubts),
+        "eligible": verdict.eligible,
+        "complete": is_complete(facts),
+        "gaps": [*facts.gaps.sentences, *facts.gaps.aside],
+        "forced": list(facts.forced),
+        "counts": dict(first.counts),
+        "rates": dict(first.rates),
+        "checks": [_check(name, result) for name, result in results.items()],
+        "availability": {
+            "longest_gap_s": seen.longest_gap_s,
+            "fault_s": seen.fault_s,
+            "recovered": seen.recovered,
+            "recovery_s": seen.recovery_s,
+            "refused": first.counts.get("failed"),
+            "unknown": first.counts.get("unknown"),
+            "latency_p50_ms": seen.latency_p50_ms,
+            "latency_p99_ms": seen.latency_p99_ms,
+            "lateness_p99_ms": seen.lateness_p99_ms,
+        },
+        "errors": examined.errors,
+        "lost_spans": first.details.get("lost_spans", []),
+        "faults": [
+            {
+                **{name: value for name, value in asdict(window).items() if name != "why"},
+                "ops_begun": begun,
+            }
+            for window, begun in zip(facts.windows, ops_begun, strict=True)
+        ],
+        "timings": {**timings, "check_s": check_s, "report_s": None},
+    }
+
+
+def _check(name: str, result: CheckResult) -> Document:
+    """What one checker says, by itself: its verdict leaves out what is said of the whole run."""
+    verdict = INVALID if result.counter_examples else UNKNOWN if result.doubts else VALID
+    return {
+        "name": name,
+        "verdict": verdict,
+        "counter_examples": [list(each) for each in result.counter_examples],
+        "doubts": [list(each) for each in result.doubts],
+        "counts": dict(result.counts),
+        "rates": dict(result.rates),
+        "details": dict(result.details),
+    }

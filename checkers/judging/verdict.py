@@ -1,0 +1,160 @@
+"""The verdict of a run, with its reason in a sentence, from its circumstances and its checkers.
+
+Truth rule 8: `invalid` needs one counter-example; `valid` needs that nothing kept us from seeing
+one, that every scripted fault is proven (of faults drawn at random, half of them) and that
+operations were begun during one that is; everything else is `unknown`, and unknown is never shown
+as valid. What was found, and what kept us from seeing it, has a name beside its sentence: people
+read sentences, programs count names.
+
+A run is *eligible* by what can be said without looking at its outcome: it came to its end, its
+evidence is complete, faults and load were as the plan asks. Statistics count eligible runs alone,
+whichever way they ended (truth rule 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from harness.protocols import (
+    DONE,
+    DOUBTS,
+    OUTCOME_DOUBTS,
+    CheckResult,
+    Facts,
+    FaultWindow,
+    ScriptedFault,
+    Statement,
+)
+
+VALID, INVALID, UNKNOWN = "valid", "invalid", "unknown"
+
+_ENDED: Final = {"interrupted": "the run was interrupted", "failed": "the run failed"}
+
+
+class Verdict(NamedTuple):
+    """`valid`, `invalid` or `unknown`, and why, in a sentence without a full stop.
+
+    `counter_examples` are names of counts: `lost`, `failed_found`, `unexpected`, `duplicates`.
+    `doubts` are of every run, `invalid` ones too: their counts may be lower bounds.
+    """
+
+    verdict: str
+    reason: str
+    counter_examples: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    eligible: bool = True
+
+
+def judge(facts: Facts, results: Sequence[CheckResult], ops_begun: Sequence[int] = ()) -> Verdict:
+    """The verdict of one run. `ops_begun`: operations begun in each of the facts' windows."""
+    wrong = [each for result in results for each in result.counter_examples]
+    doubts = list(_doubts(facts, results, ops_begun))
+    names = tuple(dict.fromkeys(each.name for each in doubts))
+    named = tuple(each.name for each in wrong), names, OUTCOME_DOUBTS.issuperset(names)
+    if wrong:
+        hedge = (
+            ""
+            if is_complete(facts)
+            else " (at least: the run, its final read or its folder is not complete)"
+        )
+        return Verdict(INVALID, _sentences(wrong) + hedge, *named)
+    if doubts:
+        return Verdict(UNKNOWN, _sentences(doubts), *named)
+    return Verdict(VALID, _all_well(facts, results, ops_begun), *named)
+
+
+def is_complete(facts: Facts) -> bool:
+    """Whether the run came to its end, all of its evidence is there and, where its model has a
+    final read, everything was read; else counts are lower bounds."""
+    return facts.state == DONE and facts.read_whole and not facts.gaps
+
+
+def _sentences(statements: Sequence[Statement]) -> str:
+    return "; ".join(each.sentence for each in statements)
+
+
+def _doubts(
+    facts: Facts, results: Sequence[CheckResult], ops_begun: Sequence[int]
+) -> Iterator[Statement]:
+    if facts.state != DONE:
+        ended = _ENDED.get(facts.state, f"the run broke off while {facts.state}")
+        name = DOUBTS.interrupted if facts.state == "interrupted" else DOUBTS.failed
+        yield Statement(name, f"{ended}: {facts.error}" if facts.error else ended)
+        return  # what else is missing follows from that
+    if facts.error:
+        yield Statement(
+            DOUBTS.failed, f"the run says that it is done, and why it is not: {facts.error}"
+        )
+    for sentence in facts.gaps.sentences:
+        yield Statement(DOUBTS.incomplete, sentence)
+    yield from (doubt for result in results for doubt in result.doubts)
+    yield from _doubts_of_faults(facts, ops_begun)
+    if facts.starved:
+        yield Statement(DOUBTS.starved, facts.starved)
+
+
+def _doubts_of_faults(facts: Facts, ops_begun: Sequence[int]) -> Iterator[Statement]:
+    if not facts.faults:
+        if facts.drawn:
+            yield Statement(DOUBTS.vacuous, "no fault took place: none was drawn")
+        return
+    windows = {window.id: window for window in facts.windows}
+    asked = [fault for fault in facts.faults if not _left_out(fault, windows.get(fault.id))]
+    proven = [fault for fault in asked if fault.id in windows and windows[fault.id].proven]
+    if not asked:
+        yield Statement(DOUBTS.vacuous, "no fault took place: every step was skipped")
+    elif facts.drawn and 2 * len(proven) < len(asked):
+        of = f"{len(proven)} of {len(asked)}"
+        yield Statement(
+            DOUBTS.unproven, f"only {of} faults drawn at random are proven, fewer than half"
+        )
+    elif not facts.drawn and len(proven) < len(asked):
+        names = ", ".join(fault.id for fault in asked if fault not in proven)
+        number = len(asked) - len(proven)
+        are = "is" if number == 1 else "are"
+        yield Statement(
+            DOUBTS.unproven, f"{number} of {_faults(len(asked))} {are} not proven: {names}"
+        )
+    unmet = [fault.id for fault in asked if fault.id in windows and windows[fault.id].met is False]
+    if unmet:
+        yield Statement(
+            DOUBTS.unmet, f"the condition never held that {', '.join(unmet)} waited for"
+        )
+    if proven and not any(_met(facts, ops_begun)):
+        yield Statement(DOUBTS.vacuous, "no operation was begun while a proven fault was in force")
+
+
+def _left_out(fault: ScriptedFault, window: FaultWindow | None) -> bool:
+    """Whether the plan lets this step be skipped, and it was."""
+    return fault.may_skip and window is not None and window.met is False and window.from_s is None
+
+
+def _met(facts: Facts, ops_begun: Sequence[int]) -> Iterator[FaultWindow]:
+    """The proven windows, of faults that the plan asks for, in which writes were begun."""
+    begun = dict(zip((window.id for window in facts.windows), ops_begun, strict=True))
+    return (window for window in _proven(facts) if begun[window.id])
+
+
+def _proven(facts: Facts) -> Iterator[FaultWindow]:
+    """The proven windows of faults that the plan asks for."""
+    asked = {fault.id for fault in facts.faults}
+    return (window for window in facts.windows if window.proven and window.id in asked)
+
+
+def _all_well(facts: Facts, results: Sequence[CheckResult], ops_begun: Sequence[int]) -> str:
+    reason = "; ".join(result.all_well for result in results)
+    if not facts.faults:
+        return reason
+    met, proven = len(list(_met(facts, ops_begun))), len(list(_proven(facts)))
+    if facts.drawn:
+        reason += f", under {met} of {len(facts.faults)} proven faults"
+    else:
+        reason += f", under {met} proven fault{'s' if met != 1 else ''}"
+    if met < proven:
+        reason += f" ({proven - met} more met no operation)"
+    return reason
+
+
+def _faults(number: int) -> str:
+    return f"{number} faults asked for" if number != 1 else "1 fault asked for"

@@ -1,0 +1,134 @@
+"""Which reader is believed on which partition, and whether the readers agree.
+
+Survivors come from complete reads (truth rule 3). So a partition that any reader read to its end
+without an error is judged by the rows of the first of those alone; what the others saw of it counts
+only as a second opinion. Where nobody was complete, all rows count: what was seen was there, and
+what was not seen may be there.
+
+Readers agree on a partition when they met the same records there: equal numbers of rows and equal
+sums of two 64-bit mixes of key, offset and value (the finalizer of MurmurHash3), from the latest of
+their log starts on. Sums need no memory and no order; that two different reads agree by chance is
+as likely as one in 2^128.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.history.rows import some
+from harness.protocols import Bools, Facts, PartitionEnd, Reads, Texts
+
+NOBODY: Final = -2
+"""The code of a reader of whom these rows have no record; -1 is null."""
+
+_Mixes = npt.NDArray[np.uint64]
+_SALTS: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
+_SHIFT: Final = np.uint64(33)
+_FACTORS: Final = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
+
+
+@dataclass
+class Seen:
+    """What one reader met on one partition: how many rows, and the sums of their mixes."""
+
+    rows: int = 0
+    sums: list[int] = field(default_factory=lambda: [0, 0])
+
+    def add(self, rows: Reads) -> None:
+        """Take some rows of that reader and partition into account."""
+        self.rows += len(rows.value)
+        for place, salt in enumerate(_SALTS):
+            total = int(_mixed(rows, salt).sum(dtype=np.uint64))
+            self.sums[place] = (self.sums[place] + total) % 2**64
+
+
+class Disagreement(NamedTuple):
+    """Complete readers that met different records, and where: a partition in words."""
+
+    readers: tuple[str, ...]
+    partition: str
+
+
+class Readers:
+    """Chooses the rows that a run is judged by, and compares its readers; rows go through `judged`
+    once or more, and through `compare` once."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._ends = {end.partition: end for end in facts.ends}
+        self._seen: dict[tuple[int, str], Seen] = {}
+
+    def judged(self, rows: Reads) -> Reads:
+        """The rows of the readers that are believed on their partitions."""
+        first = {end.partition: end.readers[0] for end in self._ends.values() if end.readers}
+        if not first:
+            return rows
+        place = {name: code for code, name in enumerate(rows.reader.names)}
+        partitions = np.array(sorted(first), np.int64)
+        believed = np.array(
+            [place.get(first[number], NOBODY) for number in sorted(first)], np.int32
+        )
+        at = np.searchsorted(partitions, rows.partition).clip(max=len(partitions) - 1)
+        chosen = (partitions[at] != rows.partition) | (believed[at] == rows.reader.codes)
+        return rows if chosen.all() else some(rows, chosen)
+
+    def compare(self, rows: Reads) -> None:
+        """Take rows into account where two readers or more are complete."""
+        for end in self._ends.values():
+            if len(end.readers) < 2:
+                continue
+            here = rows.partition == end.partition
+            if end.log_start is not None:
+                here &= rows.offset >= end.log_start
+            for name in end.readers:
+                mine = here & _of(rows.reader, [name])
+                if mine.any():
+                    self._seen.setdefault((end.partition, name), Seen()).add(some(rows, mine))
+
+    def disagreements(self) -> list[Disagreement]:
+        """The partitions of which complete readers tell different things, once all is compared."""
+        return [
+            Disagreement(end.readers, f"partition {end.partition}")
+            for end in self._ends.values()
+            if any(self._of(end, name) != self._of(end, end.readers[0]) for name in end.readers[1:])
+        ]
+
+    def _of(self, end: PartitionEnd, reader: str) -> Seen:
+        return self._seen.get((end.partition, reader), Seen())
+
+
+def confirmed(facts: Facts) -> frozenset[int]:
+    """The partitions on which a counter-example may rest: two libraries read them to the end."""
+    return frozenset(
+        end.partition for end in facts.ends if facts.one_reader or len(end.readers) >= 2
+    )
+
+
+def _of(reader: Texts, names: Iterable[str]) -> Bools:
+    wanted = np.array([*(name in set(names) for name in reader.names), False])
+    chosen: Bools = wanted[reader.codes]
+    return chosen
+
+
+def _mixed(rows: Reads, salt: np.uint64) -> _Mixes:
+    keys = np.array([*(_digest(name) for name in rows.key.names), 0], np.uint64)
+    mixed = _finalized(rows.offset.astype(np.uint64) + salt)
+    mixed = _finalized(mixed ^ rows.value.astype(np.uint64))
+    return _finalized(mixed ^ (keys[rows.key.codes] * salt))
+
+
+def _digest(key: str) -> int:
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big")
+
+
+def _finalized(mix: _Mixes) -> _Mixes:
+    """MurmurHash3's 64-bit finalizer (Appleby, public domain)."""
+    for factor in _FACTORS:
+        mix = (mix ^ (mix >> _SHIFT)) * factor
+    finalized: _Mixes = mix ^ (mix >> _SHIFT)
+    return finalized

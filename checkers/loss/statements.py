@@ -1,0 +1,122 @@
+"""What the loss checker says of a run: counter-examples, doubts, and that all is well.
+
+`invalid` needs one counter-example that two readers saw (truth rule 3); what one reader alone saw,
+and what may stand beyond what was read, are doubts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from checkers.loss.counts import Counts
+from checkers.loss.readers import Disagreement
+from harness.protocols import DONE, DOUBTS, Facts, Statement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Basis:
+    """What the loss checker's part of a verdict rests on, beside the facts of the run.
+
+    `unconfirmed`: how many of a count rest on one reader alone; `once`: each value was promised to
+    be stored at most once.
+    """
+
+    counts: Counts
+    unconfirmed: Mapping[str, int] = field(default_factory=dict)
+    disagreements: Sequence[Disagreement] = ()
+    once: bool = False
+
+    def confirmed(self, name: str, number: int) -> int:
+        """How many of a count two readers saw."""
+        return number - self.unconfirmed.get(name, 0)
+
+
+def counter_examples(facts: Facts, basis: Basis) -> Iterator[Statement]:
+    """What was found that must not be, as far as two readers saw it."""
+    if not basis.disagreements:
+        yield from _counter_examples(facts, basis)
+
+
+def doubts(facts: Facts, basis: Basis) -> Iterator[Statement]:
+    """Why nothing that was not found proves anything."""
+    counts = basis.counts
+    if not counts.attempted:
+        yield Statement(DOUBTS.vacuous, "nothing was attempted")
+    elif not counts.acknowledged:
+        attempted = _writes(counts.attempted, "attempted")
+        yield Statement(DOUBTS.vacuous, f"none of {attempted} was acknowledged")
+    yield from _doubts_of_reading(facts, basis)
+
+
+def all_well(basis: Basis) -> str:
+    """That every acknowledged write is there."""
+    number = basis.counts.acknowledged
+    are, every = ("are", "all ") if number != 1 else ("is", "the ")
+    return f"{every}{_writes(number, 'acknowledged')} {are} there"
+
+
+def _counter_examples(facts: Facts, basis: Basis) -> Iterator[Statement]:
+    counts = basis.counts
+    lost = counts.lost if facts.promises.deletes else counts.lost - counts.deleted
+    if (number := basis.confirmed("lost", lost)) > 0:
+        share = f"{number / counts.acknowledged * 100:.3g}"
+        are = "are" if number > 1 else "is"
+        of = _writes(counts.acknowledged, "acknowledged")
+        yield Statement("lost", f"{number:,} of {of} ({share} %) {are} lost")
+    if (number := basis.confirmed("failed_found", counts.failed_found)) > 0:
+        was = "was" if number == 1 else "were"
+        yield Statement("failed_found", f"{_writes(number)} that failed {was} found in the log")
+    nothing_missing = facts.state == DONE and not facts.gaps.history
+    if (number := basis.confirmed("unexpected", counts.unexpected)) > 0 and nothing_missing:
+        values = "value was" if number == 1 else "values were"
+        yield Statement("unexpected", f"{number:,} {values} read that nobody wrote there")
+    if basis.once and (number := basis.confirmed("duplicates", counts.duplicates)) > 0:
+        copies = "duplicate" if number == 1 else "duplicates"
+        yield Statement("duplicates", f"{number:,} {copies} of writes of an idempotent producer")
+
+
+def _doubts_of_reading(facts: Facts, basis: Basis) -> Iterator[Statement]:
+    counts = basis.counts
+    if not facts.ends:
+        yield Statement(DOUBTS.incomplete, "nothing was read back")
+    elif not facts.read_whole:
+        why = next((f": {end.error}" for end in facts.ends if end.error), "")
+        yield Statement(DOUBTS.incomplete, f"not every partition was read to its end{why}")
+    if behind := [str(end.partition) for end in facts.ends if end.complete and not end.whole]:
+        of = f"partition {behind[0]}" if len(behind) == 1 else f"{len(behind)} partitions"
+        yield Statement(DOUBTS.replicas, f"not every replica of {of} was in sync at the final read")
+    for each in basis.disagreements:
+        yield Statement(
+            DOUBTS.readers,
+            f"{' and '.join(each.readers)} read different records of {each.partition}",
+        )
+    for name, words in _RESTS.items():
+        number = basis.unconfirmed.get(name, 0)
+        if number and (name != "duplicates" or basis.once):
+            yield Statement(
+                DOUBTS.readers, f"{number:,} {words}: no second library read them to the end"
+            )
+    if counts.not_yet_visible:
+        writes = _writes(counts.not_yet_visible, "acknowledged")
+        yield Statement(DOUBTS.not_yet_visible, f"{writes} may stand beyond what was read")
+    if not facts.promises.deletes and any((end.log_start or 0) > 0 for end in facts.ends):
+        writes = _writes(counts.deleted, "acknowledged")
+        yield Statement(
+            DOUBTS.deleted,
+            f"{writes} may have been deleted: the log no longer begins at 0, and the plan does "
+            "not test that",
+        )
+
+
+_RESTS: Final = {
+    "lost": "acknowledged writes are missing from what one reader read",
+    "failed_found": "failed writes were found by one reader",
+    "unexpected": "values that nobody wrote were read by one reader",
+    "duplicates": "duplicates were read by one reader",
+}
+
+
+def _writes(number: int, how: str = "") -> str:
+    return f"{number:,} {how + ' ' if how else ''}write{'' if number == 1 else 's'}"

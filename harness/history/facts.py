@@ -1,0 +1,166 @@
+"""What one run left behind, as far as judging it needs: its files, its ends, its circumstances.
+
+Everything here is small; operations and records stay in their Parquet files until
+`harness.history.rows` reads them. What is damaged, or of a newer schema, is refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.errors import HistoryError
+from harness.faults.journal import windows
+from harness.history import ADDED, ENDS, HISTORY, READS, SCHEMA_VERSION
+from harness.history.gaps import gaps
+from harness.history.run_folder import RunDir
+from harness.protocols import DONE, Facts, PartitionEnd, Promises, ScriptedFault
+
+PromisesOf = Callable[[Mapping[str, Any], Mapping[str, Any]], Promises]
+"""The promises of a run that did not store them, from its plan.json and its run.json."""
+
+
+def facts_of(rundir: RunDir, promises_of: PromisesOf) -> Facts:
+    """The facts of a run folder. Raises HistoryError for what is absent, damaged or too new."""
+    run, plan = rundir.read_json(rundir.run), rundir.read_json(rundir.plan)
+    try:
+        stored = run.get("promises")
+        promises = promises_of(plan, run) if stored is None else Promises.of(stored)
+        return _facts(rundir, run, plan, promises)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HistoryError(
+            f"its run.json or plan.json is not as this ackloss writes it: {error!r}",
+            file=str(rundir.path),
+        ) from error
+
+
+def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: Promises) -> Facts:
+    history = _parts(rundir.parts(rundir.history), HISTORY)
+    reads = _parts(rundir.parts(rundir.reads), READS)
+    if not history and run["state"] == DONE:
+        raise HistoryError("holds no history", file=str(rundir.history))
+    load = run.get("load") or {}
+    rows = _ends(rundir.ends)
+    missing = gaps(rundir, run, rows, partitions=promises.partitions)
+    ends = _merged(rows, replicas=promises.replicas)
+    return Facts(
+        run_id=run["run_id"],
+        folder=rundir.path,
+        history=history,
+        reads=reads,
+        # Where records may be missing from our own files, nobody has read anything to its end.
+        ends=tuple(map(_not_reached, ends) if missing.reads else ends),
+        plan=plan["name"],
+        seed=run["seed"],
+        promises=promises,
+        state=run["state"],
+        error=run.get("error"),
+        starved=(load.get("why") or "the load generator was starved")
+        if load.get("starved")
+        else None,
+        forced=tuple(
+            f"{each['key']}: {each['what']} ({each['source']})" for each in run.get("forced") or []
+        ),
+        faults=tuple(
+            ScriptedFault(id=step["id"], may_skip=step.get("else") == "skip")
+            for step in plan["faults"]
+            if step.get("nemesis")
+        ),
+        drawn=bool(plan.get("mix")),
+        windows=tuple(windows(rundir.faults)),
+        gaps=missing,
+        timings=run.get("timings") or {},
+    )
+
+
+def _parts(paths: list[Path], schema: pa.Schema) -> tuple[Path, ...]:
+    for path in paths:
+        _check(path, schema)
+    return tuple(paths)
+
+
+def _check(path: Path, schema: pa.Schema) -> None:
+    """Raise HistoryError unless `path` is a whole Parquet file with this schema's columns."""
+    try:
+        found = pq.read_schema(path)
+    except (OSError, pa.ArrowException) as error:
+        what = "is empty" if path.stat().st_size == 0 else "is cut off, or not Parquet"
+        raise HistoryError(what, file=str(path)) from error
+    version = int((found.metadata or {}).get(b"ackloss.schema", SCHEMA_VERSION))
+    if version > SCHEMA_VERSION:
+        raise HistoryError(
+            f"has schema {version}, this ackloss reads {SCHEMA_VERSION}",
+            file=str(path),
+            key="ackloss.schema",
+            hint="use the ackloss that wrote it, or a newer one",
+        )
+    for column in schema:
+        place = found.get_field_index(column.name)
+        if place < 0 and {(path.name, column.name), (path.parent.name, column.name)} & ADDED:
+            continue
+        if place < 0:
+            raise HistoryError("lacks a column", file=str(path), key=column.name)
+        if _plain(found.field(place).type) != _plain(column.type):
+            raise HistoryError(
+                f"holds {found.field(place).type}, not {column.type}",
+                file=str(path),
+                key=column.name,
+            )
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _ends(path: Path) -> list[dict[str, Any]]:
+    """The rows of `reads/ends.parquet`; none where nothing was read."""
+    if not path.exists():
+        return []
+    _check(path, ENDS)
+    with pq.ParquetFile(path, pre_buffer=False) as file:  # three times as fast as `read_table`
+        rows: list[dict[str, Any]] = file.read(use_threads=False).to_pylist()
+    return rows
+
+
+def _merged(rows: Iterable[dict[str, Any]], *, replicas: int) -> Iterable[PartitionEnd]:
+    """One end a partition: of the readers that are complete, where there are any."""
+    by_partition: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_partition.setdefault(row["partition"], []).append(row)
+    for partition, every in by_partition.items():
+        short = {row["reader"] for row in every if not _reached(row)}
+        complete = [row for row in every if row["reader"] not in short]
+        ends = complete or every
+        yield PartitionEnd(
+            partition=partition,
+            log_start=max(_known(ends, "log_start_offset"), default=None),
+            read_to=min(_known(complete, "position"), default=None)
+            if complete
+            else max(_known(every, "position"), default=None),
+            complete=bool(complete),
+            whole=any(len(set(row["isr"] or ())) >= replicas for row in complete),
+            readers=tuple(dict.fromkeys(row["reader"] for row in complete)),
+            error=None if complete else next(iter(_known(every, "error")), None),
+        )
+
+
+def _reached(row: dict[str, Any]) -> bool:
+    """Whether a reader was complete: it says so, and nothing else that it says is against it."""
+    position, end = row["position"], row["end_offset"]
+    stands_there = position is not None and position >= 0 and (end is None or end <= position)
+    return bool(row["complete"]) and stands_there and row.get("error") is None
+
+
+def _not_reached(end: PartitionEnd) -> PartitionEnd:
+    return replace(end, complete=False, whole=False, readers=())
+
+
+def _known(rows: Iterable[dict[str, Any]], column: str) -> list[Any]:
+    return [row[column] for row in rows if row.get(column) is not None]

@@ -1,0 +1,280 @@
+"""What is missing from a run folder by its rows: numbers of parts, indices, counts, positions.
+
+Statistics in the Parquet files answer most of it without reading a row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.history.run_folder import RunDir
+from harness.models import APPEND
+
+Ends = Sequence[Mapping[str, Any]]
+Told = Iterator[tuple[str, str]]
+"""Sentences, each with the path, below the run folder, of what it is about."""
+
+_DONE: Final = "done"
+_PART: Final = re.compile(r"part-(\d{5,})\.parquet")
+_NAMED: Final = 3
+"""How many files a sentence names; of more, it gives the number."""
+
+
+class Part(NamedTuple):
+    """A Parquet file below a run folder, and what its footer says."""
+
+    name: str
+    path: Path
+    metadata: pq.FileMetaData
+
+    @classmethod
+    def opened(cls, folder: Path, path: Path) -> Part:
+        with pa.OSFile(str(path)) as source:  # a path would be looked up among file systems
+            return cls(f"{folder.name}/{path.name}", path, pq.read_metadata(source))
+
+    @property
+    def rows(self) -> int:
+        rows: int = self.metadata.num_rows
+        return rows
+
+    def span(self, column: str) -> tuple[Any, Any] | None:
+        """The least and the greatest value of a column, by the statistics; `None` where it has
+        none."""
+        groups = [self.metadata.row_group(n) for n in range(self.metadata.num_row_groups)]
+        place = self.metadata.schema.names.index(column)
+        statistics = [group.column(place).statistics for group in groups if group.num_rows]
+        if not statistics or not all(each is not None and each.has_min_max for each in statistics):
+            return None
+        return min(each.min for each in statistics), max(each.max for each in statistics)
+
+    def ends_of(self, column: str) -> tuple[Any, Any] | None:
+        """The same, read where it has no statistics; `None` where all is null."""
+        if (span := self.span(column)) is not None or not self.rows:
+            return span
+        values = [
+            value for value in self.read(column)[column].unique().to_pylist() if value is not None
+        ]
+        return (min(values), max(values)) if values else None
+
+    def read(self, *columns: str) -> pa.Table:
+        """Some of its columns."""
+        with pq.ParquetFile(self.path, metadata=self.metadata, pre_buffer=False) as file:
+            return file.read(columns=list(columns), use_threads=False)
+
+
+class Parts(NamedTuple):
+    """The parts of a run folder that are Parquet; `damaged`: observations that are not."""
+
+    history: tuple[Part, ...]
+    reads: tuple[Part, ...]
+    observations: tuple[Part, ...]
+    damaged: tuple[str, ...]
+
+    @classmethod
+    def of(cls, rundir: RunDir) -> Parts:
+        """Raises what Parquet raises for a part of the history or the reads that is damaged."""
+        observations, damaged = [], []
+        for path in rundir.parts(rundir.observations):
+            try:
+                observations.append(Part.opened(rundir.observations, path))
+            except (OSError, pa.ArrowException):
+                damaged.append(f"{rundir.observations.name}/{path.name}")
+        history, reads = (
+            tuple(Part.opened(folder, path) for path in rundir.parts(folder))
+            for folder in (rundir.history, rundir.reads)
+        )
+        return cls(history, reads, tuple(observations), tuple(damaged))
+
+
+def numbers(rundir: RunDir) -> Told:
+    """Parts are numbered from 0, without a gap."""
+    for folder in (rundir.history, rundir.reads, rundir.observations):
+        names = [path.name for path in rundir.parts(folder)]
+        there = {int(match[1]) for name in names if (match := _PART.fullmatch(name))}
+        if odd := [f"{folder.name}/{name}" for name in names if not _PART.fullmatch(name)]:
+            yield folder.name, f"not of this run: {listed(odd)}"
+        if absent := sorted(set(range(max(there, default=-1))) - there):
+            missing = [f"{folder.name}/part-{number:05d}.parquet" for number in absent]
+            yield folder.name, f"missing: {listed(missing)}"
+
+
+def of_other_runs(parts: Parts, run: Mapping[str, Any], ends: Ends) -> Told:
+    """Every row names its run."""
+    ours = (None, (run["run_id"], run["run_id"]))
+    for each in (parts.history, parts.reads, parts.observations):
+        if strange := [part.name for part in each if part.ends_of("run_id") not in ours]:
+            yield strange[0], f"of another run: {listed(strange)}"
+    if any(row["run_id"] != run["run_id"] for row in ends):
+        yield "reads", "of another run: reads/ends.parquet"
+    if parts.damaged:
+        yield parts.damaged[0], f"damaged: {listed(parts.damaged)}"
+
+
+def of_other_plans(parts: Parts, ends: Ends, partitions: int) -> Told:
+    """Every partition that was written, read or looked at is one that the plan asks for."""
+    spans = [part.ends_of("partition") for part in (*parts.history, *parts.reads)]
+    met = {number for span in spans if span is not None for number in span}
+    met |= {row["partition"] for row in ends}
+    if odd := sorted(number for number in met if not 0 <= number < partitions):
+        names = listed([f"partition {number}" for number in odd])
+        yield "plan.json", f"not of this plan, which has partitions 0 to {partitions - 1}: {names}"
+
+
+def operations(parts: Parts, run: Mapping[str, Any], *, by_rows: bool) -> Told:
+    """Rows of the history are numbered from 0, and are as many as run.json has counted: each
+    operation that was attempted began and ended. `by_rows`: row by row, not only by the statistics
+    of each part."""
+    due, rows, begun, ended = 0, 0, 0, 0
+    for part in parts.history:
+        indices = _Indices.read(part) if by_rows else _Indices.seen(part)
+        rows, begun, ended = rows + part.rows, begun + indices.begun, ended + indices.ended
+        if not part.rows:
+            continue
+        first, last = indices.first, indices.last
+        if first > due:
+            yield part.name, f"operations {due:,} to {first - 1:,} are missing before {part.name}"
+        if first < due or last - first + 1 != part.rows or not indices.dense:
+            yield part.name, f"operations are missing or repeated in {part.name}"
+        due = max(due, last + 1)
+    attempted = (run.get("load") or {}).get("attempted")
+    if type(attempted) is not int or run["state"] != _DONE or not parts.history:
+        return
+    if by_rows and (begun, ended) != (attempted, attempted):
+        yield (
+            "history",
+            f"history/ holds the begin of {begun:,} operations and the end of {ended:,}, "
+            f"but run.json counted {attempted:,}",
+        )
+    elif rows < 2 * attempted:
+        yield (
+            "history",
+            f"history/ holds {rows:,} rows, too few for the {attempted:,} operations that run.json "
+            "counted",
+        )
+
+
+class _Indices(NamedTuple):
+    """The indices of one part of the history; how many operations begin and end in it."""
+
+    first: int
+    last: int
+    dense: bool = True
+    begun: int = 0
+    ended: int = 0
+
+    @classmethod
+    def seen(cls, part: Part) -> _Indices:
+        """By its statistics; read where it has none."""
+        span = part.span("index")
+        return cls.read(part) if span is None else cls(*span)
+
+    @classmethod
+    def read(cls, part: Part) -> _Indices:
+        """By its rows."""
+        table = part.read("index", "process", "type")
+        index = table["index"].to_numpy()
+        ours = table["process"].to_numpy() >= 0
+        invoked = _is(table["type"], "invoke")
+        return cls(
+            first=int(index.min(initial=2**62)),
+            last=int(index.max(initial=-1)),
+            dense=bool((np.diff(index) == 1).all()),
+            begun=int((ours & invoked).sum()),
+            ended=int((ours & ~invoked).sum()),
+        )
+
+
+def records(rundir: RunDir, parts: Parts, run: Mapping[str, Any], ends: Ends) -> Told:
+    """Where a reader came past offsets there are records of it."""
+    if parts.reads and not rundir.ends.exists() and run["state"] == _DONE:
+        yield "reads", "missing: reads/ends.parquet"
+    passed = {
+        (row["reader"], row["partition"]): range(row["log_start_offset"] or 0, row["position"])
+        for row in ends
+        if row["position"] is not None and row["position"] > (row["log_start_offset"] or 0)
+    }
+    if not passed or _everywhere(parts.reads, passed):
+        return
+    met = _met(parts.reads)
+    readers = {reader for reader, _ in met}
+    for reader in dict.fromkeys(reader for reader, _ in passed):
+        if reader not in readers:
+            yield "reads", f"reads/ holds no record of the reader {reader}, which came past some"
+    for (reader, partition), offsets in passed.items():
+        if reader not in readers or (reader, partition) in met:
+            continue
+        if _acknowledged_in(parts.history, partition, offsets):
+            yield (
+                "reads",
+                f"reads/ holds no record of partition {partition} by the reader {reader}, "
+                f"which read it to offset {offsets.stop:,}",
+            )
+
+
+def _everywhere(parts: Sequence[Part], passed: Mapping[tuple[str, int], range]) -> bool:
+    """Whether the footers alone say that each reader has as many records as it passed offsets, as
+    it has where there are no markers of transactions."""
+    left: dict[str, int] = {}
+    for (reader, _), offsets in passed.items():
+        left[reader] = left.get(reader, 0) + len(offsets)
+    for part in parts:
+        span = part.span("reader")
+        if span is None or span[0] != span[1] or span[0] not in left:
+            return False
+        left[span[0]] -= part.rows
+    return not any(left.values())
+
+
+def _met(parts: Sequence[Part]) -> set[tuple[str, int]]:
+    """The readers and partitions of which there is a record."""
+    met: set[tuple[str, int]] = set()
+    for part in parts:
+        readers, partitions = part.span("reader"), part.span("partition")
+        if readers and partitions and readers[0] == readers[1] and partitions[0] == partitions[1]:
+            met.add((readers[0], partitions[0]))
+            continue
+        table = part.read("reader", "partition")
+        partition = table["partition"].to_numpy()
+        for reader in table["reader"].unique().to_pylist():
+            of_reader = np.unique(partition[_is(table["reader"], reader)])
+            met.update((reader, number) for number in of_reader.tolist())
+    return met
+
+
+def _acknowledged_in(parts: Sequence[Part], partition: int, offsets: range) -> bool:
+    """Whether a write was acknowledged in this partition, at one of these offsets or at one that
+    nobody told. (A log may hold markers of transactions alone.)"""
+    for part in parts:
+        table = part.read("process", "type", "f", "partition", "offset")
+        offset = table["offset"].fill_null(offsets.start).to_numpy()
+        there = (offset >= offsets.start) & (offset < offsets.stop)
+        there &= (table["partition"].fill_null(-1).to_numpy() == partition) & _is(
+            table["f"], APPEND
+        )
+        there &= (table["process"].to_numpy() >= 0) & _is(table["type"], "ok")
+        if there.any():
+            return True
+    return False
+
+
+def _is(column: pa.ChunkedArray, text: str) -> npt.NDArray[np.bool_]:
+    """Where a column of text is this one."""
+    whole = column.combine_chunks()
+    if not pa.types.is_dictionary(whole.type):
+        whole = whole.dictionary_encode()
+    names = np.array([*(name == text for name in whole.dictionary.to_pylist()), False], np.bool_)
+    found: npt.NDArray[np.bool_] = names[whole.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    return found
+
+
+def listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -1,0 +1,153 @@
+"""What is missing from a run folder, so that no verdict rests on files that are not there.
+
+Nothing is lost for want of our own files: a run with gaps is never `valid`, and where reads are
+missing nothing counts as lost on the strength of the rest.
+
+A folder with a manifest holds exactly the files that the manifest names, with their sizes and, but
+for node logs and observations, their digests. One without, from before there were manifests, is
+checked by what it has: numbers of parts, indices of operations, counts of run.json. For both, the
+positions of the final reads must have records behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from harness.errors import HistoryError
+from harness.faults.journal import damaged_lines
+from harness.history.gap_rows import (
+    Ends,
+    Parts,
+    Told,
+    listed,
+    numbers,
+    of_other_plans,
+    of_other_runs,
+    operations,
+    records,
+)
+from harness.history.manifest import Evidence, digest_of, evidence_files, read_manifest, rows_of
+from harness.history.run_folder import RunDir
+from harness.protocols import Gaps
+
+_DONE: Final = "done"
+
+
+def gaps_of(told: Iterable[tuple[str, str]]) -> Gaps:
+    """Sentences, each with the path of what it is about."""
+    by_field: dict[str, dict[str, None]] = {}
+    for path, sentence in told:
+        by_field.setdefault(_field(path), {})[sentence] = None
+    return Gaps(**{name: tuple(sentences) for name, sentences in by_field.items()})
+
+
+def gaps(rundir: RunDir, run: Mapping[str, Any], ends: Ends, *, partitions: int) -> Gaps:
+    """What is missing from a run folder. `run`: its run.json; `ends`: the rows of its
+    `reads/ends.parquet`; its Parquet parts have been found readable.
+
+    Raises HistoryError for a manifest that is damaged and for a file that cannot be read.
+    """
+    try:
+        files = gaps_of(_by_manifest(rundir, run))
+        rows = gaps_of(_by_rows(rundir, run, ends, partitions, seen=files))
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"cannot be read: {error}", file=str(rundir.path)) from error
+    return Gaps(*(both + more for both, more in zip(files, rows, strict=True)))
+
+
+def _by_manifest(rundir: RunDir, run: Mapping[str, Any]) -> Told:
+    manifest = read_manifest(rundir)
+    if manifest is not None:
+        if manifest.run_id != run["run_id"]:
+            yield "manifest.json", f"of another run: manifest.json ({manifest.run_id})"
+        yield from _against(rundir, manifest.files)
+    elif run["state"] == _DONE and run.get("manifest"):
+        why = "missing: manifest.json (the run was killed, or not all of its folder was copied)"
+        yield from (("history", why), ("reads", why))
+    if run["state"] == _DONE:
+        yield from _journal(rundir)
+
+
+def _by_rows(
+    rundir: RunDir, run: Mapping[str, Any], ends: Ends, partitions: int, *, seen: Gaps
+) -> Told:
+    """What rows say, but for what has been `seen` in the files: it would be said twice."""
+    named, parts = rundir.manifest.exists(), Parts.of(rundir)
+    if not named:
+        yield from numbers(rundir)
+    yield from of_other_runs(parts, run, ends)
+    yield from of_other_plans(parts, ends, partitions)
+    if not (named and seen.history):
+        yield from operations(parts, run, by_rows=not named)
+    if not (named and seen.reads):
+        yield from records(rundir, parts, run, ends)
+
+
+# --- by the manifest --------------------------------------------------------------------------
+
+
+def _against(rundir: RunDir, files: Sequence[Evidence]) -> Told:
+    """Files that are missing, that differ from the manifest, and that it does not name."""
+    missing: dict[str, list[str]] = {}
+    changed: dict[str, list[str]] = {}
+    foreign: dict[str, list[str]] = {}
+    for named in files:
+        path, place = rundir.path / named.path, named.path.split("/")[0]
+        if not path.is_file():
+            rows = "" if named.rows is None else f" ({named.rows:,} rows)"
+            missing.setdefault(place, []).append(named.path + rows)
+        elif not _as_written(path, named):
+            changed.setdefault(place, []).append(named.path + _rows_left(path, named))
+    names = {named.path for named in files}
+    for path in evidence_files(rundir):
+        if (name := path.relative_to(rundir.path).as_posix()) not in names:
+            foreign.setdefault(name.split("/")[0], []).append(name)
+    for what, by_place in (
+        ("missing", missing),
+        ("not as the run wrote it", changed),
+        ("not of this run", foreign),
+    ):
+        for place, each in by_place.items():
+            yield place, f"{what}: {listed(each)}"
+
+
+def _as_written(path: Path, named: Evidence) -> bool:
+    """Whether a file has its size and digest; of what no verdict rests on, its size is enough."""
+    if path.stat().st_size != named.bytes:
+        return False
+    return _field(named.path) == "aside" or digest_of(path) == named.sha256
+
+
+def _rows_left(path: Path, named: Evidence) -> str:
+    if named.rows is None:
+        return ""
+    try:
+        rows = rows_of(path)
+    except pa.ArrowException:
+        return " (damaged)"
+    return "" if rows == named.rows else f" ({rows:,} rows, not {named.rows:,})"
+
+
+def _journal(rundir: RunDir) -> Told:
+    """A run that was to have faults has a journal, and each of its lines is whole: a disk that was
+    full leaves half a line, and a manifest that is true to it."""
+    if not rundir.faults.exists():
+        if rundir.read_json(rundir.plan).get("faults"):
+            yield "faults.jsonl", "missing: faults.jsonl"
+    elif (content := rundir.faults.read_bytes()) and not content.endswith(b"\n"):
+        yield "faults.jsonl", "faults.jsonl is cut off: its last line is not complete"
+    if damaged := damaged_lines(rundir.faults):
+        lines = listed([f"line {number}" for number in damaged])
+        yield "faults.jsonl", f"faults.jsonl is damaged: {lines}"
+
+
+def _field(path: str) -> str:
+    """The field of Gaps to which a path below the run folder belongs."""
+    place = path.split("/")[0]
+    return {"history": "history", "reads": "reads", "nodes": "aside", "observations": "aside"}.get(
+        place, "other"
+    )

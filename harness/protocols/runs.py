@@ -1,0 +1,206 @@
+"""One run as a checker sees it: facts that are small, and rows as numpy columns.
+
+Null numbers are NULL; texts are codes into a list of names, null is -1. Times are nanoseconds since
+the run's start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.protocols.promises import Promises
+
+DONE: Final = "done"
+"""The state of a run that came to its end."""
+
+Ints = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Bits = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
+
+NULL: Final = -(2**63)
+
+INVOKED, OK, FAIL, INFO, READ = 1, 2, 4, 8, 16
+
+
+class Texts(NamedTuple):
+    """A column of text: `names[code]`, or null where the code is -1."""
+
+    codes: Int32s
+    names: list[str]
+
+    def places(self, names: Sequence[str]) -> Ints:
+        """Where each stands in `names`, which has all of them; -1 for null."""
+        place = {name: number for number, name in enumerate(names)}
+        return np.array([*(place[name] for name in self.names), -1], np.int64)[self.codes]
+
+
+class Writes(NamedTuple):
+    """Rows of HISTORY that are writes. `mark` is INVOKED, or how the write ended."""
+
+    key: Texts
+    value: Ints
+    mark: Bits
+    process: Ints
+    partition: Ints
+    offset: Ints
+    error: Texts
+    intended_ns: Ints
+    time_ns: Ints
+
+
+class Lists(NamedTuple):
+    """A column of lists: row i holds `values[starts[i]:starts[i + 1]]`; `present` where it has a
+    list at all."""
+
+    starts: Ints
+    values: Ints
+    present: Bools
+
+
+class Operations(NamedTuple):
+    """Rows of HISTORY but the nemesis'. `place` is the index in the history; `mark` is INVOKED, or
+    how the operation ended."""
+
+    place: Ints
+    f: Texts
+    key: Texts
+    value: Ints
+    expected: Ints
+    result: Ints
+    elements: Lists
+    mark: Bits
+    process: Ints
+    partition: Ints
+    offset: Ints
+    node: Texts
+    error: Texts
+    intended_ns: Ints
+    time_ns: Ints
+
+
+class Reads(NamedTuple):
+    """Rows of READS: records that a reader met; several readers may meet the same."""
+
+    reader: Texts
+    key: Texts
+    value: Ints
+    partition: Ints
+    offset: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultWindow:
+    """One fault as result.json and the page tell it; times in seconds since the run's start.
+
+    `from_s` is null when the fault was skipped or never came into force, `to_s` when it was never
+    seen to heal. `met` is null for a step that waited for nothing. `proven` holds only when every
+    probe, while it was on and after it was healed, said so, and it met something of the system:
+    `touched` is how much, in the unit of its lever (null: nothing of the kind is counted).
+    """
+
+    id: str
+    nemesis: str
+    from_s: float | None
+    to_s: float | None
+    nodes: list[str]
+    met: bool | None
+    proven: bool
+    evidence: list[str]
+    why: str
+    touched: int | None = None
+
+
+class Gaps(NamedTuple):
+    """What is missing or not as it was written, one sentence each; false if nothing is.
+
+    `history`: operations may be missing: counts of writes are lower bounds, and a value that is
+    read although nobody wrote it proves nothing. `reads`: records may be missing: no write counts
+    as lost. `other`: the plan, the run's metadata or its journal of faults. `aside`: node logs and
+    observations, on which no verdict rests: reported, and no doubt.
+    """
+
+    history: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    other: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All that a verdict must not ignore, each once."""
+        return tuple(dict.fromkeys((*self.history, *self.reads, *self.other)))
+
+    def __bool__(self) -> bool:
+        return bool(self.sentences)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionEnd:
+    """How far one partition was read.
+
+    `read_to` is the first offset that was not read, `log_start` the first that still was there;
+    None where no reader knew. `readers`: those that read it to its end without an error; only what
+    they read says what is there. `complete`: there is one, or the history itself is the reader;
+    `whole`: and every replica was in sync then. `error`: why no reader was complete, where known.
+    """
+
+    partition: int
+    log_start: int | None = None
+    read_to: int | None = None
+    complete: bool
+    whole: bool
+    readers: tuple[str, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptedFault:
+    """One step of the plan that asks for a fault. `may_skip`: it has `else = "skip"`."""
+
+    id: str
+    may_skip: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """One run: where its rows are, and everything else its verdict rests on.
+
+    `starved`: why the load was not what was asked for; `forced`: what it asked of a version
+    that does not honour it. `timed`: rows tell when they happened. `one_reader`: a history from
+    outside, whose only read is its own; in a run, two libraries must agree on a counter-example.
+    `drawn`: the faults asked for were drawn at random. `gaps`: what is missing from its folder.
+    """
+
+    run_id: str
+    folder: Path | None = None
+    history: tuple[Path, ...]
+    reads: tuple[Path, ...]
+    ends: tuple[PartitionEnd, ...]
+    plan: str | None = None
+    seed: int | None = None
+    promises: Promises = field(default_factory=Promises)
+    state: str = DONE
+    error: str | None = None
+    starved: str | None = None
+    forced: tuple[str, ...] = ()
+    faults: tuple[ScriptedFault, ...] = ()
+    drawn: bool = False
+    windows: tuple[FaultWindow, ...] = ()
+    timed: bool = True
+    one_reader: bool = False
+    gaps: Gaps = field(default_factory=Gaps)
+    timings: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def read_whole(self) -> bool:
+        """Whether every partition was read to its end."""
+        return self.promises.partitions > 0 and all(
+            any(end.partition == partition and end.complete for end in self.ends)
+            for partition in range(self.promises.partitions)
+        )

@@ -1,0 +1,52 @@
+"""What Kafka's settings promise the writes of a run, from its stored plan and effective settings.
+
+The one place that says what `acks`, `enable.idempotence`, `min.insync.replicas` and the settings of
+retention and compaction mean for a verdict. It reads documents and imports no client library: runs
+of versions that did not store their promises are judged with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.protocols import Promises
+from targets.kafka.acks import ALL, NOBODY, acks_of
+
+_DELETES: Final = ("retention.", "log.retention.", "log.cleaner.", "min.compaction.lag.")
+_POLICIES: Final = ("cleanup.policy", "log.cleanup.policy")
+_LEAST: Final = "min.insync.replicas"
+
+
+def promises(plan: Mapping[str, Any], producer: Mapping[str, Any]) -> Promises:
+    """What a plan (plan.json) promises with these settings of its producers.
+
+    Raises KeyError, TypeError or ValueError for a document that is no plan's.
+    """
+    return Promises(
+        model="log",
+        # Earlier versions took "00" and "0abc", which are 0 on the wire: nobody acknowledges.
+        acknowledges=(acks_of(producer.get("acks", ALL)) or NOBODY) != NOBODY,
+        once=str(producer.get("enable.idempotence", False)).lower() == "true",
+        deletes=_deletes(plan),
+        partitions=int(plan["topic"]["partitions"]),
+        replicas=max(int(plan["topic"]["replication_factor"]), min_insync_replicas(plan)),
+        clients=int(plan["workload"].get("clients") or 1),
+    )
+
+
+def min_insync_replicas(plan: Mapping[str, Any]) -> int:
+    """How many in-sync replicas a write with acks=all needs: the topic's setting, else the
+    broker's, else Kafka's default."""
+    topic, target = plan["topic"]["settings"], plan["target"]["settings"]
+    return int(topic.get(_LEAST, target.get(_LEAST, 1)))
+
+
+def _deletes(plan: Mapping[str, Any]) -> bool:
+    """Whether the plan puts retention, compaction or clocks under test."""
+    settings = {**plan["target"]["settings"], **plan["topic"]["settings"]}
+    return (
+        any(key.startswith(_DELETES) and str(value) != "-1" for key, value in settings.items())
+        or any("compact" in str(settings.get(policy, "")) for policy in _POLICIES)
+        or any("clock" in str(step.get("nemesis")) for step in plan["faults"])
+    )

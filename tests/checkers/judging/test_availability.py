@@ -1,0 +1,178 @@
+"""Gaps, seconds of fault and recovery, each on a timeline small enough to reckon by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from checkers.judging.availability import Availability, Timeline
+from harness.protocols import FaultWindow, Texts, Writes
+from harness.protocols.runs import FAIL, INFO, INVOKED, OK
+
+
+def window(from_s: float | None, to_s: float | None, *, proven: bool = True) -> FaultWindow:
+    return FaultWindow(
+        id="cut", nemesis="partition", from_s=from_s, to_s=to_s, nodes=["b1"], met=None,
+        proven=proven, evidence=[], why="",
+    )  # fmt: skip
+
+
+def seen(begun_s: list[float], acknowledged_s: list[float], *windows: FaultWindow) -> Availability:
+    """What is told of writes begun and acknowledged at these instants; latency is not looked at."""
+    timeline = Timeline()
+    for times, delays, instants_s in (
+        (timeline.begun, timeline.begun_late, begun_s),
+        (timeline.acknowledged, timeline.latency, acknowledged_s),
+    ):
+        times.append(np.array([round(at_s * 1e9) for at_s in instants_s], np.int64))
+        delays.append(np.zeros(len(instants_s), np.int64))
+    return timeline.availability(windows)
+
+
+STEADY = [at * 0.5 for at in range(41)]  # a write each half second from 0 to 20
+
+
+def stalled(*stalls: tuple[float, float]) -> list[float]:
+    return [at for at in STEADY if not any(low < at < high for low, high in stalls)]
+
+
+@pytest.mark.parametrize(
+    ("stalls", "recovery_s"),
+    [
+        ([(5, 12)], 2.0),  # undone at 10, the first answer at 12
+        ([], 0.0),  # it answered all along
+        ([(5, 12), (13, 15)], 5.0),  # two answers, then another stall: itself again from 15 on
+        ([(5, 9)], 0.0),  # it was itself again before the fault was undone
+    ],
+)
+def test_recovery(stalls: list[tuple[float, float]], recovery_s: float) -> None:
+    told = seen(STEADY, stalled(*stalls), window(4, 10))
+    assert (told.recovered, told.recovery_s) == (True, recovery_s)
+
+
+def test_recovery_is_from_the_last_fault_that_was_undone() -> None:
+    told = seen(STEADY, stalled((5, 16)), window(4, 10), window(6, 14, proven=False))
+    assert told.recovery_s == 2
+
+
+def test_a_cluster_that_never_answers_again_has_not_recovered() -> None:
+    told = seen(STEADY, stalled((5, 21)), window(4, 10))
+    assert (told.recovered, told.recovery_s) == (False, None)
+    told = seen(STEADY, stalled((5, 12), (13, 21)), window(4, 10))
+    assert (told.recovered, told.recovery_s) == (False, None)
+
+
+def test_a_load_that_is_slow_by_itself_is_no_stall() -> None:
+    slow = [float(at) for at in range(0, 31, 3)]
+    told = seen(slow, [0, 3, 6, 15, 18, 21, 24, 27, 30], window(7, 10))
+    assert told.recovery_s == 5
+
+
+@pytest.mark.parametrize(
+    "windows", [(), (window(None, None),), (window(4, None),), (window(4, 20),)]
+)
+def test_recovery_is_not_told_without_an_undoing_that_load_follows(
+    windows: tuple[FaultWindow, ...],
+) -> None:
+    told = seen(STEADY, STEADY, *windows)
+    assert (told.recovered, told.recovery_s) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("windows", "fault_s"),
+    [
+        ((), 0),
+        ((window(4, 10),), 6),
+        ((window(4, 10), window(8, 12)), 8),  # overlap counts once
+        ((window(4, 12), window(5, 6), window(14, 15)), 9),
+        ((window(4, None),), 16),  # to the end of the load
+        ((window(-3, 2), window(19, 40)), 3),  # only while there was load
+        ((window(22, 40),), 0),
+        ((window(4, 10, proven=False), window(None, None)), 0),
+    ],
+)
+def test_seconds_of_fault(windows: tuple[FaultWindow, ...], fault_s: float) -> None:
+    assert seen(STEADY, STEADY, *windows).fault_s == fault_s
+
+
+def test_without_an_attempt_nothing_is_told() -> None:
+    told = seen([], [], window(4, 10))
+    assert (told.longest_gap_s, told.fault_s, told.recovered) == (None, None, None)
+
+
+def test_longest_gap_reaches_to_the_last_attempt() -> None:
+    assert seen(STEADY, stalled((5, 12))).longest_gap_s == 7
+    assert seen(STEADY, stalled((5, 21))).longest_gap_s == 15
+    assert seen(STEADY, []).longest_gap_s == 20
+
+
+@pytest.mark.parametrize(
+    ("begun_s", "late_s", "begun"),
+    [
+        ([3, 7], [0, 0], 0),
+        ([3, 5], [0, 0], 1),
+        ([4, 6], [0, 0], 2),  # both ends of a window belong to it
+        ([3, 7], [0, 2], 0),  # due inside, begun after: the fault met nothing of it
+        ([], [], 0),
+    ],
+)
+def test_an_operation_meets_a_fault_when_it_is_begun_in_its_window(
+    begun_s: list[int], late_s: list[int], begun: int
+) -> None:
+    timeline = Timeline(
+        begun=[np.array(begun_s, np.int64) * 1_000_000_000],
+        begun_late=[np.array(late_s, np.int64) * 1_000_000_000],
+    )
+    told = timeline.availability([window(4, 6), window(None, None), window(0, 100, proven=False)])
+    assert told.ops_begun == (begun, 0, len(begun_s))
+
+
+def noted(*rows: tuple[int, int, int]) -> Timeline:
+    """A timeline of writes' rows: the mark, when the write was due and when this was, in ms."""
+    mark, due, at = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    nothing = np.zeros(len(rows), np.int64)
+    timeline = Timeline()
+    timeline.add(
+        Writes(
+            key=Texts(nothing.astype(np.int32) - 1, []),
+            value=nothing,
+            mark=mark.astype(np.uint8),
+            process=nothing,
+            partition=nothing,
+            offset=nothing,
+            error=Texts(nothing.astype(np.int32) - 1, []),
+            intended_ns=due * 1_000_000,
+            time_ns=at * 1_000_000,
+        )
+    )
+    return timeline
+
+
+def test_latency_is_counted_from_when_a_write_was_due() -> None:
+    """A client that waits for a stalled cluster begins its next write late: the stall counts."""
+    rows = [(INVOKED, 5, 7), (OK, 5, 12), (INVOKED, 6, 106), (FAIL, 6, 900), (INVOKED, 7, 1007)]
+    told = noted(*rows, (OK, 7, 2010)).availability(())
+    assert (told.latency_p50_ms, told.latency_p99_ms) == (7, 2003)  # of the acknowledged
+    assert told.lateness_p99_ms == 1000  # of all that were begun
+    assert told.longest_gap_s == 1.998
+
+
+def test_what_neither_begins_nor_acknowledges_is_not_noted() -> None:
+    told = noted((FAIL, 5, 900), (INFO, 6, 901)).availability((window(0, 2),))
+    assert told == Availability(ops_begun=(0,))
+
+
+def test_a_percentile_is_the_smallest_delay_that_so_many_do_not_exceed() -> None:
+    for number, p50, p99 in ((1, 1, 1), (2, 1, 2), (3, 2, 3), (100, 50, 99), (101, 51, 100)):
+        told = noted(*[(OK, 0, delay) for delay in range(number, 0, -1)]).availability(())
+        assert (told.latency_p50_ms, told.latency_p99_ms) == (p50, p99)
+        assert told.lateness_p99_ms is None
+
+
+def test_parts_are_noted_one_after_the_other() -> None:
+    timeline = noted((INVOKED, 0, 0), (OK, 0, 30))
+    later = noted((INVOKED, 0, 10_000), (OK, 0, 40))
+    for name in ("begun", "begun_late", "acknowledged", "latency"):
+        getattr(timeline, name).extend(getattr(later, name))
+    told = timeline.availability((window(5, 20),))
+    assert (told.longest_gap_s, told.latency_p50_ms, told.ops_begun) == (9.96, 30, (1,))

@@ -1,0 +1,137 @@
+"""A checker that raises, or kills its process, for one of many: that one is unknown, no other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from pyspark import SparkContext
+
+from checkers.judging.many_runs import check_runs
+from checkers.judging.one_run import judge_history, judge_run
+from checkers.loss.checker import Found, Loss, Slice
+from harness.errors import AcklossError
+from harness.history.run_folder import RunDir
+from harness.protocols import Run
+from tests.fixtures.hand_made import E, Made, R, W
+
+ENDS = (E(position=1, reader="a"), E(position=1, reader="b"))
+READS = (R(1, offset=0, reader="a"), R(1, offset=0, reader="b"))
+GOOD = Made(writes=[W(1)], reads=READS, ends=ENDS)
+
+
+@dataclass(frozen=True)
+class Planted(Loss):
+    """Breaks at the runs whose names say how."""
+
+    def check(self, run: Run, shard: Slice) -> Found:
+        facts = run.facts
+        if "raises" in facts.run_id:
+            raise ValueError("no such thing\nas a second line")
+        if "exits" in facts.run_id:
+            sys.exit(3)
+        if "killed" in facts.run_id:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().check(run, shard)
+
+
+PLANTED = {"loss": Planted()}
+
+
+def runs(parent: Path, *names: str) -> list[RunDir]:
+    return [GOOD.build(parent, name) for name in names]
+
+
+def unknown(document: dict[str, Any]) -> str:
+    """The reason of a document that says nothing but that the checker broke."""
+    assert document["verdict"] == "unknown"
+    assert document["doubts"] == ["checker"]
+    assert document["counter_examples"] == []
+    assert (document["complete"], document["eligible"]) == (False, False)
+    assert set(document["counts"].values()) == {0}
+    assert set(document["rates"].values()) == {None}
+    reason: str = document["reason"]
+    assert "\n" not in reason
+    return reason
+
+
+def test_a_checker_that_raises_makes_the_run_unknown(tmp_path: Path) -> None:
+    (run,) = runs(tmp_path, "raises")
+    judged_before = judge_run(run)
+    run.findings.mkdir(exist_ok=True)
+    run.loss.write_bytes(b"what an earlier check found")
+    document = judge_run(run, PLANTED)
+    reason = unknown(document)
+    assert reason.startswith(
+        "the checker raised ValueError: no such thing (test_broken_checkers.py"
+    )
+    assert reason.endswith(f": {run.path}")
+    assert run.read_json(run.result) == document
+    assert document.keys() == judged_before.keys()
+    assert not run.loss.exists()
+    assert document["plan"] == "raises"
+    assert document["seed"] == judged_before["seed"]
+
+
+def test_a_checker_that_exits_ends_nothing(tmp_path: Path) -> None:
+    (run,) = runs(tmp_path, "exits")
+    assert unknown(judge_run(run, PLANTED)).startswith("the checker raised SystemExit: 3")
+
+
+def test_a_checker_that_raises_makes_a_history_unknown(tmp_path: Path) -> None:
+    file = tmp_path / "raises.jsonl"
+    file.write_bytes(orjson.dumps({"process": 0, "type": "invoke", "f": "add", "value": 1}))
+    reason = unknown(judge_history(file, PLANTED))
+    assert reason.startswith("the checker raised ValueError")
+    assert reason.endswith(f": {file}")
+
+
+@pytest.mark.spark
+def test_one_that_raises_leaves_the_others_their_answers(
+    spark: SparkContext, tmp_path: Path
+) -> None:
+    names = ["first", "raises", "second", "bad", "third", "exits"]
+    rundirs = runs(tmp_path, *names)
+    rundirs[3].plan.write_bytes(b"{")
+    errors: list[AcklossError] = []
+    documents = check_runs(rundirs, checks=PLANTED, errors=errors)
+    names.remove("bad")
+    assert [document["run_id"] for document in documents] == names
+    assert {document["run_id"]: document["verdict"] for document in documents} == {
+        "first": "valid",
+        "raises": "unknown",
+        "second": "valid",
+        "third": "valid",
+        "exits": "unknown",
+    }
+    assert [error.exit_code for error in errors] == [4]
+
+
+@pytest.mark.spark
+def test_one_that_kills_its_worker_leaves_the_others_their_answers(
+    spark: SparkContext, tmp_path: Path
+) -> None:
+    # More runs than tasks, so that a run shares its task with others.
+    names = [f"run-{number:02d}" for number in range(40)]
+    names[17], names[31] = "killed-17", "killed-31"
+    rundirs = runs(tmp_path, *names)
+    documents = check_runs(rundirs, checks=PLANTED)
+    assert [document["run_id"] for document in documents] == names
+    for rundir, document in zip(rundirs, documents, strict=True):
+        assert rundir.read_json(rundir.result) == document
+        if document["run_id"].startswith("killed"):
+            assert unknown(document).startswith("the checker's process died")
+        else:
+            assert document["verdict"] == "valid", document["reason"]
+
+
+@pytest.mark.spark
+def test_one_alone_that_kills_its_worker(spark: SparkContext, tmp_path: Path) -> None:
+    (document,) = check_runs(runs(tmp_path, "killed"), checks=PLANTED)
+    assert unknown(document).endswith(f": {tmp_path / 'killed'}")

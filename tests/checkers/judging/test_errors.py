@@ -1,0 +1,77 @@
+"""Error codes counted part by part: a write may begin in one part and end in the next."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from checkers.judging.errors import NO_ANSWER, NO_CODE, ErrorCodes
+from harness.protocols import NULL, Texts, Writes
+from harness.protocols.runs import FAIL, INFO, INVOKED, OK
+
+Row = tuple[int, str | None]
+"""A mark and an error."""
+
+
+def writes(*rows: Row) -> Writes:
+    size = len(rows)
+    names = sorted({error for _, error in rows if error is not None})
+    codes = [-1 if error is None else names.index(error) for _, error in rows]
+    numbers = np.zeros(size, np.int64)
+    return Writes(
+        key=Texts(np.full(size, -1, np.int32), []),
+        value=numbers,
+        mark=np.array([mark for mark, _ in rows], np.uint8),
+        process=numbers,
+        partition=numbers,
+        offset=np.full(size, NULL),
+        error=Texts(np.array(codes, np.int32), names),
+        intended_ns=numbers,
+        time_ns=numbers,
+    )
+
+
+def counted(*parts: Writes) -> dict[str, dict[str, int]]:
+    codes = ErrorCodes()
+    for part in parts:
+        codes.add(part)
+    return codes.document()
+
+
+BEGUN: Row = (INVOKED, None)
+DONE: Row = (OK, None)
+
+
+@pytest.mark.parametrize(
+    ("parts", "unknown"),
+    [
+        ([writes(BEGUN, DONE)], {}),
+        ([writes(BEGUN, BEGUN, DONE)], {NO_ANSWER: 1}),
+        ([writes(BEGUN, BEGUN, BEGUN)], {NO_ANSWER: 3}),
+        ([writes(BEGUN, BEGUN), writes(DONE, BEGUN)], {NO_ANSWER: 2}),
+        ([writes(BEGUN), writes(DONE)], {}),
+        ([writes(BEGUN, BEGUN), writes(DONE), writes(DONE)], {}),
+        ([writes(DONE)], {}),  # an answer whose beginning is missing
+        ([writes(BEGUN, BEGUN, (INFO, NO_ANSWER))], {NO_ANSWER: 2}),  # one of each
+    ],
+)
+def test_writes_that_were_never_answered(parts: list[Writes], unknown: dict[str, int]) -> None:
+    assert counted(*parts) == {"unknown": unknown, "failed": {}}
+
+
+def test_codes_are_counted_over_parts_the_most_frequent_first() -> None:
+    parts = [
+        writes((FAIL, "A"), (FAIL, "B"), (INFO, "B"), (INFO, None)),
+        writes((FAIL, "B"), (INFO, "C"), (INFO, "C"), (OK, "D")),
+        writes(),
+    ]
+    told = counted(*parts, writes(*[BEGUN] * 8))
+    assert told == {"unknown": {"C": 2, "B": 1, NO_CODE: 1}, "failed": {"B": 2, "A": 1}}
+    assert list(told["failed"]) == ["B", "A"]
+    assert next(iter(told["unknown"])) == "C"
+
+
+def test_no_code_is_not_a_code_of_another_part() -> None:
+    """The same number stands for other names in another part."""
+    told = counted(writes((INFO, "Z")), writes((INFO, "A"), (INFO, "Z")), writes(*[BEGUN] * 3))
+    assert told["unknown"] == {"Z": 2, "A": 1}

@@ -1,0 +1,155 @@
+"""Rows as columns: what is null, what is a write, and windows with both their ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from checkers.judging.one_run import judge_run, stored_promises
+from harness.errors import HistoryError
+from harness.history import HISTORY, READS
+from harness.history import rows as reading
+from harness.history.facts import facts_of
+from harness.history.rows import Rows, some, within
+from harness.history.run_folder import RunDir
+from harness.protocols import NULL, FaultWindow, Texts
+from harness.protocols.runs import FAIL, INFO, INVOKED, OK
+from tests.fixtures.hand_made import Made, R, W
+
+S = 1_000_000_000
+MADE = Made(
+    writes=[
+        W(7, "o", offset=3, key="x", at_ms=2, late_ms=1, after_ms=5),
+        W(8, "f", partition=None),
+        W(9, "i", key="y", partition=2),
+        W(-4, "."),
+    ],
+    reads=[R(7, offset=3, key="x", reader="a"), R(9, 2, offset=5, key="y", reader="b")],
+    nemesis=True,
+    plan={"topic": {"partitions": 3}},
+)
+
+
+def window(from_s: float | None, to_s: float | None) -> FaultWindow:
+    how: dict[str, Any] = {"nodes": [], "met": None, "proven": True, "evidence": [], "why": ""}
+    return FaultWindow(id="cut", nemesis="partition", from_s=from_s, to_s=to_s, **how)
+
+
+@pytest.mark.parametrize(
+    ("from_s", "to_s", "inside"),
+    [
+        (4, 6, [False, True, True, True, False, False]),  # both ends belong to it
+        (4, None, [False, True, True, True, True, False]),
+        (None, None, [False] * 6),
+        (None, 6, [False] * 6),
+        (4.000000001, 5.999999999, [False, False, True, False, False, False]),
+    ],
+)
+def test_what_stands_in_a_window(
+    from_s: float | None, to_s: float | None, inside: list[bool]
+) -> None:
+    times = np.array([4 * S - 1, 4 * S, 5 * S, 6 * S, 6 * S + 1, NULL], np.int64)
+    assert within(window(from_s, to_s), times).tolist() == inside
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    return MADE.build(tmp_path, "a")
+
+
+def test_writes_are_rows_of_writes_alone(run: RunDir) -> None:
+    (told,) = Rows(facts_of(run, stored_promises)).writes()
+    assert told.value.tolist() == [7, 7, 8, 8, 9, 9, -4]  # not the nemesis' 77
+    assert told.mark.tolist() == [INVOKED, OK, INVOKED, FAIL, INVOKED, INFO, INVOKED]
+    assert told.process.tolist() == [0, 0, 1, 1, 2, 2, 3]
+    assert told.partition.tolist() == [0, 0, NULL, NULL, 2, 2, 0]
+    assert told.offset.tolist() == [NULL, 3, *[NULL] * 5]
+    assert told.intended_ns.tolist()[:2] == [2_000_000, 2_000_000]
+    assert told.time_ns.tolist()[:2] == [3_000_000, 8_000_000]
+    assert texts(told.key) == ["x", "x", None, None, "y", "y", None]
+    error = "_MSG_TIMED_OUT"
+    assert texts(told.error) == [None, None, None, error, None, error, None]
+
+
+def texts(column: Texts) -> list[str | None]:
+    return [None if code < 0 else column.names[code] for code in column.codes.tolist()]
+
+
+def test_records_have_their_reader(run: RunDir) -> None:
+    (told,) = Rows(facts_of(run, stored_promises)).reads()
+    assert texts(told.reader) == ["a", "b"]
+    assert texts(told.key) == ["x", "y"]
+    assert told.value.tolist() == [7, 9]
+    assert told.partition.tolist() == [0, 2]
+    assert told.offset.tolist() == [3, 5]
+    assert some(told, np.array([False, True])).value.tolist() == [9]
+
+
+def test_places_of_names() -> None:
+    column = Texts(np.array([1, -1, 0], np.int32), ["b", "c"])
+    assert column.places(["a", "b", "c"]).tolist() == [2, -1, 1]
+    assert Texts(np.array([-1], np.int32), []).places(["a"]).tolist() == [-1]
+
+
+@pytest.mark.parametrize("kept", [0, 2**30])
+def test_a_run_that_is_too_large_to_be_kept_is_judged_the_same(
+    kept: int, run: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[str] = []
+    each = reading._each
+
+    def noting(paths: Any, columns: Any, make: Any) -> Any:
+        passes.append(columns[0])
+        return each(paths, columns, make)
+
+    monkeypatch.setattr(reading, "_KEPT_BYTES", kept)
+    monkeypatch.setattr(reading, "_PART_ROWS", 2)
+    monkeypatch.setattr(reading, "_each", noting)
+    document = judge_run(run)
+    counted = {name: n for name, n in document["counts"].items() if n}
+    assert counted == {
+        "attempted": 4, "acknowledged": 1, "failed": 1, "unknown": 2, "survivors": 2,
+        "unacknowledged_found": 1, "unknown_found": 1,
+    }  # fmt: skip
+    assert (len(passes) == 2) is bool(kept), passes
+
+
+def test_a_part_that_is_damaged_inside_is_refused(run: RunDir) -> None:
+    facts = facts_of(run, stored_promises)
+    (part,) = run.parts(run.history)
+    content = bytearray(part.read_bytes())
+    content[4:400] = bytes(396)  # the footer, which was looked at before, is as it was
+    part.write_bytes(content)
+    with pytest.raises(HistoryError, match="its Parquet is damaged") as refused:
+        list(Rows(facts).writes())
+    assert refused.value.file == str(part)
+
+
+@pytest.mark.parametrize(
+    ("folder", "column", "odd", "words"),
+    [
+        ("history", "value", None, "a write has no value"),
+        ("history", "type", "OK", "neither begins nor ends as ok, fail or info"),
+        ("history", "type", None, "null where something must stand"),
+        ("history", "time_ns", None, "null where something must stand"),
+        ("reads", "value", None, "null where something must stand"),
+    ],
+)
+def test_a_row_that_says_nothing_is_refused(
+    folder: str, column: str, odd: str | None, words: str, run: RunDir
+) -> None:
+    """An acknowledged write that is left out is one that cannot be lost."""
+    path = run.path / folder / "part-00000.parquet"
+    schema = {"history": HISTORY, "reads": READS}[folder]
+    rows = pq.read_table(path).to_pylist()
+    rows[1] |= {column: odd}
+    loose = pa.schema([field.with_nullable(True) for field in schema])
+    pq.write_table(pa.Table.from_pylist(rows, schema=loose), path)
+    with pytest.raises(HistoryError, match=words) as refused:
+        judge_run(run)
+    assert (refused.value.file, refused.value.key) == (str(path), column)
