@@ -13,6 +13,8 @@ The exit codes are a contract: scripts rely on them.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -92,3 +94,9 @@ class Interrupted(AcklossError):
 
     code = "interrupted"
     exit_code = 130
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    """The known name that `name` most likely meant, for a hint."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return close[0] if close else None

@@ -17,8 +17,7 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
-from harness.errors import PlanError
-from harness.plan.explanations import nearest
+from harness.errors import PlanError, nearest
 
 KINDS = ("nemeses", "workloads", "targets", "checkers")
 
@@ -41,22 +40,27 @@ def plugins(kind: str) -> dict[str, type[Any]]:
     return dict(sorted(found.items()))
 
 
-def make(kind: str, name: str, options: Mapping[str, Any], *, key: str, file: str = "") -> Any:
-    """The named plug-in with its options validated.
-
-    Raises PlanError for an unknown name (the nearest is suggested), an unknown option or a wrong
-    value; `key` is where the name stands in the plan.
-    """
+def check_name(kind: str, name: object, *, key: str, file: str = "") -> None:
+    """Raise PlanError unless a plug-in of this kind has this name; the nearest is suggested."""
     known = plugins(kind)
     if name not in known:
-        near = nearest(name, list(known))
+        near = nearest(str(name), list(known))
         raise PlanError(
             f"there is no {name!r} in {kind}",
             file=file or None,
             key=key,
             hint=f"did you mean {near!r}?" if near else f"there are: {', '.join(known)}",
         )
-    plugin = known[name]
+
+
+def make(kind: str, name: str, options: Mapping[str, Any], *, key: str, file: str = "") -> Any:
+    """The named plug-in with its options validated.
+
+    Raises PlanError for an unknown name (the nearest is suggested), an unknown option or a wrong
+    value; `key` is where the name stands in the plan.
+    """
+    check_name(kind, name, key=key, file=file)
+    plugin = plugins(kind)[name]
     place = key.rpartition(".")[0]
     fields = [field.name for field in dataclasses.fields(plugin)]
     for option in options:

@@ -29,15 +29,16 @@ FILE` says what it would do. `--set KEY=VALUE` changes a key for one run:
 """
 
 TABLES = {
-    "": ("Plan", "Keys at the top"),
+    "": ("", "Keys at the top"),
     "cluster": ("ClusterPlan", "[cluster]"),
-    "target": ("TargetPlan", "[target]"),
-    "topic": ("TopicPlan", "[topic]"),
-    "workload": ("WorkloadPlan", "[workload]"),
+    "target": ("KafkaTargetPlan", "[target] of Kafka"),
+    "topic": ("TopicPlan", "[topic] of Kafka"),
+    "workload": ("KafkaWorkloadPlan", "[workload] of Kafka"),
     "faults": ("FaultStep", "[[faults]]"),
     "mix": ("Mix", "[mix]"),
     "families": ("Family", "[[mix.families]]"),
     "final": ("FinalPlan", "[final]"),
+    "checks": ("Check", "[[checks]]"),
     "reference": ("Reference", "[[reference]]"),
     "figures": ("Figures", "[reference.figures]"),
 }
@@ -57,7 +58,7 @@ def plan_page() -> str:
     schema = plan_schema()
     parts = [HEAD]
     for definition, title in TABLES.values():
-        told = schema if definition == "Plan" else schema["$defs"][definition]
+        told = schema if not definition else schema["$defs"][definition]
         parts.append(f"## {title}\n\n{told.get('description', '').strip()}\n\n{_table(told)}")
     parts.append(_nemeses())
     parts.append(_schedules())

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.properties import read_properties, sort_out
+from harness.errors import PlanError
 from harness.plan import Plan
 
 
@@ -31,7 +32,14 @@ class OwnSettings:
         """
         from targets.kafka import configuration
         from targets.kafka.clients import library_of
+        from targets.kafka.plan import KafkaPlan
 
+        if not isinstance(plan, KafkaPlan):
+            raise PlanError(
+                f"{plan.target.system} takes no .properties files",
+                key="target.system",
+                hint="leave out --broker-settings and --producer-settings",
+            )
         library = library_of(plan)
         broker = self._taken(self._files[0], self._broker, configuration.why_refused)
         producer = self._taken(self._files[1], self._producer, library.why_refused)

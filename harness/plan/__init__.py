@@ -7,10 +7,9 @@ from harness.plan.model import (
     FinalPlan,
     Plan,
     TargetPlan,
-    TopicPlan,
     WorkloadPlan,
 )
-from harness.plan.parsing import load_plan, parse_plan, read_plan
+from harness.plan.parsing import load_plan, parse_plan, plan_model, read_plan
 from harness.plan.steps import (
     NAME,
     Family,
@@ -19,6 +18,7 @@ from harness.plan.steps import (
     Mix,
     Repeat,
     Scalar,
+    Section,
     Settings,
     Slug,
     Version,
@@ -35,13 +35,14 @@ __all__ = [
     "Plan",
     "Repeat",
     "Scalar",
+    "Section",
     "Settings",
     "Slug",
     "TargetPlan",
-    "TopicPlan",
     "Version",
     "WorkloadPlan",
     "load_plan",
     "parse_plan",
+    "plan_model",
     "read_plan",
 ]

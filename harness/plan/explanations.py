@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from harness.errors import PlanError
-
-
-def nearest(name: str, known: list[str]) -> str | None:
-    """The known name that `name` most likely meant."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return close[0] if close else None
+from harness.errors import PlanError, nearest
 
 
 def explain(error: ValidationError, model: type[BaseModel], *, file: str) -> PlanError:

@@ -27,32 +27,13 @@ class ClusterPlan(Section):
 class TargetPlan(Section):
     """The system under test."""
 
-    system: Slug = Field("kafka", description="The system under test, a plug-in in targets/.")
+    system: Slug = Field(description="The system under test, a plug-in in targets/.")
     version: Version | None = Field(None, description="A released version, such as 4.3.1.")
     image: Image | None = Field(
         None, description="An image that holds the system, used unchanged, instead of a version."
     )
-    metadata: Literal["kraft", "zookeeper"] | None = Field(
-        None,
-        description="Who keeps the cluster's metadata; by default KRaft's controllers from 3.3 on, "
-        "ZooKeeper before.",
-    )
-    brokers: int = Field(3, ge=1, le=9, description="How many brokers.")
-    controllers: Literal[1, 3, 5] = Field(3, description="How many controllers (KRaft).")
-    zookeepers: Literal[1, 3, 5] = Field(1, description="How many ZooKeeper servers.")
-    racks: list[Slug] = Field(
-        default_factory=list,
-        max_length=9,
-        description="Racks (zones) that brokers, and controllers, are spread over in turn.",
-    )
-    combined: bool = Field(
-        False, description="true: the first brokers are the controllers too, no nodes of their own."
-    )
-    features: dict[Slug, int] = Field(
-        default_factory=dict, description="Feature levels to format the cluster with."
-    )
     settings: Settings = Field(
-        default_factory=dict, description="Settings of every broker and controller."
+        default_factory=dict, description="Settings of every node of the system."
     )
     memory_mb: int = Field(
         512, ge=256, le=16384, description="Memory limit of each node, in MiB (heap is half)."
@@ -62,23 +43,7 @@ class TargetPlan(Section):
     def _one_source(self) -> TargetPlan:
         if self.version and self.image:
             raise ValueError("takes a version or an image, not both")
-        if self.combined and self.controllers > self.brokers:
-            raise ValueError(
-                f"asks for {self.controllers} combined controllers with {self.brokers} brokers"
-            )
         return self
-
-
-class TopicPlan(Section):
-    """The topic that the workload writes to."""
-
-    name: Slug = Field("ackloss", description="The topic's name.")
-    partitions: int = Field(1, ge=1, le=64, description="How many partitions.")
-    replication_factor: int = Field(3, ge=1, le=9, description="Replicas of each partition.")
-    leaders: Literal["spread", "one"] = Field(
-        "spread", description="Who leads at first: the brokers in turn, or the first one all."
-    )
-    settings: Settings = Field(default_factory=dict, description="Settings of the topic.")
 
 
 class WorkloadPlan(Section):
@@ -89,19 +54,10 @@ class WorkloadPlan(Section):
         1000, ge=1, le=20_000, description="Logical clients, each with one operation in flight."
     )
     clients: int = Field(3, ge=1, le=64, description="Real clients that the processes share.")
-    client: Slug | None = Field(
-        None, description="The client library; by default the first that the system has."
-    )
-    bootstrap: Literal["all", "own"] = Field(
-        "all", description="Whom clients ask first: every broker, or each client one of its own."
-    )
     rate_per_s: float = Field(
         100, ge=0, le=1_000_000, description="Operations a second, all together; 0: flat out."
     )
     duration_s: float = Field(40, gt=0, le=86_400, description="How long operations are begun.")
-    producer: Settings = Field(
-        default_factory=dict, description="Settings of the clients, from the allow-list."
-    )
     options: dict[str, Any] = Field(default_factory=dict, description="The plug-in's own options.")
 
 
@@ -129,7 +85,8 @@ class FinalPlan(Section):
 
 
 class Plan(Section):
-    """A whole plan."""
+    """A whole plan, with the sections of the core. A target whose plans have more of them, or more
+    keys in these, has a subclass of its own (`Target.plan`)."""
 
     schema_: Literal[1] = Field(alias="schema", description="The version of this format: 1.")
     name: str = Field(min_length=1, max_length=200, description="What to call it; only ever text.")
@@ -139,8 +96,7 @@ class Plan(Section):
         None, description="The verdict that this plan is known to give; changes no exit code."
     )
     cluster: ClusterPlan = Field(default_factory=lambda: ClusterPlan())
-    target: TargetPlan = Field(default_factory=lambda: TargetPlan())
-    topic: TopicPlan = Field(default_factory=lambda: TopicPlan())
+    target: TargetPlan
     workload: WorkloadPlan = Field(default_factory=lambda: WorkloadPlan())
     faults: list[FaultStep] = Field(default_factory=list)
     schedule: Slug | None = Field(None, description="A named schedule, instead of steps.")
@@ -163,7 +119,6 @@ class Plan(Section):
         given = [name for name in ("faults", "schedule", "mix") if getattr(self, name)]
         if len(given) > 1 and not self._holds_its_own_draw():
             raise ValueError(f"has {' and '.join(given)}: one of the three says what happens")
-        _check_replicas(self)
         _check_steps(self)
         return self
 
@@ -176,6 +131,16 @@ class Plan(Section):
             and self.faults == drawn(self.mix, seed=self.seed, duration_s=self.workload.duration_s)
         )
 
+    @property
+    def partitions(self) -> int:
+        """How many logs the workload's values are spread over."""
+        return 1
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas each of them has."""
+        return 1
+
     def document(self) -> dict[str, Any]:
         """The plan as JSON data, defaults filled in."""
         return self.model_dump(mode="json", by_alias=True)
@@ -184,22 +149,6 @@ class Plan(Section):
         """A hash that is equal for equal plans."""
         body = orjson.dumps(self.document(), option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(body).hexdigest()
-
-
-def _check_replicas(plan: Plan) -> None:
-    factor, brokers = plan.topic.replication_factor, plan.target.brokers
-    if factor > brokers:
-        raise ValueError(
-            f"topic.replication_factor: {factor} replicas need {factor} brokers, "
-            f"target.brokers is {brokers}"
-        )
-    for owner, settings in (("topic", plan.topic.settings), ("target", plan.target.settings)):
-        wanted = settings.get("min.insync.replicas")
-        if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted > factor:
-            raise ValueError(
-                f'{owner}.settings."min.insync.replicas": {wanted} in-sync replicas are more than '
-                f"topic.replication_factor, {factor}: every write would be refused"
-            )
 
 
 def _check_steps(plan: Plan) -> None:

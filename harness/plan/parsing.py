@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from harness import registry
 from harness.errors import PlanError
 from harness.plan.changes import apply_change
 from harness.plan.expansion import concrete, named_schedule
@@ -26,19 +27,33 @@ def parse_plan(document: Mapping[str, Any], *, file: str = "plan") -> Plan:
             key="schema",
             hint="use a newer ackloss",
         )
+    section = document.get("target", {})
+    model = plan_model(section.get("system") if isinstance(section, dict) else None, file=file)
     try:
-        plan = Plan.model_validate(document)
+        plan = model.model_validate(document)
         if plan.schedule:
-            plan = Plan.model_validate(
+            plan = model.model_validate(
                 {**document, "schedule": None, **named_schedule(plan.schedule)}
             )
         steps = concrete(plan.faults, plan.mix, seed=plan.seed, duration_s=plan.workload.duration_s)
-        return Plan.model_validate({**plan.document(), "faults": steps})
+        return model.model_validate({**plan.document(), "faults": steps})
     except ValidationError as error:
-        raise explain(error, Plan, file=file) from error
+        raise explain(error, model, file=file) from error
     except PlanError as error:
         error.file = error.file or file
         raise
+
+
+def plan_model(system: object, *, file: str = "plan") -> type[Plan]:
+    """The plan as the named target declares it; `None` is the default target. Raises PlanError for
+    a target that is not known."""
+    targets = registry.plugins("targets")
+    if system is None:
+        target = next((each for each in targets.values() if getattr(each, "default", False)), None)
+    else:
+        registry.check_name("targets", system, key="target.system", file=file)
+        target = targets[str(system)]
+    return Plan if target is None else target.plan
 
 
 def load_plan(path: Path, changes: Iterable[str] = ()) -> Plan:

@@ -97,6 +97,7 @@ from harness.protocols.systems import (
     Situation,
     Target,
     Unsupported,
+    Warns,
 )
 
 __all__ = [
@@ -163,6 +164,7 @@ __all__ = [
     "Texts",
     "Token",
     "Unsupported",
+    "Warns",
     "Workload",
     "Writes",
     "completion",

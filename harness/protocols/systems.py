@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
+from harness.plan import Plan
 from harness.protocols.nodes import Cluster, Ingredients, Node, NodeSpec
 from harness.protocols.operations import Client
 from harness.protocols.promises import Promises
@@ -13,7 +14,8 @@ from harness.protocols.promises import Promises
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from harness.plan.model import Plan
+PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
+"""The plan as a target declares it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,22 +72,24 @@ class End:
     error: str | None = None
 
 
-class Target(Protocol):
+class Target(Protocol[PlanOf]):
     """The system under test: its nodes, how it comes up, and its clients."""
 
     plugin: ClassVar[str]
+    plan: ClassVar[type[Plan]]
+    """Its plan: a subclass with the sections and keys that are its own."""
     models: ClassVar[frozenset[str]]
     """The names of the models whose operations its clients serve (`harness.models`)."""
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: PlanOf) -> None:
         """Refuse, by PlanError, what this system cannot do or a plan may not ask."""
         ...
 
-    def names(self, plan: Plan) -> list[str]:
+    def names(self, plan: PlanOf) -> list[str]:
         """The names of the nodes of a cluster for this plan."""
         ...
 
-    def prepare(self, plan: Plan, say: Callable[[str], None]) -> Ingredients:
+    def prepare(self, plan: PlanOf, say: Callable[[str], None]) -> Ingredients:
         """Build or find the image and all else that nodes need; what takes long is told to `say`.
 
         Raises PlanError (no such version), EnvironmentFailure (cannot be built or pulled).
@@ -93,19 +97,19 @@ class Target(Protocol):
         ...
 
     def nodes(
-        self, plan: Plan, ingredients: Ingredients, addresses: Mapping[str, str]
+        self, plan: PlanOf, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
         """The nodes of a cluster for this plan, `addresses` by node name."""
         ...
 
-    def bring_up(self, cluster: Cluster, plan: Plan, *, timeout_s: float) -> None:
+    def bring_up(self, cluster: Cluster, plan: PlanOf, *, timeout_s: float) -> None:
         """Wait until every node has joined, make the topic, wait until its ISR is whole.
 
         Raises TimeoutError that says what is missing.
         """
         ...
 
-    def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
+    def effective(self, cluster: Cluster, plan: PlanOf) -> dict[str, Any]:
         """Settings and features as the cluster itself tells them (`{"settings": {"broker": {...},
         ...}, "features": {...}}`), and `warnings` of what it cannot tell, where there are any.
 
@@ -122,20 +126,24 @@ class Target(Protocol):
         """
         ...
 
-    def client(self, cluster: Cluster, plan: Plan) -> Client:
+    def requested(self, plan: PlanOf) -> dict[str, Any]:
+        """What the plan asks for, in the groups of `effective`."""
+        ...
+
+    def client(self, cluster: Cluster, plan: PlanOf) -> Client:
         """A client for the workload."""
         ...
 
-    def writer(self, plan: Plan) -> str:
+    def writer(self, plan: PlanOf) -> str:
         """The client library that writes, and its version."""
         ...
 
-    def readers(self, plan: Plan) -> tuple[str, str]:
+    def readers(self, plan: PlanOf) -> tuple[str, str]:
         """The Python packages that can read everything: the first, and the second opinion."""
         ...
 
     def read_all(
-        self, cluster: Cluster, plan: Plan, *, reader: str, timeout_s: float
+        self, cluster: Cluster, plan: PlanOf, *, reader: str, timeout_s: float
     ) -> tuple[pa.Table, list[End]]:
         """Read every partition from its start to its end with the named client library.
 
@@ -163,19 +171,28 @@ class Unsupported:
 
 
 @runtime_checkable
-class Limited(Protocol):
+class Limited(Protocol[PlanOf]):
     """A target whose versions do not all honour the same settings."""
 
-    def unsupported(self, plan: Plan) -> list[Unsupported]:
+    def unsupported(self, plan: PlanOf) -> list[Unsupported]:
         """What the plan asks for in vain. Pure: nothing is started or asked."""
         ...
 
 
 @runtime_checkable
-class HasLeaders(Protocol):
+class Warns(Protocol[PlanOf]):
+    """A target that knows what a plan may ask and probably does not mean."""
+
+    def warnings(self, plan: PlanOf) -> list[str]:
+        """One sentence each, with the key first."""
+        ...
+
+
+@runtime_checkable
+class HasLeaders(Protocol[PlanOf]):
     """A target whose nodes can be asked who leads."""
 
-    def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+    def observe(self, node: Node, plan: PlanOf, *, timeout_s: float) -> NodeView | None:
         """This node's own view; null when it does not answer."""
         ...
 
@@ -190,17 +207,17 @@ class HasLogs(Protocol):
 
 
 @runtime_checkable
-class Reusable(Protocol):
+class Reusable(Protocol[PlanOf]):
     """A target whose cluster can serve one run after another."""
 
-    def cluster_key(self, plan: Plan) -> str | None:
+    def cluster_key(self, plan: PlanOf) -> str | None:
         """Equal for plans that may be played on the same cluster; null: it serves one run."""
         ...
 
-    def fresh(self, plan: Plan, number: int) -> Plan:
+    def fresh(self, plan: PlanOf, number: int) -> Plan:
         """The plan for the nth run on a cluster: nothing of it was there before."""
         ...
 
-    def forget(self, cluster: Cluster, plan: Plan) -> None:
+    def forget(self, cluster: Cluster, plan: PlanOf) -> None:
         """Remove what a run has left. Raises HarnessFailure when that cannot be."""
         ...

@@ -105,9 +105,9 @@ class DryRunLeadership:
 
 def as_if_first_led(plan: Plan, names: list[str]) -> Situation:
     """A situation in which the first node leads every partition and all replicas are in sync."""
-    isr = tuple(names[: plan.topic.replication_factor])
+    isr = tuple(names[: plan.replicas])
     view = [
         PartitionView(partition=p, leader=names[0], leader_epoch=0, isr=isr, replicas=isr)
-        for p in range(plan.topic.partitions)
+        for p in range(plan.partitions)
     ]
     return Situation(time_ns=0, partitions={v.partition: v for v in view}, controller=names[-1])

@@ -11,6 +11,7 @@ import io
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -55,13 +56,13 @@ def wait_until_replicated(
 def is_fully_replicated(situation: Situation, plan: Plan) -> bool:
     """Whether every partition has a leader and all its replicas in sync."""
     views = situation.partitions.values()
-    return len(views) == plan.topic.partitions and all(
-        view.leader is not None and len(view.isr) == plan.topic.replication_factor for view in views
+    return len(views) == plan.partitions and all(
+        view.leader is not None and len(view.isr) == plan.replicas for view in views
     )
 
 
 def read_everything(
-    target: Target,
+    target: Target[Any],
     cluster: Cluster,
     plan: Plan,
     clock: RunClock,

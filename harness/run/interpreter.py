@@ -99,7 +99,7 @@ def run_workload(
     """
     asked = plan.workload
     scripts = [
-        workload.script(process, asked.processes, plan.topic.partitions, plan.seed)
+        workload.script(process, asked.processes, plan.partitions, plan.seed)
         for process in range(asked.processes)
     ]
     loop = _Loop(scripts, client, recorder, clock, stop, rate_per_s=asked.rate_per_s)

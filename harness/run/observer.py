@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from harness.plan import Plan
 from harness.protocols import HasLeaders, Node, NodeView, PartitionView, Situation
@@ -29,7 +30,7 @@ _FRESH_NS = 3_000_000_000
 class Observer:
     """Observes while it is entered as a context."""
 
-    target: HasLeaders
+    target: HasLeaders[Any]
     nodes: Mapping[str, Node]
     plan: Plan
     clock: RunClock

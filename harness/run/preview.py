@@ -10,7 +10,7 @@ from harness import registry
 from harness.faults import selectors
 from harness.faults.injection import looked
 from harness.levers import all_levers
-from harness.plan import FaultStep, Plan
+from harness.plan import FaultStep, Plan, plan_model
 from harness.protocols import (
     CLIENT_ROLE,
     Act,
@@ -19,6 +19,7 @@ from harness.protocols import (
     Lever,
     Nemesis,
     Node,
+    Warns,
 )
 from harness.protocols.crashes import ClientNemesis, client_names
 from harness.run.dry_run import (
@@ -140,14 +141,8 @@ def warnings(bound: ResolvedPlan) -> list[str]:
     """What is allowed but probably not meant."""
     plan, notes = bound.plan, [f"forced: {each}" for each in bound.unsupported]
     load = plan.workload
-    timeout_ms = load.producer.get("message.timeout.ms", 8000)
-    needed = load.rate_per_s * float(timeout_ms) / 1000
-    if load.rate_per_s and load.processes < needed:
-        notes.append(
-            f"workload.processes: {load.processes} processes cannot keep {load.rate_per_s:g} "
-            f"operations a second through a stall of message.timeout.ms ({timeout_ms} ms): "
-            f"{needed:.0f} would"
-        )
+    if isinstance(bound.target, Warns):
+        notes += bound.target.warnings(plan)
     longest_s = _longest_s(plan)
     if longest_s > load.duration_s:
         notes.append(
@@ -165,9 +160,10 @@ def _longest_s(plan: Plan) -> float:
     return longest_s
 
 
-def plan_schema() -> dict[str, Any]:
-    """The JSON Schema of plans; a step's options depend on its nemesis."""
-    schema = Plan.model_json_schema(by_alias=True)
+def plan_schema(system: str | None = None) -> dict[str, Any]:
+    """The JSON Schema of plans for a target, by default the one that plans mean that name none; a
+    step's options depend on its nemesis."""
+    schema = plan_model(system, file="").model_json_schema(by_alias=True)
     step = schema["$defs"]["FaultStep"]
     step["allOf"] = [
         {

@@ -23,7 +23,7 @@ class ResolvedPlan:
     (`refuse_unsupported`) or forced by whoever plays it."""
 
     plan: Plan
-    target: Target
+    target: Target[Any]
     workload: Workload
     steps: tuple[ResolvedStep, ...]
     unsupported: tuple[Unsupported, ...] = ()
@@ -31,7 +31,7 @@ class ResolvedPlan:
 
 def resolve(plan: Plan, *, file: str = "plan") -> ResolvedPlan:
     """Find every plug-in that the plan names. Raises PlanError."""
-    target: Target = registry.make(
+    target: Target[Any] = registry.make(
         "targets", plan.target.system, {}, key="target.system", file=file
     )
     workload: Workload = registry.make(
@@ -54,7 +54,7 @@ def resolve(plan: Plan, *, file: str = "plan") -> ResolvedPlan:
     )
 
 
-def _check_model(target: Target, workload: Workload) -> None:
+def _check_model(target: Target[Any], workload: Workload) -> None:
     """Refuse a workload whose operations the target does not serve."""
     if workload.model not in target.models:
         served = ", ".join(sorted(target.models))
@@ -99,7 +99,7 @@ def refuse_unsupported(bound: ResolvedPlan, *, file: str, force: bool = False) -
     raise PlanError(f"{first.what} ({first.source})", file=file, key=first.key, hint=hint)
 
 
-def _resolve_step(plan: Plan, place: int, step: FaultStep, target: Target) -> ResolvedStep:
+def _resolve_step(plan: Plan, place: int, step: FaultStep, target: Target[Any]) -> ResolvedStep:
     where = f"faults.{place}"
     condition = None
     if step.when is not None:
@@ -121,7 +121,7 @@ def _resolve_step(plan: Plan, place: int, step: FaultStep, target: Target) -> Re
 
 
 def _check_clients(
-    plan: Plan, step: FaultStep, nemesis: ClientNemesis, target: Target, where: str
+    plan: Plan, step: FaultStep, nemesis: ClientNemesis, target: Target[Any], where: str
 ) -> None:
     """The clients are there and can crash, and no nodes are named that it would not meet."""
     if isinstance(target, KnowsCrashes) and (why := target.why_no_crashes(plan)):

@@ -192,18 +192,14 @@ def _come_up(
             file=str(logs),
             hint=f"the last of its log: {last_words(logs)}",
         ) from error
-    asked = {
-        "broker": plan.target.settings,
-        "topic": plan.topic.settings,
-        "producer": plan.workload.producer,
-    }
+    requested = target.requested(plan)
     record.update(
         nodes=[
             {"name": node.name, "roles": sorted(node.roles), "address": node.address}
             for node in cluster.nodes.values()
         ],
-        settings={"asked": asked, "effective": effective["settings"]},
-        features={"asked": plan.target.features, "effective": effective["features"]},
+        settings={"asked": requested["settings"], "effective": effective["settings"]},
+        features={"asked": requested["features"], "effective": effective["features"]},
         promises=target.promises(plan.document(), effective["settings"]).document(),
     )
     for sentence in effective.get("warnings", ()):

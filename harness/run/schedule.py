@@ -188,5 +188,5 @@ class Schedule:
         return Since(
             nodes=tuple(names),
             situation=self.observer.situation(),
-            replication_factor=self.plan.topic.replication_factor,
+            replication_factor=self.plan.replicas,
         )

@@ -10,11 +10,11 @@ from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from harness.plan import Plan
 from harness.protocols import Cluster, Node, NodeView, PartitionView, with_role
 from targets.kafka.asking import NoAnswer, ask
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT, names_by_id
 from targets.kafka.eras import era_for
+from targets.kafka.plan import KafkaPlan
 
 EARLIEST, LATEST = -2, -1
 TOPIC, BROKER = 2, 4
@@ -28,7 +28,7 @@ _NO_EPOCH = -1
 """The leader epoch of answers that tell none: metadata before version 7."""
 
 
-def metadata(node: Node, plan: Plan, *, timeout_s: float) -> Any:
+def metadata(node: Node, plan: KafkaPlan, *, timeout_s: float) -> Any:
     """What this broker tells clients of the brokers and the topic. Raises NoAnswer."""
     version = era_for(plan).requests.metadata
     kind = MetadataRequest[version]
@@ -37,7 +37,7 @@ def metadata(node: Node, plan: Plan, *, timeout_s: float) -> Any:
     return ask(node.address, BROKER_PORT, kind(topics=[topic], **creates), timeout_s=timeout_s)
 
 
-def partitions(node: Node, plan: Plan, *, timeout_s: float) -> tuple[PartitionView, ...]:
+def partitions(node: Node, plan: KafkaPlan, *, timeout_s: float) -> tuple[PartitionView, ...]:
     """The topic as this broker tells it to clients. Raises NoAnswer."""
     names = names_by_id(plan)
     return tuple(
@@ -53,7 +53,7 @@ def partitions(node: Node, plan: Plan, *, timeout_s: float) -> tuple[PartitionVi
     )
 
 
-def offset(leader: Node, plan: Plan, partition: int, which: int) -> int | None:
+def offset(leader: Node, plan: KafkaPlan, partition: int, which: int) -> int | None:
     """Where a partition begins (`EARLIEST`) or ends (`LATEST`), as its leader tells it; null when
     it does not."""
     version = era_for(plan).requests.list_offsets
@@ -77,7 +77,7 @@ def offset(leader: Node, plan: Plan, partition: int, which: int) -> int | None:
     return int(told.old_style_offsets[0]) if version == 0 else int(told.offset)
 
 
-def configs(node: Node, plan: Plan, kind: int, name: str) -> dict[str, Any]:
+def configs(node: Node, plan: KafkaPlan, kind: int, name: str) -> dict[str, Any]:
     """Settings in force, by name, as the node tells them (DescribeConfigs). Raises NoAnswer."""
     version = era_for(plan).requests.describe_configs
     request = DescribeConfigsRequest[version]
@@ -111,12 +111,12 @@ def await_none(cluster: Cluster, missing: Callable[[], str | None], deadline: fl
 class Observe(Protocol):
     """Asks a node for its own view."""
 
-    def __call__(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+    def __call__(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """Null when it does not answer."""
         ...
 
 
-def await_whole(cluster: Cluster, plan: Plan, observe: Observe, deadline: float) -> None:
+def await_whole(cluster: Cluster, plan: KafkaPlan, observe: Observe, deadline: float) -> None:
     """Wait until every node that knows of topics says that all replicas of all partitions are in
     sync."""
     knowing = [n for n in cluster.nodes.values() if n.roles & {"broker", "zookeeper"}]

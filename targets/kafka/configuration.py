@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.errors import PlanError
-from harness.plan import Plan
 from harness.protocols import NODE_DATA, STORED
 from targets.kafka.eras import ZOOKEEPER, metadata_of
+from targets.kafka.plan import KafkaPlan
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -53,7 +53,7 @@ def text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def node_ids(plan: Plan) -> dict[str, int]:
+def node_ids(plan: KafkaPlan) -> dict[str, int]:
     """The id of each node by name: brokers b1 ... are 1 ..., controllers c1 ... are 101 ...,
     ZooKeeper servers z1 ... are 201 ... ."""
     ids = {f"b{n}": n for n in range(1, plan.target.brokers + 1)}
@@ -64,18 +64,18 @@ def node_ids(plan: Plan) -> dict[str, int]:
     return ids
 
 
-def names_by_id(plan: Plan) -> dict[int, str]:
+def names_by_id(plan: KafkaPlan) -> dict[int, str]:
     """`node_ids`, the other way round."""
     return {number: name for name, number in node_ids(plan).items()}
 
 
-def rack_of(name: str, plan: Plan) -> str | None:
+def rack_of(name: str, plan: KafkaPlan) -> str | None:
     """The rack of a node: its number's turn among the plan's racks; null where there are none."""
     racks = plan.target.racks
     return racks[(int(name[1:]) - 1) % len(racks)] if racks else None
 
 
-def with_rack(roles: frozenset[str], name: str, plan: Plan) -> frozenset[str]:
+def with_rack(roles: frozenset[str], name: str, plan: KafkaPlan) -> frozenset[str]:
     """A node's roles, and as one of them its rack."""
     rack = rack_of(name, plan)
     return roles | {f"rack:{rack}"} if rack else roles

@@ -18,9 +18,9 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as PyTopicPartition
 from kafka import errors as theirs
 
-from harness.plan import Plan
 from targets.kafka.clients.library import librdkafka_protocol
 from targets.kafka.eras import era_for
+from targets.kafka.plan import KafkaPlan
 from targets.kafka.records import Columns
 
 HARMLESS: Final[Mapping[int, str]] = {
@@ -69,7 +69,9 @@ class Reading:
         )
 
 
-def read_with_librdkafka(addresses: str, plan: Plan, reading: Reading, deadline: float) -> None:
+def read_with_librdkafka(
+    addresses: str, plan: KafkaPlan, reading: Reading, deadline: float
+) -> None:
     """Read on until it has ended, or the deadline."""
     consumer = Consumer(
         {
@@ -111,7 +113,9 @@ def _told(error: KafkaError) -> str:
     return f"{error.name()}: {error.str()}"
 
 
-def read_with_kafka_python(addresses: str, plan: Plan, reading: Reading, deadline: float) -> None:
+def read_with_kafka_python(
+    addresses: str, plan: KafkaPlan, reading: Reading, deadline: float
+) -> None:
     """Read on until it has ended, or the deadline. What it recovers from by itself it does not
     tell; anything that it raises ends the read: behind an error its next poll might never return.
     """

@@ -15,7 +15,7 @@ from typing import Final
 
 from harness.errors import PlanError
 from harness.images.recipe import Recipe
-from harness.plan import Plan
+from targets.kafka.plan import KafkaPlan
 
 JAR_FOLDER = "/opt/kafka/libs"
 
@@ -322,7 +322,7 @@ def number_of(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def era_for(plan: Plan) -> Era:
+def era_for(plan: KafkaPlan) -> Era:
     """The era of a plan. An image's version is known only once it was pulled; images hold 3.3 or
     later (`targets.kafka.images.resolve`), and those are all spoken to alike.
 
@@ -331,6 +331,6 @@ def era_for(plan: Plan) -> Era:
     return era_of(plan.target.version or DEFAULT_VERSION)
 
 
-def metadata_of(plan: Plan) -> str:
+def metadata_of(plan: KafkaPlan) -> str:
     """Who keeps the metadata of a plan's cluster: `KRAFT` or `ZOOKEEPER`."""
     return plan.target.metadata or era_for(plan).metadata[0]

@@ -22,9 +22,9 @@ from harness.images.building import alone, base_reference, ensure, find, pulled
 from harness.images.oneoff import FILES, OneOff, one_off
 from harness.images.steps import Say, quietly, step
 from harness.machine.paths import cache_dir
-from harness.plan import TargetPlan
 from harness.protocols import ImageRef
 from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, KRAFT, Era, era_of
+from targets.kafka.plan import KafkaTargetPlan
 
 ARCHIVE_INSIDE = "/opt/ackloss/kafka.jsa"
 """Where a node sees the class-data archive."""
@@ -36,7 +36,7 @@ _CLUSTER_ID = "ackloss-AAAAAAAAAAAAAA"
 _STARTED = "Kafka Server started"
 
 
-def resolve(target: TargetPlan, say: Say = quietly) -> ImageRef:
+def resolve(target: KafkaTargetPlan, say: Say = quietly) -> ImageRef:
     """The image of a plan's target: of its version, built when it is not there, or the user's.
 
     Raises PlanError for a version that does not exist or an image without Kafka's jars,
@@ -99,7 +99,7 @@ def kept(image: ImageRef, name: str, depends_on: str, make: Callable[[], bytes])
 
 def prepare(version: str = DEFAULT_VERSION, say: Say = quietly) -> ImageRef:
     """Make all that nodes of a version need: image, checkpoint, class-data archive."""
-    image = resolve(TargetPlan.model_validate({"version": version}), say)
+    image = resolve(KafkaTargetPlan.model_validate({"version": version}), say)
     archive(image, say)
     return image
 

@@ -9,36 +9,38 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from harness.plan import Plan
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
 from harness.protocols.leadership import Leadership
 from targets.kafka.eras import KRAFT, metadata_of
 from targets.kafka.kraft import Kraft
+from targets.kafka.plan import KafkaPlan
 from targets.kafka.zookeeper import ZooKeeper
 
 
 class Mode(Protocol):
     """How a cluster is laid out, told and asked. What cannot be asked raises HarnessFailure."""
 
-    def ingredients(self, plan: Plan, image: ImageRef, say: Callable[[str], None]) -> Ingredients:
+    def ingredients(
+        self, plan: KafkaPlan, image: ImageRef, say: Callable[[str], None]
+    ) -> Ingredients:
         """What nodes need besides their image."""
         ...
 
     def specs(
-        self, plan: Plan, ingredients: Ingredients, addresses: Mapping[str, str]
+        self, plan: KafkaPlan, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
         """Brokers, and who keeps the metadata."""
         ...
 
-    def await_brokers(self, cluster: Cluster, plan: Plan, deadline: float) -> None:
+    def await_brokers(self, cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
         """Wait until every broker has joined. Raises TimeoutError."""
         ...
 
-    def create_topic(self, cluster: Cluster, plan: Plan, deadline: float) -> None:
+    def create_topic(self, cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
         """Make the plan's topic. Raises PlanError when a setting of it is refused."""
         ...
 
-    def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+    def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A node's own view; null when it does not answer."""
         ...
 
@@ -46,11 +48,11 @@ class Mode(Protocol):
         """Finalized features and their levels."""
         ...
 
-    def leadership(self, nodes: Mapping[str, Node], plan: Plan) -> Leadership:
+    def leadership(self, nodes: Mapping[str, Node], plan: KafkaPlan) -> Leadership:
         """The leaders of the plan's topic."""
         ...
 
 
-def mode_of(plan: Plan) -> Mode:
+def mode_of(plan: KafkaPlan) -> Mode:
     """The mode of a plan's cluster."""
     return Kraft() if metadata_of(plan) == KRAFT else ZooKeeper()

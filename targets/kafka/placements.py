@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.plan import Plan
+from targets.kafka.plan import KafkaPlan
 
 
-def assignment(plan: Plan) -> dict[int, list[int]]:
+def assignment(plan: KafkaPlan) -> dict[int, list[int]]:
     """By partition the ids of its brokers, the first of which leads: with `topic.leaders` `one`
     broker 1 leads every partition, with `spread` one broker after the other does."""
     brokers, replicas = plan.target.brokers, plan.topic.replication_factor

@@ -21,20 +21,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from harness.plan import Plan
 from harness.protocols import Cluster, End
 from harness.run.observer import merge
 from targets.kafka.brokers import EARLIEST, LATEST, offset
 from targets.kafka.clients.library import CONFLUENT, KAFKA_PYTHON, bootstrap
 from targets.kafka.consumers import Reading, read_with_kafka_python, read_with_librdkafka
 from targets.kafka.modes import mode_of
+from targets.kafka.plan import KafkaPlan
 
 _TRIES: Final = 3
 _POLICIES: Final = ("cleanup.policy", "log.cleanup.policy")
 
 
 def read_all(
-    cluster: Cluster, plan: Plan, *, reader: str, timeout_s: float
+    cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
 ) -> tuple[pa.Table, list[End]]:
     """See `harness.protocols.Target.read_all`."""
     deadline = time.monotonic() + timeout_s
@@ -63,7 +63,7 @@ def _place(end: End) -> tuple[int | None, ...]:
     return end.log_start_offset, end.end_offset, end.leader_epoch
 
 
-def _judged(before: End, after: End, reading: Reading, plan: Plan) -> End:
+def _judged(before: End, after: End, reading: Reading, plan: KafkaPlan) -> End:
     """How far a partition was read, and what keeps it from being complete."""
     why = _why_not(before, after, reading, compacted=_compacted(plan))
     position = reading.position[before.partition]
@@ -100,12 +100,12 @@ def _gap(offsets: NDArray[np.int64], start: int, end: int, *, compacted: bool) -
     return f"no record at offset {last + 1}: {last + step} came next"
 
 
-def _compacted(plan: Plan) -> bool:
+def _compacted(plan: KafkaPlan) -> bool:
     asked = {**plan.target.settings, **plan.topic.settings}
     return any("compact" in str(asked.get(policy, "")) for policy in _POLICIES)
 
 
-def _ends(cluster: Cluster, plan: Plan) -> dict[int, End]:
+def _ends(cluster: Cluster, plan: KafkaPlan) -> dict[int, End]:
     """Log start and end of every partition as its leader tells them; the leader is whom all nodes'
     answers together name."""
     mode = mode_of(plan)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import orjson
 
-from harness.plan import Plan
 from harness.protocols import NODE_DATA, Cluster
 from targets.kafka.clients.nodes import client_names
 from targets.kafka.configuration import LOGS
 from targets.kafka.eras import KRAFT, metadata_of
 from targets.kafka.kraft.admin import delete_topic
+from targets.kafka.plan import KafkaPlan
 
 
-def cluster_key(plan: Plan) -> str | None:
+def cluster_key(plan: KafkaPlan) -> str | None:
     """What a cluster is made of: everything of the plan's target, and nodes of clients. Null: it
     serves one run."""
     if metadata_of(plan) != KRAFT:
@@ -25,13 +25,13 @@ def cluster_key(plan: Plan) -> str | None:
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def fresh(plan: Plan, number: int) -> Plan:
+def fresh(plan: KafkaPlan, number: int) -> KafkaPlan:
     """The plan with a topic that no earlier run on its cluster has had."""
     topic = plan.topic.model_copy(update={"name": f"{plan.topic.name}-{number}"})
     return plan.model_copy(update={"topic": topic})
 
 
-def forget(cluster: Cluster, plan: Plan) -> None:
+def forget(cluster: Cluster, plan: KafkaPlan) -> None:
     """Delete the run's topic and empty the nodes' log files, which the run has kept.
 
     Raises HarnessFailure when the topic stays.

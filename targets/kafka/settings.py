@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.errors import PlanError
-from harness.plan import Plan
 from harness.protocols import Cluster, Node
 from targets.kafka import brokers
 from targets.kafka.configuration import LOGS, node_ids, text
 from targets.kafka.eras import era_for
+from targets.kafka.plan import KafkaPlan
 
 Values = dict[str, str | None]
 
@@ -26,7 +26,7 @@ _PRINTED = re.compile(r"^\t([a-z][a-z0-9.]+) = (.*)$")
 _OF_TOPIC = r"Created log for partition \[?{topic}[,-]\d+\]? in \S+ with properties \{{(.*?)\}}"
 
 
-def effective(cluster: Cluster, plan: Plan) -> dict[str, Any]:
+def effective(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
     """Every setting of the nodes and the topic that the cluster tells: `{"broker", "differs",
     "topic"}`, where `broker` holds what all brokers agree on and `differs`, by setting and node,
     what they do not.
@@ -49,7 +49,7 @@ def effective(cluster: Cluster, plan: Plan) -> dict[str, Any]:
     return {"broker": common, "differs": differs, "topic": dict(sorted(topic.items()))}
 
 
-def untold(cluster: Cluster, plan: Plan) -> list[str]:
+def untold(cluster: Cluster, plan: KafkaPlan) -> list[str]:
     """A sentence where settings cannot be compared, as controllers tell nobody of theirs."""
     silent = [
         node.name
@@ -61,7 +61,7 @@ def untold(cluster: Cluster, plan: Plan) -> list[str]:
     return [f"target.settings: {', '.join(silent)}: not compared, before 3.7 controllers tell none"]
 
 
-def _described(node: Node, plan: Plan) -> tuple[Values, Values]:
+def _described(node: Node, plan: KafkaPlan) -> tuple[Values, Values]:
     """A node's settings and, from a broker, the topic's."""
     own = _known(brokers.configs(node, plan, brokers.BROKER, str(node_ids(plan)[node.name])))
     if "broker" not in node.roles:
@@ -79,7 +79,7 @@ def _known(configs: Mapping[str, Any]) -> Values:
     }
 
 
-def _from_log(node: Node, plan: Plan) -> tuple[Values, Values]:
+def _from_log(node: Node, plan: KafkaPlan) -> tuple[Values, Values]:
     """A broker's settings, and those of the topic's replicas on it, from its start log."""
     lines = [
         line

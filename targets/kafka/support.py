@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.plan import Plan, Scalar
+from harness.plan import Scalar
 from harness.plan.explanations import dotted
 from harness.protocols import Unsupported
 from targets.kafka.clients.producer_settings import SAME
 from targets.kafka.eras import KRAFT, ZOOKEEPER, metadata_of, number_of
 from targets.kafka.limits import KINDS, LIMITS, Limit, Place
+from targets.kafka.plan import KafkaPlan
 
 _KEYS: Final[Mapping[Place, tuple[str, ...]]] = {
     "broker": ("target", "settings"),
@@ -44,7 +45,7 @@ class _Asked:
         return dotted((*_KEYS[self.place], self.key))
 
 
-def unsupported(plan: Plan) -> list[Unsupported]:
+def unsupported(plan: KafkaPlan) -> list[Unsupported]:
     """All that the plan asks for and its version does not honour."""
     told = []
     for limit, asked in _met(plan):
@@ -62,7 +63,7 @@ def unsupported(plan: Plan) -> list[Unsupported]:
     return told
 
 
-def sent(plan: Plan) -> Plan:
+def sent(plan: KafkaPlan) -> KafkaPlan:
     """The plan without what its version has no key for and does anyway: what nodes and topic get.
     What is asked in vain stays: who forces a plan wants to see what comes of it."""
     return _without(
@@ -75,7 +76,7 @@ def sent(plan: Plan) -> Plan:
     )
 
 
-def comparable(plan: Plan) -> Plan:
+def comparable(plan: KafkaPlan) -> KafkaPlan:
     """The plan with only that which the cluster must tell to be in force."""
     return _without(
         plan,
@@ -87,7 +88,7 @@ def comparable(plan: Plan) -> Plan:
     )
 
 
-def unheeded(plan: Plan, settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def unheeded(plan: KafkaPlan, settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """What the cluster tells of the settings that were asked in vain: `settings` as
     `Target.effective` has them."""
     told = []
@@ -101,7 +102,7 @@ def unheeded(plan: Plan, settings: Mapping[str, Mapping[str, Any]]) -> list[str]
     return told
 
 
-def version_of(plan: Plan) -> str | None:
+def version_of(plan: KafkaPlan) -> str | None:
     """The version of a plan, an image's by its tag; null where it tells none."""
     if plan.target.version is not None or plan.target.image is None:
         return plan.target.version
@@ -109,7 +110,7 @@ def version_of(plan: Plan) -> str | None:
     return tag.group(1) if tag else None
 
 
-def _met(plan: Plan) -> Iterator[tuple[Limit, _Asked]]:
+def _met(plan: KafkaPlan) -> Iterator[tuple[Limit, _Asked]]:
     """What the plan asks for with the limits of its version that name it, whatever the value."""
     version, metadata = version_of(plan), metadata_of(plan)
     if version is None:
@@ -122,7 +123,7 @@ def _met(plan: Plan) -> Iterator[tuple[Limit, _Asked]]:
                 yield limit, asked
 
 
-def _asked(plan: Plan) -> Iterator[_Asked]:
+def _asked(plan: KafkaPlan) -> Iterator[_Asked]:
     given: Mapping[Place, Mapping[str, Scalar]] = {
         "target": {"metadata": plan.target.metadata or "", "combined": plan.target.combined},
         "feature": plan.target.features,
@@ -135,7 +136,7 @@ def _asked(plan: Plan) -> Iterator[_Asked]:
             yield _Asked(place, key, value)
 
 
-def _without(plan: Plan, left_out: set[tuple[Place, str]]) -> Plan:
+def _without(plan: KafkaPlan, left_out: set[tuple[Place, str]]) -> KafkaPlan:
     def kept(place: Place, pairs: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in pairs.items() if (place, key) not in left_out}
 

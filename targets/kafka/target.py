@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from harness.errors import PlanError
 from harness.models import LOG
-from harness.plan import Plan
 from harness.protocols import (
     CLIENT_ROLE,
     Client,
@@ -22,6 +21,7 @@ from harness.protocols import (
     NodeSpec,
     NodeView,
     Promises,
+    Target,
     Unsupported,
 )
 from harness.protocols.leadership import Leadership
@@ -38,17 +38,21 @@ from targets.kafka.clients.nodes import (
 from targets.kafka.configuration import LOGS, check_settings, node_ids
 from targets.kafka.eras import era_for
 from targets.kafka.modes import mode_of
+from targets.kafka.plan import KafkaPlan
 
 
 @dataclass(frozen=True)
-class Kafka:
+class Kafka(Target[KafkaPlan]):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
     z1 ... ."""
 
     plugin: ClassVar[str] = "kafka"
+    plan: ClassVar[type[KafkaPlan]] = KafkaPlan
     models: ClassVar[frozenset[str]] = frozenset({LOG.name})
+    default: ClassVar[bool] = True
+    """Plans that name no system mean this one, as they always did."""
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: KafkaPlan) -> None:
         """Refuse settings that a plan may not touch, and versions of no known era."""
         check_settings(plan.target.settings, where="target.settings")
         library_of(plan).check(plan)
@@ -56,41 +60,54 @@ class Kafka:
             raise PlanError("is missing", key="target.version", hint='such as version = "4.3.1"')
         era_for(plan)
 
-    def unsupported(self, plan: Plan) -> list[Unsupported]:
+    def unsupported(self, plan: KafkaPlan) -> list[Unsupported]:
         """What the plan asks for and its version does not honour."""
         return support.unsupported(plan)
 
-    def why_no_crashes(self, plan: Plan) -> str | None:
+    def warnings(self, plan: KafkaPlan) -> list[str]:
+        """Of a load that no number of waiting processes would keep up."""
+        load = plan.workload
+        timeout_ms = load.producer.get("message.timeout.ms", 8000)
+        needed = load.rate_per_s * float(timeout_ms) / 1000
+        if not load.rate_per_s or load.processes >= needed:
+            return []
+        return [
+            f"workload.processes: {load.processes} processes cannot keep {load.rate_per_s:g} "
+            f"operations a second through a stall of message.timeout.ms ({timeout_ms} ms): "
+            f"{needed:.0f} would"
+        ]
+
+    def why_no_crashes(self, plan: KafkaPlan) -> str | None:
         """See `KnowsCrashes`: clients in nodes of their own are killed as nodes."""
         if not (nodes := client_names(plan)):
             return None
         return f"clients in nodes of their own ({', '.join(nodes)}) are killed as nodes are"
 
-    def names(self, plan: Plan) -> list[str]:
+    def names(self, plan: KafkaPlan) -> list[str]:
         """b1 ... for brokers, then who keeps the metadata, then nodes of clients."""
         return [*node_ids(plan), *client_names(plan)]
 
-    def prepare(self, plan: Plan, say: Callable[[str], None]) -> Ingredients:
+    def prepare(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
         """The image, and what the plan's mode and its clients need besides."""
         plan, image = support.sent(plan), images.resolve(plan.target, say)
         made = mode_of(plan).ingredients(plan, image, say)
         return replace(made, files={**made.files, **client_files(plan, image, say)})
 
     def nodes(
-        self, plan: Plan, ingredients: Ingredients, addresses: Mapping[str, str]
+        self, plan: KafkaPlan, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
         """Every node with its files."""
         servers = mode_of(plan).specs(support.sent(plan), ingredients, addresses)
         return servers + client_nodes(plan, era_for(plan), ingredients)
 
-    def bring_up(self, cluster: Cluster, plan: Plan, *, timeout_s: float) -> None:
+    def bring_up(self, cluster: Cluster, plan: KafkaPlan, *, timeout_s: float) -> None:
         """Every broker has joined, the topic is there, its ISR is whole."""
         deadline, mode = time.monotonic() + timeout_s, mode_of(plan)
         mode.await_brokers(cluster, plan, deadline)
         mode.create_topic(cluster, support.sent(plan), deadline)
         brokers.await_whole(cluster, plan, self.observe, deadline)
 
-    def effective(self, cluster: Cluster, plan: Plan) -> dict[str, Any]:
+    def effective(self, cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
         """Settings of brokers, topic and producer, and finalized features, as they are."""
         try:
             told = settings.effective(cluster, support.comparable(plan))
@@ -107,49 +124,58 @@ class Kafka:
                 )
         return {"settings": told, "features": features, "warnings": warnings}
 
+    def requested(self, plan: KafkaPlan) -> dict[str, Any]:
+        """Settings of brokers, topic and producer, and feature levels, as the plan has them."""
+        settings = {
+            "broker": plan.target.settings,
+            "topic": plan.topic.settings,
+            "producer": plan.workload.producer,
+        }
+        return {"settings": settings, "features": plan.target.features}
+
     def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
         """See `targets.kafka.promises`."""
         producer = effective.get("producer") or plan["workload"]["producer"]
         return promises.promises(plan, producer)
 
-    def client(self, cluster: Cluster, plan: Plan) -> Client:
+    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """Producers of the plan's library, shared by the processes of the workload."""
         return library_of(plan).client(cluster, plan)
 
-    def writer(self, plan: Plan) -> str:
+    def writer(self, plan: KafkaPlan) -> str:
         """The plan's client library and its version."""
         return library_of(plan).software(plan)
 
-    def readers(self, plan: Plan) -> tuple[str, str]:
+    def readers(self, plan: KafkaPlan) -> tuple[str, str]:
         """First a library that does not write, then the second opinion."""
         return readers(library_of(plan).package)
 
     def read_all(
-        self, cluster: Cluster, plan: Plan, *, reader: str, timeout_s: float
+        self, cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
     ) -> tuple[pa.Table, list[End]]:
         """See `harness.protocols.Target.read_all`."""
         return reading.read_all(cluster, plan, reader=reader, timeout_s=timeout_s)
 
-    def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+    def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A node's own view of leaders and in-sync replicas, or of the active controller; a
         client's node has none."""
         if CLIENT_ROLE in node.roles:
             return None
         return mode_of(plan).observe(node, plan, timeout_s=timeout_s)
 
-    def leadership(self, nodes: Mapping[str, Node], plan: Plan) -> Leadership:
+    def leadership(self, nodes: Mapping[str, Node], plan: KafkaPlan) -> Leadership:
         """The leaders of the plan's topic, to be moved on request."""
         return mode_of(plan).leadership(nodes, plan)
 
-    def cluster_key(self, plan: Plan) -> str | None:
+    def cluster_key(self, plan: KafkaPlan) -> str | None:
         """Equal for plans whose targets are equal; null where a cluster serves one run."""
         return reuse.cluster_key(plan)
 
-    def fresh(self, plan: Plan, number: int) -> Plan:
+    def fresh(self, plan: KafkaPlan, number: int) -> KafkaPlan:
         """The plan with a topic of its own."""
         return reuse.fresh(plan, number)
 
-    def forget(self, cluster: Cluster, plan: Plan) -> None:
+    def forget(self, cluster: Cluster, plan: KafkaPlan) -> None:
         """Delete the run's topic, empty the log files."""
         reuse.forget(cluster, plan)
 

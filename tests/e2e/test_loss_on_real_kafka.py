@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from harness.plan import TargetPlan
 from targets.kafka import images
+from targets.kafka.plan import KafkaTargetPlan
 
 ROOT = Path(__file__).parents[2]
 SHORT = ["target.controllers=1", "workload.duration_s=26", "faults.1.after_s=3"]
@@ -78,7 +78,7 @@ def test_safe_settings_lose_nothing_under_the_same_faults(tmp_path: Path) -> Non
     """Played with an image that a user names, laid out like Kafka's own and with no tools of ours:
     no registry answers everywhere, so it is one that was built here, under another name."""
     image = "ackloss-e2e/kafka:local"
-    docker("tag", images.resolve(TargetPlan(version="4.3.1")).id, image)
+    docker("tag", images.resolve(KafkaTargetPlan(version="4.3.1")).id, image)
     plan = tmp_path / "kafka-safe-image.toml"
     plan.write_text(
         (ROOT / "plans" / "kafka-safe.toml")

@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from harness.errors import PlanError
-from harness.plan import Plan
 from targets.kafka.clients.java import Java
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.library import Library
 from targets.kafka.clients.librdkafka import Librdkafka
+from targets.kafka.plan import KafkaPlan
 
 LIBRARIES: Final[Mapping[str, Library]] = {
     one.plugin: one for one in (Librdkafka(), KafkaPython(), Java())
@@ -29,7 +29,7 @@ LIBRARIES: Final[Mapping[str, Library]] = {
 """By their names in plans; the first is the default."""
 
 
-def library_of(plan: Plan) -> Library:
+def library_of(plan: KafkaPlan) -> Library:
     """The client library that writes. Raises PlanError when there is none of that name."""
     name = plan.workload.client or next(iter(LIBRARIES))
     if name not in LIBRARIES:

@@ -28,7 +28,6 @@ from kafka import errors as theirs
 from kafka.net.compat import KafkaNetClient
 
 from harness.errors import HarnessFailure
-from harness.plan import Plan
 from harness.protocols import Client, Cluster
 from targets.kafka.clients.kafka_python_settings import (
     check_settings,
@@ -41,6 +40,7 @@ from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
 from targets.kafka.clients.outcomes import refusals
 from targets.kafka.clients.producer_settings import SAME
 from targets.kafka.clients.producers import KafkaClient
+from targets.kafka.plan import KafkaPlan
 
 # What happens to connections under faults; nowhere, unless the command line sends it somewhere.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
@@ -212,23 +212,23 @@ class KafkaPython:
         """Why a plan may not set this: the allow-list, or kafka-python has no such setting."""
         return why_refused(key)
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: KafkaPlan) -> None:
         """Refuse what the allow-list, kafka-python or the version's brokers refuse."""
         check_settings(plan)
 
-    def settings(self, plan: Plan) -> dict[str, str]:
+    def settings(self, plan: KafkaPlan) -> dict[str, str]:
         """What is in force, by the names that plans use."""
         return settings_in_force(plan)
 
-    def software(self, plan: Plan) -> str:  # noqa: ARG002
+    def software(self, plan: KafkaPlan) -> str:  # noqa: ARG002
         """kafka-python and its version."""
         return f"{KAFKA_PYTHON} {installed(KAFKA_PYTHON)}"
 
-    def client(self, cluster: Cluster, plan: Plan) -> Client:
+    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """Producers that the processes share, and that can crash."""
         return self.producing(bootstrap(cluster), plan)
 
-    def producing(self, addresses: str, plan: Plan) -> KafkaClient:
+    def producing(self, addresses: str, plan: KafkaPlan) -> KafkaClient:
         """The same, by the brokers' addresses."""
         settings = self.settings(plan)
         start = partial(KafkaPythonProducer, settings, plan.topic.name)

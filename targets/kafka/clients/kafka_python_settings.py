@@ -14,7 +14,6 @@ from typing import Any, Final
 from kafka.codec import has_lz4, has_snappy, has_zstd
 
 from harness.errors import PlanError
-from harness.plan import Plan
 from targets.kafka.acks import ALL, LEADER, NOBODY
 from targets.kafka.clients.library import protocol
 from targets.kafka.clients.producer_settings import (
@@ -24,6 +23,7 @@ from targets.kafka.clients.producer_settings import (
     place_of,
 )
 from targets.kafka.clients.producer_settings import why_refused as why_never
+from targets.kafka.plan import KafkaPlan
 
 _REQUEST, _SOCKET = "request.timeout.ms", "socket.timeout.ms"
 
@@ -60,7 +60,7 @@ _LINGER_MS: Final = "0"  # kafka-python's own default
 _MOST_IN_FLIGHT: Final = 5
 
 
-def settings_in_force(plan: Plan) -> dict[str, str]:
+def settings_in_force(plan: KafkaPlan) -> dict[str, str]:
     """What the producers are started with, by the names that plans use: the protocol, if brokers do
     not tell it, and defaults of ackloss; then what is asked. Raises PlanError."""
     settings = plan.workload.producer
@@ -90,7 +90,7 @@ def why_refused(key: str) -> str | None:
     return why_never(key) or (None if name in TAKEN else f"kafka-python has no setting {name}")
 
 
-def check_settings(plan: Plan) -> None:
+def check_settings(plan: KafkaPlan) -> None:
     """Raise PlanError for settings that kafka-python does not have, or values that it does not
     take."""
     force = settings_in_force(plan)

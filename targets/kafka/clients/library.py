@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final, Protocol
 
-from harness.plan import Plan
 from harness.protocols import Client, Cluster, with_role
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.eras import era_for
+from targets.kafka.plan import KafkaPlan
 
 CONFLUENT: Final = "confluent-kafka"
 KAFKA_PYTHON: Final = "kafka-python"
@@ -36,24 +36,24 @@ class Library(Protocol):
         """Why a plan may not set this producer setting; null when it may."""
         ...
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: KafkaPlan) -> None:
         """Refuse, by PlanError, producer settings that a plan may not set or that are wrong."""
         ...
 
-    def settings(self, plan: Plan) -> dict[str, str]:
+    def settings(self, plan: KafkaPlan) -> dict[str, str]:
         """What its producers are started with, but for addresses."""
         ...
 
-    def software(self, plan: Plan) -> str:
+    def software(self, plan: KafkaPlan) -> str:
         """Its name and version, as a result tells them."""
         ...
 
-    def client(self, cluster: Cluster, plan: Plan) -> Client:
+    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """Producers of the plan's `workload.clients`, shared by the workload's processes."""
         ...
 
 
-def protocol(plan: Plan) -> dict[str, str]:
+def protocol(plan: KafkaPlan) -> dict[str, str]:
     """The settings that tell a client what brokers speak that do not tell it, by their names in
     plans; none where clients ask."""
     speaks = era_for(plan).speaks
@@ -65,7 +65,7 @@ def protocol(plan: Plan) -> dict[str, str]:
     }
 
 
-def librdkafka_protocol(plan: Plan) -> dict[str, str]:
+def librdkafka_protocol(plan: KafkaPlan) -> dict[str, str]:
     """The same for librdkafka, which writes two lines on what is deprecated for every client."""
     spoken = protocol(plan)
     return {**spoken, "log_level": "2"} if spoken else {}
@@ -82,7 +82,7 @@ def bootstrap(cluster: Cluster) -> str:
     return ",".join(f"{node.address}:{BROKER_PORT}" for node in with_role(cluster, "broker"))
 
 
-def bootstrap_of(client: int, addresses: str, plan: Plan) -> str:
+def bootstrap_of(client: int, addresses: str, plan: KafkaPlan) -> str:
     """Whom one client, counted from 0, asks first: every broker, or one of its own."""
     if plan.workload.bootstrap == "all":
         return addresses

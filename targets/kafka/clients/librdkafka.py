@@ -24,7 +24,6 @@ from typing import ClassVar, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, libversion
 
 from harness.errors import HarnessFailure
-from harness.plan import Plan
 from harness.protocols import Client, Cluster
 from targets.kafka.clients.library import CONFLUENT, bootstrap, librdkafka_protocol
 from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
@@ -36,6 +35,7 @@ from targets.kafka.clients.producer_settings import (
     why_refused,
 )
 from targets.kafka.clients.producers import KafkaClient
+from targets.kafka.plan import KafkaPlan
 
 # librdkafka's own log lines: where the command line sends them, and nowhere if it does not.
 _LOG: Final = logging.getLogger("ackloss.kafka.producer")
@@ -128,23 +128,23 @@ class Librdkafka:
         """Why a plan may not set this: it is not on the allow-list."""
         return why_refused(key)
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: KafkaPlan) -> None:
         """Refuse what the allow-list or librdkafka itself refuses."""
         check_producer_settings(plan.workload.producer)
 
-    def settings(self, plan: Plan) -> dict[str, str]:
+    def settings(self, plan: KafkaPlan) -> dict[str, str]:
         """The protocol, if brokers do not tell it, and defaults of ackloss; then what is asked."""
         return {**librdkafka_protocol(plan), **effective_settings(plan.workload.producer)}
 
-    def software(self, plan: Plan) -> str:  # noqa: ARG002
+    def software(self, plan: KafkaPlan) -> str:  # noqa: ARG002
         """confluent-kafka and the librdkafka in it."""
         return f"{CONFLUENT} {installed(CONFLUENT)} (librdkafka {libversion()[0]})"
 
-    def client(self, cluster: Cluster, plan: Plan) -> Client:
+    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """Producers that the processes share, and that can crash."""
         return self.producing(bootstrap(cluster), plan)
 
-    def producing(self, addresses: str, plan: Plan) -> KafkaClient:
+    def producing(self, addresses: str, plan: KafkaPlan) -> KafkaClient:
         """The same, by the brokers' addresses."""
         settings = self.settings(plan)
         proof = refusals(self.plugin, settings)

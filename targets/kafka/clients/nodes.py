@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from harness.images.steps import Say
-from harness.plan import Plan
 from harness.protocols import Cluster, ImageRef, Ingredients, NodeSpec
 from targets.kafka.clients import library_of
 from targets.kafka.eras import Era
+from targets.kafka.plan import KafkaPlan
 
 
 @runtime_checkable
 class InNodes(Protocol):
     """A `targets.kafka.clients.library.Library` whose clients run in nodes of their own."""
 
-    def names(self, plan: Plan) -> list[str]:
+    def names(self, plan: KafkaPlan) -> list[str]:
         """The nodes' names."""
         ...
 
@@ -27,11 +27,11 @@ class InNodes(Protocol):
         """What its nodes need and took long to make, by name: for the target's ingredients."""
         ...
 
-    def nodes(self, plan: Plan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
+    def nodes(self, plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
         """Its nodes."""
         ...
 
-    def told(self, plan: Plan, cluster: Cluster) -> dict[str, str]:
+    def told(self, plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
         """The settings of its producers, defaults included, as one of them tells.
 
         Raises PlanError when one that the plan asks for is unknown to it or differs.
@@ -39,25 +39,25 @@ class InNodes(Protocol):
         ...
 
 
-def client_names(plan: Plan) -> list[str]:
+def client_names(plan: KafkaPlan) -> list[str]:
     """The names of the clients' nodes."""
     library = library_of(plan)
     return library.names(plan) if isinstance(library, InNodes) else []
 
 
-def client_files(plan: Plan, image: ImageRef, say: Say) -> dict[str, bytes]:
+def client_files(plan: KafkaPlan, image: ImageRef, say: Say) -> dict[str, bytes]:
     """What the clients' nodes need beside the image."""
     library = library_of(plan)
     return library.files(image, say) if isinstance(library, InNodes) else {}
 
 
-def client_nodes(plan: Plan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
+def client_nodes(plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
     """The clients' nodes."""
     library = library_of(plan)
     return library.nodes(plan, era, ingredients) if isinstance(library, InNodes) else []
 
 
-def producers_settings(plan: Plan, cluster: Cluster) -> dict[str, str]:
+def producers_settings(plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
     """What the plan's producers have: as they tell themselves where they can."""
     library = library_of(plan)
     return library.told(plan, cluster) if isinstance(library, InNodes) else library.settings(plan)

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
 
-from harness.errors import PlanError
-from harness.plan.explanations import nearest
+from harness.errors import PlanError, nearest
 from targets.kafka.acks import ALL, SPELLINGS, acks_of
 
 WHERE: Final = "workload.producer"

@@ -20,7 +20,6 @@ from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
 from harness.errors import HarnessFailure
-from harness.plan import Plan
 from harness.protocols import FAIL, INFO, OK, Completion, Done, Invoke, completion
 from harness.protocols.crashes import ClientState, Death
 from targets.kafka.acks import NOBODY
@@ -28,6 +27,7 @@ from targets.kafka.clients.library import bootstrap_of
 from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
 from targets.kafka.clients.outcomes import outcome
 from targets.kafka.eras import era_for
+from targets.kafka.plan import KafkaPlan
 
 _SLICE_S: Final = 0.001
 """How long one producer is waited for while others may have reports: latency that it can add."""
@@ -57,7 +57,7 @@ class KafkaClient:
     def __init__(
         self,
         addresses: str,
-        plan: Plan,
+        plan: KafkaPlan,
         settings: Mapping[str, str],
         proof: Mapping[int, str],
         start: Start,

@@ -11,36 +11,38 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from harness.plan import Plan
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
 from harness.protocols.leadership import Leadership
 from targets.kafka.kraft import admin, layout
 from targets.kafka.kraft.leadership import KraftLeadership
+from targets.kafka.plan import KafkaPlan
 
 
 @dataclass(frozen=True)
 class Kraft:
     """See `targets.kafka.modes.Mode`."""
 
-    def ingredients(self, plan: Plan, image: ImageRef, say: Callable[[str], None]) -> Ingredients:
+    def ingredients(
+        self, plan: KafkaPlan, image: ImageRef, say: Callable[[str], None]
+    ) -> Ingredients:
         """A class-data archive for the image, and a formatted bootstrap checkpoint."""
         return layout.ingredients(plan, image, say)
 
     def specs(
-        self, plan: Plan, ingredients: Ingredients, addresses: Mapping[str, str]
+        self, plan: KafkaPlan, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
         """Brokers b1 ... and controllers c1 ..., formatted without starting a JVM."""
         return layout.specs(plan, ingredients, addresses)
 
-    def await_brokers(self, cluster: Cluster, plan: Plan, deadline: float) -> None:
+    def await_brokers(self, cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
         """Every broker itself knows every broker."""
         admin.await_brokers(cluster, plan, deadline)
 
-    def create_topic(self, cluster: Cluster, plan: Plan, deadline: float) -> None:
+    def create_topic(self, cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
         """By CreateTopics."""
         admin.create_topic(cluster, plan, deadline)
 
-    def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+    def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A broker's partitions, a controller's idea of who is active."""
         return admin.observe(node, plan, timeout_s=timeout_s)
 
@@ -48,6 +50,6 @@ class Kraft:
         """As a broker finalized them."""
         return admin.features(cluster)
 
-    def leadership(self, nodes: Mapping[str, Node], plan: Plan) -> Leadership:
+    def leadership(self, nodes: Mapping[str, Node], plan: KafkaPlan) -> Leadership:
         """By reassignments and elections that any broker forwards."""
         return KraftLeadership(nodes, plan)

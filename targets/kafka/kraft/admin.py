@@ -15,12 +15,12 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from harness.errors import HarnessFailure, PlanError
-from harness.plan import Plan
 from harness.protocols import Cluster, Node, NodeView, with_role
 from targets.kafka import brokers
 from targets.kafka.asking import NoAnswer, ask
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT, names_by_id, text
 from targets.kafka.placements import assignment
+from targets.kafka.plan import KafkaPlan
 
 _INVALID_CONFIG, _TOPIC_EXISTS = 40, 36
 _METADATA_TOPIC = "__cluster_metadata"
@@ -28,7 +28,7 @@ _GONE: Final = (0, 3)  # deleted; unknown topic
 _DELETE_S: Final = 15.0
 
 
-def observe(node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+def observe(node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
     """One node's own view: a broker's partitions, a controller's idea of who is active."""
     names = names_by_id(plan)
     try:
@@ -57,7 +57,7 @@ def _active_controller(
     return active, told.leader_epoch if active else None
 
 
-def await_brokers(cluster: Cluster, plan: Plan, deadline: float) -> None:
+def await_brokers(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
     """Wait until every broker itself knows every broker. Raises TimeoutError."""
     nodes = with_role(cluster, "broker")
 
@@ -74,7 +74,7 @@ def await_brokers(cluster: Cluster, plan: Plan, deadline: float) -> None:
     brokers.await_none(cluster, missing, deadline)
 
 
-def create_topic(cluster: Cluster, plan: Plan, deadline: float) -> None:
+def create_topic(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
     """Make the plan's topic. Raises PlanError when a setting of it is refused."""
     topic = _topic(plan)
 
@@ -97,7 +97,7 @@ def create_topic(cluster: Cluster, plan: Plan, deadline: float) -> None:
     brokers.await_none(cluster, missing, deadline)
 
 
-def _topic(plan: Plan) -> Any:
+def _topic(plan: KafkaPlan) -> Any:
     """The topic as it is asked for; Kafka itself spreads its leaders, over racks too."""
     kind = CreateTopicsRequest.CreatableTopic
     placed = assignment(plan) if plan.topic.leaders == "one" else {}

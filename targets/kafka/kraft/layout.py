@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.images.steps import Say
-from harness.plan import Plan
 from harness.protocols import NODE_DATA, STORED, ImageRef, Ingredients, NodeSpec
 from targets.kafka import images
 from targets.kafka.configuration import (
@@ -23,6 +22,7 @@ from targets.kafka.configuration import (
 )
 from targets.kafka.eras import DEFAULT_VERSION, Era, era_of
 from targets.kafka.kraft import voters
+from targets.kafka.plan import KafkaPlan
 
 # What ackloss sets unless the plan says otherwise: short time-outs, so that a run takes a minute,
 # and a leader that stays where it is unless a fault moves it.
@@ -44,7 +44,7 @@ _CHECKPOINT: Final = "bootstrap.checkpoint"
 _META: Final = "version=1\ncluster.id={cluster}\nnode.id={number}\ndirectory.id={directory}\n"
 
 
-def ingredients(plan: Plan, image: ImageRef, say: Say) -> Ingredients:
+def ingredients(plan: KafkaPlan, image: ImageRef, say: Say) -> Ingredients:
     """The image, a class-data archive for it, and a formatted bootstrap checkpoint."""
     archive = images.archive(image, say)
     levels = {name: n for name, n in plan.target.features.items() if name != voters.FEATURE}
@@ -55,7 +55,7 @@ def ingredients(plan: Plan, image: ImageRef, say: Say) -> Ingredients:
     )
 
 
-def specs(plan: Plan, made: Ingredients, addresses: Mapping[str, str]) -> list[NodeSpec]:
+def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> list[NodeSpec]:
     """Every node with its files: configured, and formatted without starting a JVM, from the
     bootstrap.checkpoint that the version's own StorageTool wrote once."""
     era = era_of(made.image.version or plan.target.version or DEFAULT_VERSION)
@@ -92,7 +92,7 @@ def specs(plan: Plan, made: Ingredients, addresses: Mapping[str, str]) -> list[N
     ]
 
 
-def roles(name: str, plan: Plan) -> frozenset[str]:
+def roles(name: str, plan: KafkaPlan) -> frozenset[str]:
     """A node's roles: in a combined cluster the first brokers are the controllers too."""
     if name.startswith("c"):
         return frozenset({"controller"})
@@ -101,7 +101,7 @@ def roles(name: str, plan: Plan) -> frozenset[str]:
     return frozenset({"broker"})
 
 
-def server_properties(name: str, plan: Plan, addresses: Mapping[str, str]) -> bytes:
+def server_properties(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) -> bytes:
     """server.properties of one node: our defaults, the plan's settings, what ackloss owns."""
     own_roles = roles(name, plan)
     owned: dict[str, Any] = {
@@ -130,14 +130,14 @@ def _listeners(own_roles: frozenset[str]) -> list[str]:
     return [ports[role] for role in sorted(own_roles)]
 
 
-def _controllers(plan: Plan, addresses: Mapping[str, str]) -> dict[int, str]:
+def _controllers(plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[int, str]:
     """Addresses of the controllers by id."""
     ids = node_ids(plan)
     return {ids[n]: addresses[n] for n in ids if "controller" in roles(n, plan)}
 
 
 def _snapshot(
-    plan: Plan,
+    plan: KafkaPlan,
     image: ImageRef,
     era: Era,
     cluster_id: str,

@@ -21,12 +21,12 @@ from kafka.protocol.admin import (
 )
 
 from harness.errors import HarnessFailure
-from harness.plan import Plan
 from harness.protocols import Node, PartitionView
 from harness.run.observer import merge
 from targets.kafka.asking import NoAnswer, ask
 from targets.kafka.configuration import BROKER_PORT, node_ids
 from targets.kafka.kraft import admin
+from targets.kafka.plan import KafkaPlan
 
 _WITHIN_S = 20.0
 _ASK_S = 2.0
@@ -41,7 +41,7 @@ class KraftLeadership:
     """See `harness.protocols.leadership.Leadership`."""
 
     nodes: Mapping[str, Node]
-    plan: Plan
+    plan: KafkaPlan
 
     def placements(self) -> Mapping[int, PartitionView]:
         """What the brokers believe, each asked for itself."""

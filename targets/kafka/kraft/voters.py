@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from harness.images.oneoff import FILES
-from harness.plan import Plan
 from harness.protocols import ImageRef
 from targets.kafka import images
 from targets.kafka.configuration import CONTROLLER_PORT
 from targets.kafka.eras import Era
+from targets.kafka.plan import KafkaPlan
 
 FEATURE: Final = "kraft.version"
 _SNAPSHOT: Final = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
@@ -30,12 +30,12 @@ log.dirs={files}/data
 """
 
 
-def can_change(plan: Plan) -> bool:
+def can_change(plan: KafkaPlan) -> bool:
     """Whether the plan asks for a quorum whose voters can change."""
     return plan.target.features.get(FEATURE, 0) > 0
 
 
-def quorum(plan: Plan, controllers: Mapping[int, str]) -> dict[str, str]:
+def quorum(plan: KafkaPlan, controllers: Mapping[int, str]) -> dict[str, str]:
     """The settings that say who the controllers are: `controllers` are addresses by id."""
     if can_change(plan):
         return {"controller.quorum.bootstrap.servers": _servers(controllers)}

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.errors import PlanError
-from harness.plan import Plan
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
 from harness.protocols.leadership import Leadership
 from targets.kafka.eras import DEFAULT_VERSION, ZOOKEEPER, era_of
+from targets.kafka.plan import KafkaPlan
 from targets.kafka.zookeeper import admin, layout
 from targets.kafka.zookeeper.leadership import ZooKeeperLeadership
 
@@ -23,7 +23,9 @@ from targets.kafka.zookeeper.leadership import ZooKeeperLeadership
 class ZooKeeper:
     """See `targets.kafka.modes.Mode`."""
 
-    def ingredients(self, plan: Plan, image: ImageRef, say: Callable[[str], None]) -> Ingredients:
+    def ingredients(
+        self, plan: KafkaPlan, image: ImageRef, say: Callable[[str], None]
+    ) -> Ingredients:
         """The image alone: these JVMs are small and start fast."""
         if ZOOKEEPER not in era_of(image.version or DEFAULT_VERSION).metadata:
             raise PlanError(
@@ -34,20 +36,20 @@ class ZooKeeper:
         return Ingredients(image=image)
 
     def specs(
-        self, plan: Plan, ingredients: Ingredients, addresses: Mapping[str, str]
+        self, plan: KafkaPlan, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
         """Brokers b1 ... and ZooKeeper servers z1 ... ."""
         return layout.specs(plan, ingredients, addresses)
 
-    def await_brokers(self, cluster: Cluster, plan: Plan, deadline: float) -> None:
+    def await_brokers(self, cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
         """ZooKeeper knows every broker."""
         admin.await_brokers(cluster, plan, deadline)
 
-    def create_topic(self, cluster: Cluster, plan: Plan, deadline: float) -> None:
+    def create_topic(self, cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
         """By the znodes that Kafka's own tool writes."""
         admin.create_topic(cluster, plan, deadline)
 
-    def observe(self, node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+    def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A broker's partitions as it tells clients; what a ZooKeeper server has of them."""
         return admin.observe(node, plan, timeout_s=timeout_s)
 
@@ -55,6 +57,6 @@ class ZooKeeper:
         """There are none."""
         return {}
 
-    def leadership(self, nodes: Mapping[str, Node], plan: Plan) -> Leadership:
+    def leadership(self, nodes: Mapping[str, Node], plan: KafkaPlan) -> Leadership:
         """By the znodes with which the controller is asked."""
         return ZooKeeperLeadership(nodes, plan)

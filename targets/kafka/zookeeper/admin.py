@@ -13,16 +13,16 @@ from typing import Any
 
 import orjson
 
-from harness.plan import Plan
 from harness.protocols import Cluster, Node, NodeView, PartitionView, with_role
 from targets.kafka import brokers
 from targets.kafka.asking import NoAnswer
 from targets.kafka.configuration import names_by_id, node_ids, text
 from targets.kafka.placements import assignment
+from targets.kafka.plan import KafkaPlan
 from targets.kafka.zookeeper import asking
 
 
-def observe(node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
+def observe(node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
     """One node's own view: a broker's partitions, or what a ZooKeeper server has."""
     try:
         if "zookeeper" in node.roles:
@@ -33,7 +33,7 @@ def observe(node: Node, plan: Plan, *, timeout_s: float) -> NodeView | None:
         return None
 
 
-def _state(node: Node, plan: Plan, deadline: float) -> NodeView:
+def _state(node: Node, plan: KafkaPlan, deadline: float) -> NodeView:
     """The controller and the partitions, as this server has them. Raises NoAnswer.
 
     Where a leader's session is over, no leader is shown: until the controller has chosen another
@@ -80,7 +80,7 @@ def _partition(
     )
 
 
-def await_brokers(cluster: Cluster, plan: Plan, deadline: float) -> None:
+def await_brokers(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
     """Wait until every ZooKeeper server has every broker, and a controller. Raises TimeoutError."""
     wanted = {str(n) for name, n in node_ids(plan).items() if name.startswith("b")}
 
@@ -100,7 +100,7 @@ def await_brokers(cluster: Cluster, plan: Plan, deadline: float) -> None:
     brokers.await_none(cluster, missing, deadline)
 
 
-def create_topic(cluster: Cluster, plan: Plan, deadline: float) -> None:
+def create_topic(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
     """Write the plan's topic as Kafka's TopicCommand does; the controller takes it from there.
 
     ZooKeeper checks no setting: what the brokers made of them is compared later.

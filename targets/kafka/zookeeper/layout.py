@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.plan import Plan
 from harness.protocols import NODE_DATA, STORED, Ingredients, NodeSpec
 from targets.kafka.configuration import (
     BROKER_PORT,
@@ -22,6 +21,7 @@ from targets.kafka.configuration import (
     with_rack,
 )
 from targets.kafka.eras import DEFAULT_VERSION, Era, era_of, number_of
+from targets.kafka.plan import KafkaPlan
 
 # What ackloss sets unless the plan says otherwise, and the version from which Kafka knows it: short
 # time-outs, so that a run takes a minute, and a leader that stays where it is.
@@ -58,7 +58,7 @@ _PEERS, _ELECTION = 2888, 3888
 _NO_LOG4J_BEANS: Final = ("-Dzookeeper.jmx.log4j.disable=true",)
 
 
-def specs(plan: Plan, made: Ingredients, addresses: Mapping[str, str]) -> list[NodeSpec]:
+def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> list[NodeSpec]:
     """Every node with its files."""
     version = made.image.version or plan.target.version or DEFAULT_VERSION
     return [
@@ -68,7 +68,7 @@ def specs(plan: Plan, made: Ingredients, addresses: Mapping[str, str]) -> list[N
 
 
 def _spec(
-    name: str, plan: Plan, made: Ingredients, version: str, addresses: Mapping[str, str]
+    name: str, plan: KafkaPlan, made: Ingredients, version: str, addresses: Mapping[str, str]
 ) -> NodeSpec:
     era = era_of(version)
     if name.startswith("z"):
@@ -95,7 +95,7 @@ def _spec(
 
 
 def server_properties(
-    name: str, plan: Plan, era: Era, version: str, addresses: Mapping[str, str]
+    name: str, plan: KafkaPlan, era: Era, version: str, addresses: Mapping[str, str]
 ) -> bytes:
     """server.properties of one broker: our defaults, the plan's settings, what ackloss owns."""
     number, address = number_of(version), addresses[name]
@@ -118,7 +118,7 @@ def server_properties(
     return properties({**defaults, **plan.target.settings, **owned})
 
 
-def zookeeper_files(name: str, plan: Plan, addresses: Mapping[str, str]) -> dict[str, bytes]:
+def zookeeper_files(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[str, bytes]:
     """zoo.cfg of one server, and its number where there are several."""
     servers = [n for n in node_ids(plan) if n.startswith("z")]
     ensemble = {

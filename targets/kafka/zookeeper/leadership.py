@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import HarnessFailure
-from harness.plan import Plan
 from harness.protocols import Node, PartitionView
 from harness.run.observer import merge
 from targets.kafka.asking import NoAnswer
 from targets.kafka.configuration import node_ids
+from targets.kafka.plan import KafkaPlan
 from targets.kafka.zookeeper import admin, asking
 
 _WITHIN_S = 20.0
@@ -31,7 +31,7 @@ class ZooKeeperLeadership:
     """See `harness.protocols.leadership.Leadership`."""
 
     nodes: Mapping[str, Node]
-    plan: Plan
+    plan: KafkaPlan
 
     def placements(self) -> Mapping[int, PartitionView]:
         """What the ZooKeeper servers have."""

@@ -11,9 +11,9 @@ from harness.cli import checkup as doctor
 from harness.cli.checkup import Finding, Status
 from harness.errors import EnvironmentFailure
 from harness.machine.user_config import user_config
-from harness.plan import Plan
+from harness.plan import parse_plan
 
-PLAN = Plan.model_validate({"schema": 1, "name": "p", "target": {"version": "4.3.1"}})
+PLAN = parse_plan({"schema": 1, "name": "p", "target": {"version": "4.3.1"}})
 _Usage = namedtuple("_Usage", "total used free")
 
 

@@ -10,9 +10,9 @@ import pytest
 from harness.errors import PlanError
 from harness.images.building import holder
 from harness.images.oneoff import FILES, one_off
-from harness.plan import TargetPlan
 from targets.kafka import images
 from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, era_of
+from targets.kafka.plan import KafkaTargetPlan
 
 pytestmark = pytest.mark.docker
 
@@ -28,8 +28,8 @@ log.dirs=/tmp/data
 """
 
 
-def target(**given: object) -> TargetPlan:
-    return TargetPlan.model_validate(given)
+def target(**given: object) -> KafkaTargetPlan:
+    return KafkaTargetPlan.model_validate(given)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

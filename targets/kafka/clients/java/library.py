@@ -9,7 +9,6 @@ from typing import ClassVar, Final
 
 from harness.errors import HarnessFailure, PlanError
 from harness.images.steps import Say
-from harness.plan import Plan
 from harness.protocols import (
     CLIENT_ROLE,
     Client,
@@ -32,6 +31,7 @@ from targets.kafka.clients.java.settings import (
 )
 from targets.kafka.clients.library import bootstrap, bootstrap_of
 from targets.kafka.eras import Era, number_of
+from targets.kafka.plan import KafkaPlan
 
 _MOST: Final = 9
 _OLDEST: Final = "2.0.0"
@@ -49,7 +49,7 @@ class Java:
         """Why a plan may not set this: the Java client's own list."""
         return why_refused(key)
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: KafkaPlan) -> None:
         """Refuse settings, too many clients, and versions too old for the driver."""
         asked_settings(plan.workload.producer)
         version = plan.target.version
@@ -66,11 +66,11 @@ class Java:
                 hint=f"at most {_MOST}",
             )
 
-    def settings(self, plan: Plan) -> dict[str, str]:
+    def settings(self, plan: KafkaPlan) -> dict[str, str]:
         """What the plan asks for, and next to nothing else."""
         return asked_settings(plan.workload.producer)
 
-    def told(self, plan: Plan, cluster: Cluster) -> dict[str, str]:
+    def told(self, plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
         """What a producer of the first client's says that it has."""
         node, software = with_role(cluster, CLIENT_ROLE)[0], self.software(plan)
         try:
@@ -84,11 +84,11 @@ class Java:
         line.socket.close()
         return told_settings(line.told, plan.workload.producer, software)
 
-    def software(self, plan: Plan) -> str:
+    def software(self, plan: KafkaPlan) -> str:
         """kafka-clients in the version of the brokers, whose image it is of."""
         return f"kafka-clients {plan.target.version or f'of {plan.target.image}'} (Java)"
 
-    def client(self, cluster: Cluster, plan: Plan) -> Client:
+    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """A producer in every client's node, shared by the processes."""
         addresses = bootstrap(cluster)
         clients = with_role(cluster, CLIENT_ROLE)
@@ -96,7 +96,7 @@ class Java:
             [partial(_begin, node, n, addresses, plan) for n, node in enumerate(clients)]
         )
 
-    def names(self, plan: Plan) -> list[str]:
+    def names(self, plan: KafkaPlan) -> list[str]:
         """k1 ... for clients."""
         return nodes.names(plan)
 
@@ -104,13 +104,13 @@ class Java:
         """The driver's jar."""
         return {nodes.JAR: nodes.jar(image, say)}
 
-    def nodes(self, plan: Plan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
+    def nodes(self, plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
         """A JVM for each client."""
         return nodes.specs(plan, era, ingredients)
 
 
 def _begin(
-    node: Node, client: int, addresses: str, plan: Plan, begun: int, within_s: float
+    node: Node, client: int, addresses: str, plan: KafkaPlan, begun: int, within_s: float
 ) -> Line:
     """The nth producer of a client, counted from 0."""
     settings = {

@@ -13,7 +13,6 @@ from typing import Final
 from harness.errors import EnvironmentFailure, PlanError
 from harness.images.oneoff import FILES, one_off
 from harness.images.steps import Say, step
-from harness.plan import Plan
 from harness.protocols import (
     CLIENT_ROLE,
     NODE_DATA,
@@ -25,6 +24,7 @@ from harness.protocols import (
 from targets.kafka import images
 from targets.kafka.clients.java.lines import DRIVER_PORT
 from targets.kafka.eras import JAR_FOLDER, Era
+from targets.kafka.plan import KafkaPlan
 
 JAR: Final = "driver.jar"
 
@@ -40,7 +40,7 @@ java -m jdk.jartool/sun.tools.jar.Main -c -f "$0/driver.jar" -C "$0/out" .
 """
 
 
-def names(plan: Plan) -> list[str]:
+def names(plan: KafkaPlan) -> list[str]:
     """k1 ..., one for each real client."""
     return [f"k{number}" for number in range(1, plan.workload.clients + 1)]
 
@@ -56,7 +56,7 @@ def jar(image: ImageRef, say: Say) -> bytes:
     return images.kept(image, JAR, hashlib.sha256(source).hexdigest(), make).read_bytes()
 
 
-def specs(plan: Plan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
+def specs(plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
     """The nodes: one JVM each, which listens for us and logs what its Kafka client has to say."""
     argv = era.process(
         "Driver",

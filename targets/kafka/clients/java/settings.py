@@ -12,8 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.errors import PlanError
-from harness.plan.explanations import nearest
+from harness.errors import PlanError, nearest
 from targets.kafka.acks import ALL, acks_of
 from targets.kafka.clients.producer_settings import WHERE, acks_text
 from targets.kafka.clients.producer_settings import why_refused as why_never

@@ -1,0 +1,106 @@
+"""What a plan says of Kafka: its sections, and what they may not ask together."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from harness.plan import Plan, Section, Settings, Slug, TargetPlan, WorkloadPlan
+
+
+class KafkaTargetPlan(TargetPlan):
+    """Kafka, and how its cluster is made."""
+
+    system: Slug = Field("kafka", description="The system under test, a plug-in in targets/.")
+    metadata: Literal["kraft", "zookeeper"] | None = Field(
+        None,
+        description="Who keeps the cluster's metadata; by default KRaft's controllers from 3.3 on, "
+        "ZooKeeper before.",
+    )
+    brokers: int = Field(3, ge=1, le=9, description="How many brokers.")
+    controllers: Literal[1, 3, 5] = Field(3, description="How many controllers (KRaft).")
+    zookeepers: Literal[1, 3, 5] = Field(1, description="How many ZooKeeper servers.")
+    racks: list[Slug] = Field(
+        default_factory=list,
+        max_length=9,
+        description="Racks (zones) that brokers, and controllers, are spread over in turn.",
+    )
+    combined: bool = Field(
+        False, description="true: the first brokers are the controllers too, no nodes of their own."
+    )
+    features: dict[Slug, int] = Field(
+        default_factory=dict, description="Feature levels to format the cluster with."
+    )
+    settings: Settings = Field(
+        default_factory=dict, description="Settings of every broker and controller."
+    )
+
+    @model_validator(mode="after")
+    def _controllers_fit(self) -> KafkaTargetPlan:
+        if self.combined and self.controllers > self.brokers:
+            raise ValueError(
+                f"asks for {self.controllers} combined controllers with {self.brokers} brokers"
+            )
+        return self
+
+
+class TopicPlan(Section):
+    """The topic that the workload writes to."""
+
+    name: Slug = Field("ackloss", description="The topic's name.")
+    partitions: int = Field(1, ge=1, le=64, description="How many partitions.")
+    replication_factor: int = Field(3, ge=1, le=9, description="Replicas of each partition.")
+    leaders: Literal["spread", "one"] = Field(
+        "spread", description="Who leads at first: the brokers in turn, or the first one all."
+    )
+    settings: Settings = Field(default_factory=dict, description="Settings of the topic.")
+
+
+class KafkaWorkloadPlan(WorkloadPlan):
+    """What the clients do, and what they are."""
+
+    client: Slug | None = Field(
+        None, description="The client library; by default the first that the system has."
+    )
+    bootstrap: Literal["all", "own"] = Field(
+        "all", description="Bootstrap servers: every broker, or one for each client."
+    )
+    producer: Settings = Field(
+        default_factory=dict, description="Settings of the clients, from the allow-list."
+    )
+
+
+class KafkaPlan(Plan):
+    """A plan whose target is Kafka."""
+
+    target: KafkaTargetPlan = Field(default_factory=lambda: KafkaTargetPlan())
+    topic: TopicPlan = Field(default_factory=lambda: TopicPlan())
+    workload: KafkaWorkloadPlan = Field(default_factory=lambda: KafkaWorkloadPlan())
+
+    @property
+    def partitions(self) -> int:
+        """Of the topic."""
+        return self.topic.partitions
+
+    @property
+    def replicas(self) -> int:
+        """Of each partition of the topic."""
+        return self.topic.replication_factor
+
+    @model_validator(mode="after")
+    def _replicas_fit(self) -> KafkaPlan:
+        factor, brokers = self.topic.replication_factor, self.target.brokers
+        if factor > brokers:
+            raise ValueError(
+                f"topic.replication_factor: {factor} replicas need {factor} brokers, "
+                f"target.brokers is {brokers}"
+            )
+        for owner, settings in (("topic", self.topic.settings), ("target", self.target.settings)):
+            wanted = settings.get("min.insync.replicas")
+            if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted > factor:
+                raise ValueError(
+                    f'{owner}.settings."min.insync.replicas": {wanted} in-sync replicas are more '
+                    f"than topic.replication_factor, {factor}: every write would be refused"
+                )
+        return self
