@@ -48,7 +48,7 @@ def reads_at(*rows: tuple[int, int, list[int]]) -> SetReads:
         complete_index=nothing,
         invoke_ns=ints(*(began for began, _, _ in rows)),
         complete_ns=ints(*(ended for _, ended, _ in rows)),
-        start=stops - [len(each) for each in held],
+        start=stops - ints(*map(len, held)),
         stop=stops,
         elements=ints(*(value for each in held for value in each)),
     )

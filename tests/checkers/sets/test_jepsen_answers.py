@@ -67,7 +67,10 @@ def test_set_full(case: dict[str, Any], tmp_path: Path) -> None:
         "lost-latencies": whole_ms(judged.tally.lost_latencies),
         "valid?": VERDICTS[judged.verdict],
     }
-    without = {"stable-latencies": {}, "lost-latencies": {}}  # Jepsen leaves out what is empty
+    without: Answer = {
+        "stable-latencies": {},
+        "lost-latencies": {},
+    }  # Jepsen leaves out what is empty
     differ = differences(case["name"], judged.verdict, ours, {**without, **theirs})
     assert differ == ([DIFFERENT[case["name"]]] if case["name"] in DIFFERENT else [])
 

@@ -41,7 +41,7 @@ def histories(draw: st.DrawFn) -> list[Op]:
             op = {**open_ops.pop(process), "type": draw(ends)}
             if op["f"] == "read":
                 op["value"] = draw(returned(added, strangers)) if op["type"] == "ok" else None
-        elif values and draw(st.booleans()):
+        elif draw(st.booleans()) and len(values):
             op = {"f": "add", "type": "invoke", "value": values.pop()}
             added.append(op["value"])
             open_ops[process] = op

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkers.sets.ops import (
+    Op,
     add,
     begin_add,
     begin_read,
@@ -26,7 +27,7 @@ def outcome(counts: dict[str, int]) -> str:
     return only
 
 
-EDGES = {
+EDGES: dict[str, tuple[list[Op | list[Op]], str]] = {
     "absent from a read that began after the add completed": (
         [add(1), read()],
         "lost",
@@ -64,6 +65,17 @@ EDGES = {
     "of overlapping reads the one that began last decides: with it": (
         [add(1), begin_read(7), begin_read(8), end_read(1, process=8), end_read(process=7)],
         "stable",
+    ),
+    "reads that completed before the add began are passed over, those around them are not": (
+        [
+            *(begin_read(process) for process in (5, 6, 7, 8)),
+            end_read(process=7),
+            end_read(process=8),
+            begin_add(1),
+            end_read(process=6),
+            end_read(1, process=5),
+        ],
+        "never_read",
     ),
     "no read at all": ([add(1)], "never_read"),
     "a read that is info says nothing, though it has a value": (
@@ -127,8 +139,8 @@ def test_stale_is_invalid_where_linearizability_is_asked_for(
 
 
 def test_a_read_that_is_concurrent_with_the_add_is_not_stale(tmp_path: Path) -> None:
-    ops = [begin_add(1), begin_read(), end_add(1), end_read(), read(1)]
-    answer = said(tmp_path, *ops, linearizable=True)
+    begun = begin_add(1), begin_read(), end_add(1), end_read()
+    answer = said(tmp_path, *begun, read(1), linearizable=True)
     assert answer.counts == {"attempted": 1, "acknowledged": 1, "stable": 1}
 
 
@@ -194,8 +206,8 @@ def test_a_loss_that_was_never_read_has_latency_0(tmp_path: Path) -> None:
 
 
 def test_a_set_that_was_never_read_is_unknown(tmp_path: Path) -> None:
-    for ops in ([add(1)], [add(1), read(end="info")], [add(1), read(end="fail")]):
-        answer = said(tmp_path, *ops)
+    for more in ([], read(end="info"), read(end="fail")):
+        answer = said(tmp_path, add(1), more)
         assert (answer.judged.verdict, answer.doubts) == ("unknown", ["incomplete"])
         assert answer.judged.document()["final_read"] is None
 
