@@ -94,6 +94,18 @@ def test_a_read_that_begins_when_the_last_add_completes_is_not_final() -> None:
     assert history_of(*indexed_by_time(add, reads_at((21, 30, [])))).is_final
 
 
+def test_equal_indices_are_concurrent() -> None:
+    adds, reads = adds_at((OK, 10, 20)), reads_at((20, 30, []))
+    made = history_of(
+        adds._replace(invoke_index=adds.invoke_ns, complete_index=adds.complete_ns),
+        reads._replace(invoke_index=reads.invoke_ns, complete_index=reads.complete_ns),
+    )
+    tally = judge(made).tally
+    assert (tally.counts.lost, tally.counts.never_read, made.is_final) == (0, 1, False)
+    assert tally.final is not None
+    assert (tally.final.lost, tally.final.not_yet_visible) == (0, 1)
+
+
 def test_a_value_that_is_added_twice_is_refused() -> None:
     adds, reads = indexed_by_time(adds_at((OK, 1, 2), (OK, 3, 4)), reads_at())
     with pytest.raises(HistoryError, match="runs/7: value: a value is added twice"):
