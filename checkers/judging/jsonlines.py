@@ -21,7 +21,6 @@ The file is read line by line and written in parts: what stays in memory is nine
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -30,19 +29,27 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from harness.errors import HistoryError
-from harness.history import HISTORY, READS, SCHEMA_VERSION
+from harness.history import HISTORY, READS
+from harness.history.json_lines import (
+    ADD,
+    READ,
+    TYPES,
+    Complain,
+    add_of,
+    complaint,
+    first_repeated,
+    function_of,
+    listed,
+    operations,
+    refuse_repeated,
+)
 from harness.history.parquet_writer import ParquetWriter
 from harness.models import APPEND
-from harness.protocols import Facts, Gaps, PartitionEnd
+from harness.protocols import Facts, Gaps, Ints, PartitionEnd
 
-ADD: Final = "add"
-READ: Final = "read"
 NOT_FINAL: Final = "no read begins after the last add has completed"
-TYPES: Final = ("invoke", "ok", "fail", "info")
 
 _PART_ROWS: Final = 1_000_000
-_INT64: Final = range(-(2**63), 2**63)
 
 
 def convert(file: Path, folder: Path) -> Facts:
@@ -57,15 +64,14 @@ def convert(file: Path, folder: Path) -> Facts:
     read = _FinalRead()
     with ParquetWriter(history, HISTORY, run_id=run_id) as parts:
         rows = _Rows(parts)
-        for line, op in _operations(file):
-            complain = _complaint(file, line)
-            if op.get("f") == ADD:
+        for line, op in operations(file):
+            complain = complaint(file, line)
+            function = function_of(op, complain)
+            if function == ADD:
                 rows.add(op, complain)
                 read.add(op)
-            elif op.get("f") == READ:
+            elif function == READ:
                 read.read(op, complain)
-            elif "f" not in op:
-                raise complain("has no f: the name of what was done", "f")
         rows.flush()
     if (row := rows.repeated()) is not None:
         _refuse_repeated(file, row)
@@ -89,7 +95,7 @@ class _FinalRead:
     `final`."""
 
     def __init__(self) -> None:
-        self.values: list[int] | None = None
+        self.values: Ints | None = None
         self.final = False
         self._added = 0  # the number of adds that have completed
         self._invoked = False  # whether any read was
@@ -114,98 +120,19 @@ class _FinalRead:
         if begun:
             begun.pop()
         if op["type"] == "ok":
-            values, final = _listed(op, complain), since == self._added
+            values, final = listed(op, complain), since == self._added
             if final or not self.final:
                 self.values, self.final = values, final
 
 
 def _refuse_repeated(file: Path, row: int) -> NoReturn:
     """Raise HistoryError for the add that is number `row` of all in a file."""
-    adds = ((line, op) for line, op in _operations(file) if op.get("f") == ADD)
+    adds = ((line, op) for line, op in operations(file) if op.get("f") == ADD)
     line, op = next(islice(adds, row, None))
-    what = "is added twice" if op["type"] == "invoke" else "has ended twice"
-    raise HistoryError(
-        f"the value {op['value']} {what}, or ended before it was added",
-        file=f"{file}:{line}",
-        key="value",
-        hint="give every add a value of its own",
-    )
+    refuse_repeated(file, line, op["value"], begins=op["type"] == "invoke")
 
 
-Complain = Callable[[str, str | None], HistoryError]
-
-
-def _complaint(file: Path, line: int) -> Complain:
-    return lambda what, key: HistoryError(what, file=f"{file}:{line}", key=key)
-
-
-def _operations(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers and operations; raises HistoryError for a line that is none."""
-    number, before = 0, -1
-    try:
-        with file.open("rb") as stream:
-            for line, text in enumerate(stream, start=1):
-                if text.isspace():
-                    continue
-                number += 1
-                complain = _complaint(file, line)
-                op = _operation(text, complain)
-                before = _in_order(op, before, complain)
-                yield line, op
-    except OSError as error:
-        raise HistoryError(f"cannot be read: {error.strerror}", file=str(file)) from error
-    if not number:
-        raise HistoryError("is empty: it holds no operation", file=str(file))
-
-
-def _operation(text: bytes, complain: Complain) -> dict[str, Any]:
-    try:
-        op = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        if not text.endswith(b"\n"):
-            raise complain("is cut off: its last line is not whole", None) from error
-        raise complain(f"is not JSON: {error}", None) from error
-    if not isinstance(op, dict):
-        raise complain("is not a JSON object: one operation a line is expected", None)
-    if op.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
-        raise complain(
-            f"has schema {op['schema']!r}, this ackloss reads {SCHEMA_VERSION}", "schema"
-        )
-    if op.get("type") not in TYPES:
-        raise complain(f"{op.get('type')!r} is none of {', '.join(TYPES)}", "type")
-    return op
-
-
-def _in_order(op: dict[str, Any], before: int, complain: Complain) -> int:
-    """The index of an operation, or that `before` it where it has none (as -1, Jepsen's own)."""
-    index = op.get("index")
-    if index is None or index == -1:
-        return before
-    if _integer(index, "index", complain) <= before:
-        raise complain(
-            f"index {index} stands after {before}: which read is the last, and of what, the order "
-            "of lines tells; sort them by index",
-            "index",
-        )
-    return int(index)
-
-
-def _listed(op: dict[str, Any], complain: Complain) -> list[int]:
-    values = op.get("value")
-    if not isinstance(values, list):
-        raise complain("the value of an ok read is a list", "value")
-    for value in values:
-        _integer(value, "value", complain)
-    return values
-
-
-def _integer(value: Any, key: str, complain: Complain) -> int:
-    if type(value) is not int or value not in _INT64:
-        raise complain(f"{value!r:.80} is not an integer of 64 bits", key)
-    return value
-
-
-def _reads_table(values: list[int]) -> pa.Table:
+def _reads_table(values: Ints) -> pa.Table:
     size = len(values)
     return pa.table(
         {
@@ -239,11 +166,7 @@ class _Rows:
 
     def add(self, op: dict[str, Any], complain: Complain) -> None:
         """Append one operation. Raises HistoryError for a field that cannot be."""
-        value = _integer(op.get("value"), "value", complain)
-        process = _integer(op.get("process"), "process", complain)
-        if not 0 <= process < 2**31:
-            raise complain(f"{process} is no number of a process", "process")
-        time_ns = _integer(op.get("time", 0), "time", complain)
+        value, process, time_ns = add_of(op, complain)
         self.timed = self.timed or "time" in op
         if op["type"] == "invoke":
             self._begun[process] = (value, time_ns)
@@ -262,12 +185,7 @@ class _Rows:
     def repeated(self) -> int | None:
         """The first row at which a value has more than one invocation and then one completion;
         `None` where there is no such row."""
-        values, begin = np.array(self._all_values), np.array(self._all_begin, np.bool_)
-        order = np.argsort(values, kind="stable")
-        same = np.diff(values[order]) == 0
-        as_it_should = begin[order][:-1] & ~begin[order][1:]
-        repeated = order[1:][same & ~as_it_should]
-        return int(repeated.min()) if len(repeated) else None
+        return first_repeated(np.array(self._all_values), np.array(self._all_begin, np.bool_))
 
     def _error(self, error: Any) -> int:
         if error is None:

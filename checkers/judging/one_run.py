@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from checkers.judging.availability import Availability, Timeline
 from checkers.judging.broken import named_by, nameless, raised, unjudged
 from checkers.judging.errors import ErrorCodes
+from checkers.judging.json_models import convert_operations
 from checkers.judging.jsonlines import convert
 from checkers.judging.verdict import INVALID, UNKNOWN, VALID, is_complete, judge
 from harness import registry
@@ -26,7 +27,7 @@ from harness.history.facts import facts_of
 from harness.history.rows import Rows
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
 from harness.machine.scratch import scratch
-from harness.models import MODELS
+from harness.models import LOG, MODELS
 from harness.protocols import Checker, CheckResult, Facts, Promises
 
 Document = dict[str, Any]
@@ -118,12 +119,20 @@ def judge_history(file: Path, checks: Checks) -> Document:
     begun_s = time.monotonic()
     try:
         with scratch() as folder:
-            facts = convert(file, Path(folder))
+            facts = _converted(file, Path(folder), checks)
             return _document(facts, examine(facts, checks), begun_s=begun_s)
     except AcklossError:
         raise
     except (Exception, SystemExit) as error:
         return broken_history(file, raised(error))
+
+
+def _converted(file: Path, folder: Path, checks: Checks) -> Facts:
+    """A history as Parquet, its operations read as those of a model that the checkers judge."""
+    models = frozenset.intersection(*(checker.models for checker in checks.values()))
+    if LOG.name in models:
+        return convert(file, folder)
+    return convert_operations(file, folder, min(models))
 
 
 def broken_history(file: Path, why: str) -> Document:

@@ -1,0 +1,68 @@
+"""The set checker: what became of every element that was added to a set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import ClassVar, Final, NamedTuple
+
+import pyarrow as pa
+
+from checkers.sets.columns import shard as shard_of
+from checkers.sets.judging import Tally, merge, opinion, tally
+from checkers.sets.pairing import paired
+from harness.protocols import Checker, CheckResult, Run
+
+_SHARD_BYTES: Final = 2**28
+"""Of Parquet; what reads returned is packed tightly in it, and takes 8 bytes an element here."""
+
+
+class Slice(NamedTuple):
+    """A shard: the elements that a hash puts at `number` of `of`."""
+
+    number: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Set(Checker[Slice, Tally]):
+    """Elements of a set that are lost, stale or never read, as Jepsen's set-full means them, and
+    those that were read though they were never added or their add had failed.
+
+    linearizable  a read must hold every element that was known before it began: one that does not
+                  (a stale read) is then a counter-example, else it is only counted
+    """
+
+    plugin: ClassVar[str] = "set"
+    models: ClassVar[frozenset[str]] = frozenset({"set"})
+
+    linearizable: bool = False
+
+    def shards(self, run: Run) -> list[Slice]:
+        """One shard for every so many bytes of history."""
+        of = 1 + sum(path.stat().st_size for path in run.facts.history) // _SHARD_BYTES
+        return [Slice(number, of) for number in range(of)]
+
+    def check(self, run: Run, shard: Slice) -> Tally:
+        """What became of the elements of one shard."""
+        file = str(run.facts.folder or run.facts.run_id)
+        history = paired(run.operations(), timed=run.facts.timed, file=file)
+        return tally(history if shard.of == 1 else shard_of(history, shard.number, of=shard.of))
+
+    def merge(self, run: Run, parts: Sequence[Tally]) -> CheckResult:
+        """The counts, findings and statements of all shards together."""
+        whole = merge(parts)
+        said = opinion(whole, linearizable=self.linearizable)
+        document = said.document()
+        run_ids = pa.array([run.facts.run_id] * len(whole.findings), pa.string())
+        number = whole.counts.acknowledged
+        return CheckResult(
+            counts=asdict(whole.counts),
+            findings=whole.findings.add_column(0, "run_id", run_ids),
+            counter_examples=said.counter_examples,
+            doubts=said.doubts,
+            all_well=f"all {number:,} acknowledged elements were kept"
+            if number != 1
+            else "the 1 acknowledged element was kept",
+            details={name: document[name] for name in ("latencies_ms", "final_read")},
+        )

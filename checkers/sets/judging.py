@@ -1,0 +1,149 @@
+"""Judges a history of a set, whole or in shards that merge exactly.
+
+judge(history)                        a whole history
+opinion(merge(tally(each)))           the same, with each shard of it tallied anywhere
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import add
+from typing import Any, Final
+
+import pyarrow as pa
+
+from checkers.judging.verdict import INVALID, UNKNOWN, VALID
+from checkers.sets.columns import SetHistory, shard
+from checkers.sets.final import FinalCounts, LastRead, final_counts, last_read
+from checkers.sets.findings import findings, ordered
+from checkers.sets.latencies import Latencies, merged
+from checkers.sets.outcomes import SetCounts, counts, outcomes
+from checkers.sets.sightings import sightings
+from harness.protocols import DOUBTS, Statement
+
+_SENTENCES: Final = {
+    "lost": "known elements that were lost: {n}",
+    "unexpected": "elements that were read and never added: {n}",
+    "read_before_add": "elements that were read before their add began: {n}",
+    "failed_found": "elements that were read though their add had failed: {n}",
+    "duplicated": "elements that stand more than once in one read: {n}",
+}
+_STALE: Final = "known elements that are missing from a later read: {n}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tally:
+    """What a shard says, or several merged. `read` and `final` are null where nothing was read;
+    `findings` have the schema FINDINGS."""
+
+    counts: SetCounts
+    read: LastRead | None
+    final: FinalCounts | None
+    stable_latencies: Latencies
+    lost_latencies: Latencies
+    findings: pa.Table
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Judged:
+    """A tally and the set's part of the verdict.
+
+    `counter_examples` are named after counts; `doubts` are what keeps the verdict from `valid`.
+    """
+
+    tally: Tally
+    counter_examples: tuple[Statement, ...]
+    doubts: tuple[Statement, ...]
+
+    @property
+    def verdict(self) -> str:
+        """`invalid` by a counter-example, else `unknown` by a doubt, else `valid`."""
+        if self.counter_examples:
+            return INVALID
+        return UNKNOWN if self.doubts else VALID
+
+    def document(self) -> dict[str, Any]:
+        """Counts, latencies and reasons, as JSON has them."""
+        tally = self.tally
+        return {
+            "verdict": self.verdict,
+            "counts": asdict(tally.counts),
+            "latencies_ms": {
+                "stable": tally.stable_latencies.quantiles_ms(),
+                "lost": tally.lost_latencies.quantiles_ms(),
+            },
+            "final_read": None
+            if tally.read is None or tally.final is None
+            else {**asdict(tally.read), "counts": asdict(tally.final)},
+            "counter_examples": [each.name for each in self.counter_examples],
+            "doubts": [each.name for each in self.doubts],
+        }
+
+
+def judge(history: SetHistory, *, linearizable: bool = False, shards: int = 1) -> Judged:
+    """Judge a history: stale elements are counter-examples only where the set should be
+    linearizable. The answer does not depend on the number of shards."""
+    if shards == 1:
+        return opinion(tally(history), linearizable=linearizable)
+    parts = (shard(history, number, of=shards) for number in range(shards))
+    return opinion(merge([tally(part) for part in parts]), linearizable=linearizable)
+
+
+def tally(history: SetHistory) -> Tally:
+    """What one history, or one shard of it, says."""
+    seen = sightings(history)
+    became = outcomes(history, seen)
+    return Tally(
+        counts=counts(seen, became),
+        read=last_read(history),
+        final=final_counts(history, seen, became),
+        stable_latencies=Latencies.of(became.stable_latency_ns),
+        lost_latencies=Latencies.of(became.lost_latency_ns),
+        findings=findings(history, seen, became),
+    )
+
+
+def merge(tallies: Sequence[Tally]) -> Tally:
+    """What the shards of one history say together; there is at least one."""
+    finals = [each.final for each in tallies if each.final is not None]
+    return Tally(
+        counts=reduce(add, (each.counts for each in tallies)),
+        read=tallies[0].read,
+        final=reduce(add, finals) if finals else None,
+        stable_latencies=merged(each.stable_latencies for each in tallies),
+        lost_latencies=merged(each.lost_latencies for each in tallies),
+        findings=ordered(each.findings for each in tallies),
+    )
+
+
+def opinion(tally: Tally, *, linearizable: bool = False) -> Judged:
+    """The set's part of the verdict, from the tally of a whole history."""
+    sentences = {**_SENTENCES, **({"stale": _STALE} if linearizable else {})}
+    found = asdict(tally.counts)
+    return Judged(
+        tally=tally,
+        counter_examples=tuple(
+            Statement(name, sentence.format(n=f"{found[name]:,}"))
+            for name, sentence in sentences.items()
+            if found[name]
+        ),
+        doubts=tuple(_doubts(tally)),
+    )
+
+
+def _doubts(tally: Tally) -> Iterator[Statement]:
+    """Why a history without a counter-example may not be valid. An acknowledged element is only
+    left undecided where no read is final."""
+    unread = tally.counts.never_read_acknowledged
+    if not tally.counts.acknowledged:
+        yield Statement(DOUBTS.vacuous, "no add was acknowledged")
+    if tally.read is None:
+        yield Statement(DOUBTS.incomplete, "the set was never read")
+    elif unread:
+        yield Statement(
+            DOUBTS.not_yet_visible,
+            f"no read decides about {unread:,} acknowledged elements: none began after all adds "
+            "had completed",
+        )

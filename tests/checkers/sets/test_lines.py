@@ -1,0 +1,183 @@
+"""Histories of sets from JSON lines: what becomes columns, and what is refused with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from checkers.sets.columns import ABSENT, SetHistory
+from checkers.sets.judging import judge
+from harness.errors import HistoryError
+from harness.protocols.runs import FAIL, INFO, NULL, OK
+from tests.checkers.sets.ops import (
+    Said,
+    add,
+    begin_add,
+    begin_read,
+    end_add,
+    end_read,
+    flat,
+    history,
+    read,
+    read_lines,
+    timed,
+)
+
+
+def lines(*ops: object) -> bytes:
+    return b"".join(orjson.dumps(op) + b"\n" for op in ops)
+
+
+BAD: dict[str, tuple[bytes, str, str | None, str]] = {
+    "empty": (b"", "", None, "is empty"),
+    "cut-off": (lines(*add(1)) + b'{"process": 0, "ty', ":3", None, "is cut off"),
+    "no-f": (lines({"type": "ok", "value": 1, "process": 0}), ":1", "f", "has no f"),
+    "unknown-type": (lines({**begin_add(1), "type": "done"}), ":1", "type", "'done' is none of"),
+    "no-value": (lines(*add(1), {**begin_add(2), "value": None}), ":3", "value", "None is not"),
+    "text-process": (lines({**begin_add(1), "process": "a"}), ":1", "process", "'a' is not an"),
+    "text-time": (lines({**begin_read(), "time": "now"}), ":1", "time", "'now' is not an"),
+    "index-backwards": (
+        lines({**begin_add(1), "index": 4}, {**begin_read(), "index": 3}),
+        ":2",
+        "index",
+        "index 3 stands after 4",
+    ),
+    "read-of-one": (lines(begin_read(), {**end_read(), "value": 3}), ":2", "value", "is a list"),
+    "read-of-none": (lines(begin_read(), {**end_read(), "value": None}), ":2", "value", "a list"),
+    "read-of-true": (lines({**end_read(), "value": [1, True]}), ":1", "value", "True is not an"),
+    "read-of-text": (lines({**end_read(), "value": ["1"]}), ":1", "value", "'1' is not an"),
+    "read-of-large": (lines({**end_read(), "value": [2**63]}), ":1", "value", "of 64 bits"),
+    "twice": (
+        lines(*add(1), *read(1)) + b"\n" + lines(*add(1, process=3)),
+        ":6",
+        "value",
+        "the value 1 is added twice",
+    ),
+    "ended-twice": (lines(*add(1, "info"), end_add(1)), ":3", "value", "1 has ended twice"),
+    "ended-first": (lines(end_add(1), begin_add(1)), ":2", "value", "ended before it was added"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_lines_are_refused_with_file_line_and_key(name: str, tmp_path: Path) -> None:
+    content, place, key, what = BAD[name]
+    file = tmp_path / f"{name}.jsonl"
+    file.write_bytes(content)
+    with pytest.raises(HistoryError) as caught:
+        read_lines(file)
+    assert (caught.value.file, caught.value.key) == (f"{file}{place}", key)
+    assert what in str(caught.value)
+    assert caught.value.exit_code == 4
+
+
+def test_a_repeated_value_comes_with_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError) as caught:
+        history(tmp_path, flat(add(1), add(1)))
+    assert caught.value.hint == "give every add a value of its own"
+
+
+def adds_of(of: SetHistory) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.tolist() for column in of.adds), strict=True))
+
+
+def reads_of(of: SetHistory) -> list[tuple[Any, ...]]:
+    reads = of.reads
+    held = [
+        reads.elements[start:stop].tolist()
+        for start, stop in zip(reads.start, reads.stop, strict=True)
+    ]
+    return list(zip(*(column.tolist() for column in reads[:6]), held, strict=True))
+
+
+def test_adds_are_paired_by_value_and_reads_by_process(tmp_path: Path) -> None:
+    nemesis = {"process": "nemesis", "type": "info", "f": "start", "value": "majority"}
+    ops = timed(
+        begin_add(7, 1), begin_add(-3, 2), begin_read(8), nemesis, begin_read(9),
+        end_add(-3, "fail", 2), end_read(7, process=9), end_add(7, "ok", 1),
+        end_read(-3, 7, process=8), begin_add(5, 3), add(6, "info", 4), begin_read(8),
+    )  # fmt: skip
+    made = history(tmp_path, ops)
+    ms = 1_000_000
+    assert adds_of(made) == [
+        (-3, 2, FAIL, 1, 5, 1 * ms, 5 * ms),
+        (5, 3, INFO, 9, ABSENT, 9 * ms, NULL),
+        (6, 4, INFO, 10, 11, 10 * ms, 11 * ms),
+        (7, 1, OK, 0, 7, 0, 7 * ms),
+    ]
+    assert reads_of(made) == [
+        (8, OK, 2, 8, 2 * ms, 8 * ms, [-3, 7]),
+        (9, OK, 4, 6, 4 * ms, 6 * ms, [7]),
+    ]
+
+
+def test_indices_are_those_of_the_file(tmp_path: Path) -> None:
+    ops = [{**op, "index": 10 + 3 * n} for n, op in enumerate(flat(add(1), read(1)))]
+    made = history(tmp_path, ops)
+    assert (adds_of(made)[0][3:5], reads_of(made)[0][2:4]) == ((10, 13), (16, 19))
+
+
+@pytest.mark.parametrize("index", [None, -1])
+def test_without_an_index_the_order_of_lines_rules(index: int | None, tmp_path: Path) -> None:
+    ops = [{**op, "index": 10 + n} for n, op in enumerate(flat(add(1), read(1)))]
+    ops[2]["index"] = index
+    made = history(tmp_path, ops)
+    assert (adds_of(made)[0][3:5], reads_of(made)[0][2:4]) == ((0, 1), (2, 3))
+
+
+def test_without_times_there_are_no_latencies(tmp_path: Path) -> None:
+    said = Said(judge(history(tmp_path, flat(add(1), read(), read(1), add(2), read(1)))))
+    assert (said.counts["stale"], said.counts["lost"]) == (1, 1)
+    assert said.judged.document()["latencies_ms"] == {"stable": {}, "lost": {}}
+    assert "latency_ns" not in said.found("lost")[0]
+
+
+def test_reads_without_invocations_begin_where_they_end(tmp_path: Path) -> None:
+    made = history(tmp_path, timed(add(1), end_read(1), end_read()))
+    assert [row[2:6] for row in reads_of(made)] == [(2, 2, 2e6, 2e6), (3, 3, 3e6, 3e6)]
+    assert made.is_final
+    assert Said(judge(made)).counts["lost"] == 1
+
+
+def test_a_read_whose_invocation_is_missing_may_have_begun_before_all(tmp_path: Path) -> None:
+    made = history(tmp_path, timed(add(1), end_read(process=5), begin_read()))
+    assert [row[2:6] for row in reads_of(made)] == [(ABSENT, 2, NULL, 2e6)]
+    assert not made.is_final
+    said = Said(judge(made))
+    assert (said.counts["never_read"], said.final["not_yet_visible"]) == (1, 1)
+
+
+def test_of_several_open_reads_of_a_process_the_earliest_is_taken(tmp_path: Path) -> None:
+    made = history(tmp_path, timed(begin_read(), add(1), begin_read(), end_read()))
+    assert [row[2:4] for row in reads_of(made)] == [(0, 4)]
+    assert Said(judge(made)).counts["never_read"] == 1
+
+
+def test_a_completion_without_an_invocation_is_an_attempt(tmp_path: Path) -> None:
+    made = history(tmp_path, timed(read(1), end_add(1), read(1)))
+    assert adds_of(made) == [(1, 0, OK, ABSENT, 2, NULL, 2e6)]
+    assert Said(judge(made)).counts == {"attempted": 1, "acknowledged": 1, "stable": 1}
+
+
+@pytest.mark.parametrize("process", ["reader", None, True, -1, 2**31])
+def test_the_process_of_a_read_may_be_anything(process: Any, tmp_path: Path) -> None:
+    ops = timed(add(1), {**begin_read(), "process": process}, {**end_read(1), "process": process})
+    made = history(tmp_path, ops)
+    assert reads_of(made)[0][0] >= 2**30  # a number that no other process has
+    assert judge(made).tally.read is not None
+
+
+def test_a_history_without_adds_or_reads_is_unknown(tmp_path: Path) -> None:
+    said = Said(judge(history(tmp_path, timed(begin_read()))))
+    assert (said.counts, said.doubts) == ({}, ["vacuous", "incomplete"])
+    said = Said(judge(history(tmp_path, timed(read(4)))))
+    assert said.counter_examples == ["unexpected"]
+
+
+def test_of_a_large_file_the_same_is_read(tmp_path: Path) -> None:
+    many = range(0, 3_000, 3)
+    ops = flat(*(add(value) for value in many), read(*many), read(*list(many)[1:]))
+    said = Said(judge(history(tmp_path, ops)))
+    assert said.counts == {"attempted": 1_000, "acknowledged": 1_000, "stable": 999, "lost": 1}
