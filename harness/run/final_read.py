@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import io
 import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,33 +21,32 @@ from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
 from harness.plan import Plan
 from harness.protocols import Cluster, End, Situation, Target
-from harness.protocols.clock import RunClock
+from harness.protocols.clock import Clock, RunClock
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder, Written
 
 NOT_FULLY_REPLICATED = "the ISR was not whole when the final read began: final.settle_s had passed"
-_WHOLE_FOR_S = 1.0
+_WHOLE_FOR_NS = 1_000_000_000
 
 
 def wait_until_replicated(
     plan: Plan,
     observer: Observer,
     stop: threading.Event,
-    *,
-    now_s: Callable[[], float] = time.monotonic,
+    clock: Clock,
 ) -> bool:
     """Wait until every partition's ISR is whole and stays so for a second (right after a heal it
     may be the old state). False: it did not within the plan's `final.settle_s`."""
-    deadline = now_s() + plan.final.settle_s
-    whole_since: float | None = None
-    while not stop.is_set() and (now := now_s()) < deadline:
+    deadline_ns = clock.now_ns() + round(plan.final.settle_s * 1e9)
+    since_ns: int | None = None
+    while not stop.is_set() and (now_ns := clock.now_ns()) < deadline_ns:
         if not is_fully_replicated(observer.situation(), plan):
-            whole_since = None
-        elif whole_since is None:
-            whole_since = now
-        elif now - whole_since >= _WHOLE_FOR_S:
+            since_ns = None
+        elif since_ns is None:
+            since_ns = now_ns
+        elif now_ns - since_ns >= _WHOLE_FOR_NS:
             return True
-        stop.wait(0.1)
+        clock.wait(stop, 0.1)
     return False
 
 
@@ -105,7 +102,7 @@ def as_promised(table: pa.Table, written: Written) -> bool:
 
 def _since_start(table: pa.Table, clock: RunClock) -> pa.Table:
     place = table.schema.get_field_index("time_ns")
-    times = pc.subtract(table["time_ns"], clock.zero_ns)
+    times = pc.subtract(table["time_ns"], clock.zero_ns or 0)
     return table.set_column(place, "time_ns", times)
 
 

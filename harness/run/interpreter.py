@@ -21,13 +21,13 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from harness.plan import Plan
 from harness.protocols import INFO, Client, Completion, Script, Workload
+from harness.protocols.clock import Clock
 from harness.run.recorder import HAND_OVER_NS, Recorder
 
 _BURST: Final = 256
@@ -42,14 +42,6 @@ _CLOSE_S: Final = 2.0
 _HELD_UP_NS: Final = 100_000_000
 STARVED_ONCE_S: Final = 2.0
 STARVED_SHARE: Final = 0.1
-
-
-class Clock(Protocol):
-    """Where time comes from: real, or virtual and moved by the client's `poll`."""
-
-    def now_ns(self) -> int:
-        """Nanoseconds since the run's start; never goes back."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,10 +97,9 @@ def run_workload(
     loop = _Loop(scripts, client, recorder, clock, stop, rate_per_s=asked.rate_per_s)
     with _rare_collections(), closing(loop):
         report = loop.play(int(asked.duration_s * 1e9))
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="before-drain") as aside:
-            ended = aside.submit(before_drain)
-            loop.turn_until(ended.done)
-        ended.result()
+        healed = clock.spawn("before-drain", before_drain)
+        loop.turn_until(healed.done)
+        healed.result()
         loop.drain(plan.final.drain_s)
         return report
 

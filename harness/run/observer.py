@@ -12,11 +12,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from harness.plan import Plan
 from harness.protocols import HasLeaders, Node, NodeView, PartitionView, Situation
-from harness.protocols.clock import RunClock
+from harness.protocols.clock import Clock, Task
 
 Rows = Callable[[list[tuple[object, ...]]], None]
 """Takes rows of the observations schema, without the run's id."""
@@ -33,25 +34,23 @@ class Observer:
     target: HasLeaders[Any]
     nodes: Mapping[str, Node]
     plan: Plan
-    clock: RunClock
+    clock: Clock
     rows: Rows = lambda _: None
     _latest: dict[str, tuple[int, NodeView]] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
-    _threads: list[threading.Thread] = field(default_factory=list)
+    _tasks: list[Task] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+    """By node, the last exception that asking it raised; the observer goes on asking."""
 
     def __enter__(self) -> Observer:
         for node in self.nodes.values():
-            thread = threading.Thread(
-                target=self._watch, args=(node,), name=f"observe-{node.name}", daemon=True
-            )
-            thread.start()
-            self._threads.append(thread)
+            self._tasks.append(self.clock.spawn(f"observe-{node.name}", partial(self._watch, node)))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        for thread in self._threads:
-            thread.join(timeout=_TIMEOUT_S + 1)
+        for task in self._tasks:
+            task.join(timeout_s=_TIMEOUT_S + 1)
 
     def situation(self) -> Situation:
         """What the cluster as a whole says of itself now, by answers of the last 3 s."""
@@ -61,12 +60,19 @@ class Observer:
 
     def _watch(self, node: Node) -> None:
         while not self._stop.is_set():
-            view = self.target.observe(node, self.plan, timeout_s=_TIMEOUT_S)
+            view = self._view(node)
             now_ns = self.clock.now_ns()
             if view is not None:
                 self._latest[node.name] = (now_ns, view)
                 self.rows(list(_rows(now_ns, view)))
-            self._stop.wait(_PERIOD_S)
+            self.clock.wait(self._stop, _PERIOD_S)
+
+    def _view(self, node: Node) -> NodeView | None:
+        try:
+            return self.target.observe(node, self.plan, timeout_s=_TIMEOUT_S)
+        except Exception as error:  # whatever a target's client raises: the node gave no answer
+            self.failures[node.name] = f"{type(error).__name__}: {error}"
+            return None
 
 
 def merge(time_ns: int, answers: Iterable[tuple[int, NodeView]]) -> Situation:

@@ -256,13 +256,15 @@ def _play(
                 stop=stop,
                 before_drain=schedule.finish,
             )
+        for node, why in observer.failures.items():
+            record.warn(f"{node} could not be observed at times: {why}")
         how.after_last_op()
         record.update(load=_load(report))
         if not stop.is_set():
             record.update(state="reading")
             with record.timed("read_s"):
                 how.status.enter("waiting until whole")
-                if not wait_until_replicated(plan, observer, stop):
+                if not wait_until_replicated(plan, observer, stop, clock):
                     record.warn(NOT_FULLY_REPLICATED)
                 how.status.enter("final read")
                 read_everything(bound.target, cluster, plan, clock, recorder, rundir, stop)

@@ -19,7 +19,7 @@ from harness.faults.conditions import Condition, Since
 from harness.faults.injection import Faults
 from harness.plan import FaultStep, Plan
 from harness.protocols import Act, Nemesis, Node, Situation
-from harness.protocols.clock import RunClock
+from harness.protocols.clock import Clock, Task
 from harness.protocols.crashes import ClientNemesis, client_names
 
 _TICK_S = 0.05
@@ -49,20 +49,19 @@ class Schedule:
     nodes: Mapping[str, Node]
     faults: Faults
     observer: Observes
-    clock: RunClock
+    clock: Clock
     stop: threading.Event = field(default_factory=threading.Event)
     _failure: Exception | None = None
     _met: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _since: Since | None = None
     _heal_at_ns: dict[str, int] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._thread = threading.Thread(target=self._play, name="schedule")
+    _task: Task | None = None
 
     @contextmanager
     def playing(self) -> Iterator[None]:
-        """Play in a thread while the context lasts; `finish` at its end."""
-        self._thread.start()
+        """Run in a thread while the context lasts; `finish` at its end."""
+        self._task = self.clock.spawn("schedule", self._play)
         try:
             yield
         finally:
@@ -71,7 +70,8 @@ class Schedule:
     def finish(self) -> None:
         """End the schedule where it is, heal all, and raise what went wrong in it, once."""
         self.stop.set()
-        self._thread.join()
+        if self._task is not None:
+            self._task.join()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -134,7 +134,7 @@ class Schedule:
             if self.clock.now_ns() >= due_ns:
                 del self._heal_at_ns[fault]
                 self.faults.heal(fault)
-        return self.stop.wait(max(0.0, min(at_most_s, _TICK_S)))
+        return self.clock.wait(self.stop, max(0.0, min(at_most_s, _TICK_S)))
 
     def _inject_step(
         self, bound: ResolvedStep, nemesis: Nemesis | ClientNemesis, met: bool | None, why: str

@@ -249,9 +249,7 @@ def test_replicas_are_waited_for_until_they_stay_in_sync_for_a_second(
     spans_s: list[tuple[float, float]], settled_s: float | None
 ) -> None:
     time = VirtualTime(ends_s=1000)
-    settled = wait_until_replicated(
-        THREE, cast(Any, Seen(time, *spans_s)), time, now_s=lambda: time.now_ns() / S
-    )
+    settled = wait_until_replicated(THREE, cast(Any, Seen(time, *spans_s)), time, time)
     assert settled is (settled_s is not None)
     waited_s = time.now_ns() / S
     assert waited_s == pytest.approx(20 if settled_s is None else settled_s, abs=0.25)
@@ -259,7 +257,5 @@ def test_replicas_are_waited_for_until_they_stay_in_sync_for_a_second(
 
 def test_somebody_who_stops_does_not_wait_for_replicas() -> None:
     time = VirtualTime(ends_s=3)
-    assert not wait_until_replicated(
-        THREE, cast(Any, Seen(time)), time, now_s=lambda: time.now_ns() / S
-    )
+    assert not wait_until_replicated(THREE, cast(Any, Seen(time)), time, time)
     assert time.now_ns() / S == pytest.approx(3, abs=0.2)

@@ -161,5 +161,5 @@ def test_it_observes_while_it_is_entered_and_no_longer() -> None:
         assert written.wait(10)
         assert observer.situation().answered == {"b1"}
         freed.set()
-    assert not any(thread.is_alive() for thread in observer._threads)
-    assert len(observer._threads) == 2
+    assert not any(task.thread is None or task.thread.is_alive() for task in observer._tasks)
+    assert len(observer._tasks) == 2

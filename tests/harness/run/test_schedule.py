@@ -103,8 +103,10 @@ class Staged:
     def play(self) -> list[tuple[float, str, str, str]]:
         """Play until the workload ends: the pulls of the lever."""
         with self.schedule.playing():
-            self.schedule._thread.join(30)
-            assert not self.schedule._thread.is_alive()
+            assert self.schedule._task is not None
+            assert self.schedule._task.thread is not None
+            self.schedule._task.thread.join(30)
+            assert not self.schedule._task.thread.is_alive()
         return self.lever.pulls
 
     def lines(self, *kinds: str) -> list[dict[str, Any]]:
