@@ -62,5 +62,5 @@ def test_a_workload_writes_unique_values_to_every_partition(
         script = workload.script(process, processes, partitions, 1)
         written.append(next(script))
         written += [script.send(completion(OK)) for _ in itertools.repeat(None, 40)]
-    assert len({value for _, value, _, _ in written}) == len(written)
-    assert {partition for _, _, partition, _ in written} == set(range(partitions))
+    assert len({value for _, value, *_ in written}) == len(written)
+    assert {partition for _, _, partition, *_ in written} == set(range(partitions))

@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner
 
 from checkers.judging.one_run import judge_run
-from checkers.loss.checker import Loss
 from harness.campaigns.folder import CampaignDir
 from harness.cli import main
 from harness.errors import EnvironmentFailure, HistoryError
@@ -240,7 +239,7 @@ def test_every_run_that_still_has_its_history_gets_a_page(tmp_path: Path) -> Non
     stored = [path for path in sorted(STORED_RUNS.iterdir()) if path.is_dir()]
     for run in stored:
         shutil.copytree(run, folder.runs / run.name)
-        judge_run(folder.run(run.name), Loss())
+        judge_run(folder.run(run.name))
     assert write_run_pages(folder) == len(stored) > 0
     assert {page.parent.name for page in folder.runs.glob("*/report.html")} == {
         run.name for run in stored

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 from checkers.judging.one_run import judge_run
-from checkers.loss.checker import Loss
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
 from harness.protocols import Unsupported
@@ -28,10 +27,10 @@ def test_the_record_has_what_was_forced(tmp_path: Path) -> None:
 def test_result_and_page_say_it(tmp_path: Path) -> None:
     shutil.copytree(STORED, tmp_path / "r")
     run = RunDir(tmp_path / "r")
-    assert judge_run(run, Loss())["forced"] == []
+    assert judge_run(run)["forced"] == []
     forced = [{"key": VAIN.key, "what": VAIN.what, "source": VAIN.source}]
     run.write_json(run.run, {**run.read_json(run.run), "forced": forced})
-    assert judge_run(run, Loss())["forced"] == [str(VAIN)]
+    assert judge_run(run)["forced"] == [str(VAIN)]
     page = write_report(run).read_text(encoding="utf-8")
     banner = page.index("Forced: this version does not honour what was asked")
     assert banner < page.index("<h1>")

@@ -17,6 +17,7 @@ from harness.run.dry_run import DryRunNode
 from harness.run.preview import dry_run
 from harness.run.resolving import resolve
 from nemeses.membership import Membership
+from targets.kafka.plan import KafkaPlan
 
 PLAN = {
     "schema": 1,
@@ -276,6 +277,8 @@ class Leaderless:
     """A target that can be bound, and cannot move leaders."""
 
     plugin = "leaderless"
+    plan = KafkaPlan
+    models = frozenset({"log"})
 
     def check(self, plan: Plan) -> None:
         pass

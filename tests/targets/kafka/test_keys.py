@@ -14,7 +14,7 @@ from checkers.judging.one_run import judge_run
 from harness.history.run_folder import RunDir
 from harness.models import APPEND
 from harness.plan import parse_plan
-from harness.protocols import Script
+from harness.protocols import Script, invoke
 from harness.protocols.clock import RunClock
 from harness.run.final_read import read_everything
 from harness.run.interpreter import run_workload
@@ -38,7 +38,8 @@ class Keyed:
         """See `workloads.append`."""
         value = process
         while True:
-            yield APPEND, value, value % partitions, (None, "a", "κ", "")[value // 2 % 4]
+            key = (None, "a", "κ", "")[value // 2 % 4]
+            yield invoke(APPEND, value, value % partitions, key)
             value += processes
 
 
