@@ -41,7 +41,7 @@ uptime_ms() {
     now_ms=${up%.*}${up#*.}0
 }
 
-wait_until_replicated() {
+settle() {
     total=0
     for file in faults/*; do
         [ -e "$file" ] || continue
@@ -60,7 +60,7 @@ add() {
     us=$3
     [ "$2" != drift ] || us=0
     echo "$us $now_ms" >"faults/$1"
-    wait_until_replicated
+    settle
     if [ "$2" != jump ]; then
         setsid sh @SCRIPT@ loop "$@" "$now_ms" </dev/null >/dev/null 2>&1 9>&- &
     fi
@@ -78,7 +78,7 @@ loop() {
         age_ms=$((now_ms - began))
         if [ "$age_ms" -ge $(($5 * 1000)) ]; then
             rm -f "faults/$1"
-            wait_until_replicated
+            settle
             exit 0
         fi
         if [ "$2" = drift ]; then
@@ -87,7 +87,7 @@ loop() {
             us=$((age_ms * 2 / $4 % 2 ? 0 : $3))
         fi
         echo "$us $began" >"faults/$1"
-        [ "$us" = "$was" ] || wait_until_replicated
+        [ "$us" = "$was" ] || settle
         exec 9>&-
     done
 }
@@ -125,7 +125,7 @@ exec 9>lock
 flock 9
 case $verb in
 add) add "$@" ;;
-drop) rm -f "faults/$1" && wait_until_replicated ;;
+drop) rm -f "faults/$1" && settle ;;
 show) show "$@" ;;
 esac
 """
