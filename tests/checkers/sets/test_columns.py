@@ -141,9 +141,8 @@ def test_shards_share_out_values_and_keep_all_reads(shards: int, tmp_path: Path)
     for part in parts:
         assert set(part.reads.elements.tolist()) == set(part.adds.value.tolist())
         assert (part.final, part.is_final, len(part.reads.start)) == (1, True, 2)
-        assert (
-            len(part.adds.value) < 1.5 * len(values) / shards + 5
-        )  # strided values are spread too
+        # Strided values are spread too.
+        assert len(part.adds.value) < 1.5 * len(values) / shards + 5
 
 
 def test_a_shard_that_has_no_value_says_nothing(tmp_path: Path) -> None:
