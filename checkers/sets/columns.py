@@ -105,7 +105,7 @@ def _final(adds: Adds, reads: SetReads) -> tuple[int | None, bool]:
     if not len(reads.mark):
         return None, False
     added = adds.complete_index.max(initial=ABSENT)
-    after = np.flatnonzero((reads.invoke_index > added) & (reads.invoke_index != ABSENT))
+    after = np.flatnonzero(reads.invoke_index > added)
     rows = after if len(after) else np.arange(len(reads.mark))
     return int(rows[reads.complete_index[rows].argmax()]), bool(len(after))
 

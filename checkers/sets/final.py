@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from checkers.sets.columns import ABSENT, SetHistory
+from checkers.sets.columns import SetHistory
 from checkers.sets.outcomes import Outcomes
 from checkers.sets.sightings import Sightings
 from harness.protocols.runs import Bools
@@ -69,7 +69,7 @@ def final_counts(history: SetHistory, seen: Sightings, became: Outcomes) -> Fina
     began = history.reads.invoke_index[history.final]
     inside = seen.in_final[: seen.added]
     absent = became.acknowledged & ~inside
-    before = (history.adds.complete_index < began) & (began != ABSENT)
+    before = history.adds.complete_index < began
     return FinalCounts(
         attempted=seen.added,
         acknowledged=_number(became.acknowledged),

@@ -133,7 +133,7 @@ def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shards", [1, 2, 7])
 def test_shards_share_out_values_and_keep_all_reads(shards: int, tmp_path: Path) -> None:
-    values = [2**63 - 1, -(2**63), *range(0, 600, 6)]
+    values = [2**63 - 1, -(2**63), *range(0, 2800, 14)]
     ops = [*(add(value) for value in values), read(*values), read(end="info"), read(*values[::2])]
     made = history(tmp_path, timed(*ops))
     parts = [shard(made, number, of=shards) for number in range(shards)]
@@ -141,7 +141,8 @@ def test_shards_share_out_values_and_keep_all_reads(shards: int, tmp_path: Path)
     for part in parts:
         assert set(part.reads.elements.tolist()) == set(part.adds.value.tolist())
         assert (part.final, part.is_final, len(part.reads.start)) == (1, True, 2)
-        assert len(part.adds.value) < 2 * len(values) / shards + 5  # strided values are spread too
+        # Strided values are spread too.
+        assert len(part.adds.value) < 1.5 * len(values) / shards + 5
 
 
 def test_a_shard_that_has_no_value_says_nothing(tmp_path: Path) -> None:
