@@ -1,9 +1,9 @@
 """Time as the harness uses it: reading the clock, waiting, and starting threads that wait.
 
-Everything in a run that waits (the interpreter inside `Client.poll`, the schedule, the observer, the
-wait before the final read) waits through a `Clock`. With the `RealClock` that costs nothing and
-changes nothing. With the `VirtualClock` of simulated clusters, time passes only while every thread
-that takes part is waiting, so a run of minutes takes a second and is the same every time.
+Everything in a run that waits (the interpreter inside `Client.poll`, the schedule, the observer,
+the wait before the final read) waits through a `Clock`. With the `RealClock` that costs nothing
+and changes nothing. With the `VirtualClock` of simulated clusters, time passes only while every
+thread that takes part is waiting, so a run of minutes takes a second and is the same every time.
 
 Three rules make a harness ready for both:
 

@@ -10,8 +10,8 @@ from targets.memory.settings import (
     DUPLICATES,
     EARLY_ACK,
     LOOSE_CAS,
+    READS,
     ROLLBACK,
-    STALE_READS,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Leading:
     def on_request(self, source: str, request: Request) -> None:
         """A client's request."""
         _, _, process, seq, _, f, key, value, expected = request
-        if f in ("read", "read-all"):
+        if f in READS:
             self._read(source, request)
             return
         part = self.part
@@ -94,7 +94,8 @@ class Leading:
         else:
             self.waiting[offset] = (source, request)
         self._replicate_all()
-        self._advance()
+        if len(self.isr) == 1 or self.settings.replicas == 1 or ROLLBACK in self.defects:
+            self._advance()  # otherwise a follower has to have it first
 
     def on_acked(self, source: str, message: tuple[Any, ...]) -> None:
         """A follower has everything up to an offset."""
@@ -103,12 +104,12 @@ class Leading:
         follower, match = self.followers[source], message[3]
         follower.in_flight = False
         follower.heard_ns = self.node.host.now_ns()
-        if match > follower.match:
-            follower.match = match
-        follower.next = max(follower.next, match)
         if match >= follower.sent_end:
             follower.caught_up_ns = follower.sent_ns
-        self._advance()
+        if match > follower.match:
+            follower.match = match
+            follower.next = max(follower.next, match)
+            self._advance()
         if follower.next < self.part.log.end:
             self._send(source, follower)
 
@@ -165,7 +166,7 @@ class Leading:
 
     def _held_by_enough(self) -> int:
         """Up to which offset the replicas that have to have it all do."""
-        end, followers, names = self.part.log.end, self.followers, self.settings.names
+        end, followers, names = len(self.part.log.entries), self.followers, self.settings.names
         quorum = self.settings.commit == "quorum"
         if ROLLBACK in self.defects:
             since_ns = self.node.host.now_ns() - self.settings.lag_ms * MS
@@ -178,10 +179,8 @@ class Leading:
         else:
             needed = self.isr if self.proposed is None else (*self.isr, *self.proposed)
         counted = names if quorum else needed
-        ends = sorted(
-            (end if name == self.part.name else followers[name].match for name in counted),
-            reverse=True,
-        )
+        ends = [followers[name].match if name in followers else end for name in counted]
+        ends.sort(reverse=True)
         if not ends:
             return 0
         return ends[len(counted) // 2] if quorum else ends[-1]
@@ -207,12 +206,10 @@ class Leading:
         part = self.part
         if part.commit <= self.first:
             self._reply(source, request, "refused", "not-ready")
-        elif STALE_READS not in self.defects and not part.replica.has_lease():
+        elif not part.replica.has_lease():
             self._reply(source, request, "refused", "no-lease")
-        elif request[5] == "read":
-            self._reply(source, request, "ok", part.registers.values.get(request[6]))
         else:
-            self._reply(source, request, "ok", part.replica.committed(part.number))
+            self._reply(source, request, "ok", part.read(request[5], request[6]))
 
     def _reply(
         self, target: str, request: Request, kind: str, what: Any, position: int | None = None

@@ -41,7 +41,8 @@ class Part:
         formatted = disk.exists(f"{folder}/meta")
         self._meta = disk.open(f"{folder}/meta")
         fresh = (0, replica.node.starts > 1)  # not the first start: there was a disk, now wiped
-        epoch, self.blank = self._meta.records[-1] if formatted else fresh
+        epoch, blank = self._meta.records[-1] if formatted else fresh
+        self.blank: bool = blank
         self.instructed = not self.blank  # a blank one has forgotten what it promised
         self.log = Log(disk, folder, synced=self.settings.fsync == "always")
         self.state = State(epoch, None, (), 0)
@@ -99,7 +100,8 @@ class Part:
             leading.give_up()
 
     def on_append(self, source: str, message: tuple[Any, ...]) -> None:
-        """A leader's entries: ("append", partition, epoch, start, epoch before, entries, commit)."""
+        """A leader's entries, from an offset on: what it has before them, and up to where it has
+        committed."""
         _, number, epoch, start, epoch_before, entries, commit = message
         mine, node = self.state, self.replica.node
         if not self.instructed:
@@ -138,6 +140,14 @@ class Part:
             registers.apply(entries[registers.applied])
         self.commit = offset
         self.log.note_committed(offset)
+
+    def read(self, f: str, key: str | None) -> Any:
+        """What is committed, as far as this replica knows: of one register, or all of the log as
+        (offset, key, value) of what clients have written."""
+        if f == "read":
+            return self.registers.values.get(key)
+        entries = self.log.entries[: self.commit]
+        return [(at, entry.key, entry.value) for at, entry in enumerate(entries) if entry.seq]
 
     def truncate(self, end: int) -> None:
         """Discard entries. Below what is committed only a defect discards."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness.clusters.memory.node import MemoryNode
 from targets.memory.part import Part, State
-from targets.memory.settings import CONTROLLER, Settings
+from targets.memory.settings import CONTROLLER, READS, STALE_READS, Settings
 
 MS: Final = 1_000_000
 _TICK_NS: Final = 20 * MS
@@ -62,15 +62,6 @@ class Replica:
         """Whether surely nobody else leads what this replica leads."""
         return self.node.host.now_ns() < self._lease_until_ns
 
-    def committed(self, number: int) -> list[tuple[int, str | None, int | None]]:
-        """What clients have written and this replica knows to be committed: offset, key, value."""
-        part = self.parts[number]
-        return [
-            (offset, entry.key, entry.value)
-            for offset, entry in enumerate(part.log.entries[: part.commit])
-            if entry.seq
-        ]
-
     def _tick(self) -> None:
         now_ns = self.node.host.now_ns()
         for part in self.parts:
@@ -102,9 +93,12 @@ class Replica:
         self._lease_until_ns = max(self._lease_until_ns, lease_ns)
 
     def _on_request(self, part: Part, source: str, message: Any) -> None:
-        if part.leading is not None:
+        f, key = message[5], message[6]
+        if f in READS and STALE_READS in self.settings.defects:
+            answer: tuple[Any, ...] = ("ok", part.read(f, key), None)
+        elif part.leading is not None:
             part.leading.on_request(source, message)
             return
-        known = part.state.leader
-        reply = ("reply", message[2], message[3], message[4], "refused", "not-leader", known)
-        self.node.send(source, reply)
+        else:
+            answer = ("refused", "not-leader", part.state.leader)
+        self.node.send(source, ("reply", message[2], message[3], message[4], *answer))

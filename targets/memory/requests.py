@@ -17,11 +17,10 @@ from typing import Any, Final, NamedTuple
 
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.clusters.memory.network import Refused
-from targets.memory.settings import Settings
+from targets.memory.settings import READS, Settings
 
 MS: Final = 1_000_000
 _BACK_OFF_NS: Final = 15 * MS
-READS: Final = frozenset({"read", "read-all"})
 
 
 class Command(NamedTuple):
@@ -69,7 +68,7 @@ class Requests:
         self._settings, self._names = settings, settings.names
         self._flights: dict[int, _Flight] = {}
         self._seq: dict[int, int] = {}
-        self._asks: dict[int, str] = {}
+        self._asks: dict[tuple[int, bool], str] = {}
         self._host.receive = self._receive
         self._host.unreachable = self._unreachable
 
@@ -78,8 +77,7 @@ class Requests:
         seq = self._seq[process] = self._seq.get(process, 0) + 1
         deadline_ns = self._host.now_ns() + self._settings.request_ms * MS
         self._flights[process] = _Flight(seq, command, on_done, deadline_ns)
-        if process not in self._asks:
-            self._asks[process] = self._names[process % len(self._names)]
+        self._asks.setdefault(_kind(process, command), self._names[process % len(self._names)])
         self._attempt(process, seq)
 
     def abandon(self, process: int) -> None:
@@ -96,7 +94,7 @@ class Requests:
         flight.attempt += 1
         f, key, value, expected, partition = flight.command
         request = ("op", partition, process, seq, flight.attempt, f, key, value, expected)
-        self._network.send(self._host, self._asks[process], request)
+        self._network.send(self._host, self._asks[_kind(process, flight.command)], request)
         wait_ns = self._settings.attempt_ms * MS
         self._host.after(wait_ns, self._expired, process, seq, flight.attempt)
 
@@ -104,7 +102,7 @@ class Requests:
         flight = self._current(process, seq, attempt)
         if flight is not None:
             flight.maybe, flight.error = True, "no-answer"
-            self._ask_another(process)
+            self._ask_another(process, flight)
             self._attempt(process, seq)
 
     def _receive(self, source: str, message: Any) -> None:
@@ -120,18 +118,18 @@ class Requests:
             flight.error = "leader-unknown" if kind == "refused" and what is None else str(what)
             flight.maybe = flight.maybe or kind == "unknown"
             if what == "not-leader" and position is not None and position != source:
-                self._asks[process] = position
+                self._asks[_kind(process, flight.command)] = position
             else:
-                self._ask_another(process)
+                self._ask_another(process, flight)
             self._try_again_soon(process, flight)
 
-    def _unreachable(self, target: str, refused: Refused) -> None:
+    def _unreachable(self, target: str, refused: Refused) -> None:  # noqa: ARG002
         _, _, process, seq, attempt, *_ = refused.message
         flight = self._current(process, seq, attempt)
         if flight is not None:
             flight.maybe = flight.maybe or refused.sent
             flight.error = "connection-reset" if refused.sent else "connection-refused"
-            self._ask_another(process)
+            self._ask_another(process, flight)
             self._try_again_soon(process, flight)
 
     def _try_again_soon(self, process: int, flight: _Flight) -> None:
@@ -144,9 +142,10 @@ class Requests:
             return None
         return flight
 
-    def _ask_another(self, process: int) -> None:
-        place = self._names.index(self._asks[process])
-        self._asks[process] = self._names[(place + 1) % len(self._names)]
+    def _ask_another(self, process: int, flight: _Flight) -> None:
+        kind = _kind(process, flight.command)
+        place = self._names.index(self._asks[kind])
+        self._asks[kind] = self._names[(place + 1) % len(self._names)]
 
     def _give_up(self, process: int, flight: _Flight) -> None:
         harmless = flight.command.f in READS or not flight.maybe
@@ -156,3 +155,8 @@ class Requests:
     def _end(self, process: int, flight: _Flight, outcome: Outcome) -> None:
         del self._flights[process]
         flight.on_done(process, outcome)
+
+
+def _kind(process: int, command: Command) -> tuple[int, bool]:
+    """A process goes on asking who answered it, apart for reads and for the rest."""
+    return process, command.f in READS

@@ -8,6 +8,7 @@ faults a minority of the replicas meets.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal
 
 EARLY_ACK: Final = "acknowledge-before-replication"
@@ -23,7 +24,7 @@ DEFECTS: Final = {
     EARLY_ACK: "the leader acknowledges what it has appended, without waiting for its commit",
     UNCLEAN: "the controller elects any replica that is alive, in sync or not",
     NO_EPOCHS: "a follower compares offsets with its leader, and not the epochs of entries",
-    STALE_READS: "a leader answers reads without a valid lease",
+    STALE_READS: "any replica answers reads, sure to lead or not, from what it has applied",
     LOOSE_CAS: "compare-and-set is compared when it arrives, and set when it is committed",
     FORGETFUL: "a new leader discards what it does not know to be committed",
     DUPLICATES: "a retried request is appended again",
@@ -72,7 +73,7 @@ class Settings:
         if 3 * self.heartbeat_ms > self.session_ms:
             raise ValueError("session_ms is at least three times heartbeat_ms")
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The replicas."""
         return tuple(f"n{number}" for number in range(1, self.replicas + 1))
@@ -85,3 +86,6 @@ class Settings:
 
 CONTROLLER: Final = "c1"
 """The node that keeps who leads, decided once and fenced by epochs."""
+
+READS: Final = frozenset({"read", "read-all"})
+"""Requests without effect."""

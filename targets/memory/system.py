@@ -41,7 +41,7 @@ class System:
         names = self.settings.names
         roles = {name: frozenset({REPLICA_ROLE}) for name in names}
         self.cluster.create({**roles, CONTROLLER: frozenset({CONTROLLER_ROLE})})
-        programs = {name: self._replica for name in names}
+        programs = dict.fromkeys(names, self._replica)
         self.cluster.start({**programs, CONTROLLER: self._controller})
 
     def observe(self, name: str) -> list[Seen] | None:
@@ -94,7 +94,7 @@ class System:
         process = node.process_now
         if not node.answers() or not isinstance(process, Replica):
             return None
-        return process.committed(partition)
+        return list(process.parts[partition].read("read-all", None))
 
     def _replica(self, node: MemoryNode) -> Process:
         return Replica(node, self.settings)

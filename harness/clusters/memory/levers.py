@@ -115,9 +115,10 @@ class MemoryNetLever:
         return Proof(hit > before and not passed, [evidence], met)
 
     def _try(self, token: Token, peer: str, direction: str, count: int) -> int:
-        ends = (peer, token["node"]) if direction == "in" else (token["node"], peer)
-        draw = self.cluster.simulation.random(f"probe/{token['fault']}/{ends}")
-        return self.cluster.network.try_often(*ends, draw, count=count)
+        node = token["node"]
+        source, target = (peer, node) if direction == "in" else (node, peer)
+        draw = self.cluster.simulation.random(f"probe/{token['fault']}/{source}/{target}")
+        return self.cluster.network.try_often(source, target, draw, count=count)
 
     def _undone(self, token: Token, left: int) -> Proof:
         proven, node, evidence = left == 0, token["node"], []

@@ -1,17 +1,18 @@
-"""The simulated network: messages between hosts with a small random delay, and rules that drop them.
+"""The simulated network: messages between hosts with small random delays; rules that drop them.
 
 A rule stands at a node, against one peer, in one direction, as those of the real net lever do, and
 counts what it meets. Every message of the system is one packet. Rules act when a message is sent;
 one that is on its way when a rule is added still arrives (within a millisecond).
 
-Messages to a host whose process is dead are refused: the sender is told (`Host.unreachable`), as by
-a refused connection. A message that a `reset` rule meets is not delivered, and its sender is told in
-the same way, but cannot know how far it went: `Refused.sent` tells the two apart.
+A message to a host whose process is dead is refused: the sender learns it (`Host.unreachable`), as
+from a refused connection. A message that a `reset` rule meets is not delivered, and its sender
+learns that in the same way, but cannot know how far it went: `Refused.sent` tells the two apart.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from heapq import heappush
 from random import Random
 from typing import Any, Final, Literal, NamedTuple
 
@@ -24,7 +25,7 @@ CLIENTS: Final = "clients"
 """The host at which all clients are; nemeses use the same name for them."""
 
 _LEAST_DELAY_NS: Final = 150_000
-_DELAY_SPREAD_NS: Final = 350_000
+_SPREAD_NS: Final = 350_000
 
 
 class Refused(NamedTuple):
@@ -79,16 +80,18 @@ class Network:
         """Send a message; it arrives a little later, or never."""
         simulation, host = self.simulation, self.simulation.hosts[target]
         self.sent += 1
-        due_ns = simulation.now_ns + _delay_ns(source)
+        due_ns = simulation.now_ns + _LEAST_DELAY_NS + int(source.random.random() * _SPREAD_NS)
         if self.rules and (rule := self._met(source, target)) is not None:
             if rule.reset:
                 told = Refused(message, sent=True)
                 simulation.push(due_ns, source, source, _tell, source, target, told)
             return
         if host.running:
-            simulation.push(due_ns, source, host, host.receive, source.name, message)
+            source.caused += 1
+            event = (due_ns, source.rank, source.caused, host, host.life, host.receive)
+            heappush(simulation.heap, (*event, (source.name, message)))
         elif not self.rules or self._met(host, source.name, draw=source.random) is None:
-            told, back_ns = Refused(message, sent=False), due_ns + _delay_ns(source)
+            told, back_ns = Refused(message, sent=False), due_ns + _LEAST_DELAY_NS
             simulation.push(back_ns, source, source, _tell, source, target, told)
 
     def cut(self, source: str, target: str) -> str | None:
@@ -133,10 +136,6 @@ class Network:
     def _between(self, source: str, target: str) -> list[Rule]:
         out = [rule for rule in self.rules.get(source, ()) if rule.applies(target, "out")]
         return out + [rule for rule in self.rules.get(target, ()) if rule.applies(source, "in")]
-
-
-def _delay_ns(source: Host) -> int:
-    return _LEAST_DELAY_NS + int(source.random.random() * _DELAY_SPREAD_NS)
 
 
 def _tell(source: Host, target: str, refused: Refused) -> None:

@@ -29,7 +29,7 @@ class Simulation:
         self.now_ns = 0
         self.hosts: dict[str, Host] = {}
         self.real_now: Callable[[], int] | None = None
-        self._heap: list[_Event] = []
+        self.heap: list[_Event] = []
         self._lock = threading.RLock()
         self._changed = threading.Event()
 
@@ -40,15 +40,15 @@ class Simulation:
     def push(self, time_ns: int, cause: Host, host: Host, call: Call, *args: Any) -> None:
         """Have `call(*args)` happen at `host`, in its present life; `cause` orders ties."""
         cause.caused += 1
-        heappush(self._heap, (time_ns, cause.rank, cause.caused, host, host.life, call, args))
+        heappush(self.heap, (time_ns, cause.rank, cause.caused, host, host.life, call, args))
 
     def next_ns(self) -> int | None:
         """When the next event is due."""
-        return self._heap[0][0] if self._heap else None
+        return self.heap[0][0] if self.heap else None
 
     def run_next(self) -> None:
         """Run the next event."""
-        time_ns, _, _, host, life, call, args = heappop(self._heap)
+        time_ns, _, _, host, life, call, args = heappop(self.heap)
         if time_ns > self.now_ns:
             self.now_ns = time_ns
         if host.life != life:
@@ -64,7 +64,7 @@ class Simulation:
 
     def run_until(self, time_ns: int) -> None:
         """Run everything that is due up to a time, as fast as possible."""
-        heap = self._heap
+        heap = self.heap
         while heap and heap[0][0] <= time_ns:
             self.run_next()
         self.pass_to(time_ns)
