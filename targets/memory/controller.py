@@ -103,11 +103,12 @@ class Controller:
     def _new_process(self, name: str, blank: tuple[bool, ...]) -> None:
         """A replica was started again: it leads nothing any more, and if its disk was wiped it is
         not in sync."""
+        by_isr = self.settings.commit == "isr"
         for number, state in enumerate(self.states):
             if number in self.rounds:
                 self.rounds[number].logs.pop(name, None)
-            if blank[number] and name in state.isr and len(state.isr) > 1:
-                left = tuple(each for each in state.isr if each != name)
+            left = tuple(each for each in state.isr if each != name)
+            if by_isr and blank[number] and left and left != state.isr:
                 self._decide(number, state._replace(isr=left, version=state.version + 1))
             if state.leader == name:
                 self._elect(number)

@@ -196,7 +196,7 @@ class Leading:
 
     def _answer_again(self, source: str, request: Request, offset: int) -> None:
         """A retry of what was appended before: its result, or wait for it."""
-        if offset < self.part.commit and self.part.commit > self.first:
+        if offset < self.part.commit:
             self._acknowledge(source, request, offset)
         else:
             self.waiting[offset] = (source, request)

@@ -85,10 +85,9 @@ class Replica:
     def _on_session(self, message: tuple[Any, ...]) -> None:
         _, sent_ns, states = message
         for number, state in states:
-            self.parts[number].instruct(state)
-        if not states:
-            for part in self.parts:
-                part.instructed = True
+            self.parts[number].adopt(state)
+        for part in self.parts:
+            part.instructed = True
         lease_ns = sent_ns + self.settings.session_ms * MS * 3 // 4
         self._lease_until_ns = max(self._lease_until_ns, lease_ns)
 

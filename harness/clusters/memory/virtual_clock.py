@@ -30,6 +30,9 @@ from harness.timing import Task
 _IDLE_LIMIT_NS: Final = 3_600 * 1_000_000_000
 """Virtual time that may pass while no thread waits for a time, before this is called a deadlock."""
 
+_STANDSTILL_TURNS: Final = 1_000_000
+"""Turns that threads may take at one instant, before this is called a standstill."""
+
 
 class EventSource(Protocol):
     """What happens in virtual time besides threads: a simulation."""
@@ -82,6 +85,7 @@ class VirtualClock:
         self._taken = False
         self._joining: deque[_Ticket] = deque()
         self._failure: Exception | None = None
+        self._turns_now = 0
 
     def now_ns(self) -> int:
         """Virtual nanoseconds since the simulation began."""
@@ -97,8 +101,7 @@ class VirtualClock:
         if ticket is None:
             return event.wait(timeout_s)
         ticket.event = event
-        wait_ns = math.inf if timeout_s is None else max(0, round(timeout_s * 1e9))
-        ticket.deadline_ns = self._now_ns + wait_ns
+        ticket.deadline_ns = self._now_ns + _nanoseconds(timeout_s)
         self._waiting.append(ticket)
         self._pass_turn(ticket)
         return event.is_set()
@@ -204,8 +207,13 @@ class VirtualClock:
             soonest_ns = math.inf
             for place, ticket in enumerate(waiting):
                 if ticket.ready(self._now_ns):
-                    return waiting.pop(place)
+                    self._turns_now += 1
+                    if self._turns_now < _STANDSTILL_TURNS:
+                        return waiting.pop(place)
+                    self._failure = HarnessFailure(f"time stands still: {ticket.name} never waits")
+                    raise self._failure
                 soonest_ns = min(soonest_ns, ticket.deadline_ns)
+            self._turns_now = 0
             try:
                 self._let_pass(soonest_ns)
             except Interrupted:
@@ -233,6 +241,13 @@ class VirtualClock:
         self._now_ns = int(limit_ns)
         if source is not None:
             source.pass_to(self._now_ns)
+
+
+def _nanoseconds(timeout_s: float | None) -> float:
+    """At least one for any time that is not zero: who waits must see time pass."""
+    if timeout_s is None:
+        return math.inf
+    return max(1, round(timeout_s * 1e9)) if timeout_s > 0 else 0
 
 
 def _grant(ticket: _Ticket) -> None:

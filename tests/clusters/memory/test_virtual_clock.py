@@ -145,6 +145,20 @@ def test_a_simulation_that_fails_ends_every_wait() -> None:
         assert "a defect of the simulation" in str(task.failure)
 
 
+def test_a_thread_that_never_lets_time_pass_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.clusters.memory.virtual_clock._STANDSTILL_TURNS", 500)
+    clock, bell = VirtualClock(), threading.Event()
+    bell.set()
+    with clock.taking_part("main"):
+        for _ in range(400):
+            clock.wait(never(), 1e-12)  # less than a nanosecond is one
+            clock.wait(bell, 5)
+        assert clock.now_ns() == 400
+        with pytest.raises(HarnessFailure, match="time stands still: main never waits"):
+            for _ in range(600):
+                clock.wait(bell, 5)
+
+
 def test_a_simulation_that_goes_on_for_ever_does_not_hide_a_deadlock() -> None:
     simulation = Simulation(1)
     host, clock = Host(simulation, "h"), VirtualClock(simulation)

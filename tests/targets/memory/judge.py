@@ -15,7 +15,7 @@ from tests.targets.memory.world import Op, Run
 
 def wrong_in_log(run: Run) -> list[str]:
     """Acknowledged values that are gone, values that are twice there or nobody's, replicas that
-    differ. An unsettled run is not judged."""
+    differ. Writes to registers stand in the log too. An unsettled run is not judged."""
     if not run.settled:
         return []
     found = []
@@ -23,9 +23,17 @@ def wrong_in_log(run: Run) -> list[str]:
     if any(log != logs[0] for log in logs):
         found.append("replicas differ")
     there = Counter(value for _, _, value in logs[0])
-    outcomes = {op.command.value: op.outcome.type if op.outcome else "info" for op in run.ops}
-    lost = [value for value, ended in outcomes.items() if ended == "ok" and value not in there]
-    refused = [value for value, ended in outcomes.items() if ended == "fail" and value in there]
+    outcomes = {
+        op.command.value: (op.command.f, op.outcome.type if op.outcome else "info")
+        for op in run.ops
+        if op.command.f != "read"
+    }
+    lost = [value for value, (_, end) in outcomes.items() if end == "ok" and value not in there]
+    refused = [
+        value  # a compare-and-set that found another value stands in the log, without effect
+        for value, (f, end) in outcomes.items()
+        if end == "fail" and f != "cas" and value in there
+    ]
     twice = [value for value, times in there.items() if times > 1]
     found += [f"{len(lost)} acknowledged values are lost"] if lost else []
     found += [f"{len(refused)} failed values are there"] if refused else []
@@ -36,7 +44,7 @@ def wrong_in_log(run: Run) -> list[str]:
 
 def wrong_in_registers(run: Run) -> list[str]:
     """The keys whose operations have no order that explains what was read."""
-    keys = sorted({op.command.key or "" for op in run.ops})
+    keys = sorted({op.command.key for op in run.ops if op.command.key is not None})
     return [
         f"{key} is not linearizable"
         for key in keys

@@ -40,6 +40,13 @@ def power(world: World) -> None:
     _often(world, _lose_power)
 
 
+def wipe(world: World) -> None:
+    """One replica loses its disk, and others die before and after."""
+    at_ns = world.draw.randrange(LOAD_FROM_NS + 300 * MS, LOAD_UNTIL_NS - 300 * MS)
+    world.at(at_ns, _wipe, world)
+    _often(world, _kill)
+
+
 def reachable_leader(world: World) -> None:
     """A leader that its peers and the controller do not reach; clients do."""
     _often(world, _isolate_leader)
@@ -66,6 +73,7 @@ SCENARIOS: dict[str, Scenario] = {
     "partitions": partitions,
     "lossy": lossy,
     "power": power,
+    "wipe": wipe,
     "reachable-leader": reachable_leader,
     "lagging": lagging,
     "storm": storm,
@@ -106,17 +114,25 @@ def _kill(world: World) -> None:
 
 
 def _lose_power(world: World) -> None:
+    _damage(world, "unsynced", _for_ns(world))
+
+
+def _wipe(world: World) -> None:
+    _damage(world, "wipe", world.draw.randrange(20, 300) * MS)
+
+
+def _damage(world: World, form: str, for_ns: int) -> None:
     node = world.cluster.nodes[_victim(world)]
     token = {
         "node": node.name,
         "signal": "KILL",
         "pid": node.pid(),
-        "form": "unsynced",
+        "form": form,
         "folders": ["data/[!_]*-[0-9]*"],
         "keep_share": "random",
         "alive": False,
     }
-    world.fault("disk", _now(world), _for_ns(world), token)
+    world.fault("disk", _now(world), for_ns, token)
 
 
 def _cut(world: World) -> None:
