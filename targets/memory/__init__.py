@@ -1,7 +1,8 @@
 """The reference system: a replicated log and registers with switchable defects, simulated.
 
 settings    settings, and the defects that can be switched on
-log         entries on a simulated disk, and the registers that follow from them
+state       what the controller decides
+log         what a replica stores: entries on a simulated disk, registers that follow from them
 part        one partition on one replica: follows; elections and epochs
 leading     one partition's leader: replicates, commits, acknowledges
 replica     a replica's process: session, lease, messages

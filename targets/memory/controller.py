@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness.clusters.memory.node import MemoryNode
-from targets.memory.part import State
 from targets.memory.settings import UNCLEAN, Settings
+from targets.memory.state import State
 
 MS: Final = 1_000_000
 _TICK_NS: Final = 40 * MS
@@ -156,9 +156,9 @@ class Controller:
             self.node.send(name, ("fence", number, round_.epoch))
 
     def _on_fenced(self, source: str, message: tuple[Any, ...]) -> None:
-        _, number, epoch, last_epoch, end, blank = message
+        _, number, epoch, life, last_epoch, end, blank = message
         round_ = self.rounds.get(number)
-        if round_ is None or epoch != round_.epoch or blank:
+        if round_ is None or epoch != round_.epoch or blank or life != self.lives.get(source):
             return
         round_.logs[source] = (last_epoch, end)
         needed = 1 if UNCLEAN in self.settings.defects else self.settings.majority

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
-from targets.memory.log import NO_OP, Entry
+from harness.clusters.memory.node import MemoryNode
+from targets.memory.log import NO_OP, Entry, Stored
 from targets.memory.settings import (
     CONTROLLER,
     DUPLICATES,
@@ -12,10 +14,9 @@ from targets.memory.settings import (
     LOOSE_CAS,
     READS,
     ROLLBACK,
+    Settings,
 )
-
-if TYPE_CHECKING:
-    from targets.memory.part import Part, State
+from targets.memory.state import State
 
 MS: Final = 1_000_000
 _RESEND_NS: Final = 30 * MS
@@ -41,17 +42,23 @@ class Follower:
 class Leading:
     """A partition's leader in one epoch."""
 
-    def __init__(self, part: Part) -> None:
-        self.part, self.settings, self.node = part, part.settings, part.replica.node
-        self.defects = part.settings.defects
-        self.epoch = part.state.epoch
-        self.isr = part.state.isr
+    def __init__(
+        self,
+        node: MemoryNode,
+        settings: Settings,
+        stored: Stored,
+        state: State,
+        has_lease: Callable[[], bool],
+    ) -> None:
+        self.node, self.settings, self.stored = node, settings, stored
+        self.defects, self.has_lease = settings.defects, has_lease
+        self.state, self.epoch, self.isr = state, state.epoch, state.isr
         self.proposed: tuple[str, ...] | None = None
         self.waiting: dict[int, tuple[str, Request]] = {}
-        end, now_ns = part.log.end, self.node.host.now_ns()
-        others = [name for name in self.settings.names if name != part.name]
+        end, now_ns = stored.log.end, node.host.now_ns()
+        others = [name for name in settings.names if name != node.name]
         self.followers = {name: Follower(end, now_ns) for name in others}
-        self.first = part.log.append(Entry(self.epoch, NO_OP, None, None, None, -1, 0))
+        self.first = stored.log.append(Entry(self.epoch, NO_OP, None, None, None, -1, 0))
         self._replicate_all()
         self._advance()
 
@@ -73,8 +80,8 @@ class Leading:
         if f in READS:
             self._read(source, request)
             return
-        part = self.part
-        known = part.log.requests.get(process)
+        stored = self.stored
+        known = stored.log.requests.get(process)
         if known is not None and DUPLICATES not in self.defects:
             if known[0] == seq:
                 self._answer_again(source, request, known[1])
@@ -84,11 +91,11 @@ class Leading:
             self._reply(source, request, "refused", "not-enough-replicas")
             return
         if f == "cas" and LOOSE_CAS in self.defects:
-            if part.registers.values.get(key) != expected:
+            if stored.registers.values.get(key) != expected:
                 self._reply(source, request, "fail", "another-value")
                 return
             f = "write"
-        offset = part.log.append(Entry(self.epoch, f, key, value, expected, process, seq))
+        offset = stored.log.append(Entry(self.epoch, f, key, value, expected, process, seq))
         if EARLY_ACK in self.defects and f != "cas":
             self._reply(source, request, "ok", None, offset)
         else:
@@ -110,7 +117,7 @@ class Leading:
             follower.match = match
             follower.next = max(follower.next, match)
             self._advance()
-        if follower.next < self.part.log.end:
+        if follower.next < self.stored.log.end:
             self._send(source, follower)
 
     def on_behind(self, source: str, message: tuple[Any, ...]) -> None:
@@ -125,7 +132,7 @@ class Leading:
 
     def confirmed(self, state: State) -> None:
         """The controller has decided who is in sync."""
-        self.isr, self.proposed = state.isr, None
+        self.state, self.isr, self.proposed = state, state.isr, None
         self._advance()
 
     def give_up(self) -> None:
@@ -140,40 +147,38 @@ class Leading:
                 self._send(name, follower)
 
     def _send(self, name: str, follower: Follower) -> None:
-        log, start = self.part.log, follower.next
+        log, start = self.stored.log, follower.next
         entries = log.entries[start : start + _BATCH]
         follower.in_flight = True
         follower.sent_ns = self.node.host.now_ns()
         follower.sent_end = log.end
         before = log.epoch_before(start)
         message = (
-            *("append", self.part.number, self.epoch),
-            *(start, before, entries, self.part.commit),
+            *("append", self.stored.number, self.epoch),
+            *(start, before, entries, self.stored.commit),
         )
         self.node.send(name, message)
 
     def _advance(self) -> None:
         """Commit what enough replicas have, once that includes an entry of this epoch."""
-        part = self.part
-        offset = self._held_by_enough()
-        if offset <= self.first or offset <= part.commit:
+        offset, before = self._held_by_enough(), self.stored.commit
+        if offset <= self.first or offset <= before:
             return
-        before = part.commit
-        part.commit_to(offset)
+        self.stored.commit_to(offset)
         for committed in range(before, offset):
             if (waiter := self.waiting.pop(committed, None)) is not None:
                 self._acknowledge(*waiter, committed)
 
     def _held_by_enough(self) -> int:
         """Up to which offset the replicas that have to have it all do."""
-        end, followers, names = len(self.part.log.entries), self.followers, self.settings.names
+        end, followers, names = len(self.stored.log.entries), self.followers, self.settings.names
         quorum = self.settings.commit == "quorum"
         if ROLLBACK in self.defects:
             since_ns = self.node.host.now_ns() - self.settings.lag_ms * MS
             names = tuple(
                 name
                 for name in names
-                if name == self.part.name or followers[name].heard_ns >= since_ns
+                if name == self.node.name or followers[name].heard_ns >= since_ns
             )
             needed: tuple[str, ...] = tuple(name for name in self.isr if name in names)
         else:
@@ -186,7 +191,7 @@ class Leading:
         return ends[len(counted) // 2] if quorum else ends[-1]
 
     def _acknowledge(self, source: str, request: Request, offset: int) -> None:
-        _, done = self.part.registers.results.get(request[2], (0, True))
+        _, done = self.stored.registers.results.get(request[2], (0, True))
         if not done:
             self._reply(source, request, "fail", "another-value")
         elif self.settings.commit == "isr" and len(self.isr) < self.settings.min_insync:
@@ -196,20 +201,19 @@ class Leading:
 
     def _answer_again(self, source: str, request: Request, offset: int) -> None:
         """A retry of what was appended before: its result, or wait for it."""
-        if offset < self.part.commit:
+        if offset < self.stored.commit:
             self._acknowledge(source, request, offset)
         else:
             self.waiting[offset] = (source, request)
 
     def _read(self, source: str, request: Request) -> None:
         """Answer from what is committed, if nobody else can lead by now."""
-        part = self.part
-        if part.commit <= self.first:
+        if self.stored.commit <= self.first:
             self._reply(source, request, "refused", "not-ready")
-        elif not part.replica.has_lease():
+        elif not self.has_lease():
             self._reply(source, request, "refused", "no-lease")
         else:
-            self._reply(source, request, "ok", part.read(request[5], request[6]))
+            self._reply(source, request, "ok", self.stored.read(request[5], request[6]))
 
     def _reply(
         self, target: str, request: Request, kind: str, what: Any, position: int | None = None
@@ -224,15 +228,14 @@ class Leading:
             if set(wanted) == set(self.isr):
                 return
             self.proposed = wanted
-        state = self.part.state
-        alter = ("alter", self.part.number, self.epoch, state.version, self.proposed)
+        alter = ("alter", self.stored.number, self.epoch, self.state.version, self.proposed)
         self.node.send(CONTROLLER, alter)
 
     def _in_sync(self, name: str, oldest_ns: int) -> bool:
-        if name == self.part.name:
+        if name == self.node.name:
             return True
         follower = self.followers[name]
         if name in self.isr:
             return follower.caught_up_ns >= oldest_ns
         fresh = follower.caught_up_ns >= oldest_ns
-        return fresh and follower.match >= self.part.commit and follower.match > self.first
+        return fresh and follower.match >= self.stored.commit and follower.match > self.first

@@ -1,8 +1,8 @@
-"""A replica's log of one partition, on its simulated disk, and the state that follows from it."""
+"""What a replica stores of one partition: a log on its simulated disk, and what follows from it."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from harness.clusters.memory.disk import Disk, File
 
@@ -114,3 +114,41 @@ class Registers:
         if entry.seq:
             self.results[entry.process] = (entry.seq, done)
         return done
+
+
+class Stored:
+    """A partition as one replica has it: its log, what of it is committed, what follows from it."""
+
+    def __init__(self, disk: Disk, number: int, *, synced: bool) -> None:
+        self.number = number
+        self.log = Log(disk, f"data/log-{number}", synced=synced)
+        self.registers = Registers()
+        self.commit = 0
+        self.commit_to(self.log.noted_committed())
+
+    def commit_to(self, offset: int) -> None:
+        """Everything below an offset is committed: apply it."""
+        entries, registers = self.log.entries, self.registers
+        if offset <= self.commit:
+            return
+        while registers.applied < offset:
+            registers.apply(entries[registers.applied])
+        self.commit = offset
+        self.log.note_committed(offset)
+
+    def truncate(self, end: int) -> None:
+        """Discard entries. Below what is committed only a defect discards."""
+        if end >= self.log.end:
+            return
+        self.log.truncate(end)
+        if end < self.commit:
+            self.commit, self.registers = 0, Registers()
+            self.commit_to(end)
+
+    def read(self, f: str, key: str | None) -> Any:
+        """What is committed, as far as this replica knows: of one register, or all of the log as
+        (offset, key, value) of what clients have written."""
+        if f == "read":
+            return self.registers.values.get(key)
+        entries = self.log.entries[: self.commit]
+        return [(at, entry.key, entry.value) for at, entry in enumerate(entries) if entry.seq]

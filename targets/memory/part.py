@@ -10,49 +10,36 @@ no part in elections until it has caught up with a leader.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
+from harness.clusters.memory.node import MemoryNode
 from targets.memory.leading import Leading
-from targets.memory.log import Entry, Log, Registers
-from targets.memory.settings import FORGETFUL, NO_EPOCHS
-
-if TYPE_CHECKING:
-    from targets.memory.replica import Replica
-
-
-class State(NamedTuple):
-    """What the controller has decided for a partition. No leader: None."""
-
-    epoch: int
-    leader: str | None
-    isr: tuple[str, ...]
-    version: int
+from targets.memory.log import Entry, Stored
+from targets.memory.settings import FORGETFUL, NO_EPOCHS, Settings
+from targets.memory.state import State
 
 
 class Part:
     """One partition on one replica, from the start of its process on."""
 
-    def __init__(self, replica: Replica, number: int) -> None:
-        self.replica = replica
-        self.settings = replica.settings
-        self.number = number
-        self.name = replica.node.name
-        folder, disk = f"data/log-{number}", replica.node.disk
-        formatted = disk.exists(f"{folder}/meta")
-        self._meta = disk.open(f"{folder}/meta")
-        fresh = (0, replica.node.starts > 1)  # not the first start: there was a disk, now wiped
+    def __init__(
+        self, node: MemoryNode, settings: Settings, number: int, has_lease: Callable[[], bool]
+    ) -> None:
+        self.node, self.settings = node, settings
+        self.number, self.has_lease = number, has_lease
+        formatted = node.disk.exists(f"data/log-{number}/meta")
+        self._meta = node.disk.open(f"data/log-{number}/meta")
+        fresh = (0, node.starts > 1)  # not the first start: there was a disk, now wiped
         epoch, blank = self._meta.records[-1] if formatted else fresh
         self.blank: bool = blank
         self.instructed = not self.blank  # a blank one has forgotten what it promised
-        self.log = Log(disk, folder, synced=self.settings.fsync == "always")
+        self.stored = Stored(node.disk, number, synced=settings.fsync == "always")
         self.state = State(epoch, None, (), 0)
-        self.booted_epoch = epoch
+        self._booted_epoch, self._promised = epoch, 0
         self.leading: Leading | None = None
-        self.registers = Registers()
-        self.commit = 0
         self._from_new_leader = True
         self._remember()
-        self.commit_to(self.log.noted_committed())
 
     def instruct(self, state: State) -> None:
         """The controller's decision, from itself."""
@@ -70,16 +57,16 @@ class Part:
                 if self.leading is not None:
                     self.leading.confirmed(state)
             return
-        if state.leader == self.name and (state.epoch <= self.booted_epoch or self.blank):
+        if state.leader == self.node.name and not self._may_lead(state.epoch):
             return  # meant for this node's earlier process: the controller will decide again
         self.step_down()
         self.state = state
         self._from_new_leader = True
         self._remember()
-        if state.leader == self.name:
+        if state.leader == self.node.name:
             if FORGETFUL in self.settings.defects:
-                self.truncate(self.commit)
-            self.leading = Leading(self)
+                self.stored.truncate(self.stored.commit)
+            self.leading = Leading(self.node, self.settings, self.stored, state, self.has_lease)
 
     def fence(self, epoch: int) -> tuple[Any, ...] | None:
         """Promise to accept nothing of an older epoch; how far this log goes. None: too late."""
@@ -90,8 +77,14 @@ class Part:
             self.step_down()
             self.state = State(epoch, None, mine.isr, 0)
             self._remember()
-        end = self.log.end
-        return ("fenced", self.number, epoch, self.log.epoch_before(end), end, self.blank)
+        self._promised = epoch
+        life, log = self.node.starts, self.stored.log
+        last_epoch = log.epoch_before(log.end)
+        return ("fenced", self.number, epoch, life, last_epoch, log.end, self.blank)
+
+    def _may_lead(self, epoch: int) -> bool:
+        """Whether it was this process that was chosen, and not one that has died since."""
+        return not self.blank and (epoch > self._booted_epoch or epoch == self._promised)
 
     def step_down(self) -> None:
         """Lead no more; what waits for its commit may still be committed, or never."""
@@ -103,7 +96,7 @@ class Part:
         """A leader's entries, from an offset on: what it has before them, and up to where it has
         committed."""
         _, number, epoch, start, epoch_before, entries, commit = message
-        mine, node = self.state, self.replica.node
+        mine, node = self.state, self.node
         if not self.instructed:
             return
         if epoch < mine.epoch:
@@ -111,10 +104,10 @@ class Part:
             return
         if epoch > mine.epoch or mine.leader is None:
             self.adopt(State(epoch, source, mine.isr, 0))
-        log, end = self.log, start + len(entries)
+        stored, log, end = self.stored, self.stored.log, start + len(entries)
         careless = NO_EPOCHS in self.settings.defects
         if careless and self._from_new_leader and log.end > end:
-            self.truncate(end)
+            stored.truncate(end)
         if start > log.end:
             node.send(source, ("behind", number, epoch, log.end))
             return
@@ -127,45 +120,18 @@ class Part:
         if self.blank and log.end and log.entries[-1].epoch == epoch:
             self.blank = False
             self._remember()
-        if commit > self.commit:
-            self.commit_to(min(commit, end))
+        if commit > stored.commit:
+            stored.commit_to(min(commit, end))
         node.send(source, ("acked", number, epoch, end))
-
-    def commit_to(self, offset: int) -> None:
-        """Everything below an offset is committed: apply it."""
-        entries, registers = self.log.entries, self.registers
-        if offset <= self.commit:
-            return
-        while registers.applied < offset:
-            registers.apply(entries[registers.applied])
-        self.commit = offset
-        self.log.note_committed(offset)
-
-    def read(self, f: str, key: str | None) -> Any:
-        """What is committed, as far as this replica knows: of one register, or all of the log as
-        (offset, key, value) of what clients have written."""
-        if f == "read":
-            return self.registers.values.get(key)
-        entries = self.log.entries[: self.commit]
-        return [(at, entry.key, entry.value) for at, entry in enumerate(entries) if entry.seq]
-
-    def truncate(self, end: int) -> None:
-        """Discard entries. Below what is committed only a defect discards."""
-        if end >= self.log.end:
-            return
-        self.log.truncate(end)
-        if end < self.commit:
-            self.commit, self.registers = 0, Registers()
-            self.commit_to(end)
 
     def _take(self, start: int, entries: list[Entry], *, careless: bool) -> None:
         """Append what is new; where an entry is of another epoch, all from there on is replaced."""
-        log = self.log
+        log = self.stored.log
         known = min(log.end - start, len(entries))
         if not careless:
             for place in range(known):
                 if log.entries[start + place].epoch != entries[place].epoch:
-                    self.truncate(start + place)
+                    self.stored.truncate(start + place)
                     known = place
                     break
         log.extend(entries[known:] if known else entries)

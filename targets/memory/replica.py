@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from harness.clusters.memory.node import MemoryNode
-from targets.memory.part import Part, State
+from targets.memory.part import Part
 from targets.memory.settings import CONTROLLER, READS, STALE_READS, Settings
+from targets.memory.state import State
 
 MS: Final = 1_000_000
 _TICK_NS: Final = 20 * MS
@@ -24,7 +25,9 @@ class Replica:
 
     def __init__(self, node: MemoryNode, settings: Settings) -> None:
         self.node, self.settings = node, settings
-        self.parts = [Part(self, number) for number in range(settings.partitions)]
+        self.parts = [
+            Part(node, settings, number, self.has_lease) for number in range(settings.partitions)
+        ]
         self._lease_until_ns = -1
         self._reported_ns = -1
         self._ticks = 0
@@ -72,7 +75,7 @@ class Replica:
         self._ticks += 1
         if self._ticks % _NOTE_EVERY == 0:
             for part in self.parts:
-                part.log.sync_note()
+                part.stored.log.sync_note()
         self.node.host.after(_TICK_NS, self._tick)
 
     def _report(self) -> None:
@@ -94,7 +97,7 @@ class Replica:
     def _on_request(self, part: Part, source: str, message: Any) -> None:
         f, key = message[5], message[6]
         if f in READS and STALE_READS in self.settings.defects:
-            answer: tuple[Any, ...] = ("ok", part.read(f, key), None)
+            answer: tuple[Any, ...] = ("ok", part.stored.read(f, key), None)
         elif part.leading is not None:
             part.leading.on_request(source, message)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.clusters.memory.node import MemoryNode, Process
@@ -29,19 +30,33 @@ class Seen(NamedTuple):
     authority: bool = False
 
 
+_SYSTEMS: WeakKeyDictionary[MemoryCluster, System] = WeakKeyDictionary()
+
+
+def system_of(cluster: MemoryCluster) -> System:
+    """The system that was made on a cluster."""
+    return _SYSTEMS[cluster]
+
+
+def roles(settings: Settings) -> dict[str, frozenset[str]]:
+    """The nodes of the system by name, with their roles."""
+    replicas = dict.fromkeys(settings.names, frozenset({REPLICA_ROLE}))
+    return {**replicas, CONTROLLER: frozenset({CONTROLLER_ROLE})}
+
+
 class System:
     """The reference system on a simulated cluster."""
 
     def __init__(self, cluster: MemoryCluster, settings: Settings) -> None:
         self.cluster, self.settings = cluster, settings
         self.requests = Requests(cluster, settings)
+        _SYSTEMS[cluster] = self
 
     def start(self) -> None:
-        """Make the nodes and start their processes; nobody leads yet."""
-        names = self.settings.names
-        roles = {name: frozenset({REPLICA_ROLE}) for name in names}
-        self.cluster.create({**roles, CONTROLLER: frozenset({CONTROLLER_ROLE})})
-        programs = dict.fromkeys(names, self._replica)
+        """Make the nodes, unless they are there, and start their processes; nobody leads yet."""
+        if not self.cluster.nodes:
+            self.cluster.create(roles(self.settings))
+        programs = dict.fromkeys(self.settings.names, self._replica)
         self.cluster.start({**programs, CONTROLLER: self._controller})
 
     def observe(self, name: str) -> list[Seen] | None:
@@ -63,8 +78,8 @@ class System:
                 leader=part.state.leader,
                 epoch=part.state.epoch,
                 members=part.leading.isr if part.leading is not None else part.state.isr,
-                end=part.log.end,
-                committed=part.commit,
+                end=part.stored.log.end,
+                committed=part.stored.commit,
             )
             for part in process.parts
         ]
@@ -94,7 +109,7 @@ class System:
         process = node.process_now
         if not node.answers() or not isinstance(process, Replica):
             return None
-        return list(process.parts[partition].read("read-all", None))
+        return list(process.parts[partition].stored.read("read-all", None))
 
     def _replica(self, node: MemoryNode) -> Process:
         return Replica(node, self.settings)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, Protocol
 
 from harness.clusters.memory.disk import Disk
-from harness.clusters.memory.network import Network
+from harness.clusters.memory.network import CLIENTS, Network
 from harness.clusters.memory.simulation import Host
 from harness.errors import EnvironmentFailure
 from harness.protocols import Completed, ProcessState
@@ -128,8 +128,8 @@ class MemoryNode:
         return (
             self.process_now is not None
             and not self.host.paused
-            and self.network.cut("clients", self.name) is None
-            and self.network.cut(self.name, "clients") is None
+            and self.network.cut(CLIENTS, self.name) is None
+            and self.network.cut(self.name, CLIENTS) is None
         )
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:  # noqa: ARG002

@@ -85,5 +85,7 @@ def test_without_defects_nothing_is_wrong(scenario: str, commit: Commit) -> None
     count = judged(scenario, commit, min_insync=len(scenario) % 2 + 1)
     print("none", commit, scenario, dict(count))
     assert count["either"] == 0
-    assert count["settled"] == len(SEEDS)
+    if scenario != "wipe":  # the only replica in sync may have been the one that lost its disk
+        assert count["settled"] == len(SEEDS)
+    assert count["settled"] >= 0.95 * len(SEEDS)
     assert count["ok"] > 40 * len(SEEDS)

@@ -10,7 +10,7 @@ from harness.clusters.memory.cluster import MemoryCluster
 from harness.clusters.memory.levers import levers
 from targets.memory.requests import Command, Outcome
 from targets.memory.settings import CONTROLLER, Settings
-from targets.memory.system import System
+from targets.memory.system import System, system_of
 
 MS = 1_000_000
 
@@ -84,6 +84,7 @@ def test_every_node_says_what_it_knows(bench: Bench) -> None:
     assert bench.system.observe("n2") is None
     assert bench.system.observe("n3") is None
     assert not bench.system.fully_replicated()
+    assert system_of(bench.cluster) is bench.system
 
 
 def test_what_nobody_could_have_appended_fails(bench: Bench) -> None:

@@ -81,7 +81,7 @@ def nemeses_of(system: System) -> list[tuple[Nemesis, list[str]]]:
         (Partition(), ["n1"]),
         (Partition(form="halves", direction="in"), ["n2"]),
         (Pause(), ["n3"]),
-        (Kill(), ["n1"]),
+        (Kill(), ["n1", "n2", "n3", "c1"]),
         (Lossy(share=0.3), ["n2"]),
         (Disk(), ["n3"]),
     ]
