@@ -1,0 +1,147 @@
+"""A deterministic discrete-event simulation: hosts, their timers, and what is due when.
+
+Events lie in one heap, ordered by time, then by the host that caused them, then by that host's own
+count. Every host draws from a random source of its own, seeded by the run's seed and its name. So
+what happens does not depend on the order in which several hosts are faulted at one instant.
+
+A host that is paused keeps what comes due, and all of it happens, in order, when it goes on. A host
+that dies loses its timers and what was on its way to it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from heapq import heappop, heappush
+from random import Random
+from typing import Any
+
+Call = Callable[..., None]
+_Event = tuple[int, int, int, "Host", int, Call, tuple[Any, ...]]
+
+
+class Simulation:
+    """The events of one simulated world, and its time."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.now_ns = 0
+        self.hosts: dict[str, Host] = {}
+        self.real_now: Callable[[], int] | None = None
+        self.heap: list[_Event] = []
+        self._lock = threading.RLock()
+        self._changed = threading.Event()
+
+    def random(self, role: str) -> Random:
+        """The random source of a role, the same for the same seed."""
+        return Random(f"{self.seed}/{role}")
+
+    def push(self, time_ns: int, cause: Host, host: Host, call: Call, *args: Any) -> None:
+        """Have `call(*args)` happen at `host`, in its present life; `cause` orders ties."""
+        cause.caused += 1
+        heappush(self.heap, (time_ns, cause.rank, cause.caused, host, host.life, call, args))
+
+    def next_ns(self) -> int | None:
+        """When the next event is due."""
+        return self.heap[0][0] if self.heap else None
+
+    def run_next(self) -> None:
+        """Run the next event."""
+        time_ns, _, _, host, life, call, args = heappop(self.heap)
+        if time_ns > self.now_ns:
+            self.now_ns = time_ns
+        if host.life != life:
+            return
+        if host.paused:
+            host.backlog.append((call, args))
+            return
+        call(*args)
+
+    def pass_to(self, time_ns: int) -> None:
+        """Time has passed up to here."""
+        self.now_ns = max(self.now_ns, time_ns)
+
+    def run_until(self, time_ns: int) -> None:
+        """Run everything that is due up to a time, as fast as possible."""
+        heap = self.heap
+        while heap and heap[0][0] <= time_ns:
+            self.run_next()
+        self.pass_to(time_ns)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """For calls from outside: nothing else happens meanwhile, and time is up to date."""
+        with self._lock:
+            if self.real_now is not None:
+                self.run_until(self.real_now())
+            yield
+        self._changed.set()
+
+    def drive_in_real_time(
+        self, now_ns: Callable[[], int], wait: Callable[[threading.Event, float], bool]
+    ) -> Callable[[threading.Event], None]:
+        """From here on events happen at the pace of a real clock. Returns what a thread has to
+        execute for that, until the event it is given is set."""
+        self.real_now = now_ns
+
+        def drive(stop: threading.Event) -> None:
+            while not stop.is_set():
+                self._changed.clear()
+                with self._lock:
+                    self.run_until(now_ns())
+                    due_ns = self.next_ns()
+                behind_s = 0.05 if due_ns is None else min(0.05, (due_ns - now_ns()) / 1e9)
+                if behind_s > 0:
+                    wait(self._changed, behind_s)
+
+        return drive
+
+
+class Host:
+    """Something with an address at which events happen: a node, or where the clients are."""
+
+    def __init__(self, simulation: Simulation, name: str) -> None:
+        self.simulation = simulation
+        self.name = name
+        self.rank = len(simulation.hosts)
+        self.random = simulation.random(f"host/{name}")
+        self.life = 0
+        self.caused = 0
+        self.paused = False
+        self.running = True
+        self.backlog: list[tuple[Call, tuple[Any, ...]]] = []
+        self.receive: Callable[[str, Any], None] = _ignore
+        self.unreachable: Callable[[str, Any], None] = _ignore
+        simulation.hosts[name] = self
+
+    def now_ns(self) -> int:
+        """This host's monotonic clock. All of them go at the same rate."""
+        return self.simulation.now_ns
+
+    def after(self, delay_ns: int, call: Call, *args: Any) -> None:
+        """Have `call(*args)` happen here later, unless this life has ended by then."""
+        self.simulation.push(self.simulation.now_ns + delay_ns, self, self, call, *args)
+
+    def pause(self) -> None:
+        """Nothing happens here until `resume`."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """What came due meanwhile happens now, in the order in which it came due."""
+        if not self.paused:
+            return
+        self.paused = False
+        backlog, self.backlog = self.backlog, []
+        for call, args in backlog:
+            self.simulation.push(self.simulation.now_ns, self, self, call, *args)
+
+    def die(self) -> None:
+        """The process ends: its timers and what is on its way to it are gone."""
+        self.life += 1
+        self.running = self.paused = False
+        self.backlog = []
+
+
+def _ignore(source: str, message: Any) -> None:
+    """The default for a host on which nothing is installed."""

@@ -1,0 +1,241 @@
+"""Leading a partition: replicate, commit, acknowledge, and keep the in-sync set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from harness.clusters.memory.node import MemoryNode
+from targets.memory.log import NO_OP, Entry, Stored
+from targets.memory.settings import (
+    CONTROLLER,
+    DUPLICATES,
+    EARLY_ACK,
+    LOOSE_CAS,
+    READS,
+    ROLLBACK,
+    Settings,
+)
+from targets.memory.state import State
+
+MS: Final = 1_000_000
+_RESEND_NS: Final = 30 * MS
+_KEEP_ALIVE_NS: Final = 50 * MS
+_BATCH: Final = 200
+
+Request = tuple[str, int, int, int, int, str, str | None, int | None, int | None]
+"""("op", partition, process, seq, attempt, f, key, value, expected)"""
+
+
+class Follower:
+    """What a leader knows of one of its followers."""
+
+    __slots__ = ("caught_up_ns", "heard_ns", "in_flight", "match", "next", "sent_end", "sent_ns")
+
+    def __init__(self, end: int, now_ns: int) -> None:
+        self.match, self.next = 0, end
+        self.in_flight = False
+        self.sent_ns = self.sent_end = 0
+        self.caught_up_ns = self.heard_ns = now_ns
+
+
+class Leading:
+    """A partition's leader in one epoch."""
+
+    def __init__(
+        self,
+        node: MemoryNode,
+        settings: Settings,
+        stored: Stored,
+        state: State,
+        has_lease: Callable[[], bool],
+    ) -> None:
+        self.node, self.settings, self.stored = node, settings, stored
+        self.defects, self.has_lease = settings.defects, has_lease
+        self.state, self.epoch, self.isr = state, state.epoch, state.isr
+        self.proposed: tuple[str, ...] | None = None
+        self.waiting: dict[int, tuple[str, Request]] = {}
+        end, now_ns = stored.log.end, node.host.now_ns()
+        others = [name for name in settings.names if name != node.name]
+        self.followers = {name: Follower(end, now_ns) for name in others}
+        self.first = stored.log.append(Entry(self.epoch, NO_OP, None, None, None, -1, 0))
+        self._replicate_all()
+        self._advance()
+
+    def tick(self) -> None:
+        """Send again what was not answered, keep followers up to date, judge who is in sync."""
+        now_ns = self.node.host.now_ns()
+        for name, follower in self.followers.items():
+            waited_ns = now_ns - follower.sent_ns
+            if waited_ns >= (_RESEND_NS if follower.in_flight else _KEEP_ALIVE_NS):
+                self._send(name, follower)
+        if self.settings.commit == "isr":
+            self._propose(now_ns)
+        if ROLLBACK in self.defects:
+            self._advance()
+
+    def on_request(self, source: str, request: Request) -> None:
+        """A client's request."""
+        _, _, process, seq, _, f, key, value, expected = request
+        if f in READS:
+            self._read(source, request)
+            return
+        stored = self.stored
+        known = stored.log.requests.get(process)
+        if known is not None and DUPLICATES not in self.defects:
+            if known[0] == seq:
+                self._answer_again(source, request, known[1])
+            if known[0] >= seq:
+                return
+        if self.settings.commit == "isr" and len(self.isr) < self.settings.min_insync:
+            self._reply(source, request, "refused", "not-enough-replicas")
+            return
+        if f == "cas" and LOOSE_CAS in self.defects:
+            if stored.registers.values.get(key) != expected:
+                self._reply(source, request, "fail", "another-value")
+                return
+            f = "write"
+        offset = stored.log.append(Entry(self.epoch, f, key, value, expected, process, seq))
+        if EARLY_ACK in self.defects and f != "cas":
+            self._reply(source, request, "ok", None, offset)
+        else:
+            self.waiting[offset] = (source, request)
+        self._replicate_all()
+        if len(self.isr) == 1 or self.settings.replicas == 1 or ROLLBACK in self.defects:
+            self._advance()  # otherwise a follower has to have it first
+
+    def on_acked(self, source: str, message: tuple[Any, ...]) -> None:
+        """A follower has everything up to an offset."""
+        if message[2] != self.epoch:
+            return
+        follower, match = self.followers[source], message[3]
+        follower.in_flight = False
+        follower.heard_ns = self.node.host.now_ns()
+        if match >= follower.sent_end:
+            follower.caught_up_ns = follower.sent_ns
+        if match > follower.match:
+            follower.match = match
+            follower.next = max(follower.next, match)
+            self._advance()
+        if follower.next < self.stored.log.end:
+            self._send(source, follower)
+
+    def on_behind(self, source: str, message: tuple[Any, ...]) -> None:
+        """A follower lacks what comes before what it was sent, or has something else there."""
+        if message[2] != self.epoch:
+            return
+        follower = self.followers[source]
+        follower.heard_ns = self.node.host.now_ns()
+        follower.next = message[3]
+        follower.match = min(follower.match, message[3])
+        self._send(source, follower)
+
+    def confirmed(self, state: State) -> None:
+        """The controller has decided who is in sync."""
+        self.state, self.isr, self.proposed = state, state.isr, None
+        self._advance()
+
+    def give_up(self) -> None:
+        """Somebody else leads: what waits is unknown to its clients."""
+        for source, request in self.waiting.values():
+            self._reply(source, request, "unknown", "leader-changed")
+        self.waiting.clear()
+
+    def _replicate_all(self) -> None:
+        for name, follower in self.followers.items():
+            if not follower.in_flight:
+                self._send(name, follower)
+
+    def _send(self, name: str, follower: Follower) -> None:
+        log, start = self.stored.log, follower.next
+        entries = log.entries[start : start + _BATCH]
+        follower.in_flight = True
+        follower.sent_ns = self.node.host.now_ns()
+        follower.sent_end = log.end
+        before = log.epoch_before(start)
+        message = (
+            *("append", self.stored.number, self.epoch),
+            *(start, before, entries, self.stored.commit),
+        )
+        self.node.send(name, message)
+
+    def _advance(self) -> None:
+        """Commit what enough replicas have, once that includes an entry of this epoch."""
+        offset, before = self._held_by_enough(), self.stored.commit
+        if offset <= self.first or offset <= before:
+            return
+        self.stored.commit_to(offset)
+        for committed in range(before, offset):
+            if (waiter := self.waiting.pop(committed, None)) is not None:
+                self._acknowledge(*waiter, committed)
+
+    def _held_by_enough(self) -> int:
+        """Up to which offset the replicas that have to have it all do."""
+        end, followers, names = len(self.stored.log.entries), self.followers, self.settings.names
+        quorum = self.settings.commit == "quorum"
+        if ROLLBACK in self.defects:
+            since_ns = self.node.host.now_ns() - self.settings.lag_ms * MS
+            names = tuple(
+                name
+                for name in names
+                if name == self.node.name or followers[name].heard_ns >= since_ns
+            )
+            needed: tuple[str, ...] = tuple(name for name in self.isr if name in names)
+        else:
+            needed = self.isr if self.proposed is None else (*self.isr, *self.proposed)
+        counted = names if quorum else needed
+        ends = [followers[name].match if name in followers else end for name in counted]
+        ends.sort(reverse=True)
+        if not ends:
+            return 0
+        return ends[len(counted) // 2] if quorum else ends[-1]
+
+    def _acknowledge(self, source: str, request: Request, offset: int) -> None:
+        _, done = self.stored.registers.results.get(request[2], (0, True))
+        if not done:
+            self._reply(source, request, "fail", "another-value")
+        elif self.settings.commit == "isr" and len(self.isr) < self.settings.min_insync:
+            self._reply(source, request, "unknown", "not-enough-replicas-after-append")
+        else:
+            self._reply(source, request, "ok", None, offset)
+
+    def _answer_again(self, source: str, request: Request, offset: int) -> None:
+        """A retry of what was appended before: its result, or wait for it."""
+        if offset < self.stored.commit:
+            self._acknowledge(source, request, offset)
+        else:
+            self.waiting[offset] = (source, request)
+
+    def _read(self, source: str, request: Request) -> None:
+        """Answer from what is committed, if nobody else can lead by now."""
+        if self.stored.commit <= self.first:
+            self._reply(source, request, "refused", "not-ready")
+        elif not self.has_lease():
+            self._reply(source, request, "refused", "no-lease")
+        else:
+            self._reply(source, request, "ok", self.stored.read(request[5], request[6]))
+
+    def _reply(
+        self, target: str, request: Request, kind: str, what: Any, position: int | None = None
+    ) -> None:
+        self.node.send(target, ("reply", request[2], request[3], request[4], kind, what, position))
+
+    def _propose(self, now_ns: int) -> None:
+        """Ask the controller to change the in-sync set, if it should; again until it answers."""
+        if self.proposed is None:
+            oldest_ns = now_ns - self.settings.lag_ms * MS
+            wanted = tuple(name for name in self.settings.names if self._in_sync(name, oldest_ns))
+            if set(wanted) == set(self.isr):
+                return
+            self.proposed = wanted
+        alter = ("alter", self.stored.number, self.epoch, self.state.version, self.proposed)
+        self.node.send(CONTROLLER, alter)
+
+    def _in_sync(self, name: str, oldest_ns: int) -> bool:
+        if name == self.node.name:
+            return True
+        follower = self.followers[name]
+        if name in self.isr:
+            return follower.caught_up_ns >= oldest_ns
+        fresh = follower.caught_up_ns >= oldest_ns
+        return fresh and follower.match >= self.stored.commit and follower.match > self.first

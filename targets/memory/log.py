@@ -1,0 +1,154 @@
+"""What a replica stores of one partition: a log on its simulated disk, and what follows from it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from harness.clusters.memory.disk import Disk, File
+
+NO_OP: Final = "no-op"
+"""What a leader appends first in its epoch: committing it commits everything before."""
+
+
+class Entry(NamedTuple):
+    """One entry. `process` and `seq` name the request: a retry has the same."""
+
+    epoch: int
+    f: str
+    key: str | None
+    value: int | None
+    expected: int | None
+    process: int
+    seq: int
+
+
+class Log:
+    """Entries by offset. What it holds is what its file on the disk holds."""
+
+    def __init__(self, disk: Disk, folder: str, *, synced: bool) -> None:
+        self._file: File = disk.open(f"{folder}/records")
+        self._checkpoint: File = disk.open(f"{folder}/checkpoint")
+        self._synced = synced
+        self.entries: list[Entry] = self._file.records
+        self.requests: dict[int, tuple[int, int]] = {}
+        self._index()
+
+    @property
+    def end(self) -> int:
+        return len(self.entries)
+
+    def epoch_before(self, offset: int) -> int:
+        """The epoch of the entry before an offset; 0 before the first."""
+        return self.entries[offset - 1].epoch if offset else 0
+
+    def append(self, entry: Entry) -> int:
+        """Append an entry; its offset."""
+        offset = len(self.entries)
+        self.entries.append(entry)
+        self.requests[entry.process] = (entry.seq, offset)
+        if self._synced:
+            self._file.synced = offset + 1
+        return offset
+
+    def extend(self, entries: list[Entry]) -> None:
+        """Append entries of a leader."""
+        for entry in entries:
+            self.append(entry)
+
+    def truncate(self, end: int) -> None:
+        """Discard everything from an offset on."""
+        self._file.cut(end)
+        self._index()
+
+    def run_start(self, offset: int) -> int:
+        """The first offset of the run of entries of one epoch that holds the entry before it."""
+        epoch = self.epoch_before(offset)
+        while offset and self.entries[offset - 1].epoch == epoch:
+            offset -= 1
+        return offset
+
+    def note_committed(self, offset: int) -> None:
+        """Write down up to where entries are committed. It is fsynced by the next `sync_note`."""
+        records, synced = self._checkpoint.records, self._checkpoint.synced
+        if len(records) > synced:
+            records[-1] = offset
+        else:
+            records.append(offset)
+
+    def sync_note(self) -> None:
+        """Make the note of what is committed safe."""
+        records = self._checkpoint.records
+        if len(records) > self._checkpoint.synced:
+            records[:] = records[-1:]
+            self._checkpoint.synced = 1
+
+    def noted_committed(self) -> int:
+        """Up to where entries are known to be committed, after a start."""
+        records = self._checkpoint.records
+        return min(records[-1], self.end) if records else 0
+
+    def _index(self) -> None:
+        self.requests = {
+            entry.process: (entry.seq, offset) for offset, entry in enumerate(self.entries)
+        }
+
+
+class Registers:
+    """What follows from applying committed entries in order: registers, and results of requests."""
+
+    def __init__(self) -> None:
+        self.values: dict[str | None, int | None] = {}
+        self.results: dict[int, tuple[int, bool]] = {}
+        self.applied = 0
+
+    def apply(self, entry: Entry) -> bool:
+        """Apply the next entry; False: a compare-and-set that found another value."""
+        self.applied += 1
+        done = True
+        if entry.f == "write":
+            self.values[entry.key] = entry.value
+        elif entry.f == "cas":
+            done = self.values.get(entry.key) == entry.expected
+            if done:
+                self.values[entry.key] = entry.value
+        if entry.seq:
+            self.results[entry.process] = (entry.seq, done)
+        return done
+
+
+class Stored:
+    """A partition as one replica has it: its log, what of it is committed, what follows from it."""
+
+    def __init__(self, disk: Disk, number: int, *, synced: bool) -> None:
+        self.number = number
+        self.log = Log(disk, f"data/log-{number}", synced=synced)
+        self.registers = Registers()
+        self.commit = 0
+        self.commit_to(self.log.noted_committed())
+
+    def commit_to(self, offset: int) -> None:
+        """Everything below an offset is committed: apply it."""
+        entries, registers = self.log.entries, self.registers
+        if offset <= self.commit:
+            return
+        while registers.applied < offset:
+            registers.apply(entries[registers.applied])
+        self.commit = offset
+        self.log.note_committed(offset)
+
+    def truncate(self, end: int) -> None:
+        """Discard entries. Below what is committed only a defect discards."""
+        if end >= self.log.end:
+            return
+        self.log.truncate(end)
+        if end < self.commit:
+            self.commit, self.registers = 0, Registers()
+            self.commit_to(end)
+
+    def read(self, f: str, key: str | None) -> Any:
+        """What is committed, as far as this replica knows: of one register, or all of the log as
+        (offset, key, value) of what clients have written."""
+        if f == "read":
+            return self.registers.values.get(key)
+        entries = self.log.entries[: self.commit]
+        return [(at, entry.key, entry.value) for at, entry in enumerate(entries) if entry.seq]

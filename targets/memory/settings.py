@@ -1,0 +1,91 @@
+"""Settings of the reference system, and the defects that can be switched on in it.
+
+Each defect is a condition that is skipped, as it was in some real system; nothing is ever corrupted
+at random. Without defects, no acknowledged entry is lost and registers are linearizable, whatever
+faults a minority of the replicas meets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Literal
+
+EARLY_ACK: Final = "acknowledge-before-replication"
+UNCLEAN: Final = "unclean-election"
+NO_EPOCHS: Final = "truncate-without-epochs"
+STALE_READS: Final = "stale-reads"
+LOOSE_CAS: Final = "non-atomic-cas"
+FORGETFUL: Final = "lost-write-on-failover"
+DUPLICATES: Final = "duplicate-on-retry"
+ROLLBACK: Final = "acknowledged-then-rolled-back"
+
+DEFECTS: Final = {
+    EARLY_ACK: "the leader acknowledges what it has appended, without waiting for its commit",
+    UNCLEAN: "the controller elects any replica that is alive, in sync or not",
+    NO_EPOCHS: "a follower compares offsets with its leader, and not the epochs of entries",
+    STALE_READS: "any replica answers reads, sure to lead or not, from what it has applied",
+    LOOSE_CAS: "compare-and-set is compared when it arrives, and set when it is committed",
+    FORGETFUL: "a new leader discards what it does not know to be committed",
+    DUPLICATES: "a retried request is appended again",
+    ROLLBACK: "a leader counts only the replicas that it can reach, unconfirmed by the controller",
+}
+"""Every defect by name, with the condition that it skips."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How the reference system works.
+
+    replicas      nodes that store everything: n1 ..., beside the controller c1
+    partitions    logs that are replicated one by one, each with a leader
+    commit        quorum: an entry is committed once a majority of replicas has it; isr: once every
+                  replica in the in-sync set has it
+    min_insync    isr only: a write is refused while fewer are in sync
+    fsync         always: before an entry is acknowledged to the leader; never: power loss loses
+    session_ms    a replica that the controller has not heard of for so long is taken for dead
+    heartbeat_ms  how often each replica reports to the controller
+    lag_ms        isr only: a follower that has not caught up for so long leaves the in-sync set
+    attempt_ms    how long a client waits for one node's answer
+    request_ms    how long it tries in all
+    defects       see `DEFECTS`
+    """
+
+    replicas: int = 3
+    partitions: int = 1
+    commit: Literal["quorum", "isr"] = "quorum"
+    min_insync: int = 1
+    fsync: Literal["always", "never"] = "always"
+    session_ms: int = 300
+    heartbeat_ms: int = 60
+    lag_ms: int = 150
+    attempt_ms: int = 120
+    request_ms: int = 800
+    defects: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if unknown := self.defects - set(DEFECTS):
+            raise ValueError(f"there is no defect {sorted(unknown)[0]!r}; see {', '.join(DEFECTS)}")
+        if not 1 <= self.min_insync <= self.replicas:
+            raise ValueError(f"min_insync is from 1 to replicas ({self.replicas})")
+        if self.partitions < 1:
+            raise ValueError("partitions is at least 1")
+        if 3 * self.heartbeat_ms > self.session_ms:
+            raise ValueError("session_ms is at least three times heartbeat_ms")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The replicas."""
+        return tuple(f"n{number}" for number in range(1, self.replicas + 1))
+
+    @property
+    def majority(self) -> int:
+        """How many replicas are a majority."""
+        return self.replicas // 2 + 1
+
+
+CONTROLLER: Final = "c1"
+"""The node that keeps who leads, decided once and fenced by epochs."""
+
+READS: Final = frozenset({"read", "read-all"})
+"""Requests without effect."""

@@ -1,0 +1,118 @@
+"""The reference system as a whole: its nodes, who says what of it, and what its replicas hold."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from harness.clusters.memory.cluster import MemoryCluster
+from harness.clusters.memory.node import MemoryNode, Process
+from targets.memory.controller import Controller
+from targets.memory.replica import Replica
+from targets.memory.requests import Requests
+from targets.memory.settings import CONTROLLER, Settings
+
+REPLICA_ROLE: Final = "replica"
+CONTROLLER_ROLE: Final = "controller"
+
+
+class Seen(NamedTuple):
+    """What one node says of one partition. `end` and `committed` are offsets of its own log; the
+    controller has none."""
+
+    node: str
+    partition: int
+    leader: str | None
+    epoch: int
+    members: tuple[str, ...]
+    end: int | None = None
+    committed: int | None = None
+    authority: bool = False
+
+
+_SYSTEMS: WeakKeyDictionary[MemoryCluster, System] = WeakKeyDictionary()
+
+
+def system_of(cluster: MemoryCluster) -> System:
+    """The system that was made on a cluster."""
+    return _SYSTEMS[cluster]
+
+
+def roles(settings: Settings) -> dict[str, frozenset[str]]:
+    """The nodes of the system by name, with their roles."""
+    replicas = dict.fromkeys(settings.names, frozenset({REPLICA_ROLE}))
+    return {**replicas, CONTROLLER: frozenset({CONTROLLER_ROLE})}
+
+
+class System:
+    """The reference system on a simulated cluster."""
+
+    def __init__(self, cluster: MemoryCluster, settings: Settings) -> None:
+        self.cluster, self.settings = cluster, settings
+        self.requests = Requests(cluster, settings)
+        _SYSTEMS[cluster] = self
+
+    def start(self) -> None:
+        """Make the nodes, unless they are there, and start their processes; nobody leads yet."""
+        if not self.cluster.nodes:
+            self.cluster.create(roles(self.settings))
+        programs = dict.fromkeys(self.settings.names, self._replica)
+        self.cluster.start({**programs, CONTROLLER: self._controller})
+
+    def observe(self, name: str) -> list[Seen] | None:
+        """A node's own view of every partition; None when it does not answer."""
+        node = self.cluster.nodes[name]
+        if not node.answers():
+            return None
+        process = node.process_now
+        if isinstance(process, Controller):
+            return [
+                Seen(name, number, state.leader, state.epoch, state.isr, authority=True)
+                for number, state in enumerate(process.states)
+            ]
+        assert isinstance(process, Replica)
+        return [
+            Seen(
+                node=name,
+                partition=part.number,
+                leader=part.state.leader,
+                epoch=part.state.epoch,
+                members=part.leading.isr if part.leading is not None else part.state.isr,
+                end=part.stored.log.end,
+                committed=part.stored.commit,
+            )
+            for part in process.parts
+        ]
+
+    def fully_replicated(self) -> bool:
+        """Whether every partition has a leader, and every replica has all of its log committed."""
+        views = [self.observe(name) for name in self.settings.names]
+        if any(view is None for view in views):
+            return False
+        decided = self.observe(CONTROLLER)
+        for number in range(self.settings.partitions):
+            seen = [view[number] for view in views if view is not None]
+            if len({(one.leader, one.epoch, one.end, one.committed) for one in seen}) != 1:
+                return False
+            first = seen[0]
+            if first.leader is None or first.end != first.committed:
+                return False
+            members = decided[number].members if decided is not None else ()
+            if set(members) != set(self.settings.names):
+                return False
+        return True
+
+    def held(self, name: str, partition: int) -> list[tuple[int, str | None, int | None]] | None:
+        """What one replica holds and knows to be committed: (offset, key, value) of what clients
+        have written; None when it does not answer."""
+        node = self.cluster.nodes[name]
+        process = node.process_now
+        if not node.answers() or not isinstance(process, Replica):
+            return None
+        return list(process.parts[partition].stored.read("read-all", None))
+
+    def _replica(self, node: MemoryNode) -> Process:
+        return Replica(node, self.settings)
+
+    def _controller(self, node: MemoryNode) -> Process:
+        return Controller(node, self.settings)

@@ -1,0 +1,262 @@
+"""Levers of simulated nodes: in force, met, undone, and nothing left behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.clusters.memory.cluster import MemoryCluster
+from harness.clusters.memory.levers import levers, unavailable
+from harness.clusters.memory.node import MemoryNode, Process
+from harness.errors import EnvironmentFailure
+from harness.protocols import Lever, Node, Token
+
+MS = 1_000_000
+NAMES = ("a", "b", "c")
+
+
+class Chatter:
+    """Sends every other node a word each millisecond, and keeps what it hears on its disk."""
+
+    def __init__(self, node: MemoryNode) -> None:
+        self.node = node
+        self.heard = node.disk.open("data/log-0/records").records
+
+    def start(self) -> None:
+        self.node.host.after(MS, self.tick)
+
+    def tick(self) -> None:
+        for name in NAMES:
+            if name != self.node.name:
+                self.node.send(name, "word")
+        if self.node.host.now_ns() % (20 * MS) == 0:
+            self.node.disk.open("data/log-0/records").sync()
+        self.node.host.after(MS, self.tick)
+
+    def receive(self, source: str, message: Any) -> None:
+        self.heard.append((self.node.host.now_ns(), source))
+
+
+def chatter(node: MemoryNode) -> Process:
+    return Chatter(node)
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    made = MemoryCluster(1)
+    made.create(dict.fromkeys(NAMES, frozenset({"replica"})))
+    made.start(dict.fromkeys(NAMES, chatter))
+    made.simulation.run_until(10 * MS)
+    return made
+
+
+def later(cluster: MemoryCluster, ms: float) -> None:
+    cluster.simulation.run_until(cluster.simulation.now_ns + int(ms * MS))
+
+
+def heard(cluster: MemoryCluster, name: str, since_ns: int, source: str | None = None) -> int:
+    records = cluster.nodes[name].disk.open("data/log-0/records").records
+    return sum(at > since_ns and source in (None, who) for at, who in records)
+
+
+def net(name: str, *peers: str, **how: object) -> Token:
+    named = [{"name": peer, "address": "198.18.0.9"} for peer in peers]
+    return {"node": name, "fault": "f", "peers": named, "ports": [], "direction": "both", **how}
+
+
+def disk(cluster: MemoryCluster, form: str, **how: object) -> Token:
+    return {
+        "node": "a",
+        "fault": "f",
+        "seed": 1,
+        "form": form,
+        "folders": ["data/[!_]*-[0-9]*"],
+        "signal": "KILL",
+        "pid": cluster.nodes["a"].pid(),
+        "alive": False,
+        **how,
+    }
+
+
+def token_of(cluster: MemoryCluster, lever: str) -> Token:
+    return {
+        "net": net("a", "b"),
+        "pause": {"node": "a", "fault": "f", "pid": cluster.nodes["a"].pid()},
+        "process": {"node": "a", "fault": "f", "signal": "KILL", "pid": cluster.nodes["a"].pid()},
+        "disk": disk(cluster, "unsynced", keep_share=0.0),
+    }[lever]
+
+
+@pytest.mark.parametrize("name", ["net", "pause", "process", "disk"])
+def test_every_lever_proves_undoes_and_leaves_nothing(cluster: MemoryCluster, name: str) -> None:
+    lever, token = levers(cluster)[name], token_of(cluster, name)
+    node = cluster.nodes["a"]
+    assert isinstance(lever, Lever)
+    assert isinstance(node, Node)
+    assert lever.residue(node) == []
+    lever.undo(token)  # not in force: nothing happens
+    lever.apply(token)
+    lever.apply(token)  # twice is once
+    later(cluster, 5)
+    held = lever.probe(token, applied=True)
+    assert held.proven, held
+    assert lever.residue(node) or name == "disk"
+    assert not lever.probe(token, applied=False).proven
+    lever.undo(token)
+    lever.undo(token)
+    later(cluster, 5)
+    assert lever.probe(token, applied=False).proven
+    assert lever.residue(node) == []
+    since_ns = cluster.simulation.now_ns
+    later(cluster, 5)
+    assert heard(cluster, "a", since_ns) >= 8
+
+
+def test_what_was_never_applied_is_not_proven(cluster: MemoryCluster) -> None:
+    for name, lever in levers(cluster).items():
+        proof = lever.probe(token_of(cluster, name), applied=True)
+        assert not proof.proven, proof
+
+
+@pytest.mark.parametrize(("direction", "hears"), [("in", "b"), ("out", "a"), ("both", None)])
+def test_a_cut_has_a_direction(cluster: MemoryCluster, direction: str, hears: str | None) -> None:
+    levers(cluster)["net"].apply(net("a", "b", direction=direction))
+    later(cluster, 1)
+    since_ns = cluster.simulation.now_ns
+    later(cluster, 10)
+    assert (heard(cluster, "a", since_ns, "b") > 0) == (hears == "a")
+    assert (heard(cluster, "b", since_ns, "a") > 0) == (hears == "b")
+    assert heard(cluster, "a", since_ns, "c") > 5
+
+
+def test_only_messages_of_the_system_are_met(cluster: MemoryCluster) -> None:
+    lever, token = levers(cluster)["net"], net("a", "b")
+    lever.apply(token)
+    assert [lever.probe(token, applied=True).met for _ in range(5)] == [0] * 5
+    later(cluster, 5)
+    assert 8 <= (lever.probe(token, applied=True).met or 0) <= 12
+
+
+def test_a_cut_through_which_nobody_speaks_meets_nothing(cluster: MemoryCluster) -> None:
+    lever, token = levers(cluster)["net"], net("a", "clients")
+    lever.apply(token)
+    later(cluster, 50)
+    proof = lever.probe(token, applied=True)
+    assert proof.proven
+    assert proof.met == 0
+    assert not cluster.nodes["a"].answers()
+    lever.undo(token)
+    assert cluster.nodes["a"].answers()
+
+
+def test_rules_for_ports_where_nobody_listens_meet_nothing(cluster: MemoryCluster) -> None:
+    lever, token = levers(cluster)["net"], net("a", "b", ports=[9092])
+    lever.apply(token)
+    later(cluster, 5)
+    assert not lever.probe(token, applied=True).proven
+
+
+def test_a_share_is_dropped_and_proven_as_asked(cluster: MemoryCluster) -> None:
+    lever, token = levers(cluster)["net"], net("a", "b", "c", share=0.3, direction="in")
+    lever.apply(token)
+    later(cluster, 300)
+    proof = lever.probe(token, applied=True)
+    assert proof.proven, proof
+    assert 140 <= (proof.met or 0) <= 220
+    assert not lever.probe({**token, "share": 0.6}, applied=True).proven
+
+
+def test_overlapping_faults_count_and_heal_apart(cluster: MemoryCluster) -> None:
+    lever, first, second = levers(cluster)["net"], net("a", "b"), net("a", "b", "c")
+    second["fault"] = "g"
+    lever.apply(first)
+    lever.apply(second)
+    later(cluster, 5)
+    assert lever.probe(second, applied=True).proven
+    lever.undo(first)
+    assert "still cut by g" in lever.probe(first, applied=False).evidence[0]
+    lever.undo(second)
+    assert cluster.network.rules == {}
+
+
+def test_pauses_of_two_faults_end_with_the_last(cluster: MemoryCluster) -> None:
+    lever, node = levers(cluster)["pause"], cluster.nodes["a"]
+    first = {"node": "a", "fault": "f", "pid": node.pid()}
+    second = {**first, "fault": "g"}
+    lever.apply(first)
+    lever.apply(second)
+    since_ns = cluster.simulation.now_ns
+    later(cluster, 20)
+    assert heard(cluster, "a", since_ns) == 0
+    lever.undo(first)
+    assert node.host.paused
+    assert lever.probe(first, applied=False).proven
+    lever.undo(second)
+    later(cluster, 1)
+    assert heard(cluster, "a", since_ns) >= 36  # what had waited for it came then
+
+
+def test_a_killed_process_forgets_what_was_on_its_way(cluster: MemoryCluster) -> None:
+    lever, node = levers(cluster)["process"], cluster.nodes["a"]
+    token = {"node": "a", "fault": "f", "signal": "TERM", "pid": node.pid()}
+    levers(cluster)["pause"].apply({"node": "a", "fault": "p", "pid": node.pid()})
+    later(cluster, 10)
+    lever.apply(token)
+    assert node.process().exit_code == 143
+    since_ns = cluster.simulation.now_ns
+    lever.undo(token)
+    assert node.pid() == 2
+    later(cluster, 0.1)
+    assert heard(cluster, "a", since_ns) == 0
+    late = {"node": "a", "fault": "q", "pid": 1}
+    levers(cluster)["pause"].apply(late)
+    assert not levers(cluster)["pause"].probe(late, applied=True).proven
+    assert not node.host.paused
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "left"),
+    [
+        ("unsynced", {"keep_share": 0.0}, lambda was, synced: synced),
+        ("unsynced", {"keep_share": 0.5}, lambda was, synced: synced + (was - synced) // 2),
+        ("wipe", {}, lambda was, synced: 0),
+        ("truncate", {"cut_bytes": 33}, lambda was, synced: was - 2),
+    ],
+)
+def test_disks_lose_what_they_should(
+    cluster: MemoryCluster, form: str, options: dict[str, object], left: Any
+) -> None:
+    later(cluster, 25.5)
+    file = cluster.nodes["a"].disk.open("data/log-0/records")
+    was, synced = len(file.records), file.synced
+    assert 0 < synced < was
+    lever, token = levers(cluster)["disk"], disk(cluster, form, **options)
+    lever.apply(token)
+    now = cluster.nodes["a"].disk.open("data/log-0/records")
+    assert len(now.records) == left(was, synced)
+    assert lever.probe(token, applied=True).proven
+    lever.undo(token)
+    assert cluster.nodes["a"].pid() == 2
+
+
+def test_folders_that_no_pattern_fits_are_left_alone(cluster: MemoryCluster) -> None:
+    lever, token = levers(cluster)["disk"], disk(cluster, "wipe", folders=["data/_*"])
+    lever.apply(token)
+    assert not lever.probe(token, applied=True).proven
+    assert cluster.nodes["a"].disk.exists("data/log-0/records")
+
+
+def test_undo_after_the_cluster_is_gone_is_harmless(cluster: MemoryCluster) -> None:
+    tokens = {name: token_of(cluster, name) for name in levers(cluster)}
+    assert cluster.down() == list(NAMES)
+    for name, lever in levers(cluster).items():
+        lever.undo(tokens[name])
+
+
+def test_what_cannot_be_done_here_is_said(cluster: MemoryCluster) -> None:
+    assert unavailable("net", net("a", "b")) is None
+    assert "no lever 'clock'" in (unavailable("clock", {}) or "")
+    assert "only the forms" in (unavailable("disk", disk(cluster, "flip")) or "")
+    with pytest.raises(EnvironmentFailure, match="simulated and runs no commands: iptables -S"):
+        cluster.nodes["a"].admin(["iptables", "-S"])
