@@ -1,0 +1,108 @@
+"""Every small history and thousands of random ones, judged by columns and by the searches, against
+an oracle that tries all orders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from random import Random
+
+import pytest
+
+from checkers.register import (
+    FAIL,
+    INFO,
+    INVALID,
+    LINEARIZABLE,
+    READ,
+    SEQUENTIAL,
+    VALID,
+    Operation,
+    Operations,
+    answers,
+)
+from checkers.register.answers import Search
+from checkers.register.interleaving import interleaving
+from checkers.register.linearization import linearization
+from tests.checkers.register import oracle
+from tests.checkers.register.histories import (
+    EXAMPLES,
+    Domain,
+    History,
+    by_process,
+    drawn,
+    overlapping,
+)
+
+BATCH = 20_000
+ALL_KINDS = Domain(3, same=True, fail=True)
+SMALL = [
+    (1, ALL_KINDS),
+    (2, ALL_KINDS),
+    (3, Domain(3, cas=False)),
+    (3, Domain(2, same=True, fail=True)),
+    (4, Domain(2)),
+    (5, Domain(2, cas=False, info=False)),
+]
+LARGE = [(3, ALL_KINDS), (5, Domain(2))] if EXAMPLES >= 10_000 else []
+
+Oracle = Callable[[Sequence[Operation], int], bool]
+
+
+def disagreements(
+    histories: Iterable[History], consistency: str, search: Search, truth: Oracle
+) -> Iterator[tuple[History, str, str]]:
+    """The histories on which an answer is wrong, and which; each a key with the initial value 0."""
+    histories = iter(histories)
+    while batch := list(islice(histories, BATCH)):
+        rows = (row._replace(key=key) for key, history in enumerate(batch) for row in history)
+        judged = answers(Operations.of(rows), consistency=consistency, initial=0)
+        for history, verdict in zip(batch, judged.verdicts, strict=True):
+            right = VALID if truth(history, 0) else INVALID
+            if verdict != right:
+                yield history, "answers", verdict
+            said = [row for row in history if row.type != FAIL]
+            said = [row for row in said if row.type != INFO or row.f != READ]
+            found = search(said, initial=0, max_states=10_000)
+            if found.verdict != right:
+                yield history, "search", found.verdict
+            legal = partial(oracle.is_legal, said, initial=0)
+            if not legal(found.order, in_real_time=consistency == LINEARIZABLE):
+                yield history, "order", str(found.order)
+
+
+def none(found: Iterator[tuple[History, str, str]]) -> bool:
+    """Whether there are none; prints the first."""
+    first = next(found, None)
+    if first is not None:
+        print(first[1], first[2], *first[0], sep="\n")
+    return first is None
+
+
+@pytest.mark.parametrize(("operations", "domain"), SMALL + LARGE)
+def test_every_small_history_is_judged_as_all_its_linearizations_say(operations, domain):
+    histories = overlapping(operations, domain)
+    assert none(disagreements(histories, LINEARIZABLE, linearization, oracle.linearizable))
+
+
+@pytest.mark.parametrize(("operations", "domain"), [*SMALL, (5, Domain(2, cas=False)), *LARGE])
+def test_every_small_history_is_judged_as_all_its_interleavings_say(operations, domain):
+    histories = by_process(operations, domain)
+    assert none(disagreements(histories, SEQUENTIAL, interleaving, oracle.sequential))
+
+
+def random_histories(seed: int) -> Iterator[History]:
+    random = Random(f"register/{seed}")
+    for _ in range(EXAMPLES):
+        yield drawn(random, random.randint(2, 8), values=random.choice([2, 3, 9]))
+
+
+def test_random_histories_are_judged_as_all_their_linearizations_say():
+    histories = random_histories(1)
+    assert none(disagreements(histories, LINEARIZABLE, linearization, oracle.linearizable))
+
+
+def test_random_histories_are_judged_as_all_their_interleavings_say():
+    histories = random_histories(2)
+    assert none(disagreements(histories, SEQUENTIAL, interleaving, oracle.sequential))
