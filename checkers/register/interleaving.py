@@ -13,19 +13,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
-from checkers.register.linearization import INVALID, MAX_STATES, UNKNOWN, VALID, Outcome
+from checkers.register.frontier import Frontier
+from checkers.register.linearization import (
+    INVALID,
+    MAX_STATES,
+    UNKNOWN,
+    VALID,
+    Outcome,
+    linearization,
+)
 from checkers.register.operations import CAS, NULL, OK, READ, WRITE, Operation, Operations
 from checkers.register.process_order import preceding
 
 
 class _Configuration(NamedTuple):
-    """How far each process is, which `info` writes took effect (as bits), and what the register
-    holds (None: what nothing will ask for)."""
+    """How far each process is, and what the register holds (None: what nothing will ask for)."""
 
     done: tuple[int, ...]
-    infos: int
     state: int | None
 
 
@@ -55,6 +62,18 @@ class _Processes:
         }
         return [one.f != READ and one.value not in consumed for one in self.operations]
 
+    def keeps(self, order: Sequence[int]) -> bool:
+        """Whether an order keeps the order of each process, and has `info` writes behind their
+        gates."""
+        place = {at: number for number, at in enumerate(order)}
+        gates = [
+            (self.lines[line][before - 1], at)
+            for at, (line, before) in self.gate.items()
+            if at in place and before
+        ]
+        pairs = [pair for line in self.lines for pair in pairwise(line)]
+        return all(place[first] < place[second] for first, second in pairs + gates)
+
     def next(self, done: tuple[int, ...]) -> list[tuple[int, int]]:
         """The processes that are not at their end, and what each does next."""
         ended = zip(self.lines, done, strict=True)
@@ -65,29 +84,31 @@ def interleaving(
     operations: Sequence[Operation], *, initial: int = NULL, max_states: int = MAX_STATES
 ) -> Outcome:
     """Search for a legal order of a key's operations that keeps the order of each process."""
-    processes = _processes(operations)
-    start, reads = _settled(processes, _Configuration((0,) * len(processes.lines), 0, initial))
-    stack = [(start, _Step(reads, None))]
-    seen = {start}
-    best, far = stack[0], sum(start.done)
-    verdict = INVALID
-    while stack:
-        here, trail = stack.pop()
-        if sum(here.done) > far:
-            best, far = (here, trail), sum(here.done)
+    processes, verdict = _processes(operations), INVALID
+    timed = linearization(operations, initial=initial, max_states=max_states)
+    if timed.verdict == VALID and processes.keeps(timed.order):
+        return timed
+    frontier = Frontier[_Configuration, _Step]()
+    start, reads = _settled(processes, _Configuration((0,) * len(processes.lines), initial))
+    frontier.add(start, 0, _Step(reads, None), progress=sum(start.done))
+    best = start, _Step(reads, None)
+    while (found := frontier.next()) is not None:
+        here, infos, trail = found
+        if sum(here.done) > sum(best[0].done):
+            best = here, trail
         if not processes.next(here.done):
-            return Outcome(VALID, len(seen), _order(trail), None)
-        if len(seen) > max_states + len(operations):
+            verdict = VALID
+            break
+        if frontier.states > max_states + len(operations):
             verdict = UNKNOWN
             break
-        for after, placed in reversed(list(_choices(processes, here))):
-            child, reads = _settled(processes, after)
-            if child not in seen:
-                seen.add(child)
-                stack.append((child, _Step(placed + reads, trail)))
+        for choice in reversed(list(_choices(processes, here, infos))):
+            after, reads = _settled(processes, choice.leads)
+            step = _Step(choice.placed + reads, trail)
+            frontier.add(after, infos | choice.infos, step, progress=sum(after.done))
     left = [at for _, at in processes.next(best[0].done)]
-    stuck = min(left, key=lambda at: operations[at].complete_ns)
-    return Outcome(verdict, len(seen), _order(best[1]), stuck)
+    stuck = min(left, key=lambda at: operations[at].complete_ns, default=None)
+    return Outcome(verdict, frontier.states, stuck, lambda: _order(best[1]))
 
 
 def _processes(operations: Sequence[Operation]) -> _Processes:
@@ -129,10 +150,17 @@ def _settled(processes: _Processes, here: _Configuration) -> tuple[_Configuratio
     return here._replace(done=tuple(done)), tuple(placed)
 
 
-def _choices(
-    processes: _Processes, here: _Configuration
-) -> Iterator[tuple[_Configuration, tuple[int, ...]]]:
-    """What may take effect next, and what it leads to; the earliest completion first."""
+class _Choice(NamedTuple):
+    """What may take effect next, all that takes effect with it, the `info` write that it uses, as
+    a bit, and what it leads to."""
+
+    leads: _Configuration
+    placed: tuple[int, ...]
+    infos: int = 0
+
+
+def _choices(processes: _Processes, here: _Configuration, infos: int) -> Iterator[_Choice]:
+    """What may take effect next; the earliest completion first."""
     operations, mute = processes.operations, processes.mute
     ahead = processes.next(here.done)
     quiet = False
@@ -144,27 +172,23 @@ def _choices(
             quiet = True
             continue
         yield _written(processes, here, at, line)
-    for at in _wanted(processes, here, [at for _, at in ahead]):
+    for at in _wanted(processes, here, infos, [at for _, at in ahead]):
         yield _written(processes, here, at, None)
     if quiet:
         done, placed = _quietened(processes, here.done, None)
-        yield here._replace(done=done, state=None), placed
+        yield _Choice(_Configuration(done, None), placed)
 
 
-def _written(
-    processes: _Processes, here: _Configuration, at: int, line: int | None
-) -> tuple[_Configuration, tuple[int, ...]]:
+def _written(processes: _Processes, here: _Configuration, at: int, line: int | None) -> _Choice:
     """What a write leads to, next in a process or an `info` one."""
-    one, done, infos = processes.operations[at], here.done, here.infos
+    one, done = processes.operations[at], here.done
     placed: tuple[int, ...] = ()
     if one.f == WRITE:
         done, placed = _quietened(processes, done, line)
-    if line is None:
-        infos |= 1 << at
-    else:
+    if line is not None:
         done = (*done[:line], done[line] + 1, *done[line + 1 :])
-    state = None if processes.mute[at] else one.value
-    return _Configuration(done, infos, state), (*placed, at)
+    after = _Configuration(done, None if processes.mute[at] else one.value)
+    return _Choice(after, (*placed, at), 1 << at if line is None else 0)
 
 
 def _quietened(
@@ -183,7 +207,9 @@ def _quietened(
     return tuple(after), tuple(placed)
 
 
-def _wanted(processes: _Processes, here: _Configuration, ahead: Sequence[int]) -> Iterator[int]:
+def _wanted(
+    processes: _Processes, here: _Configuration, infos: int, ahead: Sequence[int]
+) -> Iterator[int]:
     """The `info` writes that may take effect now and whose value something next consumes."""
     operations = processes.operations
     nexts = (operations[at] for at in ahead)
@@ -192,21 +218,23 @@ def _wanted(processes: _Processes, here: _Configuration, ahead: Sequence[int]) -
     )
     found = list(values)
     for value in found:  # grows while it is gone through
-        for at in _unused(processes, here, value):
-            if operations[at].f != CAS or operations[at].expected == here.state:
-                yield at
+        for at in _unused(processes, here, infos, value):
             expected = operations[at].expected
+            if operations[at].f != CAS or expected == here.state:
+                yield at
             if operations[at].f == CAS and expected not in values:
                 values[expected] = None
                 found.append(expected)
 
 
-def _unused(processes: _Processes, here: _Configuration, value: int) -> Iterator[int]:
-    """The `info` writes of a value that may take effect now, one of those that do the same."""
+def _unused(processes: _Processes, here: _Configuration, infos: int, value: int) -> Iterator[int]:
+    """The `info` writes of a value that may take effect now, of a process one of those that do the
+    same."""
     for at, (line, before) in processes.gate.items():
-        used = here.infos >> at & 1 or here.infos & processes.twin[at] != processes.twin[at]
-        open_now = line < 0 or here.done[line] >= before
-        if processes.operations[at].value == value and open_now and not used:
+        twin = processes.twin[at]
+        used = infos >> at & 1 or infos & twin != twin
+        passed = line < 0 or here.done[line] >= before
+        if processes.operations[at].value == value and passed and not used:
             yield at
 
 

@@ -37,7 +37,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """How many there are: operations of every type, and the `ok` reads among them that were stale."""
+    """How many there are; operations of every type; keys that took a search, and what it saw."""
 
     keys: int = 0
     operations: int = 0

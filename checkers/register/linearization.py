@@ -1,7 +1,7 @@
 """The search for a linearization of one key, where it is not known which write a read returned.
 
 Wing and Gong ("Testing and verifying concurrent objects", Journal of Parallel and Distributed
-Computing 17, 1993) search the orders of a history depth first; Lowe ("Testing for linearizability",
+Computing 17, 1993) search the orders of a history; Lowe ("Testing for linearizability",
 Concurrency and Computation 29 (4), 2017) lets operations take effect just in time, only when one
 has to because it completes, and keeps every configuration that was seen, that is, which operations
 took effect and what state they led to. Knossos (jepsen-io/knossos, `linear.clj` and `wgl.clj`) and
@@ -19,7 +19,8 @@ model is a register, which spares it most of the branches:
 
     An `info` write takes effect only where something open consumes its value (or a chain of `info`
     compare-and-sets leads there): otherwise a write follows it directly, and without it the order
-    is legal too. Of `info` writes that do the same the one invoked first is used first.
+    is legal too. Of `info` writes that do the same the one invoked first is used first; which
+    configuration is looked at next, `frontier` says.
 
 The budget counts configurations beyond one per operation, and not seconds: the same history has the
 same answer everywhere. A search that gives up says `unknown`.
@@ -28,11 +29,13 @@ same answer everywhere. A search that gives up says `unknown`.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
-from checkers.register.operations import CAS, NULL, READ, WRITE, Operation
+from checkers.register.frontier import Frontier
+from checkers.register.operations import CAS, NULL, OK, READ, WRITE, Operation
 from checkers.register.timeline import Moment, Timeline, timeline
 
 VALID, INVALID, UNKNOWN = "valid", "invalid", "unknown"
@@ -43,13 +46,18 @@ MAX_STATES: Final = 200_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a search found: the longest legal order it came upon, as places of operations, and the
-    operation that could not be placed behind it, unless all were."""
+    """What a search found, and the operation that could not be placed behind the longest legal
+    order that it came upon, unless all were."""
 
     verdict: str
     states: int
-    order: tuple[int, ...]
     stuck: int | None
+    placed: Callable[[], tuple[int, ...]]
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """That order, as places of operations."""
+        return self.placed()
 
 
 class _Configuration(NamedTuple):
@@ -73,28 +81,27 @@ def linearization(
     operations: Sequence[Operation], *, initial: int = NULL, max_states: int = MAX_STATES
 ) -> Outcome:
     """Search for a linearization of a key's operations: `ok` ones and `info` writes."""
-    line = timeline(operations)
+    line, verdict = timeline(operations), INVALID
+    frontier = Frontier[_Configuration, _Step | None]()
     start = _settled(line, _Configuration(0, 0, initial))
+    frontier.add(start, 0, None, progress=start.moment)
     best: tuple[int, _Step | None] = (start.moment, None)
-    stack: list[tuple[_Configuration, _Step | None]] = [(start, None)]
-    seen = {start}
-    verdict = INVALID
-    while stack:
-        here, trail = stack.pop()
+    while (found := frontier.next()) is not None:
+        here, infos, trail = found
         if here.moment > best[0]:
             best = here.moment, trail
         if here.moment == len(line.moments):
-            return Outcome(VALID, len(seen), _order(line, initial, *best), None)
-        if len(seen) > max_states + len(operations):
+            verdict = VALID
+            break
+        if frontier.states > max_states + len(operations):
             verdict = UNKNOWN
             break
-        for at in reversed(_choices(line, here)):
-            child = _settled(line, _after(line, here, at))
-            if child not in seen:
-                seen.add(child)
-                stack.append((child, _Step(at, here.moment, trail)))
-    stuck = line.moments[best[0]].completes
-    return Outcome(verdict, len(seen), _order(line, initial, *best), stuck)
+        for at in reversed(_choices(line, here, infos)):
+            after = _settled(line, _after(line, here, at))
+            used = infos if operations[at].type == OK else infos | line.bit[at]
+            frontier.add(after, used, _Step(at, here.moment, trail), progress=after.moment)
+    stuck = None if verdict == VALID else line.moments[best[0]].completes
+    return Outcome(verdict, frontier.states, stuck, lambda: _order(line, initial, *best))
 
 
 def _settled(line: Timeline, here: _Configuration) -> _Configuration:
@@ -116,21 +123,22 @@ def _settled(line: Timeline, here: _Configuration) -> _Configuration:
 
 def _after(line: Timeline, here: _Configuration, at: int) -> _Configuration:
     """The configuration once a write took effect, mute ones before it."""
-    one = line.operations[at]
-    effective = here.effective | line.bit[at]
+    one, effective = line.operations[at], here.effective
+    if one.type == OK:
+        effective |= line.bit[at]
     if one.f == WRITE:
         effective |= line.moments[here.moment].mute
     return _Configuration(here.moment, effective, None if line.mute[at] else one.value)
 
 
-def _choices(line: Timeline, here: _Configuration) -> list[int]:
+def _choices(line: Timeline, here: _Configuration, infos: int) -> list[int]:
     """The writes that may take effect next, the most promising first."""
     moment, operations = line.moments[here.moment], line.operations
     waiting = [at for at in moment.writes if not here.effective & line.bit[at]]
     needs = operations[moment.completes]
     if needs.f == READ and not (
         any(operations[at].value == needs.value for at in waiting)
-        or any(True for _ in _unused(line, here, needs.value))
+        or any(True for _ in _unused(line, moment, infos, needs.value))
     ):
         return []
     chosen = [
@@ -139,7 +147,7 @@ def _choices(line: Timeline, here: _Configuration) -> list[int]:
         if operations[at].f == CAS or not line.mute[at] or at == moment.completes
     ]
     if moment.infos:
-        chosen += _wanted(line, here, waiting)
+        chosen += _wanted(line, here, infos, waiting)
     legal = [
         at for at in chosen if operations[at].f != CAS or operations[at].expected == here.state
     ]
@@ -148,23 +156,24 @@ def _choices(line: Timeline, here: _Configuration) -> list[int]:
     return legal
 
 
-def _unused(line: Timeline, here: _Configuration, value: int) -> Iterator[int]:
+def _unused(line: Timeline, moment: Moment, infos: int, value: int) -> Iterator[int]:
     """The `info` writes of a value that may take effect now, one of those that do the same."""
-    invoked = line.moments[here.moment].infos
     for group in line.alike.get(value, ()):
-        first = bisect_left(group, True, key=lambda at: not here.effective & line.bit[at])
-        if first < len(group) and line.number[group[first]] < invoked:
+        first = bisect_left(group, True, key=lambda at: not infos & line.bit[at])
+        if first < len(group) and line.number[group[first]] < moment.infos:
             yield group[first]
 
 
-def _wanted(line: Timeline, here: _Configuration, waiting: Sequence[int]) -> Iterator[int]:
+def _wanted(
+    line: Timeline, here: _Configuration, infos: int, waiting: Sequence[int]
+) -> Iterator[int]:
     """The `info` writes that may take effect now and whose value something open consumes."""
     moment, operations = line.moments[here.moment], line.operations
     values = {value: None for value, bits in moment.reads_of.items() if bits & ~here.effective}
     values |= {operations[at].expected: None for at in waiting if operations[at].f == CAS}
     found = list(values)
     for value in found:  # grows while it is gone through
-        for at in _unused(line, here, value):
+        for at in _unused(line, moment, infos, value):
             yield at
             expected = operations[at].expected
             if operations[at].f == CAS and expected not in values:

@@ -42,7 +42,7 @@ def not_sequential(known: Sources) -> Bools:
 
 
 def preceding(operations: Operations) -> Ints:
-    """Of each operation, the last `ok` one before it in its process and key; -1 where it is first."""
+    """Of each operation, the last `ok` one before it in its process and key; -1 for the first."""
     size = len(operations)
     order = np.lexsort(
         (operations.complete_ns, operations.invoke_ns, operations.process, operations.key)

@@ -13,6 +13,7 @@ matter what it stores, nothing that comes after it will ask.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -52,9 +53,9 @@ def timeline(operations: Sequence[Operation]) -> Timeline:
     order = sorted(range(len(operations)), key=lambda at: operations[at].invoke_ns)
     infos = [at for at in order if operations[at].type != OK]
     events = _events(operations)
-    bit, width = _bits(events, len(operations))
+    bit = _bits(events, len(operations))
     for place, at in enumerate(infos):
-        bit[at] = 1 << (width + place)
+        bit[at] = 1 << place
     mute = _mute(operations)
     groups: dict[tuple[int, int, int], list[int]] = {}
     for at in infos:
@@ -82,9 +83,8 @@ def _events(operations: Sequence[Operation]) -> list[tuple[bool, int]]:
     return [(completes, at) for _, completes, at in sorted(events)]
 
 
-def _bits(events: Iterable[tuple[bool, int]], size: int) -> tuple[list[int], int]:
-    """A bit for each `ok` operation which no other has that is open with it, and how many there
-    are."""
+def _bits(events: Iterable[tuple[bool, int]], size: int) -> list[int]:
+    """A bit for each `ok` operation which no other has that is open with it."""
     slot: dict[int, int] = {}
     free: list[int] = []
     width = 0
@@ -95,7 +95,7 @@ def _bits(events: Iterable[tuple[bool, int]], size: int) -> tuple[list[int], int
             slot[at] = free.pop()
         else:
             slot[at], width = width, width + 1
-    return [1 << slot[at] if at in slot else 0 for at in range(size)], width
+    return [1 << slot[at] if at in slot else 0 for at in range(size)]
 
 
 def _mute(operations: Iterable[Operation]) -> list[bool]:
@@ -117,23 +117,22 @@ def _moments(
     mute: Sequence[bool],
 ) -> list[Moment]:
     moments: list[Moment] = []
-    present: dict[int, None] = {}
-    invoked = 0
+    reads: list[int] = []
+    writes: list[int] = []
+    reads_of: dict[int, int] = {}
+    quiet = invoked = 0
     for completes, at in events:
+        one = operations[at]
+        present = reads if one.f == READ else writes
         if not completes:
-            present[at] = None
-            continue
-        now_ns = operations[at].complete_ns
-        while invoked < len(infos) and operations[infos[invoked]].invoke_ns <= now_ns:
-            invoked += 1
-        order = sorted(present, key=lambda one: operations[one].complete_ns)
-        reads = tuple(one for one in order if operations[one].f == READ)
-        writes = tuple(one for one in order if operations[one].f != READ)
-        reads_of: dict[int, int] = {}
-        for one in reads:
-            value = operations[one].value
-            reads_of[value] = reads_of.get(value, 0) | bit[one]
-        quiet = sum(bit[one] for one in writes if mute[one] and operations[one].f == WRITE)
-        moments.append(Moment(at, reads, writes, reads_of, quiet, invoked))
-        del present[at]
+            insort(present, at, key=lambda each: operations[each].complete_ns)
+        else:
+            while invoked < len(infos) and operations[infos[invoked]].invoke_ns <= one.complete_ns:
+                invoked += 1
+            moments.append(Moment(at, tuple(reads), tuple(writes), reads_of, quiet, invoked))
+            present.remove(at)
+        if one.f == READ:
+            reads_of = reads_of | {one.value: reads_of.get(one.value, 0) ^ bit[at]}
+        elif one.f == WRITE and mute[at]:
+            quiet ^= bit[at]
     return moments

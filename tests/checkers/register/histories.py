@@ -1,4 +1,4 @@
-"""Histories of registers for tests: all small ones, random ones, and single operations by letter."""
+"""Histories of registers for tests: all small ones, random ones, single operations by letter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from random import Random
 from checkers.register import CAS, FAIL, INFO, NEVER, OK, READ, WRITE, Operation
 
 EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "2000"))
-"""How many random histories are tried; from 10,000 on, all of five operations too."""
+"""How many random histories are tried; from 10,000 on, all small ones too."""
 
 History = tuple[Operation, ...]
 
@@ -43,7 +43,7 @@ def fail(one: Operation) -> Operation:
 
 @dataclass(frozen=True)
 class Domain:
-    """What operations of enumerated histories do: with values 0 (the initial one) to `values` - 1."""
+    """What operations of enumerated histories do: values are 0 (the initial one) and up."""
 
     values: int = 2
     cas: bool = True
@@ -153,7 +153,7 @@ def drawn(random: Random, size: int, *, values: int = 3) -> History:
 
 
 def _answered(random: Random, rows: Sequence[tuple[int, Operation]]) -> History:
-    state, answered = 0, list(one for _, one in rows)
+    state, answered = 0, [one for _, one in rows]
     for at in sorted(range(len(rows)), key=lambda place: rows[place][0]):
         one = rows[at][1]
         if one.f == READ and random.random() < 0.9:
