@@ -1,0 +1,188 @@
+"""A minimal part of a history that shows why a key is wrong, and what a drawing of it needs.
+
+The history of a key is cut to its shortest wrong prefix; where it is not known which write a read
+returned, to its shortest wrong window; then operations are left out, halves of them at first and
+single ones at last (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input",
+IEEE TSE 28 (2), 2002). Every step keeps to the rules of `parts`, so what is left proves that the
+whole has no legal order. It is minimal by those rules: without any one of its operations (and what
+those rules leave out with it) an order is found. It need not be the smallest of all.
+
+To check one by hand, one needs to know of the rest of the history only that nothing else in it, in
+that span of time, stores any of the values that are read or expected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.register.answers import INVALID, LINEARIZABLE, answers, consistency_named
+from checkers.register.linearization import MAX_STATES, Outcome
+from checkers.register.operations import NULL, OK, READ, Operation, Operations
+from checkers.register.parts import Part, consumed, prefix, window, without
+from checkers.register.sources import said, sources
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """An operation of a counter-example, an interval on the lane of its process. `row`: its place
+    among all operations; `pending`: it reaches beyond the part that is shown, so it may have taken
+    effect there or not; `place`: where it stands in the longest legal order that was found, from 0,
+    and `register`: what the register holds then; both None where it is not in it."""
+
+    row: int
+    operation: Operation
+    pending: bool
+    place: int | None
+    register: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CounterExample:
+    """Operations of one key, by invocation, that have no legal order. `any_start`: whatever the
+    register held before them; `start`: what it held where the longest legal order was found;
+    `stuck`: the row of an operation that cannot be placed behind that order; `register`: what the
+    register holds at its end."""
+
+    key: int
+    consistency: str
+    operations: tuple[Placed, ...]
+    any_start: bool
+    start: int
+    stuck: int
+    register: int
+
+
+def counter_example(
+    operations: Operations,
+    key: int,
+    *,
+    consistency: str = LINEARIZABLE,
+    initial: int = NULL,
+    max_states: int = MAX_STATES,
+) -> CounterExample | None:
+    """A minimal counter-example of a key; None where none is found within the budget."""
+    row = np.flatnonzero(operations.key == key)
+    kept, f = said(operations.take(row))
+    part = Part(operations.take(row[kept]).changed(f=f), row[kept])
+    judge = _Judge(consistency, initial, max_states)
+    if not judge.wrong(part):
+        return None
+    if consistency == LINEARIZABLE:
+        part = judge.cut(part)
+    return judge.drawn(operations, key, judge.minimal(part))
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Decides about parts, always in the same way."""
+
+    consistency: str
+    initial: int
+    max_states: int
+
+    def wrong(self, part: Part) -> bool:
+        """Whether a part has no legal order; not if that cannot be decided."""
+        return all(
+            answers(
+                part.operations,
+                consistency=self.consistency,
+                initial=start,
+                max_states=self.max_states,
+            ).verdicts
+            == (INVALID,)
+            for start in self.starts(part)
+        )
+
+    def starts(self, part: Part) -> list[int]:
+        """What the register may hold at first: of what nothing consumes, one stands for all."""
+        if not part.any_start:
+            return [self.initial]
+        values = {value for one in part.operations if (value := consumed(one)) is not None}
+        return [*sorted(values), max(values, default=0) + 1]
+
+    def cut(self, part: Part) -> Part:
+        """The shortest wrong prefix of a wrong part, and where values are ambiguous the shortest
+        wrong window of that, if any is wrong."""
+        ends = np.unique(part.operations.complete_ns[part.operations.type == OK])
+        low, high = 0, len(ends) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self.wrong(prefix(part, int(ends[middle]))):
+                high = middle
+            else:
+                low = middle + 1
+        part = prefix(part, int(ends[high]))
+        if sources(part.operations, initial=self.initial).ambiguous.any():
+            return self._window(part)
+        return part
+
+    def _window(self, part: Part) -> Part:
+        begins = np.unique(part.operations.invoke_ns)[::-1].tolist()
+        low, high = 0, 1
+        while not self.wrong(window(part, begins[high - 1])):
+            if high == len(begins):
+                return part
+            low, high = high, min(2 * high, len(begins))
+        while low < high - 1:
+            middle = (low + high) // 2
+            if self.wrong(window(part, begins[middle - 1])):
+                high = middle
+            else:
+                low = middle
+        return window(part, begins[high - 1])
+
+    def minimal(self, part: Part) -> Part:
+        """A wrong part of a wrong part, of which nothing can be left out."""
+        in_real_time = consistency_named(self.consistency).in_real_time
+        rows, left = list(part.operations), list(range(len(part.operations)))
+        size = len(left)
+        while size:
+            place, before = 0, len(left)
+            while place < len(left):
+                out = left[place : place + size]
+                fewer = without(rows, left, out, in_real_time=in_real_time)
+                if fewer and self.wrong(part.take(np.array(fewer))):
+                    left = fewer
+                else:
+                    place += size
+            if size > 1 or len(left) == before:
+                size //= 2
+        return part.take(np.array(left))
+
+    def drawn(self, operations: Operations, key: int, part: Part) -> CounterExample:
+        """A minimal part with the longest legal order of some of it."""
+        search = consistency_named(self.consistency).search
+        rows = list(part.operations)
+        found: dict[int, Outcome] = {
+            start: search(rows, initial=start, max_states=self.max_states)
+            for start in self.starts(part)
+        }
+        start = max(found, key=lambda each: len(found[each].order))
+        register, holds = start, dict[int, int]()
+        for at in found[start].order:
+            register = register if rows[at].f == READ else rows[at].value
+            holds[at] = register
+        place = {at: number for number, at in enumerate(found[start].order)}
+        stuck = found[start].stuck
+        assert stuck is not None
+        placed = [
+            Placed(
+                row=int(part.row[at]),
+                operation=one,
+                pending=one.type != rows[at].type,
+                place=place.get(at),
+                register=holds.get(at),
+            )
+            for at, one in enumerate(operations.take(part.row))
+        ]
+        return CounterExample(
+            key=key,
+            consistency=self.consistency,
+            operations=tuple(sorted(placed, key=lambda each: (each.operation.invoke_ns, each.row))),
+            any_start=part.any_start,
+            start=start,
+            stuck=int(part.row[stuck]),
+            register=register,
+        )
