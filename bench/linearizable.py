@@ -198,7 +198,7 @@ def measured(corpus: Corpus) -> Measured:
 
 
 def main(arguments: list[str]) -> int:
-    """Print a line a corpus; 1 where an answer is wrong or undecided, or the first takes too long."""
+    """Print a line a corpus; 1 where an answer is wrong, undecided, or the first one too slow."""
     missed = False
     for corpus in FULL if arguments == ["--full"] else QUICK:
         found = measured(corpus)

@@ -23,6 +23,7 @@ from checkers.register.answers import (
     Answers,
     answers,
 )
+from checkers.register.checker import Register
 from checkers.register.counterexample import CounterExample, Placed, counter_example
 from checkers.register.judging import Counts, Judgement, Options, judge
 from checkers.register.linearization import MAX_STATES
@@ -63,6 +64,7 @@ __all__ = [
     "Operations",
     "Options",
     "Placed",
+    "Register",
     "Staleness",
     "answers",
     "counter_example",

@@ -1,7 +1,7 @@
 """Clients of the harness over the reference system: time passes while they are polled.
 
 `PolledRequests` serves every model: a register's read, write and compare-and-set, a set's add
-(`append`) and read (`read-all`). `LogClient` is the client of today's append workload over it.
+(`append`) and read (`read-all`). `LogClient` is the client of the append workload over it.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class PolledRequests:
 
 
 class LogClient:
-    """Appends, as today's workload invokes them: (f, value, partition, key)."""
+    """Appends, as the append workload invokes them."""
 
     def __init__(self, cluster: MemoryCluster, requests: Requests) -> None:
         self._polled = PolledRequests(cluster, requests)
 
     def submit(self, process: int, op: Invoke) -> bool:
         """Begin an append."""
-        _, value, partition, key = op
+        _, value, partition, key, _ = op
         return self._polled.submit(process, Command("append", key, value, None, partition))
 
     def poll(self, timeout_s: float, done: Done) -> None:

@@ -10,7 +10,7 @@ from harness.clusters.memory.network import CLIENTS, Network
 from harness.clusters.memory.node import MemoryNode, Program
 from harness.clusters.memory.simulation import Host, Simulation
 from harness.clusters.memory.virtual_clock import VirtualClock
-from harness.timing import Clock, RealClock, Task
+from harness.protocols.clock import Clock, RealClock, Task
 
 
 class MemoryCluster:

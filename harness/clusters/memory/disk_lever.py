@@ -53,7 +53,7 @@ class MemoryDiskLever:
             told = [f"{node.name}: there was nothing to change ({token['form']})"]
         return Proof(process.proven and bool(changes), [*process.evidence, *told])
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         """Damage that was not undone."""
         faults = self.cluster.nodes[node.name].damage
         return [f"{node.name}: files were damaged by {fault}" for fault in faults]

@@ -88,7 +88,7 @@ class MemoryNetLever:
             sum(proof.met or 0 for proof in proofs),
         )
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         """The rules that stand at a node."""
         rules = self.cluster.network.rules.get(node.name, ())
         return [f"{node.name}: a rule of {rule.fault} against {rule.peer}" for rule in rules]

@@ -49,7 +49,7 @@ class MemoryPauseLever:
         evidence = [f"{node.name}: process {token['pid']} {told}{waits}{also}"]
         return Proof(ours if applied else same and not ours, evidence)
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         """A process that is stopped."""
         by = self.cluster.nodes[node.name].paused_by
         return [f"{node.name}: its process is stopped by {', '.join(by)}"] if by else []
@@ -81,7 +81,7 @@ class MemoryProcessLever:
         node = self.cluster.nodes[token["node"]]
         return in_force(node, token) if applied else started_again(node, token)
 
-    def residue(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:
         """A process that does not run."""
         return [] if node.process().running else [f"{node.name}: its process does not run"]
 

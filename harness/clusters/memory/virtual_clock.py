@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 from harness.errors import HarnessFailure, Interrupted
-from harness.timing import Task
+from harness.protocols.clock import Task
 
 _IDLE_LIMIT_NS: Final = 3_600 * 1_000_000_000
 """Virtual time that may pass while no thread waits for a time, before this is called a deadlock."""

@@ -16,8 +16,8 @@ import pytest
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.clusters.memory.levers import levers
 from harness.errors import HarnessFailure
-from harness.faults import Faults
-from harness.journal import Journal, open_acts, windows
+from harness.faults.injection import Faults
+from harness.faults.journal import Journal, open_acts, windows
 from harness.protocols import Completion, Invoke, Nemesis
 from nemeses.disk import Disk
 from nemeses.kill import Kill

@@ -11,7 +11,7 @@ import pytest
 from harness.clusters.memory.simulation import Host, Simulation
 from harness.clusters.memory.virtual_clock import VirtualClock
 from harness.errors import HarnessFailure
-from harness.timing import Clock, RealClock, Task
+from harness.protocols.clock import Clock, RealClock, Task
 
 MS = 1_000_000
 pytestmark = pytest.mark.timeout(60)

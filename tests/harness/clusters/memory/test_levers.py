@@ -94,20 +94,20 @@ def test_every_lever_proves_undoes_and_leaves_nothing(cluster: MemoryCluster, na
     node = cluster.nodes["a"]
     assert isinstance(lever, Lever)
     assert isinstance(node, Node)
-    assert lever.residue(node) == []
+    assert lever.leftover_state(node) == []
     lever.undo(token)  # not in force: nothing happens
     lever.apply(token)
     lever.apply(token)  # twice is once
     later(cluster, 5)
     held = lever.probe(token, applied=True)
     assert held.proven, held
-    assert lever.residue(node) or name == "disk"
+    assert lever.leftover_state(node) or name == "disk"
     assert not lever.probe(token, applied=False).proven
     lever.undo(token)
     lever.undo(token)
     later(cluster, 5)
     assert lever.probe(token, applied=False).proven
-    assert lever.residue(node) == []
+    assert lever.leftover_state(node) == []
     since_ns = cluster.simulation.now_ns
     later(cluster, 5)
     assert heard(cluster, "a", since_ns) >= 8

@@ -1,0 +1,201 @@
+"""The register checker: is every key linearizable, and how stale were its reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import add
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.register.counterexample import CounterExample, Placed
+from checkers.register.judging import Counts, Judgement, Options, judge
+from checkers.register.linearization import MAX_STATES
+from checkers.register.operations import FAIL, INFO, NEVER, NULL, OK, READ, Operations
+from checkers.register.pairing import paired
+from checkers.register.staleness import Staleness, quantile
+from harness.protocols import DOUBTS, Checker, CheckResult, Number, Run, Statement
+
+FINDINGS = pa.schema({"run_id": pa.string(), "kind": pa.string(), "key": pa.string()})
+"""One row a key. `kind`: not_linearizable or not_sequential, or undecided."""
+
+_NAMED = 3
+_FUNCTIONS, _TYPES = ("read", "write", "cas"), ("ok", "fail", "info")
+"""By their codes."""
+
+
+class Slice(NamedTuple):
+    """A shard: the keys whose code leaves `number` when divided by `of`."""
+
+    number: int
+    of: int
+
+
+class Part(NamedTuple):
+    """What one shard says: the judgement, the names of its keys, and how its operations ended."""
+
+    judgement: Judgement
+    names: dict[int, str | None]
+    ended: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Register(Checker[Slice, Part]):
+    """Registers: reads, writes and compare-and-set of keys, each key judged by itself (Wing and
+    Gong's search with Lowe's memoization, where values do not tell which write a read has seen).
+
+    consistency  linearizable: in an order that respects real time; sequential: in one that
+                 respects the order of each process
+    max_states   configurations that the search of one key may see before it gives up
+    """
+
+    plugin: ClassVar[str] = "register"
+    models: ClassVar[frozenset[str]] = frozenset({"register"})
+
+    consistency: Literal["linearizable", "sequential"] = "linearizable"
+    max_states: int = MAX_STATES
+
+    def __post_init__(self) -> None:
+        if self.max_states < 1:
+            raise ValueError("max_states is at least 1")
+
+    def shards(self, run: Run) -> list[Slice]:  # noqa: ARG002
+        """One shard: the keys of a run are judged one after the other."""
+        return [Slice(0, 1)]
+
+    def check(self, run: Run, shard: Slice) -> Part:
+        """Judge the keys of one shard."""
+        file = str(run.facts.folder or run.facts.run_id)
+        operations, keys = paired(run.operations(), file=file)
+        operations = operations.take(operations.key % shard.of == shard.number)
+        options = Options(consistency=self.consistency, max_states=self.max_states)
+        names = {int(code): keys[code] for code in np.unique(operations.key).tolist()}
+        return Part(judge(operations, options), names, _ended(operations))
+
+    def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:
+        """The counts, findings and statements of all shards together."""
+        none = Judgement(counts=Counts(), staleness=Staleness.none())
+        whole = reduce(add, (part.judgement for part in parts), none)
+        names = {code: name for part in parts for code, name in part.names.items()}
+        ended = {
+            name: sum(part.ended[name] for part in parts)
+            for name in ("attempted", "acknowledged", "failed", "unknown")
+        }
+        wrong = f"not_{self.consistency}"
+        rows = [(wrong, code) for code in whole.invalid]
+        rows += [(DOUBTS.undecided, code) for code in whole.undecided]
+        return CheckResult(
+            counts={**ended, **asdict(whole.counts), **_ages(whole.staleness)},
+            findings=pa.Table.from_pylist(
+                [
+                    {"run_id": run.facts.run_id, "kind": kind, "key": names[code]}
+                    for kind, code in rows
+                ],
+                schema=FINDINGS,
+            ),
+            counter_examples=tuple(self._wrong(whole, names)),
+            doubts=tuple(_doubts(whole, ended)),
+            all_well=self._all_well(whole),
+            details={"examples": [_example(each, names) for each in whole.examples]},
+        )
+
+    def _wrong(self, whole: Judgement, names: dict[int, str | None]) -> Iterator[Statement]:
+        if whole.invalid:
+            number = len(whole.invalid)
+            named = ", ".join(_name(names[code]) for code in whole.invalid[:_NAMED])
+            more = f" and {number - _NAMED} more" if number > _NAMED else ""
+            yield Statement(
+                f"not_{self.consistency}",
+                f"{number:,} of {_keys(whole.counts.keys)} {'is' if number == 1 else 'are'} not "
+                f"{_ADJECTIVE[self.consistency]}: {named}{more}",
+            )
+
+    def _all_well(self, whole: Judgement) -> str:
+        are = "is" if whole.counts.keys == 1 else "are"
+        return f"{_keys(whole.counts.keys)} {are} {_ADJECTIVE[self.consistency]}"
+
+
+_ADJECTIVE = {"linearizable": "linearizable", "sequential": "sequentially consistent"}
+
+
+def _doubts(whole: Judgement, ended: dict[str, int]) -> Iterator[Statement]:
+    if not whole.counts.operations:
+        yield Statement(DOUBTS.vacuous, "nothing was attempted")
+    elif not ended["acknowledged"] and not whole.staleness.reads:
+        yield Statement(DOUBTS.vacuous, f"none of {whole.counts.operations:,} operations was ok")
+    elif not whole.staleness.reads:
+        yield Statement(DOUBTS.vacuous, "nothing was read")
+    if whole.undecided:
+        yield Statement(
+            DOUBTS.undecided,
+            f"the search gave up on {len(whole.undecided):,} of {_keys(whole.counts.keys)}",
+        )
+
+
+def _ended(operations: Operations) -> dict[str, int]:
+    """How writes and compare-and-sets ended."""
+    writes = operations.f != READ
+    return {
+        "attempted": int(writes.sum()),
+        "acknowledged": int((writes & (operations.type == OK)).sum()),
+        "failed": int((writes & (operations.type == FAIL)).sum()),
+        "unknown": int((writes & (operations.type == INFO)).sum()),
+    }
+
+
+def _ages(stale: Staleness) -> dict[str, Number]:
+    """How many reads were stale, and the age of the oldest and the median one."""
+    median_ns, oldest_ns = quantile(stale.age_ns, 0.5), quantile(stale.age_ns, 1)
+    return {
+        "stale_reads": stale.stale,
+        "undated_reads": stale.undated,
+        "unwritten_reads": stale.unwritten,
+        "stale_versions_max": quantile(stale.versions, 1),
+        "stale_s_p50": None if median_ns is None else median_ns / 1e9,
+        "stale_s_max": None if oldest_ns is None else oldest_ns / 1e9,
+    }
+
+
+def _keys(number: int) -> str:
+    return f"{number:,} key{'' if number == 1 else 's'}"
+
+
+def _name(key: str | None) -> str:
+    return "the register" if key is None else repr(key)
+
+
+def _example(example: CounterExample, names: dict[int, str | None]) -> dict[str, Any]:
+    """A counter-example as JSON, for the page that draws it."""
+    return {
+        "key": names[example.key],
+        "consistency": example.consistency,
+        "any_start": example.any_start,
+        "start": _or_none(example.start),
+        "register": _or_none(example.register),
+        "stuck": example.stuck,
+        "operations": [_placed(each) for each in example.operations],
+    }
+
+
+def _placed(each: Placed) -> dict[str, Any]:
+    done = each.operation
+    return {
+        "row": each.row,
+        "process": done.process,
+        "f": _FUNCTIONS[done.f],
+        "type": _TYPES[done.type],
+        "value": _or_none(done.value),
+        "expected": _or_none(done.expected),
+        "invoke_ns": done.invoke_ns,
+        "complete_ns": None if done.complete_ns == NEVER else done.complete_ns,
+        "pending": each.pending,
+        "place": each.place,
+        "register": None if each.register is None else _or_none(each.register),
+    }
+
+
+def _or_none(value: int) -> int | None:
+    return None if value == NULL else value

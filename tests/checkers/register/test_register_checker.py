@@ -1,0 +1,138 @@
+"""The register checker over histories of JSON lines: pairing, keys, counts, statements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from checkers.judging.one_run import checker_of, judge_history
+from harness.errors import HistoryError, PlanError
+
+Op = dict[str, Any]
+
+
+def op(process: int, type_: str, f: str, value: Any = None, **more: Any) -> Op:
+    return {"process": process, "type": type_, "f": f, "value": value, **more}
+
+
+def done(
+    process: int, f: str, value: Any, returned: Any = None, end: str = "ok", **more: Any
+) -> list[Op]:
+    """An operation that begins and ends here; a read returns `returned`."""
+    asked = None if f == "read" else value
+    return [
+        op(process, "invoke", f, asked, **more),
+        op(process, end, f, returned if f == "read" else value, **more),
+    ]
+
+
+def judged(folder: Path, *ops: list[Op], **options: Any) -> dict[str, Any]:
+    lines = [
+        {**each, "index": n, "time": n * 1_000_000}
+        for n, each in enumerate(o for op in ops for o in op)
+    ]
+    file = folder / "h.jsonl"
+    file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    return judge_history(file, {"register": checker_of("register", options)})
+
+
+def test_a_stale_read_is_not_linearizable_and_its_age_is_known(tmp_path: Path) -> None:
+    document = judged(tmp_path, done(0, "write", 1), done(0, "write", 2), done(1, "read", None, 1))
+    assert document["verdict"] == "invalid"
+    assert document["reason"] == "1 of 1 key is not linearizable: the register"
+    assert document["counter_examples"] == ["not_linearizable"]
+    counts = document["counts"]
+    assert (counts["stale_reads"], counts["stale_versions_max"]) == (1, 1)
+    assert counts["stale_s_max"] == pytest.approx(0.001)
+    (example,) = document["checks"][0]["details"]["examples"]
+    assert [each["f"] for each in example["operations"]][-1] == "read"
+
+
+def test_it_is_sequentially_consistent(tmp_path: Path) -> None:
+    ops = done(0, "write", 1), done(0, "write", 2), done(1, "read", None, 1)
+    document = judged(tmp_path, *ops, consistency="sequential")
+    assert document["verdict"] == "valid"
+    assert document["reason"] == "1 key is sequentially consistent"
+    assert document["complete"]
+
+
+def test_keys_are_judged_by_themselves(tmp_path: Path) -> None:
+    document = judged(
+        tmp_path,
+        done(0, "write", ["a", 1]),
+        done(0, "write", ["b", 5]),
+        done(1, "read", None, ["a", 1]),
+        done(1, "read", None, 5, key="b"),
+        done(2, "cas", ["b", [5, 6]]),
+        done(1, "read", None, ["b", 5]),
+    )
+    assert document["verdict"] == "invalid"
+    assert document["reason"] == "1 of 2 keys is not linearizable: 'b'"
+    counts = document["counts"]
+    assert (counts["keys"], counts["cas"], counts["reads"], counts["writes"]) == (2, 1, 3, 2)
+    assert (counts["attempted"], counts["acknowledged"]) == (3, 3)
+
+
+def test_a_write_without_an_answer_may_have_happened_or_not(tmp_path: Path) -> None:
+    lost = done(0, "write", 1, end="info")
+    assert judged(tmp_path, lost, done(1, "read", None, 1))["verdict"] == "valid"
+    assert judged(tmp_path, lost, done(1, "read", None, None))["verdict"] == "valid"
+    both = lost, done(1, "read", None, 1), done(1, "read", None, None)
+    assert judged(tmp_path, *both)["verdict"] == "invalid"
+
+
+def test_an_invocation_that_is_never_answered_is_unknown(tmp_path: Path) -> None:
+    open_ = [op(0, "invoke", "write", 1)]
+    document = judged(tmp_path, open_, done(1, "read", None, 1))
+    assert (document["verdict"], document["counts"]["unknown"]) == ("valid", 1)
+    again = judged(tmp_path, open_, done(0, "write", 2), done(1, "read", None, 1))
+    assert again["verdict"] == "valid"
+
+
+def test_a_failed_write_has_no_effect(tmp_path: Path) -> None:
+    document = judged(tmp_path, done(0, "write", 1, end="fail"), done(1, "read", None, 1))
+    assert document["verdict"] == "invalid"
+
+
+def test_what_was_never_read_proves_nothing(tmp_path: Path) -> None:
+    document = judged(tmp_path, done(0, "write", 1))
+    assert (document["verdict"], document["doubts"]) == ("unknown", ["vacuous"])
+
+
+def test_a_search_that_gives_up_is_unknown(tmp_path: Path) -> None:
+    begun = [op(n, "invoke", "write", 7) for n in range(8)]
+    ended = [op(n, "ok", "write", 7) for n in range(8)]
+    reads = [each for n in range(8, 11) for each in done(n, "cas", [7, 8])]
+    last = done(20, "read", None, 7)
+    document = judged(tmp_path, begun, ended, reads, last, max_states=1)
+    assert document["verdict"] in ("unknown", "invalid")
+    if document["verdict"] == "unknown":
+        assert document["doubts"] == ["undecided"]
+        assert document["eligible"]
+
+
+@pytest.mark.parametrize(
+    ("ops", "words"),
+    [
+        ([op(0, "ok", "write", 1)], "completes and was never invoked"),
+        ([op(0, "invoke", "cas", 3)], r"the value of a cas is \[expected, new\]"),
+        ([op(0, "invoke", "write", None)], "None is not an integer"),
+        ([op(0, "invoke", "write", "x")], "'x' is not an integer"),
+    ],
+)
+def test_bad_histories_are_refused_in_one_sentence(
+    ops: list[Op], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(HistoryError, match=words) as refused:
+        judged(tmp_path, ops)
+    assert refused.value.exit_code == 4
+
+
+def test_bad_options_are_refused() -> None:
+    with pytest.raises(PlanError, match="max_states is at least 1"):
+        checker_of("register", {"max_states": 0})
+    with pytest.raises(PlanError):
+        checker_of("register", {"consistency": "strict"})
