@@ -27,7 +27,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 from harness.clusters.docker.cluster import DockerCluster
 from harness.errors import AcklossError, HarnessFailure, Interrupted
 from harness.history.run_folder import RunDir, new_run_id
-from harness.images.building import holder
+from harness.images.building import infra_image
 from harness.images.daemon import DAEMON_TROUBLE, connect
 from harness.levers import all_levers
 from harness.machine import state
@@ -194,7 +194,7 @@ class _WorkerProcess:
     def _build(self, bound: ResolvedPlan, fits: str) -> _Kept:
         docker = _docker()
         with self.interrupts.raising():
-            holding = holder(lambda _: None)
+            holding = infra_image(lambda _: None)
             ingredients = bound.target.prepare(bound.plan, lambda _: None)
         cluster = DockerCluster(new_run_id(), docker, holding.id)
         kept = self.kept = _Kept(cluster, ingredients, fits)

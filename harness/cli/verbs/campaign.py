@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from harness.cli.campaign_compare import compare, prune
+from harness.cli.cleanup import clean_before
 from harness.cli.output import Output, plain, with_output
-from harness.cli.verbs.clean import clean_before
 
 if TYPE_CHECKING:
     from harness.campaigns.folder import CampaignDir
@@ -37,9 +37,7 @@ campaign.add_command(prune)
 @click.argument("file", type=_FILE)
 @click.option("--out", "folder", type=click.Path(path_type=Path), help="Default runs/NAME-DATE.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
-@click.option(
-    "--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters side by side."
-)
+@click.option("--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters side by side.")
 @click.option(
     "--first-failures-of", "old", type=_FOLDER, help="Begin with the cells that lost in this one."
 )
@@ -70,9 +68,7 @@ def run(
 
 @campaign.command()
 @click.argument("folder", type=_FOLDER)
-@click.option(
-    "--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters side by side."
-)
+@click.option("--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters side by side.")
 @with_output
 def resume(out: Output, folder: Path, workers: int | None) -> None:
     """Go on with the campaign in FOLDER: finished runs are never repeated."""
@@ -208,10 +204,10 @@ def _prepare(out: Output, given: Campaign, where: CampaignDir) -> None:
     """Refuse what this machine cannot play, and make images before workers do, all at once."""
     from harness.campaigns.worker import cluster_key
     from harness.cli.checkup import require
-    from harness.images.building import holder
+    from harness.images.building import infra_image
 
     clean_before(out)
-    holder(out.say)
+    infra_image(out.say)
     distinct = {cluster_key(cell.bound): cell.bound for cell in given.possible}
     for bound in distinct.values():
         require(bound.plan, nodes=len(bound.target.names(bound.plan)), runs=where.runs)

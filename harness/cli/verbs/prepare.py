@@ -20,7 +20,7 @@ def prepare(out: Output, versions: tuple[str, ...]) -> None:
     What is there is left as it is. A run makes by itself what it misses; this makes it beforehand.
     """
     from checkers.archive import archive_ready, prepare_archive
-    from harness.images.building import holder
+    from harness.images.building import infra_image
     from harness.images.steps import quietly, step
     from targets.kafka import images as kafka
     from targets.kafka.eras import DEFAULT_VERSION, era_of
@@ -35,7 +35,7 @@ def prepare(out: Output, versions: tuple[str, ...]) -> None:
     for version in wanted:
         era_of(version, key="--version")
     tasks: list[Callable[[], object]] = [
-        lambda: holder(out.say),
+        lambda: infra_image(out.say),
         *(lambda v=version: kafka.prepare(v, out.say) for version in wanted),
         spark,
     ]

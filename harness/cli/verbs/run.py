@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from harness.cli.cleanup import clean_before
 from harness.cli.output import EXIT_BY_VERDICT, Output, with_output, with_plan_options
 from harness.cli.own_settings import OwnSettings
-from harness.cli.verbs.clean import clean_before
 from harness.errors import AcklossError, PlanError
 
 if TYPE_CHECKING:
