@@ -173,7 +173,7 @@ def test_two_cannot_play_the_same_campaign_and_status_tells_beside(
     run = begun("run", campaign_file(tmp_path, TWO), "--out", folder)
     wait_for(lambda: progress(folder).in_state("begun"))
     second = begun("resume", folder)
-    assert "being played by another process" in ended(second)
+    assert "another process is running this campaign" in ended(second)
     assert second.returncode == 5
     told = begun("status", folder, "--json")
     document = json.loads(ended(told))
@@ -240,7 +240,7 @@ def test_a_full_disk_is_waited_out(folder: Path, tmp_path: Path, small_disk: Pat
     filler.unlink()
     output = ended(run)
     assert run.returncode == 0, output
-    assert "waiting for room" in output
+    assert "waiting for 1024 MiB" in output
     assert len(progress(where).in_state("done")) == 2
 
 
