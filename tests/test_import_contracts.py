@@ -30,6 +30,7 @@ INDEPENDENT = {
     "Nemeses are independent": "nemeses",
     "Workloads are independent": "workloads",
     "Targets are independent": "targets",
+    "Verbs are independent": "harness.cli.verbs",
 }
 COMMAND_LINE = "The command line is imported by nobody"
 LIBRARIES = {
@@ -160,8 +161,9 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
     tree = copy_of_the_tree(tmp_path_factory.mktemp("planted"))
     (tree / "harness" / "stray.py").write_text("", encoding="utf-8")
     for package in INDEPENDENT.values():
-        (tree / package / "stray_a.py").write_text(f"import {package}.stray_b\n", encoding="utf-8")
-        (tree / package / "stray_b.py").write_text("", encoding="utf-8")
+        folder = tree / package.replace(".", "/")
+        (folder / "stray_a.py").write_text(f"import {package}.stray_b\n", encoding="utf-8")
+        (folder / "stray_b.py").write_text("", encoding="utf-8")
     imports = upward_imports(DOWNWARDS) | upward_imports(ROOMS, "harness.") | library_imports()
     by_importer: dict[str, set[str]] = {}
     for importer, imported in imports:
