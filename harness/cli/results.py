@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.output import EXIT_BY_VERDICT, Output
 from harness.errors import AcklossError
-from harness.history.run_folder import RunDir
+
+if TYPE_CHECKING:
+    from harness.history.run_folder import RunDir
 
 _RATES = ("ack", "loss", "unacknowledged_success")
 _STYLES = {"valid": "bold green", "invalid": "bold red"}
@@ -35,6 +37,16 @@ def print_result(out: Output, result: Mapping[str, Any], rundir: RunDir) -> None
         nodes = ", ".join(fault["nodes"])
         out.say(f"  fault {fault['id']} ({fault['nemesis']}) on {nodes}: {proven}{writes}")
     out.say(f"  page {rundir.report}  seed {result['seed']}")
+
+
+def print_verdict(out: Output, result: Mapping[str, Any]) -> None:
+    """Print the verdict of a run in one line."""
+    counts = result["counts"]
+    if not out.json:
+        out.say(
+            f"{result['run_id']}  {result['verdict'].upper()}  lost {counts['lost']:,} of "
+            f"{counts['acknowledged']:,} acknowledged: {result['reason']}"
+        )
 
 
 def _rate(value: float | None) -> str:

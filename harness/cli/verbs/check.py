@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from harness.cli.output import Output, with_output
+from harness.cli.results import merged_exit_code, print_verdict
 from harness.errors import AcklossError
 
 if TYPE_CHECKING:
     from harness.history.run_folder import RunDir
 
 _PATH = click.Path(exists=True, path_type=Path)
+
+
+@dataclass(frozen=True)
+class _Spark:
+    """The Spark session to judge in."""
+
+    master: str | None
+    conf: dict[str, str]
 
 
 @click.command()
@@ -41,40 +52,52 @@ def check(
     Needs no cluster. The exit code is 4 if any input was bad (the others are still checked), else 1
     if any is invalid, else 3 if any is unknown, else 0.
     """
-    from checkers.result import check_histories, check_runs
-    from harness.cli.results import merged_exit_code
-
     if bool(runs) == bool(histories):
         raise click.UsageError("name either run folders, or histories with --history")
     errors: list[AcklossError] = []
-    settings = dict(_option("--conf", text) for text in conf)
+    spark = _Spark(master, dict(_option("--conf", text) for text in conf))
     if runs:
-        folders = [run for path in runs for run in _runs_of(path, out, errors)]
-        results = check_runs(folders, errors=errors, master=master, conf=settings)
+        results = _check_runs(runs, spark, out, errors)
     else:
         given = dict(_option("--option", text) for text in options)
-        results = check_histories(
-            list(histories),
-            checker=checker,
-            options=given,
-            errors=errors,
-            master=master,
-            conf=settings,
-        )
+        results = _check_histories(histories, checker, given, spark, errors)
     if not results and len(errors) == 1:
         out.fail(errors[0])
     for error in errors:
         click.echo(f"ackloss: {error}", err=True)
     for result in results:
-        counts = result["counts"]
-        if not out.json:
-            out.say(
-                f"{result['run_id']}  {result['verdict'].upper()}  lost {counts['lost']:,} of "
-                f"{counts['acknowledged']:,} acknowledged: {result['reason']}"
-            )
+        print_verdict(out, result)
     single = len(results) == 1 and len(runs) + len(histories) == 1
     out.document(results[0] if single else {"schema": 1, "results": results})
     sys.exit(merged_exit_code([result["verdict"] for result in results], errors=errors))
+
+
+def _check_runs(
+    paths: Sequence[Path], spark: _Spark, out: Output, errors: list[AcklossError]
+) -> Sequence[Mapping[str, Any]]:
+    from checkers.result import check_runs
+
+    folders = [run for path in paths for run in _runs_of(path, out, errors)]
+    return check_runs(folders, errors=errors, master=spark.master, conf=spark.conf)
+
+
+def _check_histories(
+    paths: Sequence[Path],
+    checker: str,
+    options: dict[str, str],
+    spark: _Spark,
+    errors: list[AcklossError],
+) -> Sequence[Mapping[str, Any]]:
+    from checkers.result import check_histories
+
+    return check_histories(
+        list(paths),
+        checker=checker,
+        options=options,
+        errors=errors,
+        master=spark.master,
+        conf=spark.conf,
+    )
 
 
 def _runs_of(path: Path, out: Output, errors: list[AcklossError]) -> list[RunDir]:
