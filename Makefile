@@ -1,4 +1,4 @@
-# ackloss: `make run` plays the two plans, `make test` proves the whole, `make check` the fast half.
+# ackloss: `make run` runs the two plans, `make test` runs all checks, `make check` the fast ones.
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -8,21 +8,21 @@ FAST := not spark and not docker and not e2e and not browser and not java
 
 .PHONY: help setup run test check lint docs bench e2e torture mutants clean
 
-help:  ## Say what can be made
+help:  ## List the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
 setup:  ## Set this machine up: packages, Docker, .venv, images, archives
 	@scripts/setup
 
-run: setup  ## Set up, play the unclean and the safe plan, compare them on one page
+run: setup  ## Set up, run the unclean and the safe plan, compare them on one page
 	@$(BIN)/ackloss run plans/kafka-unclean.toml plans/kafka-safe.toml --as-expected --compare
 
-test:  ## Set up, then everything: lint, types, contracts, all tests, real Kafka too
+test:  ## Set up, then lint, types, import contracts and all tests, also on real Kafka
 	@scripts/setup dev
 	@$(MAKE) lint
 	@$(BIN)/pytest --durations=25
 
-check:  ## Format, lint, types, import contracts, fast tests (what needs no cluster)
+check:  ## Format, lint, types, import contracts, fast tests (no cluster)
 	@scripts/venv dev
 	@$(MAKE) lint
 	@$(BIN)/pytest -q -m "$(FAST)"
@@ -34,27 +34,27 @@ lint:
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/plan_reference.py --check
 
-docs:  ## Write docs/plan.md and the tables in docs/campaigns.md, docs/kafka-versions.md anew
+docs:  ## Write docs/plan.md and the tables in docs/campaigns.md, docs/kafka-versions.md again
 	@scripts/venv dev
 	@$(BIN)/python scripts/plan_reference.py
 
-bench:  ## Measure, as ratios: start-up, recording, checking
+bench:  ## Measure start-up, recording and checking, as ratios
 	@scripts/setup dev
 	@missed=0; for file in bench/[a-z]*.py; do \
 		name=$$(basename $$file .py); \
 		$(BIN)/python -m bench.$$name || missed=1; \
 	done; exit $$missed
 
-e2e:  ## Play every plan in plans/faults/ on real Kafka, Kafka of every era, and campaigns (restarts Docker once)
+e2e:  ## Run every plan in plans/faults/ on real Kafka, all supported versions, and campaigns (restarts Docker once)
 	@scripts/setup dev
 	@ACKLOSS_E2E=all $(BIN)/pytest -s tests/e2e/test_fault_plans.py tests/e2e/test_eras.py \
 		tests/e2e/test_campaigns.py
 
-torture:  ## Kill runs of every fault family 50 times at random instants: does clean leave nothing?
+torture:  ## Kill runs with every fault family 50 times at random instants; check that clean leaves nothing
 	@scripts/setup dev
 	@ACKLOSS_TORTURE_ROUNDS=50 $(BIN)/pytest -s tests/e2e/test_torture.py
 
-mutants:  ## Change what decides, one expression at a time: does a test notice? (hours; goes on where it stopped)
+mutants:  ## Mutation testing of checkers and statistics (hours; continues where it stopped)
 	@scripts/venv dev
 	@$(BIN)/python scripts/mutants.py
 

@@ -60,7 +60,7 @@ def played(runs: int, lanes: int, folder: Path) -> Played:
         after=lambda _: ends_s.append(time.monotonic()),
     )
     begun_s = time.monotonic()
-    scheduler.play()
+    scheduler.run()
     seconds = time.monotonic() - begun_s
     classes: dict[str, int] = {}
     rows = run_rows(where)

@@ -23,9 +23,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.clusters.docker.cluster import DockerCluster
-from harness.clusters.docker.pod import DockerNode, packed
+from harness.clusters.docker.pod import DockerNode
 from harness.history.run_folder import new_run_id
-from harness.images.building import holder
+from harness.images.archives import packed
+from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.machine import state
 from harness.plan import Plan, parse_plan
@@ -69,7 +70,7 @@ def measure(start: Callable[[DockerCluster, Plan], float], plan: Plan) -> Times:
     """Start a cluster, wait until it is ready, take it down."""
     run_id = new_run_id()
     with tempfile.TemporaryDirectory() as folder, state.registered(run_id, Path(folder)):
-        cluster = DockerCluster(run_id, connect(), holder().id)
+        cluster = DockerCluster(run_id, connect(), infra_image().id)
         try:
             begun = time.monotonic()
             containers_s = start(cluster, plan)

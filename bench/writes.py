@@ -23,7 +23,7 @@ from pathlib import Path
 from harness.clusters.docker.cluster import DockerCluster
 from harness.errors import HarnessFailure
 from harness.history.run_folder import new_run_id
-from harness.images.building import holder
+from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.machine import state
 from harness.plan import Plan, parse_plan
@@ -110,7 +110,7 @@ def running_cluster(plan: Plan) -> Iterator[DockerCluster]:
     """The plan's cluster, up and whole; taken down at the end."""
     run_id = new_run_id()
     with tempfile.TemporaryDirectory() as folder, state.registered(run_id, Path(folder)):
-        cluster = DockerCluster(run_id, connect(), holder().id)
+        cluster = DockerCluster(run_id, connect(), infra_image().id)
         try:
             ingredients = TARGET.prepare(plan, lambda _: None)
             addresses = cluster.create_network(TARGET.names(plan))

@@ -35,7 +35,7 @@ from reports.story import trusting
 
 def write_run_pages(folder: CampaignDir) -> int:
     """Write the page of every run that still has its history, on all cores; returns how many."""
-    judged_runs = [run for run in folder.whole_runs() if run.result.is_file()]
+    judged_runs = [run for run in folder.runs_with_history() if run.result.is_file()]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         return sum(pool.map(_write_page, judged_runs, chunksize=4))
 
@@ -98,8 +98,8 @@ def _story(folder: CampaignDir) -> CampaignStory:
         rows=rows_of(results, clusters_of(folder, (run for run, _ in results))),
         progress=progress,
         alive=folder.alive,
-        references=references(*(cell.bound.plan.document() for cell in cells)),
-        model=any((cell.document.get("cluster") or {}).get("kind") == "model" for cell in cells),
+        references=references(*(cell.resolved.plan.document() for cell in cells)),
+        model=any(cell.resolved.plan.cluster.kind == "model" for cell in cells),
     )
 
 

@@ -11,7 +11,7 @@ from analysis.statistics.samples import CLASSES, Sample, sample_of
 from analysis.statistics.shares import share_in_words
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
-from harness.campaigns.policy import Tally, breaking, silence_in_words
+from harness.campaigns.policy import Tally, breaking, inconclusive_in_words
 from harness.campaigns.progress import Progress, read_progress
 from harness.history.run_folder import write_atomically
 from reports import markdown, words
@@ -48,7 +48,7 @@ def _parts(
     versions: dict[str, list[str]],
 ) -> Iterable[str]:
     broken = breaking(campaign.plan.policy, tallies)
-    nothing = silence_in_words(campaign.plan.policy, tallies)
+    nothing = inconclusive_in_words(campaign.plan.policy, tallies)
     result = _result(campaign, broken, nothing)
     yield f"## {markdown.text(campaign.plan.name)}: {markdown.text(result)}"
     if nothing and broken:

@@ -1,4 +1,4 @@
 """Named schedules: one TOML file each, with `about` and either `faults` or a `mix`.
 
-A plan takes one by `schedule = "NAME"`.
+A plan uses one with `schedule = "NAME"`.
 """

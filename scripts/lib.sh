@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Shared by the scripts: words for people, one lock, a Python that can make environments.
+# Shared by the scripts: messages, one lock, a Python that can make virtual environments.
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -8,8 +8,8 @@ die() {
     exit 5
 }
 
-# step WHAT COMMAND...: say it, do it (without the lock's descriptor), say how long it took. In a
-# subshell: where a function is called with 9>&-, bash keeps a copy, which a background job inherits.
+# step WHAT COMMAND...: report the step, run it without the lock's descriptor, report how long it took.
+# In a subshell: when a function is called with 9>&-, bash keeps a copy, which background jobs inherit.
 step() {
     local what=$1 begun_us ms
     shift
@@ -24,14 +24,14 @@ state_dir() {
     printf '%s\n' "${ACKLOSS_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/ackloss}"
 }
 
-# One set-up at a time on this machine, whichever checkout it is for. The lock is held by file
-# descriptor 9, which nothing may inherit that lives on (dockerd).
+# One set-up at a time on this machine, for all checkouts. File descriptor 9 holds the lock; no process
+# that goes on running (dockerd) may inherit it.
 one_at_a_time() {
     [ -z "${ACKLOSS_SETUP_LOCKED:-}" ] || return 0
     mkdir -p "$(state_dir)"
     exec 9>"$(state_dir)/setup.lock"
     if ! flock -n 9; then
-        say "another set-up is at work, waiting for it"
+        say "another set-up is running, waiting for it"
         flock 9
     fi
     export ACKLOSS_SETUP_LOCKED=1
@@ -46,8 +46,8 @@ as_root() {
     fi
 }
 
-# The first Python that is new enough and can make a virtual environment, the distribution's first:
-# a version manager's may lack modules.
+# The first Python that is new enough and can make a virtual environment. The distribution's comes
+# first: that of a version manager may lack modules.
 find_python() {
     local python
     for python in /usr/bin/python3 python3 python3.11 python3.12 python3.13 python3.14; do

@@ -1,13 +1,14 @@
-"""Mutation testing: runs mutmut over what decides, and writes the table of docs/mutants.md.
+"""Mutation testing: runs mutmut on the checkers and statistics, and writes the table of
+docs/mutants.md.
 
-`scripts/mutants.py` runs every mutant that has no answer yet (so it goes on where it was stopped),
+`scripts/mutants.py` runs every mutant without a result (so it continues where it stopped),
 `scripts/mutants.py NAME...` only those whose names match (`checkers.loss.checker*`), and
-`scripts/mutants.py --table` runs none. mutmut keeps its answers in mutants/, a copy of the tree: a
-function that changes is tried again, and so is what survived when a test has changed. To begin from
-nothing, remove the folder.
+`scripts/mutants.py --table` runs none. mutmut keeps its results in mutants/, a copy of the tree:
+mutants of a changed function run again, and survivors run again when a test has changed. To start
+over, remove the folder.
 
-Mutants that no test can kill, since they change nothing that can be told, are listed with the
-reason in tests/mutants.toml. The exit code is 1 when any other mutant survived or was not tried.
+Mutants that no test can kill, because they change nothing observable, are listed with the reason in
+tests/mutants.toml. The exit code is 1 when any other mutant survived or was not tried.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ PAGE = Path("docs/mutants.md")
 BEGIN, END = "<!-- mutants: written by `make mutants` -->", "<!-- end of mutants -->"
 
 KILLED, TIMED_OUT, SURVIVED, UNTRIED = "killed", "timed out", "survived", "not tried"
-"""`not tried`: not yet, or none of the tests that are run here calls it."""
+"""`not tried`: not yet, or not called by any of the tests that run here."""
 
 _OUTCOMES = {"killed": KILLED, "timeout": TIMED_OUT, "survived": SURVIVED}
 
 ENVIRONMENT = {"ACKLOSS_ORACLE_EXAMPLES": "120"}
-"""The oracle's random histories take seconds; fewer of them find nearly all that more do."""
+"""The oracle's random histories take seconds; fewer of them kill nearly as many mutants."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why mutants of one kind are equivalent: a line that has `was` in it became one that matches
-    `now`, in a module that fits `module`."""
+    """Why mutants of one kind are equivalent: a line that contains `was` became one that matches
+    `now`, in a module that matches `module`."""
 
     module: str
     was: str
@@ -64,7 +65,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One mutant and what became of it."""
+    """One mutant and its outcome."""
 
     module: str
     name: str
@@ -72,7 +73,7 @@ class Mutant:
 
     @property
     def lines(self) -> tuple[str, str]:
-        """The lines that it changes, as they were and as they are."""
+        """The lines that it changes, before and after."""
         return _lines(self.name, self.module)
 
 
@@ -97,8 +98,10 @@ def mutants() -> Iterator[Mutant]:
 
 def reasons() -> list[Reason]:
     """Why some mutants cannot be killed."""
-    told = tomllib.loads(EQUIVALENT.read_text())["equivalent"]
-    return [Reason(each.get("module", "*"), each["was"], each["now"], each["why"]) for each in told]
+    listed = tomllib.loads(EQUIVALENT.read_text())["equivalent"]
+    return [
+        Reason(each.get("module", "*"), each["was"], each["now"], each["why"]) for each in listed
+    ]
 
 
 def table() -> tuple[str, int]:
@@ -154,7 +157,7 @@ def _code(line: str) -> str:
 
 
 def retry_survivors() -> None:
-    """Forget who survived when the tests are not those that they survived."""
+    """Forget the survivors when the tests have changed since."""
     digest = hashlib.sha256()
     for path in sorted(Path("tests").rglob("*.py")):
         digest.update(path.read_bytes())
@@ -169,7 +172,7 @@ def retry_survivors() -> None:
             for name, code in codes.items()
         }
         path.write_text(json.dumps(meta, indent=4))
-    (FOLDER / "mutmut-stats.json").unlink(missing_ok=True)  # which test calls what
+    (FOLDER / "mutmut-stats.json").unlink(missing_ok=True)  # which tests call which functions
     FOLDER.mkdir(exist_ok=True)
     stamp.write_text(digest.hexdigest())
 
@@ -185,7 +188,7 @@ def main(arguments: list[str]) -> int:
             check=False,
         )
         if ended.returncode:
-            print("mutmut ended early; its words are above, its answers are kept", file=sys.stderr)
+            print("mutmut ended early; its output is above, its results are kept", file=sys.stderr)
             return ended.returncode
     text, left = table()
     page = PAGE.read_text()

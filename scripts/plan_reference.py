@@ -1,10 +1,11 @@
-"""Writes docs/plan.md from the plan's own schema, the keys of a campaign file into
-docs/campaigns.md from its own, and what versions of Kafka do not honour into
-docs/kafka-versions.md; with --check only says whether they are current."""
+"""Writes reference documentation from the code: docs/plan.md from the schema of plans, the keys of
+a campaign file into docs/campaigns.md, the limits of Kafka's versions into docs/kafka-versions.md.
+With --check it only reports whether they are current."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from harness.campaigns.plan import CampaignPlan
 from harness.plan.expansion import named_schedules
 from harness.run.preview import plan_schema
 from targets.kafka.limits import LIMITS, Limit
+
+Schema = Mapping[str, Any]
+"""A JSON Schema: an object of keys that pydantic chooses."""
 
 DOCS = Path(__file__).parents[1] / "docs"
 PLAN, CAMPAIGNS, VERSIONS = (
@@ -24,7 +28,7 @@ HEAD = """\
 
 A plan is one TOML file. This page is generated from its schema (`make docs`); the same as JSON
 Schema: `ackloss plan schema`. `ackloss plan validate FILE` checks a plan, `ackloss run --dry-run
-FILE` says what it would do. `--set KEY=VALUE` changes a key for one run:
+FILE` shows what it would do. `--set KEY=VALUE` changes a key for one run:
 `--set target.version=3.9.2`, `--set 'topic.settings."min.insync.replicas"=2'`.
 """
 
@@ -58,8 +62,8 @@ def plan_page() -> str:
     schema = plan_schema()
     parts = [HEAD]
     for definition, title in TABLES.values():
-        told = schema if not definition else schema["$defs"][definition]
-        parts.append(f"## {title}\n\n{told.get('description', '').strip()}\n\n{_table(told)}")
+        part = schema if not definition else schema["$defs"][definition]
+        parts.append(f"## {title}\n\n{part.get('description', '').strip()}\n\n{_table(part)}")
     parts.append(_nemeses())
     parts.append(_schedules())
     parts.append(_module_words("Selectors: which nodes", "harness.faults.selectors"))
@@ -69,7 +73,7 @@ def plan_page() -> str:
 
 def _schedules() -> str:
     """The named schedules."""
-    rows = [f"| `{name}` | {told['about']} |" for name, told in named_schedules().items()]
+    rows = [f"| `{name}` | {schedule['about']} |" for name, schedule in named_schedules().items()]
     return "\n".join(
         [
             "## Named schedules",
@@ -83,16 +87,16 @@ def _schedules() -> str:
     )
 
 
-def _table(told: dict[str, Any]) -> str:
+def _table(schema: Schema) -> str:
     rows = ["| key | type | default | meaning |", "|---|---|---|---|"]
-    for key, field in told["properties"].items():
+    for key, field in schema["properties"].items():
         meaning = field.get("description") or f"see [{key}]"
         default = "" if "default" not in field else f"`{_toml(field['default'])}`"
         rows.append(f"| `{key}` | {_type(field)} | {default} | {meaning} |")
     return "\n".join(rows)
 
 
-def _type(field: dict[str, Any]) -> str:
+def _type(field: Schema) -> str:
     if "anyOf" in field:
         kinds = [_type(option) for option in field["anyOf"] if option.get("type") != "null"]
         return " or ".join(dict.fromkeys(kinds))
@@ -132,31 +136,31 @@ def _module_words(title: str, module: str) -> str:
 
 
 def campaigns_page() -> str:
-    """The page of campaigns as it is, its tables of keys written anew."""
+    """The page of campaigns with its tables of keys rewritten."""
     schema = CampaignPlan.model_json_schema(by_alias=True)
     tables = []
     for definition, title in CAMPAIGN_TABLES.items():
-        told = schema if definition == "CampaignPlan" else schema["$defs"][definition]
-        words = told.get("description", "").strip()
-        tables.append(f"### {title}\n\n{words}\n\n{_table(told)}")
+        part = schema if definition == "CampaignPlan" else schema["$defs"][definition]
+        words = part.get("description", "").strip()
+        tables.append(f"### {title}\n\n{words}\n\n{_table(part)}")
     return _with_part(CAMPAIGNS, KEYS_BEGIN, tables, KEYS_END)
 
 
 def _with_part(page: Path, begin: str, parts: list[str], end: str) -> str:
-    """A page as it is, what stands between two marks written anew."""
+    """A page with the part between two marks replaced."""
     before, _, rest = page.read_text(encoding="utf-8").partition(begin)
     _, _, after = rest.partition(end)
     return "\n\n".join([f"{before}{begin}", *parts, f"{end}{after}"])
 
 
 def versions_page() -> str:
-    """The page of Kafka's versions as it is, its table of limits written anew."""
+    """The page of Kafka's versions with its table of limits rewritten."""
     rows = [
         "| what | of | values | versions | mode | | why | source |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for limit in LIMITS:
-        told = (
+        cells = (
             ", ".join(f"`{key}`" for key in limit.keys),
             ", ".join(limit.places),
             limit.values.words,
@@ -166,7 +170,7 @@ def versions_page() -> str:
             limit.reason,
             limit.source,
         )
-        rows.append(f"| {' | '.join(told)} |")
+        rows.append(f"| {' | '.join(cells)} |")
     return _with_part(VERSIONS, LIMITS_BEGIN, ["\n".join(rows)], LIMITS_END)
 
 
@@ -179,7 +183,7 @@ def _span(limit: Limit) -> str:
 
 
 def main() -> int:
-    """Write the pages, or compare them."""
+    """Write the pages, or report which are stale."""
     pages = {PLAN: plan_page(), CAMPAIGNS: campaigns_page(), VERSIONS: versions_page()}
     if "--check" not in sys.argv:
         for path, text in pages.items():
@@ -187,7 +191,7 @@ def main() -> int:
         return 0
     stale = [path for path, text in pages.items() if _current(path) != text]
     for path in stale:
-        print(f"docs/{path.name} is not what the schema says: run `make docs`")
+        print(f"docs/{path.name} is not current: run `make docs`")
     return 1 if stale else 0
 
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from checkers.judging.verdict import INVALID, VALID
-from harness.protocols import OUTCOME_DOUBTS
+from harness.protocols import INVALID, OUTCOME_DOUBTS, VALID
 
 Document = Mapping[str, Any]
 """A run's result.json, or `{"run_id", "error"}` of a run that has none."""

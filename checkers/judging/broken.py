@@ -9,10 +9,9 @@ import traceback
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.judging.verdict import UNKNOWN
 from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
-from harness.protocols import DOUBTS, Facts
+from harness.protocols import DOUBTS, UNKNOWN, Facts
 
 DIED: Final = "the checker's process died, killed or out of memory"
 _LONGEST: Final = 300

@@ -20,7 +20,7 @@ from checkers.judging.broken import named_by, nameless, raised, unjudged
 from checkers.judging.errors import ErrorCodes
 from checkers.judging.json_models import convert_operations
 from checkers.judging.jsonlines import convert
-from checkers.judging.verdict import INVALID, UNKNOWN, VALID, is_complete, judge
+from checkers.judging.verdict import is_complete, judge
 from harness import registry
 from harness.errors import AcklossError, EnvironmentFailure, HistoryError
 from harness.history.facts import facts_of
@@ -28,7 +28,7 @@ from harness.history.rows import Rows
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
 from harness.machine.scratch import scratch
 from harness.models import LOG, MODELS
-from harness.protocols import Checker, CheckResult, Facts, Promises
+from harness.protocols import INVALID, UNKNOWN, VALID, Checker, CheckResult, Facts, Promises
 
 Document = dict[str, Any]
 AnyChecker = Checker[Any, Any]

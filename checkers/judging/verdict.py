@@ -20,15 +20,16 @@ from harness.models import MODELS
 from harness.protocols import (
     DONE,
     DOUBTS,
+    INVALID,
     OUTCOME_DOUBTS,
+    UNKNOWN,
+    VALID,
     CheckResult,
     Facts,
     FaultWindow,
     ScriptedFault,
     Statement,
 )
-
-VALID, INVALID, UNKNOWN = "valid", "invalid", "unknown"
 
 _ENDED: Final = {"interrupted": "the run was interrupted", "failed": "the run failed"}
 

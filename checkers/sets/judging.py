@@ -14,14 +14,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from checkers.judging.verdict import INVALID, UNKNOWN, VALID
 from checkers.sets.columns import SetHistory, shard
 from checkers.sets.final import FinalCounts, LastRead, final_counts, last_read
 from checkers.sets.findings import findings, ordered
 from checkers.sets.latencies import Latencies, merged
 from checkers.sets.outcomes import SetCounts, counts, outcomes
 from checkers.sets.sightings import sightings
-from harness.protocols import DOUBTS, Statement
+from harness.protocols import DOUBTS, INVALID, UNKNOWN, VALID, Statement
 
 _SENTENCES: Final = {
     "lost": "known elements that were lost: {n}",

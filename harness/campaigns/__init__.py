@@ -1,11 +1,14 @@
-"""Campaigns: a matrix of many runs, played on workers, resumable at any instant.
+"""Campaigns: a matrix of many runs, executed by workers, resumable at any instant.
 
-plan       the campaign's file: a base plan, axes, repetitions, budget, policy
-folder     where a campaign keeps what it made
-progress   its append-only journal, and what it tells: the source of every resumption
+plan       the campaign file: a base plan, axes, repetitions, budget, policy
+folder     the paths of a campaign's folder
+journal    the append-only journal of a campaign: its entries, writing and reading them
+progress   the state of every run, from the journal: where `resume` goes on
 order      which run is next
-worker       a process that keeps a cluster and plays one run after another on it
-policy     what its policy makes of its runs: the exit code
-prune      thins the runs that nobody will look into
-scheduler  deals runs out to workers, and goes on whatever happens to one of them
+worker     a process that keeps a cluster and executes one run after another on it
+processes  the processes of workers
+scheduler  assigns runs to workers, and goes on whatever happens to one of them
+estimate   workers, time and disk that a campaign will take
+policy     the exit code of a campaign, by its policy
+prune      deletes the bulk of runs that nobody will look into
 """

@@ -1,4 +1,4 @@
-"""The folder of a campaign: the one place where its file names are spelled.
+"""The folder of a campaign: the one place that knows its file names.
 
 campaign.toml  base.json  journal.jsonl  runs/<run_id>/
 campaign.json  report.html  junit.xml  summary.md  figures/  tables/
@@ -27,7 +27,7 @@ class CampaignDir:
 
     @classmethod
     def create(cls, path: Path, campaign: Campaign) -> CampaignDir:
-        """Make the folder of a new campaign, with all that `resume` needs. Raises
+        """Make the folder of a new campaign, with everything that `resume` needs. Raises
         EnvironmentFailure when it exists or cannot be made."""
         folder = cls(path)
         try:
@@ -37,7 +37,7 @@ class CampaignDir:
             raise EnvironmentFailure(
                 "this folder exists already",
                 file=str(path),
-                hint="`ackloss campaign resume` goes on with a campaign; or choose another --out",
+                hint="continue with `ackloss campaign resume`, or choose another --out",
             ) from error
         except OSError as error:
             raise EnvironmentFailure(
@@ -49,18 +49,18 @@ class CampaignDir:
 
     @classmethod
     def open(cls, path: Path) -> CampaignDir:
-        """The folder of an existing campaign. Raises HistoryError when it is none."""
+        """The folder of an existing campaign. Raises HistoryError when it is not one."""
         folder = cls(path)
         if not folder.exists:
             raise HistoryError(
-                "this is no campaign's folder: it holds no campaign.toml",
+                "this is not a campaign folder: it has no campaign.toml",
                 file=str(path),
-                hint="name a folder that `ackloss campaign run` has made",
+                hint="name a folder made by `ackloss campaign run`",
             )
         return folder
 
     def campaign(self) -> Campaign:
-        """The campaign as it was begun, whatever has become of its file since."""
+        """The campaign as it began, whatever its original file holds now."""
         text = self.file.read_text(encoding="utf-8")
         base = orjson.loads(self.base.read_bytes())
         return campaign_of(
@@ -69,15 +69,15 @@ class CampaignDir:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the campaign: one process at a time plays it. Raises EnvironmentFailure."""
+        """Lock the campaign: one process at a time runs it. Raises EnvironmentFailure."""
         lock = FileLock(self.path / ".lock", timeout=0)
         try:
             lock.acquire()
         except Timeout as error:
             raise EnvironmentFailure(
-                "this campaign is being played by another process",
+                "another process is running this campaign",
                 file=str(self.path),
-                hint="`ackloss campaign status` tells how far it is",
+                hint="`ackloss campaign status` shows its progress",
             ) from error
         try:
             yield
@@ -86,7 +86,7 @@ class CampaignDir:
 
     @property
     def alive(self) -> bool:
-        """Whether a process is playing it."""
+        """Whether a process is running it."""
         try:
             with FileLock(self.path / ".lock", timeout=0):
                 return False
@@ -101,7 +101,7 @@ class CampaignDir:
     def run(self, run_id: str) -> RunDir:
         return RunDir(self.runs / run_id)
 
-    def whole_runs(self) -> list[RunDir]:
+    def runs_with_history(self) -> list[RunDir]:
         """The runs that still have their history, oldest first."""
         return [RunDir(history.parent) for history in sorted(self.runs.glob("*/history"))]
 

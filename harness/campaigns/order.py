@@ -1,8 +1,9 @@
 """Which run is next: cells in turn, so that a campaign that is stopped early is balanced.
 
-All first repetitions come before all second ones, and so on. Within a round a worker takes a cell
-that its cluster can serve, and otherwise one that no other worker serves: a cluster that is kept is
-the cheapest. Cells that lost last night come first in their round.
+All first repetitions come before all second ones, and so on. Within a round a worker gets a cell
+that fits its cluster, because keeping a cluster is cheapest, and otherwise one whose cluster no
+other worker has. Cells that are to come first (those that lost in an earlier campaign) come first
+in their round.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from harness.campaigns.plan import Cell
 
 @dataclass(frozen=True)
 class Task:
-    """One run that is to be played."""
+    """One run to be executed."""
 
     cell: Cell
     repetition: int
@@ -24,8 +25,8 @@ class Task:
 
 @dataclass
 class Order:
-    """The runs that are left. `cluster_of` says by cell name what its cluster must be (equal: may
-    be shared); `first` names the cells to begin with."""
+    """The runs that are left. `cluster_of` gives for each cell's name the key of its cluster: cells
+    with equal keys can share one. `first` names the cells that come first."""
 
     cells: Collection[Cell]
     cluster_of: Mapping[str, Hashable]
@@ -47,20 +48,20 @@ class Order:
         return len(self._left)
 
     def next(self, kept: Hashable | None, elsewhere: Collection[Hashable]) -> Task | None:
-        """Take the next run for a worker whose cluster is `kept`, while other workers have those
-        `elsewhere`; null when none is left."""
+        """Take the next run for a worker that has the cluster `kept`, while other workers have
+        `elsewhere`. `None` when no run is left."""
         if not self._left:
             return None
-        now = self._left[0].repetition
-        crowd = Counter(elsewhere)
+        current = self._left[0].repetition
+        workers_with = Counter(elsewhere)
 
         def cost(place: int) -> tuple[bool, int, int]:
             wanted = self.cluster_of[self._left[place].cell.name]
-            return wanted != kept, crowd[wanted], place
+            return wanted != kept, workers_with[wanted], place
 
-        places = [p for p, task in enumerate(self._left) if task.repetition == now]
+        places = [p for p, task in enumerate(self._left) if task.repetition == current]
         return self._left.pop(min(places, key=cost))
 
     def put_back(self, task: Task) -> None:
-        """A run that broke off is played again, before all others."""
+        """Put back a run that broke off: it is repeated before all others."""
         self._left.insert(0, task)

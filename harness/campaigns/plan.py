@@ -1,6 +1,6 @@
 """The campaign file: a base plan, and the axes along which its runs differ.
 
-A cell is one choice of every axis; each cell is played so many times, each time with another seed.
+A cell is one choice of every axis; each cell is run a number of times, each with another seed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -25,37 +25,39 @@ from harness.run.resolving import ResolvedPlan, resolve
 
 Label = str
 Key = dict[str, Label]
-"""Which cell: by axis the label of its choice."""
+"""A cell: by axis, the label of its choice."""
+Document = dict[str, object]
+"""A plan as TOML data, before it is validated: any keys and values."""
 
 
-class _Part(BaseModel):
+class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-class Choice(_Part):
+class Choice(_Section):
     """One value of an axis that changes several keys of the plan."""
 
-    set: dict[str, Any] = Field(
-        default_factory=dict, description="Keys of the plan and their values; none: as it is."
+    set: dict[str, object] = Field(
+        default_factory=dict, description="Keys of the plan and their values; none: unchanged."
     )
     repetitions: int | None = Field(
-        None, ge=1, le=100_000, description="Instead of the campaign's, for these cells."
+        None, ge=1, le=100_000, description="Overrides the campaign's, for these cells."
     )
 
 
-class Axis(_Part):
-    """One thing that differs: a key of the plan and its values, or named choices."""
+class Axis(_Section):
+    """One thing that varies: a key of the plan and its values, or named choices."""
 
     key: str | None = Field(None, description="A key of the plan, as `--set` writes it.")
-    values: list[Scalar] = Field(default_factory=list, description="What `key` is set to.")
+    values: list[Scalar] = Field(default_factory=list, description="The values of `key`.")
     choices: dict[Slug, Choice] = Field(
-        default_factory=dict, description="Instead: by label, several keys at a time."
+        default_factory=dict, description="In place of a key: by label, several keys each."
     )
 
     @model_validator(mode="after")
     def _one_form(self) -> Axis:
         if self.choices and (self.key is not None or self.values):
-            raise ValueError("has either a key with values, or choices")
+            raise ValueError("has a key with values and choices; use one of them")
         if not self.choices and (self.key is None or not self.values):
             raise ValueError("needs a key and at least one value, or choices")
         labels = [label(value) for value in self.values]
@@ -70,44 +72,49 @@ class Axis(_Part):
         return {label(value): Choice(set={self.key: value}) for value in self.values}
 
 
-class Budget(_Part):
-    """When to stop, finished or not: what is under way is played to its end."""
+class Budget(_Section):
+    """When to stop, finished or not; runs that are under way are completed."""
 
-    hours: float | None = Field(None, gt=0, le=8760, description="Hours, of each session.")
-    runs: int | None = Field(None, ge=1, description="Runs, of each session.")
+    hours: float | None = Field(None, gt=0, le=8760, description="Hours of each session.")
+    runs: int | None = Field(None, ge=1, description="Runs of each session.")
 
 
-class Policy(_Part):
-    """When the exit code is 1; it is 3 where nothing is conclusive in a cell that is named."""
+class Policy(_Section):
+    """When the exit code is 1. It is 3 where a cell that the policy names has no conclusive run."""
 
     fail_on: Literal["any", "all", "never"] = Field(
-        "any", description="A lossy run in any cell; in all cells; or never."
+        "any", description="On a lossy run in any cell, in all cells, or never."
     )
     share: float = Field(
         0,
         ge=0,
         lt=1,
-        description="A cell counts when more than this share of its conclusive runs is invalid; 0: "
-        "when any run is, conclusive or not.",
+        description="A cell counts when more than this share of its conclusive runs is invalid; at "
+        "0, when any run is, conclusive or not.",
     )
 
 
-class CampaignPlan(_Part):
+class CampaignPlan(_Section):
     """A whole campaign file."""
 
     schema_: Literal[1] = Field(alias="schema", description="The version of this format: 1.")
-    name: Slug = Field(description="What to call it.")
-    about: str = Field("", max_length=4000, description="What it asks; only ever text.")
-    plan: str = Field(description="The base plan's file, beside this file or below it or near.")
-    seed: int = Field(0, ge=0, lt=2**31, description="Other seeds for all runs.")
+    name: Slug = Field(description="Its name.")
+    about: str = Field("", max_length=4000, description="The question that it answers; only text.")
+    plan: str = Field(description="The file of the base plan, relative to this file.")
+    seed: int = Field(
+        0, ge=0, lt=2**31, description="Base seed: the seeds of all runs follow from it."
+    )
     repetitions: int = Field(10, ge=1, le=100_000, description="Runs of each cell.")
     workers: int | None = Field(
-        None, ge=1, le=64, description="Clusters side by side; by default what the machine holds."
+        None,
+        ge=1,
+        le=64,
+        description="Clusters in parallel; default: as many as the machine can run.",
     )
     limit_s: float | None = Field(
         None, gt=0, le=86_400, description="A run that takes longer has failed."
     )
-    axes: dict[Slug, Axis] = Field(default_factory=dict, description="What differs.")
+    axes: dict[Slug, Axis] = Field(default_factory=dict, description="What varies.")
     exclude: list[dict[Slug, Scalar | list[Scalar]]] = Field(
         default_factory=list, description="Combinations to leave out."
     )
@@ -116,7 +123,7 @@ class CampaignPlan(_Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _former_names(cls, document: Any) -> Any:
+    def _former_names(cls, document: object) -> object:
         """`lanes` is the former name of `workers`."""
         if isinstance(document, dict) and "lanes" in document and "workers" not in document:
             return {("workers" if key == "lanes" else key): document[key] for key in document}
@@ -130,24 +137,29 @@ class CampaignPlan(_Part):
                     raise ValueError(f"exclude.{place}.{axis}: no axis has this name")
                 for each in _listed(given):
                     if label(each) not in self.axes[axis].by_label():
-                        raise ValueError(f"exclude.{place}.{axis}: {each!r} is none of its values")
+                        raise ValueError(
+                            f"exclude.{place}.{axis}: {each!r} is not one of its values"
+                        )
         return self
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination: its key, its plan (as data, and with everything bound), how often it is
-    played. What is drawn from a seed in `bound` is drawn anew for every run, from `document`."""
+    """One combination: its key, its plan (as data and resolved), and how often it is run.
+
+    `document` gets another seed for every run, so what is drawn from the seed in `resolved` is only
+    an example.
+    """
 
     key: Key
-    document: dict[str, Any]
-    bound: ResolvedPlan
+    document: Document
+    resolved: ResolvedPlan
     repetitions: int
 
     @property
     def impossible(self) -> str | None:
-        """Why it is never played: its version does not honour what it asks. Null: it is played."""
-        return "; ".join(map(str, self.bound.unsupported)) or None
+        """Why the cell is never run: its version does not support a setting. `None`: it is run."""
+        return "; ".join(map(str, self.resolved.unsupported)) or None
 
     @property
     def name(self) -> str:
@@ -156,39 +168,39 @@ class Cell:
 
 @dataclass(frozen=True)
 class Campaign:
-    """A campaign file with its cells. `text` is the file as given, `digest` a hash of all that
-    decides what is played."""
+    """A campaign file with its cells. `text` is the content of the file; `digest` is a hash of
+    everything that determines the runs."""
 
     plan: CampaignPlan
     text: str
-    base: dict[str, Any]
+    base: Document
     cells: tuple[Cell, ...]
     digest: str
 
     @property
     def possible(self) -> tuple[Cell, ...]:
-        """The cells that can be played."""
+        """The cells that can be run."""
         return tuple(cell for cell in self.cells if cell.impossible is None)
 
     def seed(self, repetition: int) -> int:
-        """The seed of the nth run of every cell: the same draw meets each setting."""
-        told = f"{self.digest}/{self.plan.seed}/{repetition}".encode()
-        return int.from_bytes(hashlib.sha256(told).digest()[:4], "big")
+        """The seed of the nth run of every cell: all settings meet the same draws."""
+        source = f"{self.digest}/{self.plan.seed}/{repetition}".encode()
+        return int.from_bytes(hashlib.sha256(source).digest()[:4], "big")
 
 
 def label(value: Scalar) -> Label:
-    """A value of an axis as people and files name it."""
+    """A value of an axis as text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def cell_name(key: Mapping[str, Label]) -> str:
-    """A cell in one line; the same for the same choices."""
+    """A cell in one line; equal for equal choices."""
     return ", ".join(f"{axis}={choice}" for axis, choice in key.items()) or "the plan as it is"
 
 
 def load_campaign(path: Path, changes: tuple[str, ...] = ()) -> Campaign:
-    """Read a campaign file and its base plan, `--set` changes of the plan applied, and bind every
-    cell. Raises PlanError that names the file, and the cell where one alone is wrong."""
+    """Read a campaign file and its base plan, apply `--set` changes to the plan, and resolve every
+    cell. Raises PlanError that names the file, and the cell when only one is wrong."""
     text = _read(path)
     plan = parse_campaign(text, file=str(path))
     base_file = (path.parent / plan.plan).resolve()
@@ -197,13 +209,13 @@ def load_campaign(path: Path, changes: tuple[str, ...] = ()) -> Campaign:
     return campaign_of(plan, text, read_plan(base_file, changes), file=str(path))
 
 
-def campaign_of(plan: CampaignPlan, text: str, base: dict[str, Any], *, file: str) -> Campaign:
-    """A campaign from its parts; the same parts give the same campaign."""
+def campaign_of(plan: CampaignPlan, text: str, base: Document, *, file: str) -> Campaign:
+    """A campaign from its parts; equal parts give equal campaigns."""
     cells = tuple(_cells(plan, base, file))
     if not cells:
         raise PlanError("every combination is excluded", file=file, key="exclude")
     if all(cell.impossible for cell in cells):
-        raise PlanError(f"no cell can be played: {cells[0].impossible}", file=file, key="axes")
+        raise PlanError(f"no cell can be run: {cells[0].impossible}", file=file, key="axes")
     kept = plan.model_dump(mode="json", include={"name", "seed", "axes", "exclude"})
     body = orjson.dumps([kept, base], option=orjson.OPT_SORT_KEYS)
     return Campaign(plan, text, base, cells, hashlib.sha256(body).hexdigest())
@@ -228,7 +240,7 @@ def parse_campaign(text: str, *, file: str) -> CampaignPlan:
         raise explain(error, CampaignPlan, file=file) from error
 
 
-def _cells(plan: CampaignPlan, base: dict[str, Any], file: str) -> list[Cell]:
+def _cells(plan: CampaignPlan, base: Document, file: str) -> list[Cell]:
     axes = {name: axis.by_label() for name, axis in plan.axes.items()}
     cells = []
     for labels in itertools.product(*axes.values()):
@@ -237,15 +249,15 @@ def _cells(plan: CampaignPlan, base: dict[str, Any], file: str) -> list[Cell]:
             continue
         choices = [axes[axis][choice] for axis, choice in key.items()]
         counts = [c.repetitions for c in choices if c.repetitions is not None]
-        document, bound = _resolved(base, choices, key, file)
-        repetitions = 0 if bound.unsupported else min(counts, default=plan.repetitions)
-        cells.append(Cell(key, document, bound, repetitions))
+        document, resolved = _resolved(base, choices, key, file)
+        repetitions = 0 if resolved.unsupported else min(counts, default=plan.repetitions)
+        cells.append(Cell(key, document, resolved, repetitions))
     return cells
 
 
 def _resolved(
-    base: dict[str, Any], choices: list[Choice], key: Key, file: str
-) -> tuple[dict[str, Any], ResolvedPlan]:
+    base: Document, choices: list[Choice], key: Key, file: str
+) -> tuple[Document, ResolvedPlan]:
     document = copy.deepcopy(base)
     for axis, choice in zip(key, choices, strict=True):
         try:

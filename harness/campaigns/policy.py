@@ -1,24 +1,22 @@
-"""What a campaign's policy makes of its runs: which cells break it, which say nothing, and so the
-exit code. Nothing conclusive is never green: a policy that nothing was tested by is not kept."""
+"""The policy of a campaign: which cells break it, which have no conclusive run, and the exit code.
+
+A cell without a conclusive run is never green: its policy was not tested.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from harness.campaigns.plan import Policy
 
-KEPT, BROKEN, SILENT = 0, 1, 3
-"""Exit codes of a campaign that came to its end."""
-
-_NOTHING: Final = "no run of the campaign is conclusive"
+KEPT, BROKEN, INCONCLUSIVE = 0, 1, 3
+"""Exit codes of a campaign that has ended."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """The runs of one cell: how many were seen to be `invalid`, how many are conclusive, and how
-    many of these are `invalid`."""
+    """The runs of one cell: how many are `invalid`, how many are conclusive, how many are both."""
 
     invalid: int = 0
     conclusive: int = 0
@@ -26,15 +24,15 @@ class Tally:
 
 
 def breaking(policy: Policy, cells: Mapping[str, Tally]) -> set[str]:
-    """The names of those cells that make the exit code 1; none where the policy is kept.
+    """The names of the cells that make the exit code 1; none where the policy is kept.
 
     A cell breaks it when more than the policy's share of its conclusive runs are `invalid`; with a
-    share of 0 when any run is, conclusive or not: one counter-example is enough, and nothing can
-    unlose a write.
+    share of 0 when any run is, conclusive or not: one counter-example is enough, whatever else
+    happened in the run.
     """
     lossy = {name for name, tally in cells.items() if _is_lossy(tally, policy.share)}
-    told = {name for name, tally in cells.items() if tally.conclusive or name in lossy}
-    if policy.fail_on == "never" or (policy.fail_on == "all" and lossy != told):
+    judged = {name for name, tally in cells.items() if tally.conclusive or name in lossy}
+    if policy.fail_on == "never" or (policy.fail_on == "all" and lossy != judged):
         return set()
     return lossy
 
@@ -45,30 +43,29 @@ def _is_lossy(tally: Tally, share: float) -> bool:
     return tally.conclusive_invalid > share * tally.conclusive
 
 
-def silent(policy: Policy, cells: Mapping[str, Tally]) -> set[str]:
-    """The names of those cells that make the exit code 3: a policy names every cell that can be
-    played, so each without a conclusive run is one; without a policy (`fail_on = "never"`) all
-    of them, and only where none has any."""
+def inconclusive(policy: Policy, cells: Mapping[str, Tally]) -> set[str]:
+    """The names of the cells that make the exit code 3: each cell without a conclusive run. Without
+    a policy (`fail_on = "never"`) only where no cell has one."""
     without = {name for name, tally in cells.items() if not tally.conclusive}
     return without if policy.fail_on != "never" or len(without) == len(cells) else set()
 
 
 def exit_code(policy: Policy, cells: Mapping[str, Tally]) -> int:
-    """1 where the policy is broken, else 3 where it names a cell with nothing conclusive, else 0.
+    """1 where the policy is broken, else 3 where a cell has no conclusive run, else 0.
 
-    A broken policy goes first: what was seen in one cell is not undone by silence in another.
+    A broken policy goes first: an inconclusive cell does not undo what another one shows.
     """
     if breaking(policy, cells):
         return BROKEN
-    return SILENT if silent(policy, cells) else KEPT
+    return INCONCLUSIVE if inconclusive(policy, cells) else KEPT
 
 
-def silence_in_words(policy: Policy, cells: Mapping[str, Tally]) -> str | None:
-    """What is said of cells without a conclusive run; null where there is nothing to say."""
-    names = [name for name in cells if name in silent(policy, cells)]
+def inconclusive_in_words(policy: Policy, cells: Mapping[str, Tally]) -> str | None:
+    """A sentence about the cells without a conclusive run; `None` where there are none."""
+    names = [name for name in cells if name in inconclusive(policy, cells)]
     if not names:
         return None
     if len(names) == len(cells):
-        return f"{_NOTHING}: nothing is known of any cell"
+        return "no run of the campaign is conclusive: nothing is known of any cell"
     are = "1 cell has" if len(names) == 1 else f"{len(names)} cells have"
     return f"{are} no conclusive run, so nothing is known of {'; '.join(names)}"

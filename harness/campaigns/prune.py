@@ -1,9 +1,9 @@
-"""Thins the runs of a campaign that nobody will look into, so that many nights fit on a disk.
+"""Deletes the bulk of runs that nobody will look into, so that many campaigns fit on a disk.
 
-A thinned run keeps what counts (result.json, run.json, plan.json, faults.jsonl, findings/), so all
-counts of the campaign stay what they are; its operations, reads, observations, logs and pages go.
-Failures stay whole, and the newest runs of every cell. Only folders of runs that the campaign's
-own journal names are touched, and no symbolic link is followed.
+A pruned run keeps the files that the campaign counts (result.json, run.json, plan.json,
+faults.jsonl, findings/), so every count stays the same; its operations, reads, observations, logs
+and pages are deleted. Failures and the newest runs of every cell stay complete. Only run folders
+that the campaign's own journal names are touched, and no symbolic link is followed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress, Run, read_progress
 from harness.errors import EnvironmentFailure
 
-_THINNED: Final = ("history", "reads", "observations", "nodes", "report.html", "timeline.png")
+_BULK: Final = ("history", "reads", "observations", "nodes", "report.html", "timeline.png")
 _BLOCK_BYTES: Final = 512
-"""What `st_blocks` counts, whatever the file system's own blocks are."""
+"""The unit of `st_blocks`, whatever the block size of the file system is."""
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """What was freed, or would be."""
+    """The runs that were pruned, those that stay complete, and the bytes freed (or to be freed)."""
 
     runs: int
     kept: int
@@ -36,28 +36,28 @@ class Pruned:
 def prune(
     folder: CampaignDir, *, keep: int, is_failure: Callable[[Run], bool], dry_run: bool = False
 ) -> Pruned:
-    """Thin all runs but failures and the newest `keep` of each cell. Raises EnvironmentFailure
-    where the campaign is being played or a file cannot be removed."""
+    """Prune all runs except failures and the newest `keep` of each cell. Raises EnvironmentFailure
+    while the campaign is running, or when a file cannot be removed."""
     if folder.runs.is_symlink():
         raise EnvironmentFailure(
-            "is a symbolic link, and none is followed",
+            "is a symbolic link, which is not followed",
             file=str(folder.runs),
-            hint="prune the campaign where its runs really are",
+            hint="prune the campaign in the folder that holds its runs",
         )
     with folder.locked():
         progress = read_progress(folder.journal)
-        whole = _newest(progress, keep)
-        thinned, kept, freed = 0, 0, 0
+        newest = _newest(progress, keep)
+        pruned, kept, freed_bytes = 0, 0, 0
         for run in progress.runs.values():
             if run.state == "begun":
-                continue  # `resume` decides what it is
-            if run.run_id in whole or is_failure(run):
+                continue  # under way, or to be repeated by `resume`
+            if run.run_id in newest or is_failure(run):
                 kept += 1
                 continue
-            bytes_of_run = sum(_remove(path, dry_run) for path in _to_thin(folder, run.run_id))
-            thinned += bytes_of_run > 0
-            freed += bytes_of_run
-    return Pruned(thinned, kept, freed)
+            run_bytes = sum(_remove(path, dry_run) for path in _bulk(folder, run.run_id))
+            pruned += run_bytes > 0
+            freed_bytes += run_bytes
+    return Pruned(pruned, kept, freed_bytes)
 
 
 def _newest(progress: Progress, keep: int) -> set[str]:
@@ -68,24 +68,24 @@ def _newest(progress: Progress, keep: int) -> set[str]:
     return {run_id for runs in by_cell.values() for run_id in runs[max(0, len(runs) - keep) :]}
 
 
-def _to_thin(folder: CampaignDir, run_id: str) -> Iterator[Path]:
-    """What of a run may go; nothing where its name leads elsewhere, or it is a link."""
+def _bulk(folder: CampaignDir, run_id: str) -> Iterator[Path]:
+    """What may be deleted of a run; nothing where its id leads to another folder, or is a link."""
     path = folder.runs / run_id
     if path.parent != folder.runs or path.name != run_id or run_id in (".", ".."):
         return
     if path.is_symlink() or not path.is_dir():
         return
-    for name in _THINNED:
+    for name in _BULK:
         inner = path / name
         if inner.exists() and not inner.is_symlink():
             yield inner
 
 
 def _remove(path: Path, dry_run: bool) -> int:
-    """Remove a file or a folder; the bytes that it takes on disk."""
-    freed = _bytes_on_disk(path)
+    """Remove a file or a folder; returns the bytes that it takes on disk."""
+    freed_bytes = _bytes_on_disk(path)
     if dry_run:
-        return freed
+        return freed_bytes
     try:
         if path.is_dir():
             shutil.rmtree(path)
@@ -95,7 +95,7 @@ def _remove(path: Path, dry_run: bool) -> int:
         raise EnvironmentFailure(
             f"cannot be removed: {error.strerror}", file=str(error.filename or path)
         ) from error
-    return freed
+    return freed_bytes
 
 
 def _bytes_on_disk(path: Path) -> int:

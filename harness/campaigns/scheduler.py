@@ -1,14 +1,13 @@
-"""Deals the runs of a campaign out to workers, and goes on whatever happens to one of them.
+"""Assigns the runs of a campaign to workers, and goes on whatever happens to one of them.
 
-A worker that dies, or whose run takes longer than its limit, is replaced, and its cluster removed;
-its run is a failure of the harness, never a loss. The journal is written before and after each
-run. Ctrl-C: workers stop at once and undo what they began; `resume` repeats their runs.
+A worker that dies, or whose run exceeds its time limit, is replaced and its cluster removed; its
+run counts as a failure of the harness, never as a loss. The journal is written before and after
+each run. On Ctrl-C workers stop at once and undo what they began; `resume` repeats their runs.
 """
 
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import shutil
 import threading
 import time
@@ -16,66 +15,40 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
-from typing import Any, Protocol
 
 from harness.campaigns.folder import CampaignDir
+from harness.campaigns.journal import (
+    Entry,
+    Journal,
+    RunBegun,
+    RunBroken,
+    RunDone,
+    RunFailed,
+    SessionBegun,
+    SessionEnded,
+)
 from harness.campaigns.order import Order, Task
 from harness.campaigns.plan import Campaign
-from harness.campaigns.progress import Journal, read_progress
-from harness.campaigns.worker import Answer, Assignment, Built, Judge, cluster_key, serve
-from harness.clusters.docker.removal import remove_run
-from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
+from harness.campaigns.processes import Process, Start, remove_cluster, start_process
+from harness.campaigns.progress import read_progress
+from harness.campaigns.worker import Answer, Assignment, Built, Judge, cluster_key
+from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.history.run_folder import new_run_id
-from harness.images.daemon import connect
-from harness.machine import state
 from harness.plan import Plan
 
 _TICK_S = 0.5
 _STOP_S = 45.0
-_ROW_OF_FAILURES = 6
-_BROKEN_TIMES = 3
+_DISK_RETRY_S = 5
+_FAILURES_IN_A_ROW = 6
+_REPEATS = 3
 FREE_MB = 1024
-"""Below this much free disk no run is begun."""
-
-Said = Callable[[str], None]
-
-
-class Process(Protocol):
-    """What is asked of a worker's process (`multiprocessing.Process`)."""
-
-    @property
-    def exitcode(self) -> int | None: ...
-    def is_alive(self) -> bool: ...
-    def join(self, timeout: float | None = None) -> None: ...
-    def terminate(self) -> None: ...
-    def kill(self) -> None: ...
-
-
-Start = Callable[[int, Path, Judge], tuple[Process, Connection]]
-"""Starts the process of a worker, by its number: the process, and the pipe to it."""
-
-
-def start_process(number: int, runs: Path, judge: Judge) -> tuple[Process, Connection]:
-    """A worker in a process of its own, which shares nothing with this one."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=serve, args=(theirs, runs, judge), name=f"worker-{number}")
-    process.start()
-    theirs.close()
-    return process, ours
-
-
-def remove_cluster(cluster_id: str) -> None:
-    """Remove what a worker that is gone has left; what cannot be is left to `ackloss clean`."""
-    with state.claimed(cluster_id) as dead, suppress(AcklossError):
-        if dead:
-            remove_run(connect(), cluster_id)
-            state.forget(cluster_id)
+"""Below this much free disk no run begins."""
 
 
 @dataclass
-class _WorkerProcess:
+class _Worker:
+    """A worker as the scheduler sees it."""
+
     number: int
     process: Process
     pipe: Connection
@@ -83,14 +56,14 @@ class _WorkerProcess:
     run_id: str = ""
     begun_s: float = 0.0
     cluster_id: str | None = None
-    fits: str | None = None
+    cluster_key: str | None = None
 
 
 @dataclass
 class Scheduler:
-    """Plays what is left of a campaign. `after` is called with each run's id when it has ended.
+    """Runs what is left of a campaign. `after` is called with each run's id when it has ended.
 
-    `start`, `remove`, `now_s` and `tick_s` are the world: processes, clusters, time.
+    `start`, `remove`, `now_s` and `tick_s` stand for the world: processes, clusters, time.
     """
 
     campaign: Campaign
@@ -98,60 +71,60 @@ class Scheduler:
     judge: Judge
     workers: int
     stop: threading.Event
-    say: Said = lambda _: None
+    say: Callable[[str], None] = lambda _: None
     after: Callable[[str], None] = lambda _: None
     first: tuple[str, ...] = ()
     start: Start = start_process
     remove: Callable[[str], None] = remove_cluster
     now_s: Callable[[], float] = time.monotonic
     tick_s: float = _TICK_S
-    _workers: list[_WorkerProcess] = field(default_factory=list)
+    _workers: list[_Worker] = field(default_factory=list)
     _failures: int = 0
     _begun: int = 0
     _broken: dict[tuple[str, int], int] = field(default_factory=dict)
     _paused: bool = False
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def play(self) -> str:
-        """Play until everything is done, the budget is spent or `stop` is set: which of these.
+    def run(self) -> str:
+        """Run until everything is finished, the budget is spent or `stop` is set; returns which.
 
-        Raises HarnessFailure when one run after another fails. Workers are gone when this returns.
+        Raises HarnessFailure when several runs in a row fail. All workers have ended when this
+        returns.
         """
         progress = read_progress(self.folder.journal)
         self._journal = Journal(self.folder.journal)
         for run in progress.in_state("begun"):
-            self._journal.write("broken", run_id=run.run_id, why="its process ended")
-        fits = {cell.name: cluster_key(cell.bound) for cell in self.campaign.possible}
-        self._fits = fits
-        self._order = Order(self.campaign.possible, fits, progress.finished(), self.first)
+            self._journal.write(RunBroken(run_id=run.run_id, why="its process ended"))
+        self._keys = {cell.name: cluster_key(cell.resolved) for cell in self.campaign.possible}
+        self._order = Order(self.campaign.possible, self._keys, progress.finished(), self.first)
         self._ends_s = self.now_s() + (self.campaign.plan.budget.hours or 1e6) * 3600
-        self._journal.write("session", workers=self.workers)
+        self._journal.write(SessionBegun(workers=self.workers))
         why = "interrupted"
         try:
-            why = self._conduct()
+            why = self._run_all()
             return why
         finally:
             self._end_workers(at_once=why == "interrupted")
             with suppress(EnvironmentFailure):
-                self._journal.write("ended", why=why)
+                self._journal.write(SessionEnded(why=why))
             self._journal.close()
 
-    def _conduct(self) -> str:
+    def _run_all(self) -> str:
         while not self.stop.is_set():
             spent = self._spent()
             if not spent:
-                self._deal()
+                self._assign()
             busy = [worker for worker in self._workers if worker.task is not None]
             if not busy and (spent or not len(self._order)):
                 return spent or "finished"
             for pipe in wait([worker.pipe for worker in busy], timeout=self.tick_s):
-                self._hear(next(worker for worker in busy if worker.pipe is pipe))
-            self._watch_limits()
-            if self._failures >= _ROW_OF_FAILURES:
+                self._receive(next(worker for worker in busy if worker.pipe is pipe))
+            self._check_limits()
+            if self._failures >= _FAILURES_IN_A_ROW:
                 raise HarnessFailure(
                     f"{self._failures} runs in a row failed: stopped",
                     file=str(self.folder.journal),
-                    hint="`ackloss campaign resume` goes on when the cause is gone",
+                    hint="correct the cause, then continue with `ackloss campaign resume`",
                 )
         return "interrupted"
 
@@ -163,9 +136,9 @@ class Scheduler:
             return "the budget of runs is spent"
         return None
 
-    def _deal(self) -> None:
+    def _assign(self) -> None:
         """Give every idle worker its next run."""
-        if not self._room():
+        if not self._has_room():
             return
         idle = sum(worker.task is None for worker in self._workers)
         while len(self._workers) < self.workers and idle < len(self._order):
@@ -173,88 +146,93 @@ class Scheduler:
             idle += 1
         for worker in self._workers:
             if worker.task is None and not self._spent():
-                elsewhere = [other.fits for other in self._workers if other is not worker]
-                if (task := self._order.next(worker.fits, elsewhere)) is not None:
-                    self._give(worker, task)
+                elsewhere = [other.cluster_key for other in self._workers if other is not worker]
+                if (task := self._order.next(worker.cluster_key, elsewhere)) is not None:
+                    self._begin(worker, task)
 
-    def _room(self) -> bool:
-        """Whether the disk has room for another run; says so once when it has not."""
+    def _has_room(self) -> bool:
+        """Whether the disk has room for another run; reports once when it has not."""
         free_mb = shutil.disk_usage(self.folder.path).free // 2**20
         if free_mb >= FREE_MB:
             self._paused = False
             return True
         if not self._paused:
             self._paused = True
-            self.say(f"only {free_mb} MiB are free below {self.folder.path}: waiting for room")
+            self.say(
+                f"only {free_mb} MiB of disk are free: {self.folder.path}; "
+                f"waiting for {FREE_MB} MiB"
+            )
         return False
 
-    def _give(self, worker: _WorkerProcess, task: Task) -> None:
+    def _begin(self, worker: _Worker, task: Task) -> None:
         run_id = new_run_id()
         cell, repetition = task.cell, task.repetition
         self._write(
-            "begun", cell=cell.name, repetition=repetition, run_id=run_id, worker=worker.number
+            RunBegun(cell=cell.name, repetition=repetition, run_id=run_id, worker=worker.number)
         )
         worker.task, worker.run_id, worker.begun_s = task, run_id, self.now_s()
-        worker.fits = self._fits[cell.name]
+        worker.cluster_key = self._keys[cell.name]
         self._begun += 1
         plan = {**cell.document, "seed": self.campaign.seed(repetition)}
-        with suppress(BrokenPipeError):  # heard when it is listened to
+        with suppress(BrokenPipeError):  # noticed when the worker's pipe is read
             worker.pipe.send(Assignment(run_id, plan))
 
-    def _hear(self, worker: _WorkerProcess) -> None:
+    def _receive(self, worker: _Worker) -> None:
         try:
-            told = worker.pipe.recv()
+            message = worker.pipe.recv()
         except (EOFError, OSError):
             worker.process.join(self.tick_s)
-            self._lost(worker, f"its worker died (exit code {worker.process.exitcode})")
+            self._replace(worker, f"its worker died (exit code {worker.process.exitcode})")
             return
-        if isinstance(told, Built):
-            worker.cluster_id = told.cluster_id
-        elif isinstance(told, Answer):
-            self._take(worker, told)
+        if isinstance(message, Built):
+            worker.cluster_id = message.cluster_id
+        elif isinstance(message, Answer):
+            self._end_run(worker, message)
 
-    def _take(self, worker: _WorkerProcess, told: Answer) -> None:
+    def _end_run(self, worker: _Worker, answer: Answer) -> None:
         task, worker.task = worker.task, None
-        if told.broken and task is not None and self._again(task):
-            self._write("broken", run_id=told.run_id, why=told.error)
+        if answer.broken and task is not None and self._may_repeat(task):
+            self._write(RunBroken(run_id=answer.run_id, why=answer.error))
             self._order.put_back(task)
-        elif told.error is not None:
-            self._failed(told.run_id, told.error)
+        elif answer.error is not None:
+            self._fail(answer.run_id, answer.error)
         else:
             self._failures = 0
-            self._write("done", run_id=told.run_id, verdict=told.verdict, seconds=told.seconds)
-        self.after(told.run_id)
+            self._write(
+                RunDone(run_id=answer.run_id, verdict=answer.verdict, seconds=answer.seconds)
+            )
+        self.after(answer.run_id)
 
-    def _again(self, task: Task) -> bool:
-        """Whether a run that broke off is to be played again: a few times."""
-        which = task.cell.name, task.repetition
-        self._broken[which] = self._broken.get(which, 0) + 1
-        return self._broken[which] <= _BROKEN_TIMES
+    def _may_repeat(self, task: Task) -> bool:
+        """Whether a run that broke off is to be repeated: only a few times."""
+        run = task.cell.name, task.repetition
+        self._broken[run] = self._broken.get(run, 0) + 1
+        return self._broken[run] <= _REPEATS
 
-    def _failed(self, run_id: str, error: str) -> None:
+    def _fail(self, run_id: str, error: str) -> None:
         self._failures += 1
-        self._write("failed", run_id=run_id, error=error)
+        self._write(RunFailed(run_id=run_id, error=error))
         self.say(f"run {run_id} failed: {error}")
 
-    def _watch_limits(self) -> None:
+    def _check_limits(self) -> None:
         for worker in list(self._workers):
             if worker.task is None:
                 continue
-            limit_s = self.campaign.plan.limit_s or limit_of(worker.task.cell.bound.plan)
+            limit_s = self.campaign.plan.limit_s or limit_of(worker.task.cell.resolved.plan)
             if self.now_s() - worker.begun_s > limit_s:
-                self._lost(worker, f"it took longer than its limit of {limit_s:.0f} s")
+                self._replace(worker, f"it took longer than its limit of {limit_s:.0f} s")
 
-    def _lost(self, worker: _WorkerProcess, why: str) -> None:
-        """End a worker that is of no use and remove its cluster; another takes its place."""
+    def _replace(self, worker: _Worker, why: str) -> None:
+        """End a worker that has died or hangs, and remove its cluster; another one takes over."""
         self._workers.remove(worker)
         self._end(worker)
         if worker.task is not None:
-            self._failed(worker.run_id, why)
+            self._fail(worker.run_id, why)
             self.after(worker.run_id)
 
-    def _new_worker(self) -> _WorkerProcess:
+    def _new_worker(self) -> _Worker:
         number = next(self._numbers)
-        return _WorkerProcess(number, *self.start(number, self.folder.runs, self.judge))
+        return _Worker(number, *self.start(number, self.folder.runs, self.judge))
 
     def _end_workers(self, *, at_once: bool) -> None:
         """End every worker; each takes its own cluster down."""
@@ -270,11 +248,11 @@ class Scheduler:
         for worker in self._workers:
             if worker.task is not None:
                 with suppress(EnvironmentFailure):
-                    self._journal.write("broken", run_id=worker.run_id, why="interrupted")
+                    self._journal.write(RunBroken(run_id=worker.run_id, why="interrupted"))
             self._end(worker)
 
-    def _end(self, worker: _WorkerProcess) -> None:
-        """End a worker's process, whatever it does, and remove what it left."""
+    def _end(self, worker: _Worker) -> None:
+        """End a worker's process, by SIGKILL if need be, and remove what it has left."""
         if worker.process.is_alive():
             worker.process.terminate()
             worker.process.join(_STOP_S)
@@ -285,20 +263,20 @@ class Scheduler:
         if worker.cluster_id is not None:
             self.remove(worker.cluster_id)
 
-    def _write(self, kind: str, **fields: Any) -> None:
-        """Write to the journal; a full disk is waited out, unless a person wants to stop."""
+    def _write(self, entry: Entry) -> None:
+        """Write to the journal; wait while the disk is full, unless the user stops the campaign."""
         while True:
             try:
-                self._journal.write(kind, **fields)
+                self._journal.write(entry)
                 return
             except EnvironmentFailure as error:
                 self.say(str(error))
-                if self.stop.wait(5):
+                if self.stop.wait(_DISK_RETRY_S):
                     raise
 
 
 def limit_of(plan: Plan) -> float:
-    """How long a run of this plan, its cluster's start and a warm-up may take at the most: in
-    seconds."""
+    """The longest time, in seconds, that a run of this plan may take together with the start of its
+    cluster and a warm-up."""
     once_s = plan.workload.duration_s + plan.final.drain_s + plan.final.settle_s + plan.final.read_s
     return 240 + 2 * once_s

@@ -1,7 +1,7 @@
 """The command line: one module per verb in `verbs/`, found by its name.
 
 Heavy libraries (Spark, matplotlib, Docker, Kafka's clients) are imported only inside the commands
-that need them, so that `ackloss --help` answers at once.
+that need them, so that `ackloss --help` is fast.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ EPILOG = """Exit codes: 0 valid, 1 invalid, 2 usage, 3 unknown, 4 bad plan or hi
 def main() -> None:
     """With these settings, under these faults, how many acknowledged writes does this cluster lose?
 
-    ackloss plays a plan on a real cluster in containers, cuts and kills on schedule, records every
-    operation, and counts what was acknowledged and is gone.
+    ackloss runs a plan on a real cluster in containers, injects faults on schedule, records every
+    operation, and counts the acknowledged writes that are lost.
     """
 
 

@@ -1,8 +1,9 @@
-"""`ackloss campaign compare|prune`: what to do with the campaigns of many nights."""
+"""`ackloss campaign compare|prune`: campaigns compared over time, and kept small."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,45 +16,67 @@ if TYPE_CHECKING:
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _PAGE = click.Path(dir_okay=False, path_type=Path)
+_STYLES = {"regression": "red", "improvement": "green", "doubtful": "yellow"}
 
 
 @click.command()
-@click.argument("folders", nargs=-1, type=_FOLDER, required=True, metavar="OLD NEW [NEWER ...]")
-@click.option("--markdown", type=_PAGE, help="Write it as Markdown, too.")
-@click.option("--html", type=_PAGE, help="Write it as a page, with the trend.")
+@click.argument(
+    "folders", nargs=-1, type=_FOLDER, required=True, metavar="[OLDER ...] BASELINE CURRENT"
+)
+@click.option("--markdown", type=_PAGE, help="Also write the comparison as Markdown.")
+@click.option("--html", type=_PAGE, help="Also write it as a page, with the trend.")
 @with_output
 def compare(
     out: Output, folders: tuple[Path, ...], markdown: Path | None, html: Path | None
 ) -> None:
-    """The newest campaign against the one before, cell by cell; the trend over all that are given.
+    """Compare CURRENT with BASELINE, cell by cell, and show the trend over all campaigns.
 
-    Exit code 1 if a cell loses more often than in the night before (exact test at 5 %, corrected
-    over all cells, and no runs that do not count can have made it so), else 3 if a cell has no
-    conclusive run in one of the two, else 0.
+    The exit code is 1 if a cell loses more often than in the baseline (exact test at 5 %, corrected
+    over all cells, and not explained by inconclusive runs), else 3 if a cell has no conclusive run
+    in one of the two, else 0.
     """
     from analysis.nights.document import nights_document
     from harness.campaigns.folder import CampaignDir
+    from reports import nights as pages
 
     if len(folders) < 2:
-        raise click.UsageError("name two campaigns at least, the oldest first")
+        raise click.UsageError("name at least two campaigns, the oldest first")
     document = nights_document([CampaignDir.open(folder) for folder in folders])
-    _write(document, markdown, html)
+    if markdown is not None:
+        pages.write_markdown(document, markdown)
+    if html is not None:
+        pages.write_page(document, html)
     out.document(document)
     if not out.json:
-        _say_nights(out, document)
-    silent = any(cell["status"] == "not judged" for cell in document["cells"])
-    sys.exit(1 if document["regressions"] else 3 if silent else 0)
+        _print_comparison(out, document)
+    inconclusive = any(cell["status"] == "not judged" for cell in document["cells"])
+    sys.exit(1 if document["regressions"] else 3 if inconclusive else 0)
+
+
+def _print_comparison(out: Output, document: Mapping[str, Any]) -> None:
+    from reports.nights import changes, headline, ordered, value
+
+    out.say(headline(document), style="bold")
+    for sentence in document["conclusion"]:
+        out.say(f"  {sentence}")
+    for cell in ordered(document["cells"]):
+        sentences = "; ".join([cell["in_words"], *changes(cell)])
+        out.say(f"{cell['name']}: {sentences}", style=_STYLES.get(cell["status"], ""))
+    for row in document["differs"]:
+        baseline, current = value(row["old"]), value(row["new"])
+        out.say(f"  {row['what']} {row['key']}: {baseline} in the baseline, {current} now")
 
 
 @click.command()
 @click.argument("folder", type=_FOLDER)
 @click.option("--keep", type=click.IntRange(0), required=True, help="Newest runs of each cell.")
-@click.option("--dry-run", is_flag=True, help="Say what would be freed, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Report what would be freed, and remove nothing.")
 @with_output
 def prune(out: Output, folder: Path, keep: int, dry_run: bool) -> None:
-    """Thin the runs in FOLDER but failures and the newest: no count of the campaign changes."""
+    """Delete the bulk of all runs in FOLDER except failures and the newest of each cell. The
+    counts of the campaign do not change."""
     from harness.campaigns.folder import CampaignDir
-    from harness.campaigns.prune import prune as thin
+    from harness.campaigns.prune import prune as prune_runs
 
     where = CampaignDir.open(folder)
 
@@ -64,33 +87,9 @@ def prune(out: Output, folder: Path, keep: int, dry_run: bool) -> None:
         document = document_of(where, run)
         return document is not None and verdict_class(document) in (LOSS, WRONG, HARNESS_FAILURE)
 
-    done = thin(where, keep=keep, is_failure=is_failure, dry_run=dry_run)
+    done = prune_runs(where, keep=keep, is_failure=is_failure, dry_run=dry_run)
     out.document({"schema": 1, "dry_run": dry_run, **vars(done)})
-    would = "would be" if dry_run else "were"
-    freed = f"{done.freed_bytes / 2**20:,.1f} MiB"
     if not out.json:
-        out.say(f"{done.runs:,} runs {would} thinned ({freed}), {done.kept:,} are kept whole")
-
-
-def _write(document: dict[str, Any], markdown: Path | None, html: Path | None) -> None:
-    from reports import nights
-
-    if markdown is not None:
-        nights.write_markdown(document, markdown)
-    if html is not None:
-        nights.write_page(document, html)
-
-
-def _say_nights(out: Output, document: dict[str, Any]) -> None:
-    from reports.nights import changes, headline, ordered, value
-
-    out.say(headline(document), style="bold")
-    for sentence in document["conclusion"]:
-        out.say(f"  {sentence}")
-    styles = {"regression": "red", "improvement": "green", "doubtful": "yellow"}
-    for cell in ordered(document["cells"]):
-        said = "; ".join([cell["in_words"], *changes(cell)])
-        out.say(f"{cell['name']}: {said}", style=styles.get(cell["status"], ""))
-    for row in document["differs"]:
-        before, now = value(row["old"]), value(row["new"])
-        out.say(f"  {row['what']} {row['key']}: {before} before, {now} now")
+        would_be = "would be" if dry_run else "were"
+        freed = f"{done.freed_bytes / 2**20:,.1f} MiB"
+        out.say(f"{done.runs:,} runs {would_be} pruned ({freed}), {done.kept:,} stay complete")

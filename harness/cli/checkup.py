@@ -1,7 +1,7 @@
-"""What this machine has and lacks for a run: looks, and changes nothing.
+"""Checks what this machine has and lacks for a run. Changes nothing.
 
-Each check is a function that returns a finding with the command that cures it. `ackloss doctor`
-shows all of them; `require` asks, just before a run, only for what would make it break half-way.
+Each check is a function that returns a finding with the command that fixes it. `ackloss doctor`
+shows all of them; `require` checks, just before a run, only what would make the run fail half-way.
 """
 
 from __future__ import annotations
@@ -14,31 +14,30 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from harness.errors import EnvironmentFailure
 from harness.images.building import base_reference, find
 from harness.images.daemon import connect
-from harness.images.recipe import HOLDER, made_base
+from harness.images.recipe import INFRA, made_base
 from harness.machine.paths import cache_dir, state_dir
 from harness.machine.user_config import user_config
 from harness.plan import Plan
 
 DISK_MIN_BYTES = 2 << 30
-DISK_FEW_BYTES = 8 << 30
-MEMORY_FEW_BYTES = 4 << 30
+DISK_LOW_BYTES = 8 << 30
+MEMORY_LOW_BYTES = 4 << 30
 _DOCKER_MIN = (20, 10)
 _JAVA_MIN = 17
 _MAVEN_MIN = (3, 6)
 
 
 class Status(StrEnum):
-    """`warn`: runs work, but something may be short, or is not there yet."""
+    """`warn`: runs work, but something is scarce or has not been made yet."""
 
     OK = "ok"
     MISSING = "missing"
@@ -51,26 +50,31 @@ OK, MISSING, OLD, WARN = Status.OK, Status.MISSING, Status.OLD, Status.WARN
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at, and the command that cures it."""
+    """The result of one check; `fix` is the command that corrects what is wrong."""
 
     name: str
     status: Status
     detail: str
-    cure: str | None = None
+    fix: str | None = None
 
-    def document(self) -> dict[str, Any]:
-        """As JSON data."""
-        return asdict(self)
+
+@dataclass(frozen=True)
+class DockerInfo:
+    """What the Docker daemon reports about itself."""
+
+    version: str
+    storage: str
+    root: Path
 
 
 def examine(runs: Path) -> list[Finding]:
-    """Everything of the machine itself; `runs` is where run folders would go."""
+    """All checks of the machine itself; `runs` is where run folders would go."""
     docker, info = docker_daemon()
     checks: list[Callable[[], Finding]] = [
         python,
         java,
         maven,
-        lambda: _program("iptables", "Docker's networks are made by it"),
+        lambda: _program("iptables", "Docker needs it for its networks"),
         lambda: base_maker(has_docker=info is not None),
         configuration,
         memory,
@@ -81,69 +85,78 @@ def examine(runs: Path) -> list[Finding]:
     ]
     found = [docker, *(check() for check in checks)]
     if info is not None:
-        found.append(disk("disk of Docker", Path(info["DockerRootDir"])))
-        found.append(holder_image())
+        found.append(disk("disk of Docker", info.root))
+        found.append(infra_image())
     return found
 
 
-def docker_daemon() -> tuple[Finding, dict[str, Any] | None]:
-    """The Docker daemon, and what it tells of itself when it answers."""
+def docker_daemon() -> tuple[Finding, DockerInfo | None]:
+    """The Docker daemon, and what it reports about itself when it answers."""
     if shutil.which("dockerd") is None and "DOCKER_HOST" not in os.environ:
         return Finding("docker", MISSING, "not installed", "make setup"), None
     try:
-        info = connect().info()
+        info = docker_info()
     except EnvironmentFailure as error:
-        cure = "usermod -aG docker $USER" if "rights" in error.what else "make setup"
-        return Finding("docker", MISSING, error.what, cure), None
-    version = str(info["ServerVersion"])
-    detail = f"{version}, storage {info['Driver']}"
-    if _numbers(version) < _DOCKER_MIN:
+        fix = "usermod -aG docker $USER" if "may not" in error.what else "make setup"
+        return Finding("docker", MISSING, error.what, fix), None
+    detail = f"{info.version}, storage {info.storage}"
+    if _numbers(info.version) < _DOCKER_MIN:
         return Finding("docker", OLD, f"{detail}; 20.10 is needed", "make setup"), info
     return Finding("docker", OK, detail), info
 
 
+def docker_info() -> DockerInfo:
+    """Ask the Docker daemon. Raises EnvironmentFailure when it does not answer."""
+    reported = connect().info()
+    return DockerInfo(
+        version=str(reported["ServerVersion"]),
+        storage=str(reported["Driver"]),
+        root=Path(reported["DockerRootDir"]),
+    )
+
+
 def python() -> Finding:
-    """The Python that runs this."""
+    """The Python that runs ackloss."""
     return Finding("python", OK, f"{platform.python_version()} at {sys.executable}")
 
 
 def java() -> Finding:
-    """The Java that Spark would start: JAVA_HOME's, or the first in PATH."""
+    """The Java that Spark would start: that of JAVA_HOME, or the first in PATH."""
     home = os.environ.get("JAVA_HOME")
-    told = _output([f"{home}/bin/java" if home else "java", "-version"])
-    found = re.search(r'version "(\d+)', told or "")
-    cure = "apt-get install openjdk-17-jdk-headless"
-    if told is None or found is None:
-        return Finding("java", MISSING, "Spark needs Java 17", cure)
-    detail = told.splitlines()[0].strip()
+    printed = _output([f"{home}/bin/java" if home else "java", "-version"])
+    found = re.search(r'version "(\d+)', printed or "")
+    fix = "apt-get install openjdk-17-jdk-headless"
+    if printed is None or found is None:
+        return Finding("java", MISSING, "Spark needs Java 17", fix)
+    detail = printed.splitlines()[0].strip()
     if int(found.group(1)) < _JAVA_MIN:
-        return Finding("java", OLD, f"{detail}; Spark needs Java 17", cure)
+        return Finding("java", OLD, f"{detail}; Spark needs Java 17", fix)
     return Finding("java", OK, detail)
 
 
 def maven() -> Finding:
-    """Maven, by which Kafka's jars come."""
-    told = _output(["mvn", "--version"])
-    cure = "apt-get install maven"
-    if told is None:
-        return Finding("maven", MISSING, "Kafka's jars come by it", cure)
-    detail = re.sub(r"\x1b\[[0-9;]*m", "", told).splitlines()[0]
+    """Maven, which fetches Kafka's jars."""
+    printed = _output(["mvn", "--version"])
+    fix = "apt-get install maven"
+    if printed is None:
+        return Finding("maven", MISSING, "needed to fetch Kafka's jars", fix)
+    detail = re.sub(r"\x1b\[[0-9;]*m", "", printed).splitlines()[0]
     if _numbers(detail) < _MAVEN_MIN:
-        return Finding("maven", OLD, f"{detail}; 3.6 is needed", cure)
+        return Finding("maven", OLD, f"{detail}; 3.6 is needed", fix)
     return Finding("maven", OK, detail)
 
 
 def base_maker(*, has_docker: bool) -> Finding:
-    """mmdebstrap: only needed where there is neither a base image yet nor the user's own."""
+    """mmdebstrap: needed only until the base image exists, and not with the user's own."""
     if base_reference() != made_base():
         return Finding("mmdebstrap", OK, f"not needed, the base image is {base_reference()}")
     if shutil.which("mmdebstrap") is None and has_docker and find(made_base()) is not None:
-        return Finding("mmdebstrap", OK, "not needed, the base image is there")
-    return _program("mmdebstrap", "the base image is made by it")
+        return Finding("mmdebstrap", OK, "not needed, the base image exists")
+    return _program("mmdebstrap", "needed to make the base image")
 
 
 def configuration() -> Finding:
-    """The user's own configuration, when there is one."""
+    """The user's configuration file, when there is one."""
     try:
         config = user_config()
     except EnvironmentFailure as error:
@@ -153,69 +166,72 @@ def configuration() -> Finding:
 
 
 def memory() -> Finding:
-    """Memory that is free for nodes: a default cluster of six takes 1.2 GiB, its limit is 3."""
+    """Memory available for nodes: a default cluster of six uses 1.2 GiB and may use 3."""
     free = psutil.virtual_memory().available
-    if free < MEMORY_FEW_BYTES:
-        return Finding("memory", WARN, f"{_gib(free)} available", "end other programs")
+    if free < MEMORY_LOW_BYTES:
+        return Finding("memory", WARN, f"{_gib(free)} available", "stop other programs")
     return Finding("memory", OK, f"{_gib(free)} available")
 
 
 def disk(name: str, folder: Path) -> Finding:
-    """Room where something will be written; the folder itself need not be there yet."""
+    """Free space where something will be written; the folder itself need not exist yet."""
     place = _existing(folder)
     free = shutil.disk_usage(place).free
     detail = f"{_gib(free)} free at {folder}"
     if not os.access(place, os.W_OK):
-        return Finding(name, MISSING, f"{detail}, and it is not writable", f"chown it: {place}")
+        return Finding(name, MISSING, f"{detail}, but it is not writable", f"chown $USER {place}")
     if free < DISK_MIN_BYTES:
         return Finding(name, MISSING, f"{detail}; a run needs {_gib(DISK_MIN_BYTES)}", "df -h")
-    return Finding(name, WARN if free < DISK_FEW_BYTES else OK, detail)
+    return Finding(name, WARN if free < DISK_LOW_BYTES else OK, detail)
 
 
 def netem() -> Finding:
-    """Whether the kernel can delay packets: asked of its configuration and modules, not tried."""
+    """Whether the kernel can delay packets, by its configuration and modules; nothing is tried."""
     release = platform.release()
     lists = [Path(f"/lib/modules/{release}/modules.{kind}") for kind in ("dep", "builtin")]
     known = any(path.exists() and "sch_netem" in path.read_text() for path in lists)
     if known or Path("/sys/module/sch_netem").exists() or _configured("CONFIG_NET_SCH_NETEM"):
         return Finding("netem", OK, f"kernel {release} has it")
     return Finding(
-        "netem", WARN, f"kernel {release} seems to lack it: faults that delay packets will say so"
+        "netem",
+        WARN,
+        f"kernel {release} seems to lack it: faults that delay packets are unavailable",
     )
 
 
-def holder_image() -> Finding:
-    """The image that owns the nodes' namespaces."""
-    reference = HOLDER.reference(base_reference())
-    return made(f"image {reference}", find(reference) is not None, " ".join(HOLDER.packages))
+def infra_image() -> Finding:
+    """The image of infrastructure containers."""
+    reference = INFRA.reference(base_reference())
+    return prepared(f"image {reference}", find(reference) is not None, " ".join(INFRA.packages))
 
 
-def made(name: str, there: bool, detail: str = "") -> Finding:
-    """Something that `ackloss prepare` makes; its absence is no fault, it only costs time later."""
-    if there:
-        return Finding(name, OK, detail or "is there")
+def prepared(name: str, exists: bool, detail: str = "exists") -> Finding:
+    """Something that `ackloss prepare` makes, or else the first run that needs it."""
+    if exists:
+        return Finding(name, OK, detail)
     return Finding(name, WARN, "not made yet", "ackloss prepare")
 
 
 def require(plan: Plan, *, nodes: int, runs: Path) -> None:
-    """Raise EnvironmentFailure when this plan's run would lack Docker, disk or memory."""
-    root = Path(connect().info()["DockerRootDir"])
-    for name, folder in (("run folders", runs), ("Docker", root)):
+    """Raise EnvironmentFailure when a run of this plan would lack Docker, disk or memory."""
+    for name, folder in (("run folders", runs), ("Docker", docker_info().root)):
         free = shutil.disk_usage(_existing(folder)).free
         if free < DISK_MIN_BYTES:
             raise EnvironmentFailure(
-                f"{_gib(free)} are free on the disk of {name}, a run needs {_gib(DISK_MIN_BYTES)}",
+                f"{_gib(free)} are free on the disk of {name}, "
+                f"but a run needs {_gib(DISK_MIN_BYTES)}",
                 file=str(folder),
-                hint="free some, or choose another disk with --out" if folder == runs else None,
+                hint="free some space"
+                + (" or choose another disk with --out" if folder == runs else ""),
             )
     needed = nodes * plan.target.memory_mb << 20
     free = psutil.virtual_memory().available
     if free < needed:
         raise EnvironmentFailure(
-            f"{_gib(free)} of memory are available, {nodes} nodes of {plan.target.memory_mb} MiB "
-            f"may take {_gib(needed)}",
+            f"{_gib(free)} of memory are available, but {nodes} nodes of "
+            f"{plan.target.memory_mb} MiB may use {_gib(needed)}",
             key="target.memory_mb",
-            hint="end other programs, or ask for fewer or smaller nodes",
+            hint="stop other programs, or configure fewer or smaller nodes",
         )
 
 
@@ -227,7 +243,7 @@ def _program(name: str, why: str) -> Finding:
 
 
 def _output(argv: Sequence[str]) -> str | None:
-    """What a program prints; null when it is not there or fails."""
+    """What a program prints; `None` when it is missing or fails."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -249,7 +265,7 @@ def _configured(option: str) -> bool:
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that is there."""
+    """The folder, or the nearest existing one above it."""
     folder = folder.absolute()
     while not folder.exists():
         folder = folder.parent

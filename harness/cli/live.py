@@ -1,4 +1,4 @@
-"""The live view of a run: one status line at a terminal, plain lines elsewhere."""
+"""The live view of a run: a status table at a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LINE_EVERY_S = 5.0
 
 @contextmanager
 def watching(out: Output, plan: Plan, status: Status) -> Iterator[None]:
-    """Show a run's status while it lasts."""
+    """Show the status of a run until it ends."""
     view = _View(out, plan, status)
     if out.quiet:
         yield
@@ -40,10 +40,10 @@ class _View:
     out: Output
     plan: Plan
     status: Status
-    begun: float = field(default_factory=time.monotonic)
+    begun_s: float = field(default_factory=time.monotonic)
 
     def elapsed_s(self) -> float:
-        return time.monotonic() - self.begun
+        return time.monotonic() - self.begun_s
 
     def table(self) -> Table:
         """The live table: phase, load, faults, leaders."""
@@ -57,10 +57,10 @@ class _View:
 
     @contextmanager
     def lines(self) -> Iterator[None]:
-        """A line every few seconds while operations are played."""
+        """A line every few seconds while operations run."""
         stop = threading.Event()
 
-        def speak() -> None:
+        def report() -> None:
             while not stop.wait(_LINE_EVERY_S):
                 if self.status.phase == "running" and (load := self._load()) is not None:
                     self.out.say(
@@ -68,7 +68,7 @@ class _View:
                         f"{self._leaders()}"
                     )
 
-        thread = threading.Thread(target=speak, name="progress", daemon=True)
+        thread = threading.Thread(target=report, name="progress", daemon=True)
         thread.start()
         try:
             yield
@@ -92,10 +92,10 @@ class _View:
 
     def _leaders(self) -> str:
         observer = self.status.observer
-        return _told(observer.situation()) if observer else ""
+        return _in_words(observer.situation()) if observer else ""
 
 
-def _told(situation: Situation) -> str:
+def _in_words(situation: Situation) -> str:
     """Leader and ISR of the first partitions, and the controller."""
     views = list(situation.partitions.values())
     parts = [f"p{v.partition}: {v.leader or 'none'} ISR {{{','.join(v.isr)}}}" for v in views[:4]]

@@ -1,4 +1,4 @@
-"""What the command line prints, and how it ends: text for people, or one JSON document."""
+"""What the command line prints, and how it ends: text for the user, or one JSON document."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ EXIT_BY_VERDICT = {"valid": 0, "invalid": 1, "unknown": 3}
 
 
 def plain(text: object) -> str:
-    """Text from anywhere, made harmless for a terminal: control characters are shown, not sent."""
+    """Text from any source, safe for a terminal: control characters are shown, not sent."""
     return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in str(text))
 
 
 @dataclass(frozen=True)
 class Output:
-    """Where a command's words go: with `json`, stdout holds one document and nothing else."""
+    """The output of a command: with `json`, stdout holds one document and nothing else."""
 
     json: bool = False
     no_color: bool = False
@@ -43,19 +43,19 @@ class Output:
         )
 
     def say(self, text: object = "", *, style: str = "") -> None:
-        """One line for people."""
+        """Print one line for the user."""
         if not self.quiet:
             self.console.print(Text(plain(text), style=style))
 
-    def document(self, document: Any) -> None:
-        """The command's result, when JSON was asked for."""
+    def document(self, document: object) -> None:
+        """Print the command's result, a dataclass or JSON data, when JSON is requested."""
         if self.json:
             body = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
             sys.stdout.write(body.decode() + "\n")
             sys.stdout.flush()
 
     def fail(self, error: AcklossError) -> NoReturn:
-        """One clear sentence, or its JSON document; ends with the error's exit code."""
+        """Print an error as one sentence or a JSON document, and exit with its exit code."""
         if self.json:
             self.document(error.document())
         console = Console(stderr=True, no_color=self.no_color or None, highlight=False)
@@ -65,12 +65,12 @@ class Output:
 
 
 def with_output(command: Callable[P, None]) -> Callable[..., None]:
-    """Options --json, --no-color, -q and -v for a command, and no traceback, whatever happens."""
+    """Give a command the options --json, --no-color, -q and -v; no error ends in a traceback."""
 
     @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-    @click.option("--no-color", is_flag=True, help="No colours (also NO_COLOR).")
-    @click.option("-q", "--quiet", is_flag=True, help="Only what was asked for.")
-    @click.option("-v", "--verbose", is_flag=True, help="Say more, tracebacks included.")
+    @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
+    @click.option("-q", "--quiet", is_flag=True, help="Print only the result.")
+    @click.option("-v", "--verbose", is_flag=True, help="Print more, including tracebacks.")
     @functools.wraps(command)
     def wrapped(
         *args: Any, as_json: bool, no_color: bool, quiet: bool, verbose: bool, **kwargs: Any
@@ -85,26 +85,28 @@ def with_output(command: Callable[P, None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             out.fail(Interrupted("interrupted"))
         except BrokenPipeError:
-            # Whoever read along has gone: what was found out was not heard, so it is not all well.
+            # The reader of stdout is gone: the result was not received, so this is not a success.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(EnvironmentFailure.exit_code)
         except Exception as error:
             if verbose:
                 traceback.print_exc()
             what = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-            out.fail(HarnessFailure(f"ackloss itself failed: {what}", hint="say more with -v"))
+            out.fail(
+                HarnessFailure(f"ackloss itself failed: {what}", hint="-v shows the traceback")
+            )
 
     return wrapped
 
 
 plan_options = [
     click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a plan key."),
-    click.option("--seed", type=click.IntRange(0), help="The seed, instead of the plan's."),
+    click.option("--seed", type=click.IntRange(0), help="Overrides the plan's seed."),
 ]
 
 
 def with_plan_options(command: Callable[P, None]) -> Callable[P, None]:
-    """Options --set and --seed."""
+    """Give a command the options --set and --seed."""
     for option in reversed(plan_options):
         command = option(command)
     return command

@@ -1,18 +1,17 @@
-"""A user's own server.properties and producer.properties, as settings of a plan."""
+"""The user's own server.properties and producer.properties, as settings of a plan."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-from harness.cli.properties import read_properties, sort_out
+from harness.cli.properties import partition, read_properties
 from harness.errors import PlanError
 from harness.plan import Plan
 
 
 class OwnSettings:
-    """Both files, read once; what a plan cannot take of them is said once and named."""
+    """Both files, read once. Settings that a plan may not have are ignored and reported once."""
 
     def __init__(
         self, broker: Path | None, producer: Path | None, say: Callable[[str], None]
@@ -23,12 +22,12 @@ class OwnSettings:
             read_properties(path) if path else {} for path in self._files
         )
         self._say = say
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
-    def added_to(self, document: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
-        """The plan's document with these settings; its own win, under whatever name.
+    def added_to(self, document: Mapping[str, object], plan: Plan) -> dict[str, object]:
+        """The plan's document with these settings; the plan's own override them, under any name.
 
-        `plan` is the document as it was parsed. Raises PlanError for an unknown client.
+        `plan` is the parsed document. Raises PlanError for an unknown client.
         """
         from targets.kafka import configuration
         from targets.kafka.clients import library_of
@@ -41,26 +40,35 @@ class OwnSettings:
                 hint="leave out --broker-settings and --producer-settings",
             )
         library = library_of(plan)
-        broker = self._taken(self._files[0], self._broker, configuration.why_refused)
-        producer = self._taken(self._files[1], self._producer, library.why_refused)
+        broker = self._used(self._files[0], self._broker, configuration.why_refused)
+        producer = self._used(self._files[1], self._producer, library.why_refused)
         own = {library.same.get(key, key) for key in plan.workload.producer}
         producer = {
             key: value for key, value in producer.items() if library.same.get(key, key) not in own
         }
-        target, workload = document.get("target", {}), document.get("workload", {})
-        return {
-            **document,
-            "target": {**target, "settings": {**broker, **target.get("settings", {})}},
-            "workload": {**workload, "producer": {**producer, **workload.get("producer", {})}},
-        }
+        with_broker = _with_settings(document, "target", "settings", broker)
+        return _with_settings(with_broker, "workload", "producer", producer)
 
-    def _taken(
+    def _used(
         self, path: Path | None, given: dict[str, str], why_refused: Callable[[str], str | None]
     ) -> dict[str, str]:
-        taken, aside = sort_out(given, why_refused)
-        for key, reason in aside.items():
-            sentence = f"{path}: {key} is set aside: {reason}"
-            if sentence not in self._said:
-                self._said.add(sentence)
+        used, ignored = partition(given, why_refused)
+        for key, reason in ignored.items():
+            sentence = f"{path}: {key} is ignored: {reason}"
+            if sentence not in self._reported:
+                self._reported.add(sentence)
                 self._say(sentence)
-        return taken
+        return used
+
+
+def _with_settings(
+    document: Mapping[str, object], section: str, key: str, settings: dict[str, str]
+) -> dict[str, object]:
+    """The document with these settings in a table of a section, beside those that are there."""
+    table = _table(document, section)
+    return {**document, section: {**table, key: {**settings, **_table(table, key)}}}
+
+
+def _table(document: Mapping[str, object], key: str) -> dict[str, object]:
+    found = document.get(key, {})
+    return found if isinstance(found, dict) else {}

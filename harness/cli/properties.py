@@ -1,4 +1,4 @@
-"""Java's .properties files, as far as people use them for Kafka."""
+"""Java's .properties files, as far as they are used for Kafka."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _LINE = re.compile(r"\s*((?:\\.|[^\s:=\\])+)\s*[:=\s]\s*(.*)")
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Keys and values of a .properties file: comments, continued lines and escapes understood.
+    """Keys and values of a .properties file, with comments, continued lines and escapes.
 
-    Raises PlanError for a file that is no text or a line that has no key.
+    Raises PlanError for a file that is not text or a line without a key.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -25,24 +25,24 @@ def read_properties(path: Path) -> dict[str, str]:
         match = _LINE.fullmatch(line)
         if match is None:
             raise PlanError(
-                f"line {number} is no `key=value`", file=str(path), hint="correct or remove it"
+                f"line {number} is not `key=value`", file=str(path), hint="correct or remove it"
             )
         settings[_unescaped(match[1])] = _unescaped(match[2])
     return settings
 
 
-def sort_out(
+def partition(
     given: Mapping[str, str], why_refused: Callable[[str], str | None]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """A user's own settings, sorted: what is taken, and what is set aside and why."""
-    taken: dict[str, str] = {}
-    aside: dict[str, str] = {}
+    """The user's own settings: those that are used, and those that are ignored with the reason."""
+    used: dict[str, str] = {}
+    ignored: dict[str, str] = {}
     for key, value in given.items():
         if why := why_refused(key):
-            aside[key] = why
+            ignored[key] = why
         else:
-            taken[key] = value
-    return taken, aside
+            used[key] = value
+    return used, ignored
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:

@@ -1,1 +1,1 @@
-"""Kinds of cluster: where nodes are."""
+"""Kinds of cluster, and the clean-up of dead runs."""

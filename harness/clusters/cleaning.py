@@ -1,13 +1,15 @@
 """Removes what dead runs left: the containers, networks and volumes of registered runs, and
 temporary folders.
 
-Rules and processes of a fault live inside a node's own namespaces, so they go with its containers.
+The rules and processes of a fault live in its node's namespaces and are removed with the node's
+containers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+
+import docker
 
 from harness.clusters.docker.removal import remove_run, unknown_runs
 from harness.errors import AcklossError
@@ -19,19 +21,15 @@ from harness.machine.scratch import remove_abandoned
 
 @dataclass
 class Cleaned:
-    """What was removed, which faults were still in force and went with it, what was left and why
-    (sentences)."""
+    """What was removed; which faults were still in force until then; what was left, and why."""
 
     removed: list[str] = field(default_factory=list)
     undone: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
-    def document(self) -> dict[str, Any]:
-        return {"removed": self.removed, "undone": self.undone, "left": self.left}
-
 
 def _in_force(run: state.Registered) -> list[str]:
-    """The faults of a dead run that were not undone, as its journal tells."""
+    """The faults of a dead run that its journal does not report as undone."""
     return [
         f"fault {act['fault']!r} of run {run.run_id}: {act['lever']} on {act['token'].get('node')}"
         for act in open_acts(run.folder / "faults.jsonl")
@@ -39,26 +37,39 @@ def _in_force(run: state.Registered) -> list[str]:
 
 
 def clean_all(*, dry_run: bool, kept: bool) -> Cleaned:
-    """Clean every dead run. Tries all of them, then raises the first failure."""
-    told, failures = Cleaned(remove_abandoned(dry_run=dry_run)), []
+    """Clean up after every dead run, after those kept by the user only with `kept`. Tries all of
+    them, then raises the first failure."""
+    cleaned = Cleaned(removed=remove_abandoned(dry_run=dry_run))
     runs = state.registrations()
-    docker = connect()
+    client = connect()
+    failures = []
     for run in runs:
-        with state.claimed(run.run_id) as dead:
-            if not dead:
-                told.left.append(f"run {run.run_id} is alive (process {run.pid}): left alone")
-            elif run.keep and not kept:
-                told.left.append(f"run {run.run_id} was kept on purpose: `ackloss clean --kept`")
-            else:
-                try:
-                    told.removed += remove_run(docker, run.run_id, dry_run=dry_run)
-                    told.undone += _in_force(run)
-                    if not dry_run:
-                        state.forget(run.run_id)
-                except AcklossError as error:
-                    failures.append(error)
-    for run_id in sorted(unknown_runs(docker, {run.run_id for run in runs})):
-        told.left.append(f"run {run_id} is not known to this machine's state folder: left alone")
+        try:
+            _clean(client, run, cleaned, dry_run=dry_run, kept=kept)
+        except AcklossError as error:
+            failures.append(error)
+    for run_id in sorted(unknown_runs(client, {run.run_id for run in runs})):
+        cleaned.left.append(f"run {run_id} is not in this machine's state folder: left alone")
     if failures:
         raise failures[0]
-    return told
+    return cleaned
+
+
+def _clean(
+    client: docker.DockerClient,
+    run: state.Registered,
+    cleaned: Cleaned,
+    *,
+    dry_run: bool,
+    kept: bool,
+) -> None:
+    with state.claimed(run.run_id) as dead:
+        if not dead:
+            cleaned.left.append(f"run {run.run_id} is alive (process {run.pid}): left alone")
+        elif run.keep and not kept:
+            cleaned.left.append(f"run {run.run_id} was kept on purpose: `ackloss clean --kept`")
+        else:
+            cleaned.removed += remove_run(client, run.run_id, dry_run=dry_run)
+            cleaned.undone += _in_force(run)
+            if not dry_run:
+                state.forget(run.run_id)

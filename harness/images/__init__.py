@@ -1,10 +1,14 @@
-"""Images of nodes, made locally from the distribution's packages and Maven artefacts.
+"""Images of nodes, built locally from the distribution's packages and Maven artefacts.
 
     recipe    what an image is made of, as data; its tag is the recipe's hash
-    building  a base (made by mmdebstrap, or the user's own), packages, jars: an image
-    maven     a version's jars by the ordinary Maven client
-    oneoff    one command in a throw-away container of an image, with its files back
+    building  builds an image: a base (by mmdebstrap, or the user's own), packages, jars
+    maven     the jars of a version, fetched by the ordinary Maven client
+    oneoff    runs one command in a throw-away container of an image and returns its files
+    archives  packs and unpacks the files that Docker copies into and out of containers
+    faketime  the libfaketime library of the infrastructure image
+    daemon    the Docker daemon of this machine
+    steps     progress messages for long steps
 
-What depends on an image and is dear to make (class-data archives, formatted checkpoints) is made
-once per image and kept in the cache folder; what that is, the targets know.
+What depends on an image and takes long to make (class-data archives, formatted checkpoints) is made
+once per image by its target and kept in the cache folder.
 """

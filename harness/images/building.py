@@ -1,4 +1,4 @@
-"""Building node images: once, on this machine, by whoever comes first.
+"""Builds node images, once each on this machine.
 
 The base is a Debian made from the distribution's packages, so no image registry is needed, or an
 image that the user names (`harness.machine.user_config`). Long steps are reported to `say`.
@@ -20,7 +20,7 @@ from filelock import FileLock
 from harness.errors import EnvironmentFailure
 from harness.images import maven
 from harness.images.daemon import connect
-from harness.images.recipe import DEBIAN, HOLDER, MMDEBSTRAP, Recipe, made_base
+from harness.images.recipe import DEBIAN, INFRA, MMDEBSTRAP, Recipe, made_base
 from harness.images.steps import Say, quietly, step
 from harness.machine.paths import cache_dir
 from harness.machine.scratch import scratch
@@ -31,12 +31,12 @@ _BUILD_LIMIT_S = 1800
 
 
 def base_reference() -> str:
-    """The base that images are built from: the user's own, or the one that is made here."""
+    """The base that images are built from: the user's own, or the one that mmdebstrap makes."""
     return user_config().base_image or made_base()
 
 
 def find(reference: str, *, version: str | None = None) -> ImageRef | None:
-    """The local image of this name; null when there is none. Pulls nothing."""
+    """The local image of this name, or `None`. Pulls nothing."""
     try:
         image = connect().images.get(reference)
     except (ImageNotFound, NotFound):
@@ -45,13 +45,13 @@ def find(reference: str, *, version: str | None = None) -> ImageRef | None:
     return ImageRef(reference=reference, id=str(image.id), digest=digests[0], version=version)
 
 
-def holder(say: Say = quietly) -> ImageRef:
-    """The image that owns a pod's namespaces."""
-    return ensure(HOLDER, say)
+def infra_image(say: Say = quietly) -> ImageRef:
+    """The image of a pod's infrastructure container."""
+    return ensure(INFRA, say)
 
 
 def ensure(recipe: Recipe, say: Say = quietly) -> ImageRef:
-    """The image of a recipe, built now unless it is there.
+    """The image of a recipe, built unless it exists.
 
     Raises PlanError when its version does not exist, EnvironmentFailure when it cannot be built.
     """
@@ -71,12 +71,12 @@ def ensure(recipe: Recipe, say: Say = quietly) -> ImageRef:
             _build(context, recipe.dockerfile(base), reference)
     built = find(reference, version=recipe.version)
     if built is None:
-        raise EnvironmentFailure(f"the image {reference} was built and is not there")
+        raise EnvironmentFailure(f"the image {reference} was built but cannot be found")
     return built
 
 
 def pulled(reference: str, say: Say = quietly) -> ImageRef:
-    """An image that the user names, pulled when it is not there, and used unchanged."""
+    """An image that the user names, pulled when it is missing, and used unchanged."""
     if found := find(reference):
         return found
     try:
@@ -86,17 +86,17 @@ def pulled(reference: str, say: Say = quietly) -> ImageRef:
         raise EnvironmentFailure(
             f"the image {reference} is not on this machine and cannot be pulled",
             key="target.image",
-            hint=_told(error),
+            hint=_explanation(error),
         ) from error
     found = find(reference)
     if found is None:
-        raise EnvironmentFailure(f"the image {reference} was pulled and is not there")
+        raise EnvironmentFailure(f"the image {reference} was pulled but cannot be found")
     return found
 
 
 @contextmanager
 def alone(what: str) -> Iterator[None]:
-    """Hold the lock under which this machine makes one thing: others wait, then find it made."""
+    """Hold the lock of something made once per machine: other processes wait, then find it."""
     folder = cache_dir() / "locks"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -127,12 +127,12 @@ def _ensure_base(base: str, say: Say) -> None:
 def _make_base(reference: str) -> None:
     if shutil.which("mmdebstrap") is None:
         raise EnvironmentFailure(
-            "mmdebstrap is missing, and the base image is made by it",
+            "mmdebstrap is missing: it makes the base image",
             hint="apt-get install mmdebstrap, or set ACKLOSS_BASE_IMAGE",
         )
     repository, _, tag = reference.partition(":")
     with scratch() as folder:
-        # mmdebstrap drops its rights inside: the folder must be open to others.
+        # mmdebstrap gives up its rights: the folder must be readable by others.
         Path(folder).chmod(0o755)
         tar = Path(folder) / "base.tar"
         try:
@@ -146,20 +146,20 @@ def _make_base(reference: str) -> None:
             )
         except subprocess.TimeoutExpired as error:
             raise EnvironmentFailure(
-                f"mmdebstrap was not done within {_BUILD_LIMIT_S} s"
+                f"mmdebstrap did not finish within {_BUILD_LIMIT_S} s"
             ) from error
         if done.returncode != 0:
-            raise _unbuilt(reference, done.stderr.splitlines())
+            raise _build_failure(reference, done.stderr.splitlines())
         connect().api.import_image_from_file(str(tar), repository=repository, tag=tag)
 
 
 def _build(context: Path, dockerfile: str, reference: str) -> None:
-    """Build with the host's network: where containers have none, packages still come in."""
+    """Build with the host's network, so that packages can be fetched where containers have none."""
     (context / "Dockerfile").write_text(dockerfile, encoding="utf-8")
     log: list[str] = []
     try:
         for event in connect().api.build(
-            fileobj=_packed(context),
+            fileobj=_packed_context(context),
             custom_context=True,
             tag=reference,
             network_mode="host",
@@ -170,12 +170,12 @@ def _build(context: Path, dockerfile: str, reference: str) -> None:
         ):
             log.extend(str(event.get("stream") or event.get("error") or "").splitlines())
             if "error" in event:
-                raise _unbuilt(reference, log)
+                raise _build_failure(reference, log)
     except APIError as error:
-        raise _unbuilt(reference, [*log, _told(error)]) from error
+        raise _build_failure(reference, [*log, _explanation(error)]) from error
 
 
-def _packed(context: Path) -> io.BytesIO:
+def _packed_context(context: Path) -> io.BytesIO:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         archive.add(context / "Dockerfile", "Dockerfile")
@@ -185,12 +185,12 @@ def _packed(context: Path) -> io.BytesIO:
     return buffer
 
 
-def _unbuilt(reference: str, log: list[str]) -> EnvironmentFailure:
+def _build_failure(reference: str, log: list[str]) -> EnvironmentFailure:
     last = " | ".join(line.strip() for line in log if line.strip()).strip()[-400:]
     return EnvironmentFailure(
-        f"the image {reference} cannot be built", hint=f"the last of its log: {last}"
+        f"the image {reference} cannot be built", hint=f"the end of its log: {last}"
     )
 
 
-def _told(error: DockerException) -> str:
+def _explanation(error: DockerException) -> str:
     return str(getattr(error, "explanation", None) or error)

@@ -11,23 +11,23 @@ from harness.errors import EnvironmentFailure
 LABEL = "ackloss"
 """Everything that ackloss makes carries this label."""
 RUN_LABEL = "ackloss.run"
-"""Whose it is: by this label, and no other sign, it is removed."""
+"""The run that an object belongs to: objects are found and removed by this label alone."""
 
 DAEMON_TROUBLE = (DockerException, requests.RequestException)
-"""What its client raises, refusals and lost connections alike."""
+"""What Docker's client raises, for refused requests and lost connections alike."""
 
 
 def connect() -> docker.DockerClient:
-    """A client of the local Docker daemon. Raises EnvironmentFailure with the cure."""
+    """A client of the local Docker daemon. Raises EnvironmentFailure with the fix."""
     try:
         return docker.from_env(version="auto", timeout=120, max_pool_size=32)
     except DockerException as error:
         text = str(error)
         if "Permission denied" in text or "PermissionError" in text:
             raise EnvironmentFailure(
-                "this user has no rights to Docker", hint="run as root, or join the group docker"
+                "this user may not use Docker", hint="run as root, or join the group docker"
             ) from error
         raise EnvironmentFailure(
             "Docker does not answer",
-            hint="start it with `make setup`, or `ackloss doctor` says why",
+            hint="start it with `make setup`; `ackloss doctor` reports what is missing",
         ) from error

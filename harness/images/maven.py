@@ -1,4 +1,4 @@
-"""A version's jars, by the ordinary Maven client."""
+"""The jars of a version, fetched by the ordinary Maven client."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def _named(coordinates: str) -> str:
 
 
 def fetch(recipe: Recipe, folder: Path) -> None:
-    """Copy the recipe's jars and all that they need into `folder`/libs.
+    """Copy the recipe's jars and their dependencies into `folder`/libs.
 
     Raises PlanError when the repository has no such version, EnvironmentFailure when Maven is
     missing or fails.
     """
     if shutil.which("mvn") is None:
         raise EnvironmentFailure(
-            "Maven is missing, and the jars come by it", hint="apt-get install maven"
+            "Maven is missing: it fetches the jars", hint="apt-get install maven"
         )
     (folder / "pom.xml").write_text(pom(recipe), encoding="utf-8")
     command = ["mvn", "-B", "-ntp", "-q", "-U", "dependency:copy-dependencies"]
@@ -67,7 +67,7 @@ def fetch(recipe: Recipe, folder: Path) -> None:
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired as error:
-        raise EnvironmentFailure(f"Maven gave no answer within {_LIMIT_S} s") from error
+        raise EnvironmentFailure(f"Maven did not finish within {_LIMIT_S} s") from error
     if done.returncode != 0:
         raise _failure(recipe, done.stdout + done.stderr)
 
@@ -80,14 +80,14 @@ def _failure(recipe: Recipe, output: str) -> PlanError | EnvironmentFailure:
             hint="name a released version, such as 4.3.1",
         )
     errors = [line for line in output.splitlines() if line.startswith("[ERROR]") and len(line) > 9]
-    told = errors[0].removeprefix("[ERROR] ") if errors else output.strip()[-300:]
+    reason = errors[0].removeprefix("[ERROR] ") if errors else output.strip()[-300:]
     return EnvironmentFailure(
-        f"the jars of {recipe.name} {recipe.version or ''} could not be fetched", hint=told
+        f"the jars of {recipe.name} {recipe.version or ''} could not be fetched", hint=reason
     )
 
 
 def _is_absent(coordinates: str, output: str) -> bool:
-    """Whether Maven says that the repository has no such jar, now or when it last asked."""
+    """Whether Maven reports that the repository has no such jar, now or when it last looked."""
     group, artifact, version = map(re.escape, coordinates.split(":"))
     jar = rf"{group}:{artifact}:jar:{version}\b"
     return bool(

@@ -1,12 +1,10 @@
-"""One command in a throw-away container of an image: no network, no rights, its files back.
+"""Runs one command in a throw-away container of an image, without network or rights.
 
-It is registered like a run, so that `ackloss clean` finds what a killed process left of it.
+The container is registered like a run, so that `ackloss clean` finds what a killed process left.
 """
 
 from __future__ import annotations
 
-import io
-import tarfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +16,7 @@ import requests
 from docker.errors import APIError, NotFound
 
 from harness.errors import EnvironmentFailure
+from harness.images.archives import packed, unpacked
 from harness.images.daemon import LABEL, RUN_LABEL, connect
 from harness.machine import state
 from harness.machine.paths import cache_dir
@@ -28,7 +27,7 @@ _STOP_S = 60
 
 @dataclass(frozen=True)
 class OneOff:
-    """A container of one command. Files lie in `FILES`; it is removed when its `with` ends."""
+    """A container of one command, with its files in `FILES`; removed when its `with` ends."""
 
     container: str
     client: docker.DockerClient = field(repr=False)
@@ -38,37 +37,35 @@ class OneOff:
         try:
             return int(self.client.api.wait(self.container, timeout=limit_s)["StatusCode"])
         except (requests.ReadTimeout, requests.ConnectionError) as error:
-            raise TimeoutError(f"not done within {limit_s} s") from error
+            raise TimeoutError(f"did not finish within {limit_s} s") from error
 
     def running(self) -> bool:
-        """Whether the command has not ended yet."""
+        """Whether the command is still running."""
         return bool(self.client.api.inspect_container(self.container)["State"]["Running"])
 
     def output(self) -> str:
-        """All that it printed so far."""
+        """Everything that it has printed so far."""
         return bytes(self.client.api.logs(self.container)).decode(errors="replace")
 
     def run(self, argv: Sequence[str]) -> tuple[int, str]:
-        """A further command beside the first, while that runs: its exit code and output."""
+        """Run another command while the first one runs: its exit code and output."""
         api = self.client.api
         created = api.exec_create(self.container, list(argv), user="0:0")["Id"]
         output = api.exec_start(created).decode(errors="replace")
         return int(api.exec_inspect(created)["ExitCode"] or 0), output
 
     def stop(self) -> int:
-        """Ask the command to end (SIGTERM) and wait for it; its exit code."""
+        """End the command (SIGTERM) and wait for it; its exit code."""
         self.client.api.stop(self.container, timeout=_STOP_S)
         return self.wait(limit_s=_STOP_S)
 
     def read(self, path: str) -> bytes | None:
-        """A file of the container, whether it runs or not; null when there is none."""
+        """A file of the container, running or not; `None` when there is none."""
         try:
             stream, _ = self.client.api.get_archive(self.container, path)
         except NotFound:
             return None
-        with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as archive:
-            content = archive.extractfile(archive.getmembers()[0])
-            return content.read() if content else None
+        return next((content for _, content in unpacked(b"".join(stream))), None)
 
 
 @contextmanager
@@ -81,7 +78,7 @@ def one_off(
 ) -> Iterator[OneOff]:
     """Start `argv` in a container of `image` and remove it afterwards.
 
-    `files` are written to `FILES`; `mounts` are read-only. It has loopback and no other network.
+    `files` are written to `FILES`; `mounts` are read-only. The only network is loopback.
     Raises EnvironmentFailure when Docker refuses.
     """
     client, name = connect(), f"oneoff-{uuid.uuid4().hex[:8]}"
@@ -89,14 +86,14 @@ def one_off(
         try:
             container = _create(client, name, image, argv, mounts or {})
             try:
-                client.api.put_archive(container, FILES, _packed(files or {}))
+                client.api.put_archive(container, FILES, packed(files or {}))
                 client.api.start(container)
                 yield OneOff(container, client)
             finally:
                 client.api.remove_container(container, force=True, v=True)
         except APIError as error:
             raise EnvironmentFailure(
-                f"a container could not be used: Docker says: {error.explanation or error}"
+                f"a container could not be used: Docker reports: {error.explanation or error}"
             ) from error
         finally:
             state.forget(name)
@@ -129,17 +126,3 @@ def _create(
         ),
     )
     return str(created["Id"])
-
-
-def _packed(files: Mapping[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for folder in sorted({str(Path(name).parent) for name in files} - {"."}):
-            entry = tarfile.TarInfo(folder)
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
-            archive.addfile(entry)
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o644
-            archive.addfile(entry, io.BytesIO(content))
-    return buffer.getvalue()

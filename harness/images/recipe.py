@@ -1,4 +1,4 @@
-"""What an image is made of, as data. A changed recipe has another tag, so it is built anew."""
+"""What an image is made of, as data. A changed recipe has another tag, so it is built again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _digest(*parts: str) -> str:
 
 
 def made_base() -> str:
-    """The reference of the base that mmdebstrap makes here."""
+    """The reference of the base image that mmdebstrap makes on this machine."""
     return f"ackloss/base:{DEBIAN}-{_digest(*MMDEBSTRAP)}"
 
 
@@ -56,8 +56,8 @@ class Recipe:
         return f"ackloss/{self.name}:{f'{self.version}-' if self.version else ''}{digest}"
 
 
-HOLDER = Recipe(
-    name="holder",
+INFRA = Recipe(
+    name="infra",
     packages=(
         "iptables",
         "iproute2",
@@ -68,4 +68,4 @@ HOLDER = Recipe(
         "iputils-ping",
     ),
 )
-"""The image that owns a pod's namespaces: network and signal tools, no Java."""
+"""The image of a pod's infrastructure container: network and signal tools, no Java."""

@@ -1,4 +1,4 @@
-"""Telling a person what takes long: each step is named before it begins and timed when it ends."""
+"""Progress messages for long steps: each is named before it begins and timed when it ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Say = Callable[[str], None]
-"""Shows one line to a person; called from any thread."""
+"""Shows one line to the user; called from any thread."""
 
 
 def quietly(line: str) -> None:
@@ -16,7 +16,7 @@ def quietly(line: str) -> None:
 
 @contextmanager
 def step(say: Say, what: str) -> Iterator[None]:
-    """One step: named before it begins, timed when it is done. A failure is told by its raiser."""
+    """Report a step before it begins and when it is done. The caller reports a failure."""
     say(f"{what} ...")
     begun_s = time.monotonic()
     yield

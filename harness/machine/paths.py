@@ -9,10 +9,10 @@ from platformdirs import user_cache_dir, user_state_dir
 
 
 def cache_dir() -> Path:
-    """Jars, class-data archives: may be deleted at any time, is made again when needed."""
+    """Jars and class-data archives: may be deleted at any time, rebuilt when needed."""
     return Path(os.environ.get("ACKLOSS_CACHE") or user_cache_dir("ackloss"))
 
 
 def state_dir() -> Path:
-    """What this machine knows of its runs: the ground that `ackloss clean` stands on."""
+    """The register of this machine's runs, which `ackloss clean` works from."""
     return Path(os.environ.get("ACKLOSS_STATE") or user_state_dir("ackloss"))

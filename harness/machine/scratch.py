@@ -1,4 +1,4 @@
-"""Temporary folders that carry the number of their process, so that a dead one's can be removed."""
+"""Temporary folders named after their process, so that those of a dead process can be removed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 
 
 def remove_abandoned(*, dry_run: bool) -> list[str]:
-    """Remove the temporary folders, of this user, whose process is dead; tells their names."""
+    """Remove this user's temporary folders whose process is dead; returns a line for each."""
     removed = []
     for path in sorted(Path(tempfile.gettempdir()).glob("ackloss-*")):
         match = _NAME.fullmatch(path.name)

@@ -1,8 +1,8 @@
-"""What this machine knows of its runs, so that nothing of a dead one stays behind.
+"""The register of this machine's runs, so that nothing of a dead run stays behind.
 
-A run registers itself here (id, folder, process) and holds a lock before its first act; the lock
-dies with its process, whatever kills it. `ackloss clean` acts only on runs that are registered here
-and whose lock is free, wherever their folder is.
+A run registers itself here (id, folder, process) and takes a lock before its first act; the lock
+is released when its process ends, however it ends. `ackloss clean` acts only on runs that are
+registered here and whose lock is free, wherever their folder is.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import orjson
@@ -22,21 +22,26 @@ from harness.machine.paths import state_dir
 
 @dataclass(frozen=True, kw_only=True)
 class Registered:
-    """One run that has begun and has not been cleaned up."""
+    """A run that has begun and has not been cleaned up. `keep`: the user keeps its cluster."""
 
     run_id: str
     folder: Path
     pid: int
     keep: bool = False
 
-    @property
-    def alive(self) -> bool:
-        """Whether the process that plays it still lives (it holds the run's lock)."""
+    @classmethod
+    def read(cls, path: Path) -> Registered | None:
+        """The run of an entry; `None` where the entry cannot be read."""
         try:
-            with FileLock(_lock_path(self.run_id), timeout=0):
-                return False
-        except Timeout:
-            return True
+            entry = orjson.loads(path.read_bytes())
+            return cls(**{**entry, "folder": Path(entry["folder"])})
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def write(self) -> None:
+        """Write the entry."""
+        entry = {**asdict(self), "folder": str(self.folder)}
+        _entry_path(self.run_id).write_bytes(orjson.dumps(entry))
 
 
 def _runs_dir() -> Path:
@@ -70,32 +75,25 @@ def registered(run_id: str, folder: Path) -> Iterator[None]:
 
 
 def write_entry(run_id: str, folder: Path, *, keep: bool = False) -> None:
-    """Write a run's entry; `keep` marks a cluster that a person asked to keep."""
-    entry = {"run_id": run_id, "folder": str(folder.resolve()), "pid": os.getpid(), "keep": keep}
-    _entry_path(run_id).write_bytes(orjson.dumps(entry))
+    """Write the entry of a run of this process; `keep` marks a cluster that the user keeps."""
+    Registered(run_id=run_id, folder=folder.resolve(), pid=os.getpid(), keep=keep).write()
 
 
 def forget(run_id: str) -> None:
-    """Remove a run's entry: nothing of it is left."""
+    """Remove a run's entry: nothing of the run is left."""
     _entry_path(run_id).unlink(missing_ok=True)
     _lock_path(run_id).unlink(missing_ok=True)
 
 
 def registrations() -> list[Registered]:
-    """Every registered run, oldest first; entries that cannot be read are left out."""
-    found = []
-    for path in sorted(_runs_dir().glob("*.json")):
-        try:
-            entry = orjson.loads(path.read_bytes())
-            found.append(Registered(**{**entry, "folder": Path(entry["folder"])}))
-        except (OSError, ValueError, TypeError, KeyError):
-            continue
-    return found
+    """Every registered run, oldest first, except entries that cannot be read."""
+    entries = (Registered.read(path) for path in sorted(_runs_dir().glob("*.json")))
+    return [entry for entry in entries if entry is not None]
 
 
 @contextmanager
 def claimed(run_id: str) -> Iterator[bool]:
-    """Hold a dead run's lock while it is cleaned; yields False when it is alive after all."""
+    """Hold a dead run's lock while the run is cleaned up; yields False when it is alive."""
     lock = FileLock(_lock_path(run_id), timeout=0)
     try:
         lock.acquire()

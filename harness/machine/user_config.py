@@ -1,7 +1,7 @@
-"""What a person sets once for this machine: `~/.config/ackloss/config.toml`, or the environment.
+"""The user's configuration of this machine: `~/.config/ackloss/config.toml`, or the environment.
 
-Everything that a plan must not say (a plan may come from a stranger) and that is the same for all
-runs here. The environment wins over the file.
+It holds what is the same for all runs here and what a plan must not contain, since a plan may come
+from a stranger. The environment overrides the file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class UserConfig(BaseModel):
 
 
 def config_path() -> Path:
-    """Where the file is, whether there is one or not. Environment: ACKLOSS_CONFIG."""
+    """Where the file is or would be. Environment: ACKLOSS_CONFIG."""
     return Path(
         os.environ.get("ACKLOSS_CONFIG") or Path(user_config_dir("ackloss")) / "config.toml"
     )
@@ -40,7 +40,7 @@ def config_path() -> Path:
 
 @cache
 def user_config() -> UserConfig:
-    """What this machine's user has set. Raises EnvironmentFailure for a file with mistakes."""
+    """The configuration of this machine's user. Raises EnvironmentFailure for an invalid file."""
     path = config_path()
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))

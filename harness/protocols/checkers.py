@@ -24,6 +24,10 @@ Number = int | float | None
 """A count, or a rate or a time; `None` where there is nothing to count or to divide by."""
 
 
+VALID, INVALID, UNKNOWN = "valid", "invalid", "unknown"
+"""The verdicts."""
+
+
 class _Doubts(NamedTuple):
     """The kinds of doubts, by what they are about."""
 

@@ -26,7 +26,7 @@ from harness.faults.journal import Journal
 from harness.history import OBSERVATIONS
 from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
-from harness.images.building import holder
+from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.levers import all_levers
 from harness.machine import state
@@ -83,7 +83,7 @@ def play(bound: ResolvedPlan, how: RunOptions) -> RunDir:
     what was recorded is in the folder."""
     docker = connect()
     with how.interrupts.raising():
-        holding = holder(how.status.enter)
+        holding = infra_image(how.status.enter)
         ingredients = bound.target.prepare(bound.plan, how.status.enter)
     rundir = RunDir.create(how.folder, how.run_id)
     record = RunMetadata.begin(
@@ -144,7 +144,7 @@ def start_nodes(bound: ResolvedPlan, ingredients: Ingredients, cluster: DockerCl
     addresses = cluster.create_network(bound.target.names(bound.plan))
     specs = bound.target.nodes(bound.plan, ingredients, addresses)
     needs = needs_of(step.nemesis for step in bound.steps)
-    specs = prepared(specs, needs, holder_id=cluster.holder_image)
+    specs = prepared(specs, needs, holder_id=cluster.infra_image)
     cluster.start(specs, ingredients.image.id, addresses)
 
 

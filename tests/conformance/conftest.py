@@ -16,7 +16,7 @@ import pytest
 from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
 from harness.history.run_folder import new_run_id
-from harness.images.building import holder
+from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.machine import state
 from harness.protocols import BOUNDED_DISK, NodeSpec
@@ -34,7 +34,7 @@ TALK = (Path(__file__).parent / "talk.pl").read_text()
 @contextmanager
 def pods_in(folder: Path, *, talk: bool = False) -> Iterator[DockerCluster]:
     """A cluster of its own, with its run folder; its processes may talk to each other."""
-    run_id, image = new_run_id(), holder()
+    run_id, image = new_run_id(), infra_image()
     with state.registered(run_id, folder):
         cluster = DockerCluster(run_id, connect(), image.id)
         try:

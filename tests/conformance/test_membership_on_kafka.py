@@ -15,7 +15,7 @@ from harness.errors import HarnessFailure
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal, entries, open_acts, windows
 from harness.history.run_folder import new_run_id
-from harness.images.building import holder
+from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.levers import all_levers
 from harness.levers.leadership import LeadershipLever
@@ -46,7 +46,7 @@ def bound() -> ResolvedPlan:
 
 @pytest.fixture(scope="module")
 def kafka(bound: ResolvedPlan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    run_id, image = new_run_id(), holder()
+    run_id, image = new_run_id(), infra_image()
     ingredients = bound.target.prepare(bound.plan, lambda _: None)
     with state.registered(run_id, tmp_path_factory.mktemp("kafka")):
         cluster = DockerCluster(run_id, connect(), image.id)

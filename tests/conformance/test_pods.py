@@ -9,7 +9,7 @@ import pytest
 from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.removal import remove_run, unknown_runs
 from harness.history.run_folder import new_run_id
-from harness.images.building import holder
+from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.machine import state
 from harness.protocols import Cluster, Node
@@ -56,7 +56,7 @@ def test_exec_does_what_nsenter_does(pods: DockerCluster, monkeypatch: pytest.Mo
 
 
 def test_two_runs_at_once_have_networks_of_their_own(pods: DockerCluster) -> None:
-    other = DockerCluster(new_run_id(), connect(), holder().id)
+    other = DockerCluster(new_run_id(), connect(), infra_image().id)
     try:
         other.create_network(["b1"])
         assert other.subnet is not None
@@ -81,7 +81,7 @@ def taken_by_hand(name: str) -> str:
 
 def test_a_subnet_that_someone_else_took_is_passed_over(pods: DockerCluster) -> None:
     taken = taken_by_hand("ackloss-test-taken")
-    other = DockerCluster(new_run_id(), connect(), holder().id)
+    other = DockerCluster(new_run_id(), connect(), infra_image().id)
     try:
         other.create_network(["b1"])
         assert str(other.subnet) not in (taken, str(pods.subnet))

@@ -12,7 +12,7 @@ from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.pod import DockerNode
 from harness.errors import HarnessFailure
 from harness.history.run_folder import new_run_id
-from harness.images.building import holder
+from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.levers import all_levers
 from harness.levers.waiting import poll_until
@@ -207,7 +207,7 @@ def test_load_beside_a_dead_process_is_refused(pods: DockerCluster, node: Docker
 
 
 def test_a_paused_process_does_not_keep_its_cluster_from_being_taken_down(tmp_path: Path) -> None:
-    run_id, image = new_run_id(), holder()
+    run_id, image = new_run_id(), infra_image()
     cluster = DockerCluster(run_id, connect(), image.id)
     with known_runs.registered(run_id, tmp_path):
         try:
@@ -223,4 +223,4 @@ def test_a_paused_process_does_not_keep_its_cluster_from_being_taken_down(tmp_pa
             removed = cluster.down()
             known_runs.forget(run_id)
     assert len(removed) == 4, "two containers, a volume and a network"
-    assert not Path(f"/proc/{node.holder_pid}").exists()
+    assert not Path(f"/proc/{node.infra_pid}").exists()

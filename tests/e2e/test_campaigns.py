@@ -1,5 +1,6 @@
 """Campaigns on real Kafka, and what may happen to one: killed, a worker dead, a run that hangs, a
-full disk, Ctrl-C. It loses no finished run, goes on, says what happened, and leaves nothing."""
+full disk, Ctrl-C. A campaign loses no finished run, continues, reports what happened, and leaves
+nothing behind."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ def ended(process: subprocess.Popen[str], *, within_s: float = 240) -> str:
 def wait_for(holds: Callable[[], Any], *, within_s: float = 120) -> None:
     deadline = time.monotonic() + within_s
     while not holds():
-        assert time.monotonic() < deadline, "it did not come to that"
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(0.1)
 
 
@@ -100,7 +101,7 @@ def named(run: Any) -> tuple[str, int]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """Where the campaign goes; afterwards no container with its clusters' labels is left."""
+    """The campaign's folder; afterwards no new container is left."""
     containers = docker_names()
     folder = tmp_path / "campaign"
     yield folder
@@ -112,7 +113,9 @@ def docker_names() -> set[str]:
     return set(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
 
 
-def test_every_run_is_played_and_judged_once_on_kept_clusters(folder: Path, tmp_path: Path) -> None:
+def test_every_run_is_executed_and_judged_once_on_kept_clusters(
+    folder: Path, tmp_path: Path
+) -> None:
     file = campaign_file(tmp_path, TWO, workers=2, repetitions=2)
     run = begun("run", file, "--out", folder)
     output = ended(run)
@@ -131,20 +134,22 @@ def test_every_run_is_played_and_judged_once_on_kept_clusters(folder: Path, tmp_
         clusters.append((document["cluster"]["id"], document["cluster"]["runs_before"]))
     assert len({cluster for cluster, _ in clusters}) == 2
     assert sorted(before for _, before in clusters) == [1, 1, 2, 2]  # 0 was the warm-up
-    told = subprocess.run(
+    checked = subprocess.run(
         [sys.executable, "-m", "harness", "check", folder, "--conf", "spark.app.name=x", "--json"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
-    again = json.loads(told.stdout)["results"]
+    again = json.loads(checked.stdout)["results"]
     assert {each["run_id"]: each["verdict"] for each in again} == dict.fromkeys(
         (run.run_id for run in runs), "valid"
     )
 
 
-def test_a_killed_campaign_loses_no_finished_run_and_goes_on(folder: Path, tmp_path: Path) -> None:
+def test_a_killed_campaign_loses_no_finished_run_and_continues(
+    folder: Path, tmp_path: Path
+) -> None:
     file = campaign_file(tmp_path, TWO)
     run = begun("run", file, "--out", folder)
     wait_for(lambda: len(progress(folder).finished()) >= 2)
@@ -154,7 +159,9 @@ def test_a_killed_campaign_loses_no_finished_run_and_goes_on(folder: Path, tmp_p
     run.communicate()
     finished = {r.run_id for r in progress(folder).in_state("done")}
     psutil.wait_procs(workers, timeout=60)
-    assert not [worker for worker in workers if worker.is_running()], "one outlived its campaign"
+    assert not [worker for worker in workers if worker.is_running()], (
+        "a worker outlived its campaign"
+    )
     again = begun("resume", folder)
     output = ended(again)
     assert again.returncode == 0, output
@@ -167,16 +174,16 @@ def test_a_killed_campaign_loses_no_finished_run_and_goes_on(folder: Path, tmp_p
     assert after.ended == "finished"
 
 
-def test_two_cannot_play_the_same_campaign_and_status_tells_beside(
+def test_two_processes_cannot_run_the_same_campaign_and_status_works_meanwhile(
     folder: Path, tmp_path: Path
 ) -> None:
     run = begun("run", campaign_file(tmp_path, TWO), "--out", folder)
     wait_for(lambda: progress(folder).in_state("begun"))
     second = begun("resume", folder)
-    assert "being played by another process" in ended(second)
+    assert "another process is running this campaign" in ended(second)
     assert second.returncode == 5
-    told = begun("status", folder, "--json")
-    document = json.loads(ended(told))
+    shown = begun("status", folder, "--json")
+    document = json.loads(ended(shown))
     assert document["alive"]
     assert sum(cell["left"] for cell in document["cells"]) == 6
     run.send_signal(signal.SIGINT)
@@ -203,7 +210,9 @@ def test_a_worker_that_dies_is_replaced_and_its_run_has_failed(
     assert not [line for line in clean()["removed"] if "container" in line]
 
 
-def test_a_run_that_hangs_is_ended_and_the_others_are_played(folder: Path, tmp_path: Path) -> None:
+def test_a_run_that_hangs_is_ended_and_the_others_are_executed(
+    folder: Path, tmp_path: Path
+) -> None:
     text = ONE_HANGS.replace("[axes", "limit_s = 25\n[axes", 1)
     run = begun("run", campaign_file(tmp_path, text, repetitions=2), "--out", folder)
     output = ended(run)
@@ -227,7 +236,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
-def test_a_full_disk_is_waited_out(folder: Path, tmp_path: Path, small_disk: Path) -> None:
+def test_a_campaign_waits_while_the_disk_is_full(
+    folder: Path, tmp_path: Path, small_disk: Path
+) -> None:
     filler, where = small_disk / "filler", small_disk / "campaign"
     run = begun("run", campaign_file(tmp_path, "", repetitions=2), "--out", where)
     wait_for(lambda: progress(where).in_state("begun"))
@@ -240,7 +251,7 @@ def test_a_full_disk_is_waited_out(folder: Path, tmp_path: Path, small_disk: Pat
     filler.unlink()
     output = ended(run)
     assert run.returncode == 0, output
-    assert "waiting for room" in output
+    assert "waiting for 1024 MiB" in output
     assert len(progress(where).in_state("done")) == 2
 
 

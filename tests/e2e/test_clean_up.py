@@ -1,4 +1,4 @@
-"""Whatever ends a run, nothing of it stays: Ctrl-C, and SIGKILL followed by `ackloss clean`."""
+"""Nothing of a run stays, however it ends: by Ctrl-C, or by SIGKILL followed by `ackloss clean`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
 KRAFT = ("plans/kafka-unclean.toml", "target.controllers=1")
-# Sessions as long as Kafka's own: a broker whose session ends while it starts gives up, and seven
-# processes start at once.
+# Sessions as long as Kafka's default: a broker whose session expires while it starts gives up, and
+# seven processes start at once.
 ZOOKEEPER_AND_JAVA = (
     "plans/short-unclean-zookeeper.toml",
     "workload.client=java",
@@ -28,14 +28,14 @@ ZOOKEEPER_AND_JAVA = (
 )
 
 
-def started(out: Path, played: Sequence[str] = KRAFT) -> subprocess.Popen[str]:
-    return machine.started(out, *played)
+def started(out: Path, plan: Sequence[str] = KRAFT) -> subprocess.Popen[str]:
+    return machine.started(out, *plan)
 
 
 def wait_for(holds: Callable[[], bool], *, within_s: float) -> None:
     deadline = time.monotonic() + within_s
     while not holds():
-        assert time.monotonic() < deadline, "it did not come to that"
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(0.1)
 
 
@@ -60,7 +60,7 @@ def test_ctrl_c_undoes_everything_and_keeps_what_was_recorded(tmp_path: Path) ->
     wait_for(lambda: fault_is_on(tmp_path), within_s=120)
     run.send_signal(signal.SIGINT)
     time.sleep(0.5)
-    run.send_signal(signal.SIGINT)  # the second one must not skip the undoing
+    run.send_signal(signal.SIGINT)  # the second one must not interrupt the clean-up
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 130, output
     assert "Traceback" not in output
@@ -79,17 +79,17 @@ def test_ctrl_c_while_the_cluster_starts_undoes_everything(tmp_path: Path) -> No
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize("played", [KRAFT, ZOOKEEPER_AND_JAVA], ids=["kraft", "zookeeper"])
+@pytest.mark.parametrize("plan", [KRAFT, ZOOKEEPER_AND_JAVA], ids=["kraft", "zookeeper"])
 def test_clean_removes_what_a_killed_run_left_and_leaves_a_live_one_alone(
-    tmp_path: Path, played: Sequence[str]
+    tmp_path: Path, plan: Sequence[str]
 ) -> None:
     before = snapshot(tmp_path)
-    run = started(tmp_path, played)
+    run = started(tmp_path, plan)
     wait_for(lambda: fault_is_on(tmp_path), within_s=120)
     run_id = next(tmp_path.iterdir()).name
     alive = clean()
     assert not mentioned(run_id, alive["removed"])
-    assert any(run_id in told and "is alive" in told for told in alive["left"])
+    assert any(run_id in line and "is alive" in line for line in alive["left"])
     os.kill(run.pid, signal.SIGKILL)
     run.communicate(timeout=30)
     assert snapshot(tmp_path) != before
@@ -101,7 +101,7 @@ def test_clean_removes_what_a_killed_run_left_and_leaves_a_live_one_alone(
     assert not mentioned(run_id, clean()["removed"])
 
 
-def test_the_next_start_removes_what_a_killed_run_left_and_says_so(tmp_path: Path) -> None:
+def test_the_next_run_removes_what_a_killed_run_left_and_reports_it(tmp_path: Path) -> None:
     dead_out, next_out = tmp_path / "dead", tmp_path / "next"
     dead_out.mkdir()
     next_out.mkdir()

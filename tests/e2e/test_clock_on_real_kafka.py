@@ -1,4 +1,4 @@
-"""A broker's clock is moved, and nobody else's: as the broker's own log and its retention tell."""
+"""A clock fault moves the clock of one broker only, as the brokers' logs and retention show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
 
 
 def furthest_ahead_s(log: Path, *, ended: datetime) -> float:
-    """How far the latest time stamp of a broker's log is beyond the run's end."""
+    """How far the latest timestamp of a broker's log is after the end of the run."""
     stamps = re.findall(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", log.read_text(), re.MULTILINE)
     latest = max(datetime.fromisoformat(stamp).replace(tzinfo=UTC) for stamp in stamps)
     return (latest - ended).total_seconds()

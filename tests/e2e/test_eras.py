@@ -1,7 +1,7 @@
-"""Kafka of every era on real brokers: loss is found where it is, and only there.
+"""Supported versions of Kafka on real brokers: loss is found where there is one, and only there.
 
-A version each for the first ZooKeeper clusters with safe settings, for the last without KRaft, and
-for today; `make e2e` plays the others, those without safe settings with a control instead.
+Three versions: the first ZooKeeper clusters with safe settings, the last without KRaft, and a
+current one. `make e2e` runs the others; those without safe settings have a control without faults.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALL = os.environ.get("ACKLOSS_E2E") == "all"
 
 CHOICE = [("0.8.2.2", "zookeeper"), ("2.8.2", "zookeeper"), ("4.3.1", "kraft")]
 UNSAFE = [("0.8.0", "zookeeper"), ("0.8.1.1", "zookeeper")]
-"""Versions that no setting keeps from losing."""
+"""Versions in which no setting prevents losses."""
 OTHERS = [
     ("0.9.0.1", "zookeeper"),
     ("0.10.2.2", "zookeeper"),
@@ -39,17 +39,17 @@ SHORT = ["workload.duration_s=7"]
 SAFE = [
     "topic.settings.'unclean.leader.election.enable'=false",
     "topic.settings.'min.insync.replicas'=2",
-    "faults.2.within_s=1.5",  # nobody takes over
+    "faults.2.within_s=1.5",  # no replica takes over
 ]
-# In 2.7 and 2.8 writes that wait when the ISR shrinks to its leader go on waiting (KAFKA-13091), in
-# some runs until another one leads, and then none of them is lost: docs/findings.md.
+# In 2.7 and 2.8 writes that wait when the ISR shrinks to its leader go on waiting (KAFKA-13091). In
+# some runs they wait until another replica leads, and then none is lost: docs/findings.md.
 AS_BEFORE_2_7 = ["target.settings.'inter.broker.protocol.version'='2.6'"]
 CHANGES = {"2.8.2": AS_BEFORE_2_7}
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
 
 
-def played(out: Path, version: str, metadata: str, *changes: str) -> dict[str, Any]:
+def result_of(out: Path, version: str, metadata: str, *changes: str) -> dict[str, Any]:
     """The result of a run on this version, in this mode."""
     settings = [f"target.version={version}", f"target.metadata={metadata}", *changes]
     plan = f"plans/{PLANS[metadata]}.toml"
@@ -66,8 +66,8 @@ def played(out: Path, version: str, metadata: str, *changes: str) -> dict[str, A
     result: dict[str, Any] = json.loads(done.stdout)
     assert "error" not in result, done.stderr
     (folder,) = out.iterdir()
-    told = json.loads((folder / "run.json").read_text())
-    assert told["versions"]["target"] == version
+    metadata = json.loads((folder / "run.json").read_text())
+    assert metadata["versions"]["target"] == version
     names = {node.name for node in (folder / "nodes").iterdir()}
     assert names == {"b1", "b2", "b3", "z1" if metadata == "zookeeper" else "c1"}
     counts = result["counts"]
@@ -76,7 +76,7 @@ def played(out: Path, version: str, metadata: str, *changes: str) -> dict[str, A
     return result
 
 
-def test_the_plan_is_the_short_one_with_other_time_outs() -> None:
+def test_the_plan_for_zookeeper_differs_only_in_its_time_outs() -> None:
     plans = {mode: load_plan(ROOT / "plans" / f"{name}.toml") for mode, name in PLANS.items()}
     assert plans["zookeeper"].name == PLANS["zookeeper"]
     assert plans["zookeeper"].about
@@ -86,7 +86,7 @@ def test_the_plan_is_the_short_one_with_other_time_outs() -> None:
 
 @pytest.mark.parametrize(("version", "metadata"), [*SAVABLE, *(UNSAFE if ALL else [])])
 def test_a_version_loses_acknowledged_writes(version: str, metadata: str, tmp_path: Path) -> None:
-    result = played(tmp_path, version, metadata, *SHORT, *CHANGES.get(version, []))
+    result = result_of(tmp_path, version, metadata, *SHORT, *CHANGES.get(version, []))
     assert result["verdict"] == "invalid", result["reason"]
     assert result["counts"]["lost"] > 100
     assert result["complete"]
@@ -96,17 +96,17 @@ def test_a_version_loses_acknowledged_writes(version: str, metadata: str, tmp_pa
 
 @pytest.mark.parametrize(("version", "metadata"), SAVABLE)
 def test_safe_settings_lose_nothing(version: str, metadata: str, tmp_path: Path) -> None:
-    result = played(tmp_path, version, metadata, *SHORT, *SAFE)
+    result = result_of(tmp_path, version, metadata, *SHORT, *SAFE)
     assert result["verdict"] == "valid", result["reason"]
     assert result["counts"]["acknowledged"] > 100
     assert all(fault["proven"] for fault in result["faults"]), result["faults"]
 
 
-@pytest.mark.skipif(not ALL, reason="played by make e2e")
+@pytest.mark.skipif(not ALL, reason="run by make e2e")
 @pytest.mark.parametrize(("version", "metadata"), UNSAFE)
 def test_a_version_without_safe_settings_loses_nothing_without_faults(
     version: str, metadata: str, tmp_path: Path
 ) -> None:
-    result = played(tmp_path, version, metadata, "faults=[]", "workload.duration_s=4")
+    result = result_of(tmp_path, version, metadata, "faults=[]", "workload.duration_s=4")
     assert result["verdict"] == "valid", result["reason"]
     assert result["counts"]["acknowledged"] == result["counts"]["attempted"] == 400

@@ -1,7 +1,5 @@
-"""Every plan in plans/faults/ and plans/eras/ gives the verdict that it expects, with each of its
-faults proven.
-
-All of them by `make e2e`; a short choice otherwise.
+"""Every plan in plans/faults/ and plans/eras/ has the verdict that it expects, with all its faults
+proven. `make e2e` runs all of them; otherwise a few run.
 """
 
 from __future__ import annotations
@@ -29,20 +27,20 @@ def chosen() -> list[Path]:
     return [path for path in PLANS if path.stem in CHOICE]
 
 
-def test_the_choice_is_there() -> None:
+def test_the_chosen_plans_exist() -> None:
     assert {path.stem for path in chosen()} >= CHOICE
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
-def test_a_plan_is_valid_and_says_what_it_shows(path: Path) -> None:
+def test_a_plan_is_valid_and_has_a_description(path: Path) -> None:
     plan = load_plan(path)
     assert plan.name == path.stem
     assert plan.about
 
 
 @pytest.mark.parametrize("path", chosen(), ids=lambda path: path.stem)
-def test_a_plan_gives_the_verdict_that_it_expects(path: Path, tmp_path: Path) -> None:
-    # Some plans of eras show that a version does not honour a setting.
+def test_a_plan_has_the_verdict_that_it_expects(path: Path, tmp_path: Path) -> None:
+    # Some plans show that a version does not support a setting.
     command = [sys.executable, "-m", "harness", "run", str(path), "--json", "--force"]
     done = subprocess.run(
         [*command, "--out", str(tmp_path)],

@@ -1,5 +1,5 @@
-"""The Java client on real brokers: it is told of the loss where there is one, and of none where
-there is none, though one of its nodes is killed under way."""
+"""The Java client on real brokers: a loss is found where there is one, and only there, even when a
+node of the client is killed during the run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
 
 
 def run(out: Path, plan: Path | str, *changes: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Its result and run.json."""
+    """The result, and run.json."""
     sets = [part for change in changes for part in ("--set", change)]
     done = subprocess.run(
         [sys.executable, "-m", "harness", "run", str(plan), "--json", "--out", str(out), *sets],
@@ -42,13 +42,13 @@ def run(out: Path, plan: Path | str, *changes: str) -> tuple[dict[str, Any], dic
 
 
 def test_its_own_defaults_do_not_keep_acknowledged_writes(tmp_path: Path) -> None:
-    result, told = run(tmp_path, PLAN)
+    result, metadata = run(tmp_path, PLAN)
     assert result["verdict"] == "invalid", result["reason"]
     assert result["counts"]["lost"] > 100
     assert result["complete"]
     assert all(fault["proven"] for fault in result["faults"]), result["faults"]
-    assert told["versions"]["client"] == "kafka-clients 4.3.1 (Java)"
-    producer = told["settings"]["effective"]["producer"]
+    assert metadata["versions"]["client"] == "kafka-clients 4.3.1 (Java)"
+    producer = metadata["settings"]["effective"]["producer"]
     assert (
         producer.items()
         >= {
@@ -60,14 +60,14 @@ def test_its_own_defaults_do_not_keep_acknowledged_writes(tmp_path: Path) -> Non
     )
 
 
-def test_safe_settings_lose_nothing_and_a_killed_client_comes_back(tmp_path: Path) -> None:
+def test_safe_settings_lose_nothing_and_a_killed_client_restarts(tmp_path: Path) -> None:
     plan = tmp_path / "java-safe.toml"
     kill = (
         '\n[[faults]]\nid = "killed"\nafter_s = 0.5\nfor_s = 2\n'
         'nemesis = "kill"\nnodes = "node:k1"\n'
     )
     plan.write_text((ROOT / PLAN).read_text() + kill)
-    result, told = run(tmp_path / "runs", plan, *SAFE)
+    result, metadata = run(tmp_path / "runs", plan, *SAFE)
     assert result["verdict"] == "valid", result["reason"]
     assert result["counts"]["lost"] == 0
     assert result["counts"]["acknowledged"] > 300
@@ -75,4 +75,4 @@ def test_safe_settings_lose_nothing_and_a_killed_client_comes_back(tmp_path: Pat
     assert [fault["id"] for fault in result["faults"]] == ["cut", "isolate", "killed"]
     (folder,) = (tmp_path / "runs").iterdir()
     assert "ackloss-1.2" in (folder / "nodes" / "k1" / "server.log").read_text()
-    assert {node["name"] for node in told["nodes"]} >= {"b1", "c1", "k1", "k2", "k3"}
+    assert {node["name"] for node in metadata["nodes"]} >= {"b1", "c1", "k1", "k2", "k3"}

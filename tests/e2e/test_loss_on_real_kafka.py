@@ -1,7 +1,7 @@
-"""The proof on real brokers: where there is loss it is found, where there is none it is not.
+"""On real brokers a loss is found where there is one, and only there.
 
-Both plays are the shipped plans, shorter and with one controller. What they must show is Kafka's
-behaviour, so a failure here is a bug of ours or a finding about Kafka.
+Both runs use the shipped plans, shortened and with one controller. They show how Kafka behaves, so
+a failure here is a bug of ackloss or a finding about Kafka.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def docker(*args: str) -> str:
 
 
 def leftovers(run_id: str) -> str:
-    """Everything of a run that Docker still has."""
+    """The objects of a run that Docker still has."""
     kinds = (("ps", "-aq"), ("network", "ls", "-q"), ("volume", "ls", "-q"))
     return "".join(docker(*kind, "--filter", f"label=ackloss.run={run_id}") for kind in kinds)
 
@@ -75,8 +75,8 @@ def test_unclean_election_loses_acknowledged_writes(tmp_path: Path) -> None:
 
 
 def test_safe_settings_lose_nothing_under_the_same_faults(tmp_path: Path) -> None:
-    """Played with an image that a user names, laid out like Kafka's own and with no tools of ours:
-    no registry answers everywhere, so it is one that was built here, under another name."""
+    """With an image that the user names, laid out like Kafka's official one and without our tools.
+    Not every machine reaches a registry, so it is a local image under another name."""
     image = "ackloss-e2e/kafka:local"
     docker("tag", images.resolve(KafkaTargetPlan(version="4.3.1")).id, image)
     plan = tmp_path / "kafka-safe-image.toml"
@@ -94,7 +94,7 @@ def test_safe_settings_lose_nothing_under_the_same_faults(tmp_path: Path) -> Non
     assert result["counts"]["acknowledged"] > 500
     assert all(fault["proven"] for fault in result["faults"]), result["faults"]
     (folder,) = (tmp_path / "runs").iterdir()
-    told = json.loads((folder / "run.json").read_text())
-    assert told["image"]["reference"] == image
-    assert told["versions"]["target"] == "4.3.1"
+    metadata = json.loads((folder / "run.json").read_text())
+    assert metadata["image"]["reference"] == image
+    assert metadata["versions"]["target"] == "4.3.1"
     assert leftovers(folder.name) == ""

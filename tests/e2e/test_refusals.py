@@ -1,4 +1,4 @@
-"""What only a real cluster can refuse, and a disk that runs full half-way."""
+"""What only a real cluster can reject, and a disk that becomes full during a run."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def started(out: Path, *changes: str) -> subprocess.Popen[str]:
         ('target.features."no.such.feature"=1', 4, "no.such.feature"),
     ],
 )
-def test_a_setting_that_the_cluster_does_not_take_ends_the_run(
+def test_a_setting_that_the_cluster_rejects_ends_the_run(
     tmp_path: Path, change: str, exit_code: int, words: str
 ) -> None:
     run = started(tmp_path, change)
-    _, told = run.communicate(timeout=180)
-    assert run.returncode == exit_code, told
-    assert words in told
-    assert "Traceback" not in told
-    for folder in tmp_path.iterdir():  # none where it was refused before the run began
+    _, errors = run.communicate(timeout=180)
+    assert run.returncode == exit_code, errors
+    assert words in errors
+    assert "Traceback" not in errors
+    for folder in tmp_path.iterdir():  # none if it was refused before the run began
         assert left_of(folder.name) == ""
 
 
@@ -65,7 +65,7 @@ def left_of(run_id: str) -> str:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own, just big enough for a run to begin."""
+    """A small disk, just big enough for a run to begin."""
     folder = tmp_path / "disk"
     folder.mkdir()
     size = "size=2400m"
@@ -77,7 +77,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-def test_a_disk_that_runs_full_ends_the_run_and_keeps_what_is_recorded(small_disk: Path) -> None:
+def test_a_full_disk_ends_the_run_and_keeps_what_is_recorded(small_disk: Path) -> None:
     run = started(small_disk / "runs")
     try:
         deadline = time.monotonic() + 120
@@ -86,20 +86,20 @@ def test_a_disk_that_runs_full_ends_the_run_and_keeps_what_is_recorded(small_dis
             assert run.poll() is None, run.communicate()
             time.sleep(0.2)
         fill(small_disk)
-        _, told = run.communicate(timeout=120)
+        _, errors = run.communicate(timeout=120)
     finally:
         run.kill()
         run.wait()
-    assert run.returncode == 5, told
-    assert "No space left" in told
-    assert "Traceback" not in told
+    assert run.returncode == 5, errors
+    assert "No space left" in errors
+    assert "Traceback" not in errors
     parts = list(small_disk.glob("runs/*/history/part-*.parquet"))
     assert parts
     assert all(pq.read_table(part).num_rows > 0 for part in parts)
 
 
 def fill(folder: Path) -> None:
-    """Take what is free on a disk, also while others write to it."""
+    """Fill a disk, also while others write to it."""
     with (folder / "filler").open("wb") as filler, suppress(OSError):
         while True:
             filler.write(bytes(1 << 20))

@@ -1,5 +1,5 @@
-"""A run that uses every family is killed with SIGKILL at random instants; after `ackloss clean` the
-machine must be as it was. A few times here; `make torture` does it 50 times and prints a table."""
+"""A run with every fault family is killed with SIGKILL at random instants; after `ackloss clean`
+the machine must be as before. A few rounds here; `make torture` does 50 and prints a table."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def clock_offset_ns() -> int:
 
 
 def phase(out: Path) -> str:
-    """How far the run had come, by what it left."""
+    """How far the run had come, by the files that it left."""
     journals = list(out.glob("*/faults.jsonl"))
     text = journals[0].read_text() if journals else ""
     if list(out.glob("*/result.json")):

@@ -11,7 +11,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase
 from scipy import stats
 
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.progress import Journal
+from harness.campaigns.journal import Journal
 from reports.junit import Junit, write_junit
 from reports.summary import write_summary
 from tests.fixtures.campaign_folder import AXES, OFF, ON, add, build

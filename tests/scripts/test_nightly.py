@@ -1,4 +1,4 @@
-"""scripts/nightly with the real `compare` and `prune`; only playing, which needs Docker, is not."""
+"""scripts/nightly with the real `compare` and `prune`, but without runs, which need Docker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORSE = {ON: [lossy()] * 12, OFF: [lossy()] * 12}
 
 @pytest.fixture
 def nights(tmp_path: Path) -> Path:
-    """Three nights, the first of them old, and things beside them that are none."""
+    """Three nightly campaigns, the first of them old, and other folders beside them."""
     folder = tmp_path / "nights"
     folder.mkdir()
     for name in ("2020-01-01", "2020-01-02", "2020-01-03"):
@@ -32,11 +32,11 @@ def nights(tmp_path: Path) -> Path:
 
 
 def nightly(nights: Path, tonight: Path, *, code: int = 0) -> tuple[int, list[str]]:
-    """Play a night that comes out like `tonight`: the exit code, and each call of ackloss."""
-    said, ackloss = tonight.parent / "said", tonight.parent / "ackloss"
+    """Run a night whose campaign is a copy of `tonight`: its exit code and the calls of ackloss."""
+    calls, ackloss = tonight.parent / "calls", tonight.parent / "ackloss"
     run, resume = f"cp -r {tonight} $5; exit {code}", f"exit {code}"
     ackloss.write_text(
-        f'#!/bin/bash\necho "$*" >>{said}\n'
+        f'#!/bin/bash\necho "$*" >>{calls}\n'
         f'case "$2" in run) {run};; resume) {resume};; esac\n'
         f'exec {shlex.quote(sys.executable)} -m harness "$@"\n'
     )
@@ -51,14 +51,16 @@ def nightly(nights: Path, tonight: Path, *, code: int = 0) -> tuple[int, list[st
         check=False,
     )
     assert "Traceback" not in done.stderr
-    return done.returncode, said.read_text().splitlines()
+    return done.returncode, calls.read_text().splitlines()
 
 
-def test_a_night_that_got_worse_is_told_by_page_and_exit_code(nights: Path, tmp_path: Path) -> None:
-    code, said = nightly(nights, build(tmp_path / "tonight", WORSE).path)
+def test_a_night_that_got_worse_is_reported_by_page_and_exit_code(
+    nights: Path, tmp_path: Path
+) -> None:
+    code, calls = nightly(nights, build(tmp_path / "tonight", WORSE).path)
     tonight = nights / date.today().isoformat()
     assert code == 1
-    assert said[0] == (
+    assert calls[0] == (
         f"campaign run C.toml --out {tonight} --first-failures-of {nights}/2020-01-03"
     )
     assert (tonight / "nights.html").is_file()
@@ -70,35 +72,33 @@ def test_a_night_that_got_worse_is_told_by_page_and_exit_code(nights: Path, tmp_
     assert len(list(tonight.glob("runs/*/history"))) == 24
 
 
-def test_a_night_that_says_nothing_is_compared_all_the_same_and_is_not_green(
-    nights: Path, tmp_path: Path
-) -> None:
-    silent = {**QUIET, ON: [run("unknown", doubts=("starved",))] * 12}
-    code, said = nightly(nights, build(tmp_path / "tonight", silent).path, code=3)
+def test_an_inconclusive_night_is_compared_and_is_not_green(nights: Path, tmp_path: Path) -> None:
+    inconclusive = {**QUIET, ON: [run("unknown", doubts=("starved",))] * 12}
+    code, calls = nightly(nights, build(tmp_path / "tonight", inconclusive).path, code=3)
     assert code == 3
-    assert any(line.startswith("campaign compare") for line in said)
+    assert any(line.startswith("campaign compare") for line in calls)
     assert (nights / date.today().isoformat() / "nights.html").is_file()
 
 
-def test_a_night_like_the_last_ends_with_what_the_campaign_says(
+def test_a_night_like_the_last_ends_with_the_exit_code_of_the_campaign(
     nights: Path, tmp_path: Path
 ) -> None:
     tonight = build(tmp_path / "tonight", QUIET).path
     assert nightly(nights, tonight, code=1)[0] == 1
-    code, said = nightly(nights, tonight)  # again on this day
+    code, calls = nightly(nights, tonight)  # again on this day
     assert code == 0
-    assert said[-4].startswith("campaign resume")
+    assert calls[-4].startswith("campaign resume")
 
 
-def test_a_night_that_could_not_be_played_is_not_compared(nights: Path, tmp_path: Path) -> None:
-    code, said = nightly(nights, build(tmp_path / "tonight", WORSE).path, code=5)
+def test_a_night_that_could_not_run_is_not_compared(nights: Path, tmp_path: Path) -> None:
+    code, calls = nightly(nights, build(tmp_path / "tonight", WORSE).path, code=5)
     assert code == 5
-    assert len(said) == 1
+    assert len(calls) == 1
     assert (nights / "2020-01-01").is_dir()
 
 
 def test_the_first_night_has_nothing_to_compare_with(tmp_path: Path) -> None:
-    code, said = nightly(tmp_path / "nights", build(tmp_path / "tonight", QUIET).path)
+    code, calls = nightly(tmp_path / "nights", build(tmp_path / "tonight", QUIET).path)
     assert code == 0
-    assert len(said) == 1
-    assert "--first-failures-of" not in said[0]
+    assert len(calls) == 1
+    assert "--first-failures-of" not in calls[0]

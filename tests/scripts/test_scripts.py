@@ -1,4 +1,4 @@
-"""The Makefile and the set-up scripts, as far as they can be tried without changing the machine."""
+"""The Makefile and the set-up scripts, as far as tests can run them on any machine."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def test_scripts_parse(script: Path) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_target_is_there_and_in_the_help(target: str) -> None:
+def test_every_target_exists_and_is_in_the_help(target: str) -> None:
     make = ["make", "-C", str(ROOT)]
     subprocess.run([*make, "-n", target], check=True, capture_output=True)
-    told = subprocess.run([*make, "help"], check=True, capture_output=True, text=True).stdout
-    assert f"make {target}\t" in told
+    printed = subprocess.run([*make, "help"], check=True, capture_output=True, text=True).stdout
+    assert f"make {target}\t" in printed
 
 
-def test_a_step_is_named_and_timed_and_its_failure_ends_all() -> None:
-    done = sh("step 'a nap' sleep 0.2; step 'a slip' false; echo never")
+def test_a_step_is_named_and_timed_and_its_failure_ends_the_script() -> None:
+    done = sh("step 'a nap' sleep 0.2; step 'a failure' false; echo never")
     assert done.returncode == 5
     assert "a nap ...\na nap: 0." in done.stderr
-    assert done.stderr.endswith("setup: a slip: failed\n")
+    assert done.stderr.endswith("setup: a failure: failed\n")
     assert done.stdout == ""
 
 
@@ -93,11 +93,11 @@ def test_a_python_that_cannot_make_environments_is_passed_over(tmp_path: Path) -
     found = done.stdout.strip()
     assert found != str(tmp_path / "python3")
     wanted = "import sys, venv, ensurepip; print(sys.version_info >= (3, 11))"
-    told = subprocess.run([found, "-c", wanted], check=True, capture_output=True, text=True)
-    assert told.stdout == "True\n"
+    done = subprocess.run([found, "-c", wanted], check=True, capture_output=True, text=True)
+    assert done.stdout == "True\n"
 
 
-def test_at_a_terminal_it_says_what_it_will_do_and_asks(tmp_path: Path) -> None:
+def test_at_a_terminal_it_lists_what_it_will_do_and_asks(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
     ours, theirs = pty.openpty()
     env = {key: value for key, value in os.environ.items() if key != "YES"}
@@ -111,13 +111,13 @@ def test_at_a_terminal_it_says_what_it_will_do_and_asks(tmp_path: Path) -> None:
     ) as setup:
         os.close(theirs)
         os.write(ours, b"n\n")
-        said = b""
-        with contextlib.suppress(OSError):  # how a terminal tells that its other end is gone
+        printed = b""
+        with contextlib.suppress(OSError):  # how a terminal reports that its other end is closed
             while part := os.read(ours, 4096):
-                said += part
+                printed += part
         assert setup.wait(timeout=30) == 5
     os.close(ours)
-    told = said.decode()
-    assert "make .venv and install ackloss into it (pip)" in told
-    assert told.rstrip().endswith("setup: stopped, nothing was done")
+    text = printed.decode()
+    assert "make .venv and install ackloss into it (pip)" in text
+    assert text.rstrip().endswith("setup: stopped, nothing was changed")
     assert not (tmp_path / ".venv").exists()

@@ -1,1 +1,1 @@
-"""One module per verb, found by its name; each holds one click command of that name."""
+"""One module per verb, found by its name; each defines one click command of that name."""

@@ -1,14 +1,17 @@
-"""`ackloss check`: judge stored runs, or histories from elsewhere, again."""
+"""`ackloss check`: judges stored runs again, or histories of other tools."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from harness.cli.output import Output, with_output
+from harness.cli.results import merged_exit_code, print_verdict
 from harness.errors import AcklossError
 
 if TYPE_CHECKING:
@@ -17,10 +20,18 @@ if TYPE_CHECKING:
 _PATH = click.Path(exists=True, path_type=Path)
 
 
+@dataclass(frozen=True)
+class _Spark:
+    """The Spark session to judge in."""
+
+    master: str | None
+    conf: dict[str, str]
+
+
 @click.command()
 @click.argument("runs", nargs=-1, type=_PATH)
 @click.option("--history", "histories", multiple=True, type=_PATH, help="JSON lines (repeatable).")
-@click.option("--checker", default="loss", show_default=True, help="For --history: which checker.")
+@click.option("--checker", default="loss", show_default=True, help="The checker for --history.")
 @click.option("--option", "options", multiple=True, metavar="K=V", help="The checker's options.")
 @click.option("--master", help="Spark's master, default local[*].")
 @click.option(
@@ -36,48 +47,62 @@ def check(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Judge RUNS (folders, of campaigns too) or --history files, many at once in one Spark session.
+    """Judge RUNS (folders of runs or campaigns) or --history files, all in one Spark session.
 
-    Never needs a cluster. The exit code is 4 if any input was bad (the others are still checked),
-    else 1 if any is invalid, else 3 if any is unknown, else 0.
+    Needs no cluster. The exit code is 4 if any input was bad (the others are still checked), else 1
+    if any is invalid, else 3 if any is unknown, else 0.
     """
-    from checkers.judging.many_runs import check_histories, check_runs
-    from harness.cli.verbs.run import merged_exit_code
-
     if bool(runs) == bool(histories):
-        raise click.UsageError("name run folders, or histories with --history, one of the two")
+        raise click.UsageError("name either run folders, or histories with --history")
     errors: list[AcklossError] = []
-    spark: dict[str, Any] = {
-        "master": master,
-        "conf": dict(_option("--conf", text) for text in conf),
-    }
+    spark = _Spark(master, dict(_option("--conf", text) for text in conf))
     if runs:
-        folders = [run for path in runs for run in _runs_of(path, out, errors)]
-        results = check_runs(folders, errors=errors, **spark)
+        results = _check_runs(runs, spark, out, errors)
     else:
         given = dict(_option("--option", text) for text in options)
-        results = check_histories(
-            list(histories), checker=checker, options=given, errors=errors, **spark
-        )
+        results = _check_histories(histories, checker, given, spark, errors)
     if not results and len(errors) == 1:
         out.fail(errors[0])
     for error in errors:
         click.echo(f"ackloss: {error}", err=True)
     for result in results:
-        counts = result["counts"]
-        if not out.json:
-            out.say(
-                f"{result['run_id']}  {result['verdict'].upper()}  lost {counts['lost']:,} of "
-                f"{counts['acknowledged']:,} acknowledged: {result['reason']}"
-            )
+        print_verdict(out, result)
     single = len(results) == 1 and len(runs) + len(histories) == 1
     out.document(results[0] if single else {"schema": 1, "results": results})
     sys.exit(merged_exit_code([result["verdict"] for result in results], errors=errors))
 
 
+def _check_runs(
+    paths: Sequence[Path], spark: _Spark, out: Output, errors: list[AcklossError]
+) -> Sequence[Mapping[str, Any]]:
+    from checkers.judging.many_runs import check_runs
+
+    folders = [run for path in paths for run in _runs_of(path, out, errors)]
+    return check_runs(folders, errors=errors, master=spark.master, conf=spark.conf)
+
+
+def _check_histories(
+    paths: Sequence[Path],
+    checker: str,
+    options: dict[str, str],
+    spark: _Spark,
+    errors: list[AcklossError],
+) -> Sequence[Mapping[str, Any]]:
+    from checkers.judging.many_runs import check_histories
+
+    return check_histories(
+        list(paths),
+        checker=checker,
+        options=options,
+        errors=errors,
+        master=spark.master,
+        conf=spark.conf,
+    )
+
+
 def _runs_of(path: Path, out: Output, errors: list[AcklossError]) -> list[RunDir]:
-    """The run itself, or all runs of a campaign that still have their history; that none has is
-    among `errors`, and that some have not is said."""
+    """The run itself, or all runs of a campaign that still have their history. When none has, this
+    is added to `errors`; when some have not, it is reported."""
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.progress import read_progress
     from harness.errors import HistoryError
@@ -86,21 +111,22 @@ def _runs_of(path: Path, out: Output, errors: list[AcklossError]) -> list[RunDir
     campaign = CampaignDir(path)
     if not campaign.exists:
         return [RunDir(path)]
-    whole = campaign.whole_runs()
-    if not whole:
+    runs = campaign.runs_with_history()
+    if not runs:
         errors.append(
             HistoryError(
                 "no run of this campaign has a history to judge",
                 file=str(path),
-                hint="`ackloss report` tells what is known of it",
+                hint="`ackloss report` shows its results",
             )
         )
-    there = {run.run_id for run in whole}
-    played = read_progress(campaign.journal).in_state("done")
-    if left_out := sum(run.run_id not in there for run in played) if whole else 0:
+        return []
+    with_history = {run.run_id for run in runs}
+    done = read_progress(campaign.journal).in_state("done")
+    if left_out := sum(run.run_id not in with_history for run in done):
         have = "run has" if left_out == 1 else "runs have"
-        out.say(f"{left_out:,} {have} no history, and nothing is said of them: {path}")
-    return whole
+        out.say(f"{left_out:,} {have} no history and cannot be judged: {path}")
+    return runs
 
 
 def _option(name: str, text: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import rich_click as click
@@ -16,27 +17,30 @@ _STYLES = {"ok": "green", "warn": "yellow", "missing": "red", "old": "red"}
 @click.option("--out", "runs", type=click.Path(path_type=Path), default=Path("runs"))
 @with_output
 def doctor(out: Output, runs: Path) -> None:
-    """What this machine lacks for a run, and the command that cures it. Changes nothing.
+    """Report what this machine lacks for a run, and the command that fixes it. Changes nothing.
 
     The exit code is 5 if something is missing or too old.
     """
     from checkers.judging.archive import archive_ready
-    from harness.cli import checkup as examination
-    from harness.cli.checkup import made
+    from harness.cli import checkup
     from targets.kafka import images as kafka
     from targets.kafka.eras import DEFAULT_VERSION
 
-    found = examination.examine(runs)
-    if found[0].status == examination.Status.OK:
+    found = checkup.examine(runs)
+    if found[0].status == checkup.Status.OK:
         image, archive = kafka.prepared(DEFAULT_VERSION)
-        found.append(made(f"image of Kafka {DEFAULT_VERSION}", image is not None))
-        found.append(made(f"class-data archive of Kafka {DEFAULT_VERSION}", archive is not None))
-    found.append(made("class-data archive of Spark", archive_ready()))
+        found += [
+            checkup.prepared(f"image of Kafka {DEFAULT_VERSION}", image is not None),
+            checkup.prepared(f"class-data archive of Kafka {DEFAULT_VERSION}", archive is not None),
+        ]
+    found.append(checkup.prepared("class-data archive of Spark", archive_ready()))
     bad = [finding for finding in found if finding.status in ("missing", "old")]
-    out.document({"schema": 1, "ok": not bad, "findings": [each.document() for each in found]})
+    # `cure` is the former name of `fix`.
+    findings = [{**asdict(finding), "cure": finding.fix} for finding in found]
+    out.document({"schema": 1, "ok": not bad, "findings": findings})
     if not out.json:
-        for each in found:
-            cure = f"   cure: {each.cure}" if each.cure else ""
-            line = f"{each.status:8}{each.name}: {each.detail}{cure}"
-            out.say(line, style=_STYLES[each.status])
+        for finding in found:
+            fix = f"   fix: {finding.fix}" if finding.fix else ""
+            line = f"{finding.status:8}{finding.name}: {finding.detail}{fix}"
+            out.say(line, style=_STYLES[finding.status])
     sys.exit(5 if bad else 0)

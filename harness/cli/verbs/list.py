@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import inspect
-from typing import Any
+from dataclasses import dataclass
 
 import rich_click as click
 
@@ -15,46 +16,58 @@ from harness.plan.expansion import named_schedules
 SCHEDULES = "schedules"
 
 
+@dataclass(frozen=True)
+class OptionHelp:
+    """An option of a plug-in: a field of its dataclass."""
+
+    name: str
+    type: str
+    default: object
+
+
+@dataclass(frozen=True)
+class PluginHelp:
+    """A plug-in, as `list` describes it."""
+
+    about: str
+    options: builtins.list[OptionHelp]
+
+
 @click.command()
 @click.argument("kind", required=False, type=click.Choice((*registry.KINDS, SCHEDULES)))
 @with_output
 def list(out: Output, kind: str | None) -> None:
-    """The plug-ins there are, with their options, and the named schedules."""
+    """List the plug-ins with their options, and the named schedules."""
     kinds = [kind] if kind else [*registry.KINDS, SCHEDULES]
-    found = {
-        k: {n: _described(p) for n, p in registry.plugins(k).items()}
-        for k in kinds
-        if k != SCHEDULES
+    plugins = {
+        each: {name: _described(plugin) for name, plugin in registry.plugins(each).items()}
+        for each in kinds
+        if each != SCHEDULES
     }
-    schedules = (
-        {name: told["about"] for name, told in named_schedules().items()}
-        if SCHEDULES in kinds
-        else {}
-    )
-    out.document({"schema": 1, "plugins": found, "schedules": schedules})
+    named = named_schedules() if SCHEDULES in kinds else {}
+    schedules = {name: schedule["about"] for name, schedule in named.items()}
+    out.document({"schema": 1, "plugins": plugins, "schedules": schedules})
     if out.json:
         return
-    for k, plugins in found.items():
-        out.say(k, style="bold")
-        for name, told in plugins.items():
-            out.say(f"  {name:12} {told['about'].splitlines()[0]}")
-            for option in told["options"]:
-                out.say(f"    {option['name']} = {option['default']}   {option['type']}")
+    for each, of_kind in plugins.items():
+        out.say(each, style="bold")
+        for name, plugin in of_kind.items():
+            out.say(f"  {name:12} {plugin.about.splitlines()[0]}")
+            for option in plugin.options:
+                out.say(f"    {option.name} = {option.default}   {option.type}")
     if schedules:
         out.say(SCHEDULES, style="bold")
     for name, about in schedules.items():
         out.say(f"  {name:22} {about}")
 
 
-def _described(plugin: type[Any]) -> dict[str, Any]:
-    return {
-        "about": inspect.getdoc(plugin) or "",
-        "options": [
-            {
-                "name": field.name,
-                "type": str(field.type),
-                "default": None if field.default is dataclasses.MISSING else field.default,
-            }
-            for field in dataclasses.fields(plugin)
-        ],
-    }
+def _described(plugin: type) -> PluginHelp:
+    options = [
+        OptionHelp(
+            name=field.name,
+            type=str(field.type),
+            default=None if field.default is dataclasses.MISSING else field.default,
+        )
+        for field in dataclasses.fields(plugin)
+    ]
+    return PluginHelp(about=inspect.getdoc(plugin) or "", options=options)

@@ -11,7 +11,7 @@ from harness.cli.output import Output, with_output, with_plan_options
 
 @click.group()
 def plan() -> None:
-    """Look at plans without playing them."""
+    """Inspect plans without running them."""
 
 
 @plan.command()
@@ -21,26 +21,26 @@ def plan() -> None:
 def validate(
     out: Output, files: tuple[Path, ...], changes: tuple[str, ...], seed: int | None
 ) -> None:
-    """Check plans as far as that can be done without a cluster."""
-    from harness.cli.verbs.run import resolved_plan
+    """Check plans as far as possible without a cluster."""
+    from harness.cli.plans import resolved_plan
     from harness.run.preview import warnings
 
-    told = []
+    documents = []
     for file in files:
-        bound = resolved_plan(file, changes, seed)
-        notes = warnings(bound)
-        told.append({"file": str(file), "name": bound.plan.name, "warnings": notes})
+        plan = resolved_plan(file, changes, seed)
+        found = warnings(plan)
+        documents.append({"file": str(file), "name": plan.plan.name, "warnings": found})
         if not out.json:
             out.say(f"{file}: valid")
-            for note in notes:
-                out.say(f"  warning: {note}", style="yellow")
-    out.document({"schema": 1, "plans": told})
+            for warning in found:
+                out.say(f"  warning: {warning}", style="yellow")
+    out.document({"schema": 1, "plans": documents})
 
 
 @plan.command()
 @with_output
 def schema(out: Output) -> None:
-    """The JSON Schema of plans, plug-ins' options included."""
+    """Print the JSON Schema of plans, including the options of plug-ins."""
     import orjson
 
     from harness.run.preview import plan_schema
@@ -57,10 +57,10 @@ def schema(out: Output) -> None:
 @with_plan_options
 @with_output
 def show(out: Output, file: Path, changes: tuple[str, ...], seed: int | None) -> None:
-    """A plan with all its defaults filled in."""
+    """Print a plan with all its defaults."""
     import orjson
 
-    from harness.cli.verbs.run import resolved_plan
+    from harness.cli.plans import resolved_plan
 
     document = resolved_plan(file, changes, seed, force=True).plan.document()
     if out.json:

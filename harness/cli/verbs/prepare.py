@@ -12,15 +12,15 @@ from harness.cli.output import Output, with_output
 
 
 @click.command()
-@click.option("--version", "versions", multiple=True, help="Kafka's (repeatable), default 4.3.1.")
+@click.option("--version", "versions", multiple=True, help="Of Kafka (repeatable), default 4.3.1.")
 @with_output
 def prepare(out: Output, versions: tuple[str, ...]) -> None:
-    """Make what runs need and this machine has not yet: node images and class-data archives.
+    """Make what runs need and this machine lacks: node images and class-data archives.
 
-    What is there is left as it is. A run makes by itself what it misses; this makes it beforehand.
+    What exists is kept. A run also makes what it lacks; this makes it beforehand.
     """
     from checkers.judging.archive import archive_ready, prepare_archive
-    from harness.images.building import holder
+    from harness.images.building import infra_image
     from harness.images.steps import quietly, step
     from targets.kafka import images as kafka
     from targets.kafka.eras import DEFAULT_VERSION, era_of
@@ -31,18 +31,20 @@ def prepare(out: Output, versions: tuple[str, ...]) -> None:
                 prepare_archive(quietly)
 
     begun_s = time.monotonic()
-    wanted = versions or (DEFAULT_VERSION,)
-    for version in wanted:
+    requested = versions or (DEFAULT_VERSION,)
+    for version in requested:
         era_of(version, key="--version")
     tasks: list[Callable[[], object]] = [
-        lambda: holder(out.say),
-        *(lambda v=version: kafka.prepare(v, out.say) for version in wanted),
+        lambda: infra_image(out.say),
+        *(lambda v=version: kafka.prepare(v, out.say) for version in requested),
         spark,
     ]
     with ThreadPoolExecutor(max_workers=3) as pool:
         for done in [pool.submit(task) for task in tasks]:
             done.result()
     took_s = time.monotonic() - begun_s
-    out.document({"schema": 1, "versions": list(wanted), "took_s": round(took_s, 3)})
+    out.document({"schema": 1, "versions": list(requested), "took_s": round(took_s, 3)})
     if not out.json:
-        out.say(f"node images (Kafka {', '.join(wanted)}) and archives are there ({took_s:.1f} s)")
+        out.say(
+            f"node images (Kafka {', '.join(requested)}) and archives are ready ({took_s:.1f} s)"
+        )

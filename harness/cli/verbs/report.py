@@ -11,10 +11,10 @@ from harness.cli.output import Output, with_output
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--each", is_flag=True, help="Of a campaign: the page of each of its runs too.")
+@click.option("--each", is_flag=True, help="Also write the page of each run of a campaign.")
 @with_output
 def report(out: Output, runs: tuple[Path, ...], each: bool) -> None:
-    """Write the pages of RUNS (folders, of campaigns too) again, from what is stored."""
+    """Write the pages of RUNS (folders of runs or campaigns) again, from what they hold."""
     from harness.campaigns.folder import CampaignDir
     from harness.history.run_folder import RunDir
     from reports.campaign import write_campaign, write_run_pages

@@ -1,25 +1,46 @@
-"""`ackloss run`: play plans, check them, write their pages."""
+"""`ackloss run`: runs plans, checks them, writes their pages."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from harness.cli.output import EXIT_BY_VERDICT, Output, with_output, with_plan_options
+from harness.cli.cleanup import clean_before
+from harness.cli.output import Output, with_output, with_plan_options
 from harness.cli.own_settings import OwnSettings
-from harness.cli.verbs.clean import clean_before
-from harness.errors import AcklossError, PlanError
+from harness.cli.plans import resolved_plan
+from harness.cli.results import merged_exit_code, print_result
+from harness.errors import PlanError
 
 if TYPE_CHECKING:
     from harness.history.run_folder import RunDir
     from harness.run.resolving import ResolvedPlan
 
-_RATES = ("ack", "loss", "unacknowledged_success")
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """A run that has been judged and reported."""
+
+    rundir: RunDir
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """How to run, beside what the plan says."""
+
+    folder: Path
+    keep_cluster: bool
+    master: str | None
 
 
 @click.command()
@@ -28,9 +49,11 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--out", "folder", type=click.Path(path_type=Path), default=Path("runs"), show_default=True
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done, start nothing.")
-@click.option("--force", is_flag=True, help="Play what this version is known not to honour, too.")
-@click.option("--keep-cluster", is_flag=True, help="Leave the cluster up; `clean --kept` ends it.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and start nothing.")
+@click.option("--force", is_flag=True, help="Also run settings that the version does not support.")
+@click.option(
+    "--keep-cluster", is_flag=True, help="Leave the cluster up; `clean --kept` removes it."
+)
 @click.option("--compare", is_flag=True, help="Write one page that compares two plans' runs.")
 @click.option("--as-expected", is_flag=True, help="Exit 0 if each verdict is its plan's `expect`.")
 @click.option("--broker-settings", type=_FILE, help="Your server.properties, for every broker.")
@@ -42,14 +65,17 @@ def run(
     plans: tuple[Path, ...],
     changes: tuple[str, ...],
     seed: int | None,
+    folder: Path,
     dry_run: bool,
     force: bool,
+    keep_cluster: bool,
     compare: bool,
     as_expected: bool,
+    broker_settings: Path | None,
+    producer_settings: Path | None,
     master: str | None,
-    **how: Any,
 ) -> None:
-    """Play PLANS on real clusters, count what was lost, and write a page for each.
+    """Run PLANS on real clusters, count the lost writes, and write a page for each.
 
     The exit code is the verdict's: 0 valid, 1 invalid, 3 unknown.
     """
@@ -57,75 +83,65 @@ def run(
         raise click.UsageError("--compare takes two plans")
     if len(plans) > 1 and out.json and not dry_run:
         raise click.UsageError("--json takes one plan: run prints one result document")
-    files = {f"{name}-settings": how.pop(f"{name}_settings") for name in ("broker", "producer")}
-    given = files["broker-settings"], files["producer-settings"]
-    own = OwnSettings(*given, say=lambda text: out.say(text, style="yellow"))
-    bound = [resolved_plan(path, changes, seed, own, force=force) for path in plans]
+    own = OwnSettings(broker_settings, producer_settings, say=partial(out.say, style="yellow"))
+    resolved = [resolved_plan(path, changes, seed, own, force=force) for path in plans]
+    if as_expected:
+        _require_expectations(plans, resolved)
     if dry_run:
-        _say_dry_run(out, bound)
+        _print_dry_run(out, resolved)
         return
-    played = [
-        _play_one(out, plan, command_of(path, changes, files, force), master=master, **how)
-        for plan, path in zip(bound, plans, strict=True)
+    files = {"broker-settings": broker_settings, "producer-settings": producer_settings}
+    options = _Options(folder=folder, keep_cluster=keep_cluster, master=master)
+    finished = [
+        _run_one(out, plan, command_of(path, changes, files, force), options)
+        for plan, path in zip(resolved, plans, strict=True)
     ]
     if compare:
-        _compare(out, [rundir for rundir, _ in played])
-    sys.exit(_exit_code([result for _, result in played], bound, as_expected, out))
+        _compare(out, [each.rundir for each in finished])
+    verdicts = [str(each.result["verdict"]) for each in finished]
+    sys.exit(_exit_code(verdicts, resolved, as_expected, out))
 
 
-def resolved_plan(
-    path: Path,
-    changes: tuple[str, ...],
-    seed: int | None,
-    own: OwnSettings | None = None,
-    *,
-    force: bool = False,
-) -> ResolvedPlan:
-    """A plan from its file, changed, validated, its plug-ins found. Raises PlanError, unless with
-    `force` also for what its version does not honour."""
-    from harness.plan import parse_plan, read_plan
-    from harness.run.resolving import refuse_unsupported, resolve
-
-    document = read_plan(path, changes)
-    if seed is not None:
-        document["seed"] = seed
-    plan = parse_plan(document, file=str(path))
-    if own is not None:
-        plan = parse_plan(own.added_to(document, plan), file=str(path))
-    bound = resolve(plan, file=str(path))
-    refuse_unsupported(bound, file=str(path), force=force)
-    return bound
+def _require_expectations(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
+    for file, plan in zip(files, plans, strict=True):
+        if plan.plan.expect is None:
+            raise PlanError(
+                "--as-expected needs the key `expect`",
+                file=str(file),
+                key="expect",
+                hint="add the verdict that the plan should have",
+            )
 
 
-def _say_dry_run(out: Output, bound: list[ResolvedPlan]) -> None:
+def _print_dry_run(out: Output, plans: list[ResolvedPlan]) -> None:
     from harness.run.preview import dry_run, warnings
 
-    told = [{**dry_run(plan), "warnings": warnings(plan)} for plan in bound]
-    out.document({"schema": 1, "plans": told})
-    for document in told if not out.json else []:
+    documents = [{**dry_run(plan), "warnings": warnings(plan)} for plan in plans]
+    out.document({"schema": 1, "plans": documents})
+    for document in documents if not out.json else []:
         out.say(f"{document['plan']['name']}  (nothing is started)", style="bold")
-        _say_tree(out, {key: value for key, value in document.items() if key != "plan"}, 1)
-        out.say("  plan, defaults filled in")
-        _say_tree(out, document["plan"], 2)
+        _print_tree(out, {key: value for key, value in document.items() if key != "plan"}, 1)
+        out.say("  plan with its defaults")
+        _print_tree(out, document["plan"], 2)
 
 
-def _say_tree(out: Output, told: Any, depth: int) -> None:
+def _print_tree(out: Output, data: Mapping[str, object] | Sequence[object], depth: int) -> None:
     """Nested data as indented lines."""
-    pairs = told.items() if isinstance(told, dict) else ((None, item) for item in told)
+    pairs = data.items() if isinstance(data, Mapping) else ((None, item) for item in data)
     for key, value in pairs:
         label = "  " * depth + (f"{key}: " if key is not None else "- ")
         if isinstance(value, dict | list) and value:
             out.say(label.rstrip())
-            _say_tree(out, value, depth + 1)
+            _print_tree(out, value, depth + 1)
         else:
             text = " ".join(str(value).split()) if value not in ({}, []) else "none"
             out.say(label + text)
 
 
-def _play_one(
-    out: Output, bound: ResolvedPlan, command: list[str], *, master: str | None, **how: Any
-) -> tuple[RunDir, dict[str, Any]]:
-    """Play, check and report one plan: its folder and its result."""
+def _run_one(
+    out: Output, resolved: ResolvedPlan, command: list[str], options: _Options
+) -> _Finished:
+    """Run, check and report one plan."""
     from checkers.judging.many_runs import begin_warm_up, check_runs
     from harness.cli.checkup import require
     from harness.cli.live import watching
@@ -134,73 +150,46 @@ def _play_one(
     from harness.run.runner import RunOptions, Status, play
     from reports.page import write_report
 
-    plan, run_id, status = bound.plan, new_run_id(), Status()
+    plan, run_id, status = resolved.plan, new_run_id(), Status()
     clean_before(out)
-    require(plan, nodes=len(bound.target.names(plan)), runs=how["folder"])
+    require(plan, nodes=len(resolved.target.names(plan)), runs=options.folder)
     out.say(f"{plan.name}  seed {plan.seed}  run {run_id}", style="bold")
-    for each in bound.unsupported:
+    for each in resolved.unsupported:
         out.say(f"  forced: {each}", style="yellow")
     with (
-        Interrupts(say=lambda text: out.say(text, style="yellow")) as interrupts,
+        Interrupts(say=partial(out.say, style="yellow")) as interrupts,
         watching(out, plan, status),
     ):
-        playing = RunOptions(
+        how = RunOptions(
             run_id=run_id,
+            folder=options.folder,
             interrupts=interrupts,
             status=status,
+            keep_cluster=options.keep_cluster,
             command=command,
             plan_file=command[2],
-            after_last_op=lambda: begin_warm_up(master),
-            **how,
+            after_last_op=lambda: begin_warm_up(options.master),
         )
-        rundir = play(bound, playing)
+        rundir = play(resolved, how)
         status.enter("checking")
-        result = check_runs([rundir], master=master)[0]
+        result = check_runs([rundir], master=options.master)[0]
         status.enter("writing the page")
-        begun = time.monotonic()
+        begun_s = time.monotonic()
         write_report(rundir)
-        result["timings"]["report_s"] = round(time.monotonic() - begun, 3)
+        result["timings"]["report_s"] = round(time.monotonic() - begun_s, 3)
         rundir.write_json(rundir.result, result)
-    say_result(out, result, rundir)
+    print_result(out, result, rundir)
     out.document(result)
-    return rundir, result
+    return _Finished(rundir, result)
 
 
 def command_of(
-    path: Path, changes: tuple[str, ...], how: dict[str, Path | None], force: bool
+    path: Path, changes: tuple[str, ...], files: Mapping[str, Path | None], force: bool
 ) -> list[str]:
-    """The command that plays this one plan again, without what only steers the output."""
+    """The command that runs this one plan again, without options that only affect the output."""
     sets = [word for change in changes for word in ("--set", change)]
-    files = [word for name, file in how.items() if file for word in (f"--{name}", str(file))]
-    return ["ackloss", "run", str(path), *sets, *files, *(["--force"] if force else [])]
-
-
-def say_result(out: Output, result: dict[str, Any], rundir: RunDir) -> None:
-    """The verdict, the rates, and where the page is."""
-    style = {"valid": "bold green", "invalid": "bold red"}.get(result["verdict"], "bold yellow")
-    out.say(f"{result['verdict'].upper()}: {result['reason']}", style=style)
-    counts, rates = result["counts"], result["rates"]
-    out.say(
-        f"  attempted {counts['attempted']:,}  acknowledged {counts['acknowledged']:,}"
-        f"  survivors {counts['survivors']:,}  lost {counts['lost']:,}"
-        f"  unacknowledged found {counts['unacknowledged_found']:,}"
-    )
-    told = (f"{name.replace('_', ' ')} rate {_rate(rates[name])}" for name in _RATES)
-    out.say("  " + "  ".join(told))
-    for kind, codes in result.get("errors", {}).items():
-        if codes:
-            named = (f"{code} {number:,}" for code, number in codes.items())
-            out.say(f"  {kind} with {'  '.join(named)}")
-    for fault in result["faults"]:
-        proven = "proven" if fault["proven"] else "NOT PROVEN"
-        begun = f", {fault['ops_begun']:,} writes begun" if "ops_begun" in fault else ""
-        on = ", ".join(fault["nodes"])
-        out.say(f"  fault {fault['id']} ({fault['nemesis']}) on {on}: {proven}{begun}")
-    out.say(f"  page {rundir.report}  seed {result['seed']}")
-
-
-def _rate(value: float | None) -> str:
-    return "not defined" if value is None else f"{value:.6g}"
+    options = [word for name, file in files.items() if file for word in (f"--{name}", str(file))]
+    return ["ackloss", "run", str(path), *sets, *options, *(["--force"] if force else [])]
 
 
 def _compare(out: Output, rundirs: list[RunDir]) -> None:
@@ -213,26 +202,16 @@ def _compare(out: Output, rundirs: list[RunDir]) -> None:
 
 
 def _exit_code(
-    results: list[dict[str, Any]], bound: list[ResolvedPlan], as_expected: bool, out: Output
+    verdicts: list[str], plans: list[ResolvedPlan], as_expected: bool, out: Output
 ) -> int:
-    verdicts = [result["verdict"] for result in results]
-    if as_expected:
-        for plan in bound:
-            if plan.plan.expect is None:
-                raise PlanError("--as-expected needs the key `expect`", key="expect")
-        wrong = [
-            f"{p.plan.name}: {v}, expected {p.plan.expect}"
-            for p, v in zip(bound, verdicts, strict=True)
-            if v != p.plan.expect
-        ]
-        for sentence in wrong:
-            out.say(sentence, style="red")
-        out.say("verdicts are as the plans expect" if not wrong else "NOT as expected")
-        return 1 if wrong else 0
-    return merged_exit_code(verdicts)
-
-
-def merged_exit_code(verdicts: list[str], *, errors: list[AcklossError] = []) -> int:  # noqa: B006
-    """The exit code for several inputs: bad input, else invalid, else unknown, else 0."""
-    codes = [EXIT_BY_VERDICT[verdict] for verdict in verdicts] + [e.exit_code for e in errors]
-    return next((code for code in (4, 5, 6, 1, 3) if code in codes), 0)
+    if not as_expected:
+        return merged_exit_code(verdicts)
+    wrong = [
+        f"{p.plan.name}: {verdict}, expected {p.plan.expect}"
+        for p, verdict in zip(plans, verdicts, strict=True)
+        if verdict != p.plan.expect
+    ]
+    for sentence in wrong:
+        out.say(sentence, style="red")
+    out.say("verdicts are as the plans expect" if not wrong else "NOT as expected")
+    return 1 if wrong else 0

@@ -13,18 +13,19 @@ from harness.cli.output import Output, with_output
 @click.argument("run", type=click.Path(exists=True, path_type=Path))
 @with_output
 def show(out: Output, run: Path) -> None:
-    """A run's result, from its folder."""
-    from harness.cli.verbs.run import say_result
+    """Show the result of a run, from its folder."""
+    from harness.cli.results import print_result
     from harness.history.run_folder import RunDir
 
     rundir = RunDir.open(run)
     if not rundir.result.exists():
-        told = rundir.read_json(rundir.run)
-        out.document(told)
+        metadata = rundir.read_json(rundir.run)
+        out.document(metadata)
         if not out.json:
-            out.say(f"{rundir.run_id}: {told['state']}, not checked yet: `ackloss check {run}`")
+            state = metadata["state"]
+            out.say(f"{rundir.run_id}: {state}, not checked yet: `ackloss check {run}`")
         return
     result = rundir.read_json(rundir.result)
     out.document(result)
     if not out.json:
-        say_result(out, result, rundir)
+        print_result(out, result, rundir)

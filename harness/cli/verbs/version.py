@@ -14,7 +14,7 @@ from harness.cli.output import Output, with_output
 @click.command()
 @with_output
 def version(out: Output) -> None:
-    """The versions of ackloss and of what it stands on."""
+    """Show the versions of ackloss and of the libraries that it uses."""
     versions = {
         "ackloss": __version__,
         "python": platform.python_version(),

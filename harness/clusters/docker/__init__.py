@@ -1,1 +1,1 @@
-"""Nodes as pods of Docker containers, and what is left of them."""
+"""Clusters of Docker containers: a pod for each node, and the removal of a run's objects."""

@@ -1,12 +1,13 @@
 """A cluster of pods in Docker: real processes in containers on a network of their own.
 
-A node is a pod of two containers. The *holder* is of our own image: it owns the network and the
-process namespace, the address, the firewall rules, the data volumes and the right to administer
-them. The *target's* container joins those namespaces with every capability dropped. So the target's
-image needs no tools, and its process can die and start again while address, rules and data stay.
-The target must not be process 1: signals sent to process 1 from inside its namespace are ignored.
+A node is a pod of two containers. The *infrastructure* container (as Kubernetes' pause container)
+runs our own image. It owns the network and process namespaces, the address, the firewall rules, the
+data volumes and the right to administer them. The *target's* container joins those namespaces with
+every capability dropped. So the target's image needs no tools, and its process can die and start
+again while address, rules and data stay. The target must not be process 1, which ignores signals
+from inside its own namespace.
 
-Everything made carries the labels `ackloss` and `ackloss.run`, and nothing without them is touched.
+Everything made carries the labels `ackloss` and `ackloss.run`; nothing without them is touched.
 """
 
 from __future__ import annotations
@@ -21,20 +22,22 @@ import docker
 from docker.errors import APIError
 from docker.types import IPAMConfig, IPAMPool, LogConfig
 
-from harness.clusters.docker.pod import PID_FILE, DockerNode, packed
-from harness.clusters.docker.removal import remove_run
+from harness.clusters.docker.pod import PID_FILE, DockerNode
+from harness.clusters.docker.removal import INFRA_SUFFIX, remove_run
 from harness.errors import EnvironmentFailure
+from harness.images.archives import packed
 from harness.images.daemon import LABEL, RUN_LABEL
 from harness.protocols import NODE_DATA, STORED, NodeSpec
 
 SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
 
-_HOLDER_CAPABILITIES = ["NET_ADMIN", "NET_RAW", "KILL", "SYS_PTRACE", "DAC_OVERRIDE"]
-_HOLDER_MB = 64
-# Process 1 of the pod: does nothing but take in the processes that have lost their parents, so that
-# none of them stays behind as a zombie.
-_HOLD = ["sh", "-c", "while :; do sleep 86400 & wait; done"]
-# Writes the process' own id, as the pod sees it, then becomes the target's process.
+INFRA_MB = 64
+"""Memory limit of an infrastructure container, beside what its node stores in memory."""
+
+_INFRA_CAPABILITIES = ["NET_ADMIN", "NET_RAW", "KILL", "SYS_PTRACE", "DAC_OVERRIDE"]
+# Process 1 of the pod only adopts processes whose parents have died, so that none stays a zombie.
+_INFRA_COMMAND = ["sh", "-c", "while :; do sleep 86400 & wait; done"]
+# Writes its own process id, as the pod sees it, then becomes the target's process.
 _START = 'echo $$ > "$0" && exec "$@"'
 
 
@@ -44,13 +47,13 @@ class DockerCluster:
 
     run_id: str
     client: docker.DockerClient
-    holder_image: str
+    infra_image: str
     network: str = ""
     subnet: ipaddress.IPv4Network | None = None
     nodes: dict[str, DockerNode] = field(default_factory=dict)
 
     def create_network(self, names: Sequence[str]) -> dict[str, str]:
-        """Make a network with a free subnet and give each name an address in it."""
+        """Make a network with a free subnet and assign an address in it to each name."""
         for subnet in _free_subnets(self.client):
             try:
                 network = self.client.api.create_network(
@@ -62,13 +65,13 @@ class DockerCluster:
                 )
             except APIError as error:
                 if "overlaps" in str(error) or "already exists" in str(error):
-                    continue  # another run took it between the look and the call
-                raise _docker_failure("the network could not be made", error) from error
+                    continue  # another run has taken it in the meantime
+                raise _docker_failure("the network could not be created", error) from error
             self.network, self.subnet = network["Id"], subnet
             hosts = [str(host) for host in subnet.hosts()]
             return {name: hosts[10 + place] for place, name in enumerate(names)}
         raise EnvironmentFailure(
-            f"no subnet of {SUBNETS} is free", hint="`ackloss clean` removes what dead runs left"
+            f"no /24 subnet of {SUBNETS} is free", hint="`ackloss clean` removes those of dead runs"
         )
 
     def start(self, specs: Sequence[NodeSpec], image_id: str, addresses: Mapping[str, str]) -> None:
@@ -85,14 +88,22 @@ class DockerCluster:
             raise _docker_failure("a node could not be started", error) from error
 
     def _start_pod(self, spec: NodeSpec, image_id: str, address: str) -> DockerNode:
+        """Start the infrastructure container first: a volume in memory lasts only while a running
+        container has mounted it."""
         api = self.client.api
-        name = f"ackloss-{self.run_id}-{spec.name}"
-        volumes = self._volumes(name, spec.data_mb)
-        kept_mb = spec.data_mb or 0  # kept in memory: charged to whose process wrote it
-        holder = api.create_container(
-            self.holder_image,
-            command=_HOLD,
-            name=f"{name}-holder",
+        volumes = self._volumes(self._name(spec), spec.data_mb)
+        infra = self._start_infra(spec, address, volumes)
+        api.put_archive(infra, NODE_DATA, packed(spec.files))
+        target = self._start_target(spec, image_id, infra, volumes)
+        infra_pid = int(api.inspect_container(infra)["State"]["Pid"])
+        return DockerNode(spec.name, spec.roles, address, infra, target, infra_pid, self.client)
+
+    def _start_infra(self, spec: NodeSpec, address: str, volumes: list[str]) -> str:
+        api = self.client.api
+        container = api.create_container(
+            self.infra_image,
+            command=_INFRA_COMMAND,
+            name=f"{self._name(spec)}{INFRA_SUFFIX}",
             hostname=spec.name,
             labels=self.labels(),
             networking_config=api.create_networking_config(
@@ -102,45 +113,47 @@ class DockerCluster:
                 network_mode=self.network,
                 binds=volumes,
                 cap_drop=["ALL"],
-                cap_add=_HOLDER_CAPABILITIES,
+                cap_add=_INFRA_CAPABILITIES,
                 security_opt=["no-new-privileges"],
-                mem_limit=f"{_HOLDER_MB + kept_mb}m",
+                mem_limit=_memory_limit(INFRA_MB, spec),
                 pids_limit=256,
             ),
         )["Id"]
-        api.start(
-            holder
-        )  # first: a disk in memory lasts while a container that runs has mounted it
-        api.put_archive(holder, NODE_DATA, packed(spec.files))
+        api.start(container)
+        return str(container)
+
+    def _start_target(self, spec: NodeSpec, image_id: str, infra: str, volumes: list[str]) -> str:
+        api = self.client.api
+        mounts = (f"{host}:{inside}:ro" for host, inside in spec.mounts.items())
         container = api.create_container(
             image_id,
             entrypoint=["/bin/sh", "-c", _START, PID_FILE],
             command=list(spec.argv),
             user="0:0",
-            name=name,
+            name=self._name(spec),
             labels=self.labels(),
             environment=dict(spec.env),
             working_dir="/",
             host_config=api.create_host_config(
-                network_mode=f"container:{holder}",
-                pid_mode=f"container:{holder}",
-                binds=[*volumes, *(f"{host}:{inside}:ro" for host, inside in spec.mounts.items())],
+                network_mode=f"container:{infra}",
+                pid_mode=f"container:{infra}",
+                binds=[*volumes, *mounts],
                 cap_drop=["ALL"],
                 security_opt=["no-new-privileges"],
-                mem_limit=f"{spec.memory_mb + kept_mb}m",
+                mem_limit=_memory_limit(spec.memory_mb, spec),
                 pids_limit=1024,
                 log_config=LogConfig(type="json-file", config={"max-size": "16m"}),
             ),
         )["Id"]
         api.start(container)
-        holder_pid = int(api.inspect_container(holder)["State"]["Pid"])
-        return DockerNode(
-            spec.name, spec.roles, address, holder, container, holder_pid, self.client
-        )
+        return str(container)
+
+    def _name(self, spec: NodeSpec) -> str:
+        return f"ackloss-{self.run_id}-{spec.name}"
 
     def _volumes(self, name: str, data_mb: int | None) -> list[str]:
-        """Make a node's volumes: its data folder and, where it is to be bounded, what it stores, in
-        memory: no disk of this machine can be filled by it. Returns where each is mounted."""
+        """Create a node's volumes and return where each is mounted: its data folder and, when
+        `data_mb` bounds it, what it stores, in memory so that it fills no disk of this machine."""
         self.client.api.create_volume(name, labels=self.labels())
         mounted = [f"{name}:{NODE_DATA}:rw"]
         if data_mb is not None:
@@ -152,7 +165,7 @@ class DockerCluster:
         return mounted
 
     def output(self, node: DockerNode) -> bytes:
-        """What the target's process printed."""
+        """What the target's process has printed."""
         return bytes(self.client.api.logs(node.container))
 
     def down(self) -> list[str]:
@@ -160,7 +173,7 @@ class DockerCluster:
         return remove_run(self.client, self.run_id)
 
     def labels(self) -> dict[str, str]:
-        """What marks everything of this run."""
+        """The labels of everything of this run."""
         return {LABEL: "1", RUN_LABEL: self.run_id}
 
 
@@ -190,5 +203,10 @@ def _subnets_of_routes() -> list[ipaddress.IPv4Network]:
     return found
 
 
+def _memory_limit(own_mb: int, spec: NodeSpec) -> str:
+    """Volumes in memory are charged to the container whose process writes to them."""
+    return f"{own_mb + (spec.data_mb or 0)}m"
+
+
 def _docker_failure(what: str, error: APIError) -> EnvironmentFailure:
-    return EnvironmentFailure(f"{what}: Docker says: {error.explanation or error}")
+    return EnvironmentFailure(f"{what}: Docker reports: {error.explanation or error}")

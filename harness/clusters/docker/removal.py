@@ -1,55 +1,63 @@
-"""Removing what a run made, by label and nothing else."""
+"""Removes what a run made, by label and nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TypedDict
 
 import docker
-from docker.errors import APIError, NotFound
+from docker.errors import NotFound
 
 from harness.errors import HarnessFailure
-from harness.images.daemon import RUN_LABEL
+from harness.images.daemon import DAEMON_TROUBLE, RUN_LABEL
+
+INFRA_SUFFIX = "-infra"
+"""How the name of an infrastructure container ends."""
+
+_INFRA_SUFFIXES = (INFRA_SUFFIX, "-holder")
+"""Earlier versions named these containers differently; `ackloss clean` removes theirs too."""
+
+
+class _Container(TypedDict):
+    """What Docker lists of a container, as far as it is used here."""
+
+    Id: str
+    Names: list[str]
+
+
+@dataclass(frozen=True)
+class _Removal:
+    """One object of a run, and how it is removed."""
+
+    what: str
+    act: Callable[[], object]
 
 
 def remove_run(client: docker.DockerClient, run_id: str, *, dry_run: bool = False) -> list[str]:
     """Remove every container, network and volume of a run, by label. Returns their names.
 
-    A target's container goes before the holder whose namespaces it shares; what is gone already is
-    no error. Raises HarnessFailure, after having tried everything, when something stays.
+    Objects that are gone already are left out. Raises HarnessFailure, after having tried
+    everything, when something stays.
     """
-    api = client.api
-    by_run = {"label": [f"{RUN_LABEL}={run_id}"]}
-    containers = api.containers(all=True, filters=by_run)
-    targets = [c for c in containers if not c["Names"][0].endswith("-holder")]
-    holders = [c for c in containers if c["Names"][0].endswith("-holder")]
-    volumes = api.volumes(filters=by_run)["Volumes"] or []
-    networks = api.networks(filters=by_run)
-    steps: list[tuple[str, list[tuple[str, Callable[[], Any]]]]] = [
-        ("container", [_removal(api, c) for c in targets]),
-        ("container", [_removal(api, c) for c in holders]),
-        ("volume", [(v["Name"], partial(api.remove_volume, v["Name"])) for v in volumes]),
-        ("network", [(n["Name"], partial(api.remove_network, n["Id"])) for n in networks]),
-    ]
-    failures: list[str] = []
     removed: list[str] = []
+    failures: list[str] = []
 
-    def remove(kind: str, name: str, act: Callable[[], Any]) -> None:
+    def remove(removal: _Removal) -> None:
         try:
             if not dry_run:
-                act()
-            removed.append(f"{kind} {name}")
+                removal.act()
+            removed.append(removal.what)
         except NotFound:
             pass
-        except APIError as error:
-            failures.append(f"{kind} {name}: {error.explanation or error}")
+        except DAEMON_TROUBLE as error:
+            failures.append(f"{removal.what}: {getattr(error, 'explanation', None) or error}")
 
-    for kind, removals in steps:
+    for step in _steps(client, run_id):
         with ThreadPoolExecutor(max_workers=12) as pool:
-            for name, act in removals:
-                pool.submit(remove, kind, name, act)
+            list(pool.map(remove, step))
     if failures:
         raise HarnessFailure(
             f"could not remove {'; '.join(sorted(failures))}", hint="run `ackloss clean` again"
@@ -57,13 +65,33 @@ def remove_run(client: docker.DockerClient, run_id: str, *, dry_run: bool = Fals
     return sorted(removed)
 
 
-def _removal(api: Any, container: dict[str, Any]) -> tuple[str, Callable[[], Any]]:
-    name = container["Names"][0].lstrip("/")
-    return name, partial(api.remove_container, container["Id"], force=True)
+def _steps(client: docker.DockerClient, run_id: str) -> list[list[_Removal]]:
+    """What to remove, one list after the other: a target's container before the infrastructure
+    container whose namespaces it shares, volumes and networks once nothing uses them."""
+    api, by_run = client.api, {"label": [f"{RUN_LABEL}={run_id}"]}
+    targets: list[_Removal] = []
+    infras: list[_Removal] = []
+    for container in api.containers(all=True, filters=by_run):
+        of_kind = infras if _name(container).endswith(_INFRA_SUFFIXES) else targets
+        act = partial(api.remove_container, container["Id"], force=True)
+        of_kind.append(_Removal(f"container {_name(container)}", act))
+    volumes = [
+        _Removal(f"volume {volume['Name']}", partial(api.remove_volume, volume["Name"]))
+        for volume in api.volumes(filters=by_run)["Volumes"] or []
+    ]
+    networks = [
+        _Removal(f"network {network['Name']}", partial(api.remove_network, network["Id"]))
+        for network in api.networks(filters=by_run)
+    ]
+    return [targets, infras, volumes, networks]
+
+
+def _name(container: _Container) -> str:
+    return container["Names"][0].lstrip("/")
 
 
 def unknown_runs(client: docker.DockerClient, known: set[str]) -> set[str]:
-    """Runs whose label stands on some object of this daemon but which are not in `known`."""
+    """Runs whose label an object of this daemon carries but which are not in `known`."""
     api, labelled = client.api, {"label": [RUN_LABEL]}
     objects = [
         *api.containers(all=True, filters=labelled),

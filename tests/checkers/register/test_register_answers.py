@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from checkers import rows
 from checkers.register import (
     INVALID,
     LINEARIZABLE,
@@ -21,6 +20,7 @@ from checkers.register import (
     answers,
 )
 from checkers.register.linearization import linearization
+from harness.protocols import runs as rows
 from tests.checkers.register.histories import c, fail, info, r, w
 
 

@@ -26,14 +26,14 @@ def taken(order: Order, kept: str | None = None) -> list[tuple[str, int]]:
     return found
 
 
-def test_every_cell_has_its_turn_before_any_has_another() -> None:
+def test_every_cell_has_one_run_before_any_has_a_second() -> None:
     runs = taken(order(cells(x=3, y=3, z=1)))
     assert runs == [
         ("a=x", 0), ("a=y", 0), ("a=z", 0), ("a=x", 1), ("a=y", 1), ("a=x", 2), ("a=y", 2),
     ]  # fmt: skip
 
 
-def test_stopped_anywhere_it_is_balanced() -> None:
+def test_the_order_is_balanced_wherever_it_stops() -> None:
     of = cells(w=20, x=20, y=20, z=20)
     clusters = {"a=w": "1", "a=x": "2", "a=y": "1", "a=z": "2"}
     runs = taken(order(of, cluster_of=clusters))
@@ -58,13 +58,13 @@ def test_a_worker_keeps_its_cluster_within_a_round() -> None:
     assert [name[-1] for name, _ in runs] == ["x", "z", "w", "y", "w", "y", "x", "z"]
 
 
-def test_a_new_worker_takes_what_no_other_serves() -> None:
+def test_a_new_worker_takes_a_cell_whose_cluster_no_other_has() -> None:
     clusters = {"a=x": "1", "a=y": "1", "a=z": "2"}
     task = order(cells(x=1, y=1, z=1), cluster_of=clusters).next(None, ["1"])
     assert task is not None
     assert task.cell.name == "a=z"
 
 
-def test_those_that_lost_last_night_come_first() -> None:
+def test_cells_that_lost_before_come_first() -> None:
     runs = taken(order(cells(x=1, y=1, z=1), first={"a=z"}))
     assert runs[0] == ("a=z", 0)

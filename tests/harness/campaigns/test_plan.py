@@ -1,4 +1,4 @@
-"""The campaign file: its cells, its seeds, and what it is told when it is wrong."""
+"""The campaign file: its cells, its seeds, and the errors for invalid files."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def test_its_cells_are_all_combinations_with_their_own_plans(tmp_path: Path) -> 
     assert cells[0].key == {"unclean": "true", "min_isr": "1", "faults": "kill"}
     assert cells[0].name == "unclean=true, min_isr=1, faults=kill"
     assert [cell.repetitions for cell in cells] == [3, 1] * 4
-    settings = [cell.bound.plan.topic.settings for cell in cells[::2]]
+    settings = [cell.resolved.plan.topic.settings for cell in cells[::2]]
     assert settings == [
         {"unclean.leader.election.enable": unclean, "min.insync.replicas": least}
         for unclean in (True, False)
         for least in (1, 2)
     ]
-    assert [cell.bound.plan.workload.duration_s for cell in cells[:2]] == [10, 60]
-    assert cells[0].bound.steps[0].nemesis is not None
+    assert [cell.resolved.plan.workload.duration_s for cell in cells[:2]] == [10, 60]
+    assert cells[0].resolved.steps[0].nemesis is not None
 
 
 def test_no_axes_is_one_cell(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_no_axes_is_one_cell(tmp_path: Path) -> None:
     assert cell.name == "the plan as it is"
 
 
-def test_combinations_can_be_left_out(tmp_path: Path) -> None:
+def test_combinations_can_be_excluded(tmp_path: Path) -> None:
     left_out = '[[exclude]]\nunclean = true\nmin_isr = [2]\n[[exclude]]\nfaults = "storm"\n'
     names = [cell.name for cell in campaign(tmp_path, AXES + left_out).cells]
     assert names == [
@@ -80,7 +80,7 @@ def test_the_same_file_gives_the_same_seeds_and_another_does_not(tmp_path: Path)
     assert len({first.seed(n) for n in range(100)} | {other.seed(n) for n in range(100)}) == 200
 
 
-def test_a_mix_is_drawn_anew_for_every_run(tmp_path: Path) -> None:
+def test_a_mix_is_drawn_again_for_every_run(tmp_path: Path) -> None:
     mix = '[mix]\nmean_gap_s = 1\nfrom_s = 0\ncalm_s = 2\nfamilies = [{ nemesis = "kill" }]\n'
     (cell,) = campaign(tmp_path, "", base=BASE + mix).cells
     assert "mix" in cell.document
@@ -88,13 +88,13 @@ def test_a_mix_is_drawn_anew_for_every_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "key", "says"),
+    ("text", "key", "what"),
     [
         ("[axes.a]\nkey = 'topic.partitions'", "axes.a", "needs a key and at least one value"),
         ("[axes.a]\nkey = 'x'\nvalues = [1, 1]", "axes.a", "same value twice"),
         ("[axes.a]\nkey = 'topic.partition'\nvalues = [1]", "topic.partition", "unknown key"),
         ("[[exclude]]\nb = 1", "exclude.0.b", "no axis has this name"),
-        (AXES + "[[exclude]]\nmin_isr = 4", "exclude.0.min_isr", "none of its values"),
+        (AXES + "[[exclude]]\nmin_isr = 4", "exclude.0.min_isr", "not one of its values"),
         (
             "[axes.a]\nkey = 'topic.partitions'\nvalues = [1]\n[[exclude]]\na = 1",
             "exclude",
@@ -105,23 +105,21 @@ def test_a_mix_is_drawn_anew_for_every_run(tmp_path: Path) -> None:
         ("[axes.a]\nkey = 'schema..x'\nvalues = [1]", "axes.a", "no TOML key"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(
-    tmp_path: Path, text: str, key: str, says: str
-) -> None:
-    with pytest.raises(PlanError) as told:
+def test_an_error_names_its_place(tmp_path: Path, text: str, key: str, what: str) -> None:
+    with pytest.raises(PlanError) as raised:
         campaign(tmp_path, text)
-    assert told.value.file == str(tmp_path / "c.toml")
-    assert told.value.key == key
-    assert says in told.value.what
+    assert raised.value.file == str(tmp_path / "c.toml")
+    assert raised.value.key == key
+    assert what in raised.value.what
 
 
-def test_a_cell_that_cannot_be_is_named(tmp_path: Path) -> None:
+def test_an_invalid_cell_is_named(tmp_path: Path) -> None:
     text = "[axes.copies]\nkey = 'topic.replication_factor'\nvalues = [3, 5]\n"
     with pytest.raises(PlanError, match=r"5 brokers.*\(in the cell copies=5\)"):
         campaign(tmp_path, text)
 
 
-def test_a_base_plan_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_base_plan(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text('schema = 1\nname = "c"\nplan = "none.toml"\n')
     with pytest.raises(PlanError, match="there is no file"):
@@ -139,42 +137,54 @@ values = [true, false]
 OLD_SAFE = "version=0.8.1.1, unclean=false"
 
 
-def test_a_cell_that_its_version_does_not_honour_is_never_played(tmp_path: Path) -> None:
+def test_a_cell_that_its_version_does_not_support_is_never_run(tmp_path: Path) -> None:
     given = campaign(tmp_path, VERSIONS)
     why = {cell.name: cell.impossible for cell in given.cells if cell.impossible}
     assert list(why) == [OLD_SAFE]
     assert "unclean leader election is always on" in why[OLD_SAFE]
     assert [cell.repetitions for cell in given.cells] == [3, 0, 3, 3]
     assert estimate(given, workers=1).runs == 9
-    played = Order(given.possible, {cell.name: 1 for cell in given.possible})
-    told = {played.next(None, []).cell.name for _ in range(len(played))}  # type: ignore[union-attr]
-    assert told == {cell.name for cell in given.cells} - {OLD_SAFE}
+    order = Order(given.possible, {cell.name: 1 for cell in given.possible})
+    names = {order.next(None, []).cell.name for _ in range(len(order))}  # type: ignore[union-attr]
+    assert names == {cell.name for cell in given.cells} - {OLD_SAFE}
 
 
-def test_a_campaign_of_nothing_else_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match=r"no cell can be played: .*KAFKA-1028") as told:
+def test_a_campaign_of_only_such_cells_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"no cell can be run: .*KAFKA-1028") as raised:
         campaign(tmp_path, VERSIONS.replace(', "0.8.2.2"', "").replace("true, ", ""))
-    assert told.value.key == "axes"
+    assert raised.value.key == "axes"
 
 
 def test_the_command_line_marks_what_is_impossible(tmp_path: Path) -> None:
     campaign(tmp_path, VERSIONS)
-    told = CliRunner().invoke(main, ["campaign", "plan", str(tmp_path / "c.toml")])
-    *played, why, not_run, total = told.stdout.splitlines()
-    assert [line.split()[0] for line in played] == ["3"] * 3
-    assert why.startswith("  impossible, and not played: topic.settings")
-    assert not_run.strip() == OLD_SAFE
+    done = CliRunner().invoke(main, ["campaign", "plan", str(tmp_path / "c.toml")])
+    *possible, why, impossible, total = done.stdout.splitlines()
+    assert [line.split()[0] for line in possible] == ["3"] * 3
+    assert why.startswith("  impossible, not run: topic.settings")
+    assert impossible.strip() == OLD_SAFE
     assert "4 cells, 1 of them impossible, 9 runs" in total
-    asked = ["campaign", "plan", str(tmp_path / "c.toml"), "--json"]
-    cells = json.loads(CliRunner().invoke(main, asked).stdout)["cells"]
+    words = ["campaign", "plan", str(tmp_path / "c.toml"), "--json"]
+    document = json.loads(CliRunner().invoke(main, words).stdout)
+    assert document["lanes"] == document["workers"]  # the former name
+    cells = document["cells"]
     assert [(cell["runs"], bool(cell["impossible"])) for cell in cells] == [
         (3, False), (0, True), (3, False), (3, False),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("file", sorted(Path("campaigns").glob("*.toml")), ids=lambda f: f.stem)
-def test_those_that_are_shipped_can_be_played(file: Path) -> None:
+def test_shipped_campaigns_can_be_run(file: Path) -> None:
     given = load_campaign(file)
     assert given.cells
     assert given.plan.about
     assert given.plan.name == file.stem
+
+
+def test_lanes_are_accepted_as_the_former_name_of_workers(tmp_path: Path) -> None:
+    assert campaign(tmp_path, "", head="lanes = 3").plan.workers == 3
+    assert campaign(tmp_path, "", head="workers = 2").plan.workers == 2
+    with pytest.raises(PlanError, match="unknown key"):
+        campaign(tmp_path, "", head="workers = 2\nlanes = 3")
+    help_text = CliRunner().invoke(main, ["campaign", "run", "--help"]).output
+    assert "--workers" in help_text
+    assert "--lanes" in help_text

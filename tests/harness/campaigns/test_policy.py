@@ -1,4 +1,4 @@
-"""Which cells break a campaign's policy, which say nothing, and the exit code that follows."""
+"""Which cells break a campaign's policy, which are inconclusive, and the exit code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import pytest
 
 from analysis.campaign import tally_of
 from harness.campaigns.plan import Policy
-from harness.campaigns.policy import Tally, breaking, exit_code, silence_in_words, silent
+from harness.campaigns.policy import (
+    Tally,
+    breaking,
+    exit_code,
+    inconclusive,
+    inconclusive_in_words,
+)
 from tests.fixtures.result_documents import FAILED, lossy, run
 
 FailOn = Literal["any", "all", "never"]
@@ -23,8 +29,8 @@ DOCUMENTS = {
 }
 
 
-def cells(**told: str) -> dict[str, Tally]:
-    return {name: tally_of(DOCUMENTS[each] for each in runs) for name, runs in told.items()}
+def cells(**runs_of: str) -> dict[str, Tally]:
+    return {name: tally_of(DOCUMENTS[run] for run in runs) for name, runs in runs_of.items()}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +44,7 @@ def cells(**told: str) -> dict[str, Tally]:
         ("any", 0, "vvv", "vvs", {"y"}),  # one counter-example is enough
         ("any", 0.5, "iv", "iiv", {"y"}),
         ("any", 0.5, "vv", "iivuuuuuf", {"y"}),
-        ("any", 0.5, "vv", "vissss", set()),  # of those that count, a half
+        ("any", 0.5, "vv", "vissss", set()),  # half of those that count
         ("any", 0.5, "vv", "iivpppp", {"y"}),
         ("all", 0, "vvv", "vvi", set()),
         ("all", 0, "ivv", "vvi", {"x", "y"}),
@@ -65,8 +71,8 @@ def test_policies(fail_on: FailOn, share: float, x: str, y: str, broken: set[str
         ("never", "sss", "uuu", {"x", "y"}, 3),
     ],
 )
-def test_silence(fail_on: FailOn, x: str, y: str, names: set[str], code: int) -> None:
-    policy, told = Policy(fail_on=fail_on), cells(x=x, y=y)
-    assert silent(policy, told) == names
-    assert exit_code(policy, told) == code
-    assert (silence_in_words(policy, told) is None) == (not names)
+def test_inconclusive_cells(fail_on: FailOn, x: str, y: str, names: set[str], code: int) -> None:
+    policy, tallies = Policy(fail_on=fail_on), cells(x=x, y=y)
+    assert inconclusive(policy, tallies) == names
+    assert exit_code(policy, tallies) == code
+    assert (inconclusive_in_words(policy, tallies) is None) == (not names)

@@ -1,28 +1,41 @@
-"""A campaign's journal: what it tells after any end."""
+"""A campaign's journal: what it records, however the campaign ended."""
 
 from __future__ import annotations
 
+import resource
+import signal
 from pathlib import Path
 
 import pytest
 
-from harness.campaigns.progress import Journal, read_progress
-from harness.errors import EnvironmentFailure
+from harness.campaigns.journal import (
+    Journal,
+    Remark,
+    RunBegun,
+    RunBroken,
+    RunDone,
+    RunFailed,
+    SessionBegun,
+    SessionEnded,
+    read_journal,
+)
+from harness.campaigns.progress import read_progress
+from harness.errors import EnvironmentFailure, HistoryError
 
 
-def begin(journal: Journal, run_id: str, repetition: int = 0) -> None:
-    journal.write("begun", cell="a=1", repetition=repetition, run_id=run_id, worker=1)
+def begin(journal: Journal, run_id: str, repetition: int = 0, cell: str = "a=1") -> None:
+    journal.write(RunBegun(cell=cell, repetition=repetition, run_id=run_id, worker=1))
 
 
-def test_finished_runs_are_told_from_those_that_broke_off(tmp_path: Path) -> None:
+def test_finished_runs_are_distinguished_from_those_that_broke_off(tmp_path: Path) -> None:
     file = tmp_path / "journal.jsonl"
     journal = Journal(file)
-    journal.write("session", workers=2)
+    journal.write(SessionBegun(workers=2))
     for number, run_id in enumerate(["done", "failed", "broken", "begun"]):
         begin(journal, run_id, number)
-    journal.write("done", run_id="done", verdict="invalid", seconds=12.5)
-    journal.write("failed", run_id="failed", error="no")
-    journal.write("broken", run_id="broken", why="interrupted")
+    journal.write(RunDone(run_id="done", verdict="invalid", seconds=12.5))
+    journal.write(RunFailed(run_id="failed", error="no"))
+    journal.write(RunBroken(run_id="broken", why="interrupted"))
     progress = read_progress(file)
     assert progress.finished() == {("a=1", 0), ("a=1", 1)}
     assert [run.run_id for run in progress.in_state("begun")] == ["begun"]
@@ -33,14 +46,14 @@ def test_finished_runs_are_told_from_those_that_broke_off(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
-def test_a_line_that_a_crash_has_cut_is_left_out(tmp_path: Path, cut: int) -> None:
+def test_a_line_that_a_crash_has_cut_is_ignored(tmp_path: Path, cut: int) -> None:
     file = tmp_path / "journal.jsonl"
     journal = Journal(file)
     begin(journal, "first")
-    journal.write("done", run_id="first", verdict="valid", seconds=1.0)
-    whole = file.read_bytes()
+    journal.write(RunDone(run_id="first", verdict="valid", seconds=1.0))
+    content = file.read_bytes()
     begin(journal, "second", 1)
-    file.write_bytes(file.read_bytes()[: len(whole) + cut])
+    file.write_bytes(file.read_bytes()[: len(content) + cut])
     assert read_progress(file).finished() == {("a=1", 0)}
     assert list(read_progress(file).runs) == ["first"]
     later = Journal(file)
@@ -48,29 +61,25 @@ def test_a_line_that_a_crash_has_cut_is_left_out(tmp_path: Path, cut: int) -> No
     assert list(read_progress(file).runs) == ["first", "third"]
 
 
-def test_a_journal_that_is_not_there_tells_nothing(tmp_path: Path) -> None:
+def test_a_missing_journal_records_nothing(tmp_path: Path) -> None:
     assert read_progress(tmp_path / "none").runs == {}
 
 
-def test_a_full_disk_is_told_and_leaves_no_half_line(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_half_line(tmp_path: Path) -> None:
     file = tmp_path / "journal.jsonl"
     journal = Journal(file)
     begin(journal, "first")
-    whole = file.read_bytes()
-    import resource
-
+    content = file.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    import signal
-
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, limits[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(content) + 10, limits[1]))
         with pytest.raises(EnvironmentFailure, match="cannot write the campaign's journal"):
             begin(journal, "second", 1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
-    assert file.read_bytes() == whole
+    assert file.read_bytes() == content
 
 
 def test_the_cells_that_lost_are_named_once(tmp_path: Path) -> None:
@@ -78,7 +87,44 @@ def test_the_cells_that_lost_are_named_once(tmp_path: Path) -> None:
     journal = Journal(file)
     for number, verdict in enumerate(["valid", "invalid", "unknown", "invalid"]):
         begin(journal, str(number), number)
-        journal.write("done", run_id=str(number), verdict=verdict, seconds=1)
-    journal.write("begun", cell="a=2", repetition=0, run_id="other", worker=1)
-    journal.write("done", run_id="other", verdict="unknown", seconds=1)
+        journal.write(RunDone(run_id=str(number), verdict=verdict, seconds=1))
+    begin(journal, "other", cell="a=2")
+    journal.write(RunDone(run_id="other", verdict="unknown", seconds=1))
     assert read_progress(file).lossy_cells() == ("a=1",)
+
+
+def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
+    written = [
+        SessionBegun(workers=3),
+        RunBegun(cell="a=1", repetition=0, run_id="r", worker=2),
+        Remark(what="the disk was slow"),
+        RunDone(run_id="r", verdict="valid", seconds=1.5),
+        RunFailed(run_id="r", error="no"),
+        RunBroken(run_id="r", why="interrupted"),
+        SessionEnded(why="finished"),
+    ]
+    journal = Journal(tmp_path / "journal.jsonl")
+    for entry in written:
+        journal.write(entry)
+    assert list(read_journal(tmp_path / "journal.jsonl")) == written
+
+
+def test_journals_of_earlier_and_later_versions_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "journal.jsonl"
+    file.write_text(
+        '{"type":"session","pid":7,"lanes":4,"at":"2026-11-21T22:00:00+00:00"}\n'
+        '{"type":"begun","cell":"a=1","repetition":0,"run_id":"r","lane":3,"at":""}\n'
+        '{"type":"invented later","what":"?"}\n'
+        '{"type":"done","run_id":"r","verdict":"valid","seconds":1,"cost":9,"at":""}\n'
+    )
+    progress = read_progress(file)
+    assert (progress.workers, progress.started) == (4, "2026-11-21T22:00:00+00:00")
+    assert (progress.runs["r"].worker, progress.runs["r"].verdict) == (3, "valid")
+
+
+def test_an_entry_that_lacks_a_field_is_reported_with_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "journal.jsonl"
+    file.write_text('{"type":"begun","cell":"a=1","run_id":"r"}\n')
+    with pytest.raises(HistoryError, match="an entry 'begun' lacks a field") as raised:
+        read_progress(file)
+    assert raised.value.file == str(file)

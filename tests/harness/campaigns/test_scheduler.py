@@ -1,7 +1,7 @@
 """The scheduler of a campaign, in virtual time: workers that answer, die, hang or break off.
 
-Workers are made up: each answers when it is given a run, through a real pipe. The campaign, its
-folder, its order and its journal are the real ones.
+Workers are simulated: each answers an assignment through a real pipe. The campaign, its folder, its
+order and its journal are the real ones.
 """
 
 from __future__ import annotations
@@ -17,8 +17,16 @@ import pytest
 
 from harness.campaigns import scheduler as scheduling
 from harness.campaigns.folder import CampaignDir
+from harness.campaigns.journal import (
+    Entry,
+    Journal,
+    RunBegun,
+    RunDone,
+    SessionBegun,
+    SessionEnded,
+)
 from harness.campaigns.plan import load_campaign
-from harness.campaigns.progress import Journal, read_progress
+from harness.campaigns.progress import read_progress
 from harness.campaigns.scheduler import Scheduler, limit_of
 from harness.campaigns.worker import Answer, Assignment, Built
 from harness.errors import EnvironmentFailure, HarnessFailure
@@ -28,11 +36,11 @@ from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON
 from tests.fixtures.virtual_time import S, VirtualTime
 
 Behaviour = Callable[["Worker", Assignment], None]
-"""What a worker does when it is given a run."""
+"""What a worker does with an assignment."""
 
 
-def answers(worker: Worker, order: Assignment, **how: Any) -> None:
-    worker.theirs.send(Answer(order.run_id, 1.0, **(how or {"verdict": "valid"})))
+def answers(worker: Worker, assignment: Assignment, **how: Any) -> None:
+    worker.theirs.send(Answer(assignment.run_id, 1.0, **(how or {"verdict": "valid"})))
 
 
 def dies(worker: Worker, _: Assignment) -> None:
@@ -44,32 +52,32 @@ def hangs(_: Worker, __: Assignment) -> None:
     pass
 
 
-def fails(worker: Worker, order: Assignment) -> None:
-    answers(worker, order, error="HarnessFailure: no room")
+def fails(worker: Worker, assignment: Assignment) -> None:
+    answers(worker, assignment, error="HarnessFailure: no room")
 
 
-def breaks(worker: Worker, order: Assignment) -> None:
-    answers(worker, order, error="its cluster was of no use", broken=True)
+def breaks(worker: Worker, assignment: Assignment) -> None:
+    answers(worker, assignment, error="its cluster was unusable", broken=True)
 
 
 class Worker:
-    """A worker's process and the pipe to it in one; what it does is decided when it is asked."""
+    """A worker's process and the pipe to it in one, with the behaviour of a test."""
 
     def __init__(self, number: int, behave: Behaviour) -> None:
         self.number, self._behave = number, behave
         self.ours, self.theirs = Pipe()
-        self.orders: list[Assignment] = []
+        self.assignments: list[Assignment] = []
         self.alive, self.exitcode = True, 0
         self.ended: list[str] = []
 
-    def send(self, order: Assignment | None) -> None:
-        if order is None:
-            self.ended.append("asked")
+    def send(self, assignment: Assignment | None) -> None:
+        if assignment is None:
+            self.ended.append("told to end")
             self.alive = False
             return
-        self.orders.append(order)
+        self.assignments.append(assignment)
         self.theirs.send(Built(f"cluster-{self.number}"))
-        self._behave(self, order)
+        self._behave(self, assignment)
 
     def fileno(self) -> int:
         return self.ours.fileno()
@@ -95,10 +103,10 @@ class Worker:
         self.alive = False
 
 
-class Played(NamedTuple):
+class Outcome(NamedTuple):
     why: str
     workers: list[Worker]
-    said: list[str]
+    messages: list[str]
     after: list[str]
     removed: list[str]
 
@@ -107,7 +115,7 @@ HEAD = "repetitions = 3"
 
 
 class Stage:
-    """A campaign of two cells, to be played again and again."""
+    """A campaign of two cells that can be run several times."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -120,28 +128,30 @@ class Stage:
         self.folder = CampaignDir.create(self.path / "campaign", load_campaign(file))
         return self.folder
 
-    def play(
+    def run(
         self,
         *behaviour: Behaviour,
         workers: int = 1,
         stop: threading.Event | None = None,
         stop_after: int | None = None,
         **how: Any,
-    ) -> Played:
-        """Play; the nth run that is begun behaves as the nth of `behaviour`, further ones answer.
-        `stop_after`: Ctrl-C when so many runs have ended. Every look at the clock takes a second.
+    ) -> Outcome:
+        """Run it; the nth run that begins behaves as the nth of `behaviour`, further ones answer.
+        `stop_after`: Ctrl-C when this many runs have ended. Reading the clock takes a second.
         """
         folder = self.folder or self.make()
         left = iter(behaviour)
         stop = stop or threading.Event()
-        said: list[str] = []
+        messages: list[str] = []
         after: list[str] = []
         removed: list[str] = []
         made: list[Worker] = []
         self.now_s = 0.0
 
         def start(number: int, _runs: Path, _judge: Any) -> tuple[Worker, Worker]:
-            made.append(Worker(number, lambda worker, order: next(left, answers)(worker, order)))
+            made.append(
+                Worker(number, lambda worker, assignment: next(left, answers)(worker, assignment))
+            )
             return made[-1], made[-1]
 
         def ended(run_id: str) -> None:
@@ -153,13 +163,13 @@ class Stage:
             self.now_s += 1
             return self.now_s
 
-        playing = Scheduler(
+        scheduler = Scheduler(
             folder.campaign(),
             folder,
             lambda _: {},
             workers=workers,
             stop=stop,
-            say=said.append,
+            say=messages.append,
             after=ended,
             start=start,
             remove=removed.append,
@@ -167,7 +177,7 @@ class Stage:
             tick_s=0,
             **how,
         )
-        return Played(playing.play(), made, said, after, removed)
+        return Outcome(scheduler.run(), made, messages, after, removed)
 
     def lines(self, *kinds: str) -> list[dict[str, Any]]:
         assert self.folder is not None
@@ -183,77 +193,78 @@ def stage(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
 
 
-def test_every_run_of_every_cell_is_played_and_written_down(stage: Stage) -> None:
-    played = stage.play()
-    assert played.why == "finished"
+def test_every_run_of_every_cell_is_executed_and_journalled(stage: Stage) -> None:
+    outcome = stage.run()
+    assert outcome.why == "finished"
     begun = [(line["cell"], line["repetition"]) for line in stage.lines("begun")]
     assert begun == [(ON, 0), (OFF, 0), (ON, 1), (OFF, 1), (ON, 2), (OFF, 2)]
     assert [line["verdict"] for line in stage.lines("done")] == ["valid"] * 6
-    assert played.after == [line["run_id"] for line in stage.lines("begun")]
+    assert outcome.after == [line["run_id"] for line in stage.lines("begun")]
     assert [line["type"] for line in stage.lines("begun", "done")] == ["begun", "done"] * 6
     assert [line["why"] for line in stage.lines("ended")] == ["finished"]
-    assert not played.said
+    assert not outcome.messages
 
 
 def test_runs_of_one_repetition_have_one_seed_and_their_own_plan(stage: Stage) -> None:
-    (worker,) = stage.play().workers
+    (worker,) = stage.run().workers
     assert stage.folder is not None
     campaign = stage.folder.campaign()
-    seeds = [order.plan["seed"] for order in worker.orders]
+    seeds = [assignment.plan["seed"] for assignment in worker.assignments]
     assert seeds == [campaign.seed(number) for number in (0, 0, 1, 1, 2, 2)]
     unclean = [
-        order.plan["topic"]["settings"]["unclean.leader.election.enable"] for order in worker.orders
+        assignment.plan["topic"]["settings"]["unclean.leader.election.enable"]
+        for assignment in worker.assignments
     ]
     assert unclean == [True, False] * 3
-    assert all(parse_plan(order.plan) for order in worker.orders)
+    assert all(parse_plan(assignment.plan) for assignment in worker.assignments)
 
 
-def test_workers_that_have_nothing_more_to_do_are_asked_to_end(stage: Stage) -> None:
-    played = stage.play(workers=2)
-    assert [worker.ended for worker in played.workers] == [["asked"]] * 2
-    assert played.removed == ["cluster-1", "cluster-2"]  # what is left of it, if anything
+def test_workers_without_further_runs_are_told_to_end(stage: Stage) -> None:
+    outcome = stage.run(workers=2)
+    assert [worker.ended for worker in outcome.workers] == [["told to end"]] * 2
+    assert outcome.removed == ["cluster-1", "cluster-2"]  # whatever is left of them
 
 
 @pytest.mark.parametrize(("workers", "made"), [(1, 1), (2, 2), (4, 4), (9, 6)])
 def test_there_are_no_more_workers_than_runs(stage: Stage, workers: int, made: int) -> None:
-    played = stage.play(workers=workers)
-    assert len(played.workers) == made
+    outcome = stage.run(workers=workers)
+    assert len(outcome.workers) == made
     assert {line["worker"] for line in stage.lines("begun")} == set(range(1, made + 1))
     assert stage.states() == {"done": 6}
 
 
 def test_a_worker_that_dies_is_replaced_and_its_run_has_failed(stage: Stage) -> None:
-    played = stage.play(answers, dies)
-    assert played.why == "finished"
+    outcome = stage.run(answers, dies)
+    assert outcome.why == "finished"
     assert stage.states() == {"done": 5, "failed": 1}
     (failed,) = stage.lines("failed")
     assert failed["error"] == "its worker died (exit code -9)"
-    assert [worker.number for worker in played.workers] == [1, 2]
-    assert [len(worker.orders) for worker in played.workers] == [2, 4]
-    assert played.removed[0] == "cluster-1"
-    assert played.workers[0].ours.closed
-    assert played.after[1] == failed["run_id"]
-    assert played.said == [f"run {failed['run_id']} failed: its worker died (exit code -9)"]
+    assert [worker.number for worker in outcome.workers] == [1, 2]
+    assert [len(worker.assignments) for worker in outcome.workers] == [2, 4]
+    assert outcome.removed[0] == "cluster-1"
+    assert outcome.workers[0].ours.closed
+    assert outcome.after[1] == failed["run_id"]
+    assert outcome.messages == [f"run {failed['run_id']} failed: its worker died (exit code -9)"]
 
 
-def test_a_worker_that_dies_takes_no_run_of_another_with_it(stage: Stage) -> None:
-    played = stage.play(answers, dies, workers=2)
+def test_a_worker_that_dies_does_not_affect_the_runs_of_another(stage: Stage) -> None:
+    outcome = stage.run(answers, dies, workers=2)
     assert stage.states() == {"done": 5, "failed": 1}
-    assert [worker.number for worker in played.workers] == [1, 2, 3]
+    assert [worker.number for worker in outcome.workers] == [1, 2, 3]
 
 
 def test_a_run_that_takes_too_long_has_failed_and_its_worker_is_ended(stage: Stage) -> None:
     stage.make(f"{HEAD}\nlimit_s = 50")
-    played = stage.play(answers, answers, hangs)
+    outcome = stage.run(answers, answers, hangs)
     (failed,) = stage.lines("failed")
     assert failed["error"] == "it took longer than its limit of 50 s"
     assert stage.states() == {"done": 5, "failed": 1}
-    assert [worker.ended for worker in played.workers] == [["terminated"], ["asked"]]
-    assert played.removed[0] == "cluster-1"
+    assert [worker.ended for worker in outcome.workers] == [["terminated"], ["told to end"]]
+    assert outcome.removed[0] == "cluster-1"
 
 
-def test_without_a_limit_of_the_campaigns_the_plan_gives_it(stage: Stage) -> None:
-    stage.play(hangs)
+def test_without_a_limit_in_the_campaign_the_plan_determines_it(stage: Stage) -> None:
+    stage.run(hangs)
     (failed,) = stage.lines("failed")
     plan = parse_plan({"schema": 1, "name": "x", "workload": {"duration_s": 10}})
     assert failed["error"] == f"it took longer than its limit of {limit_of(plan):.0f} s"
@@ -263,27 +274,27 @@ def test_without_a_limit_of_the_campaigns_the_plan_gives_it(stage: Stage) -> Non
     assert stage.now_s > limit_of(plan)
 
 
-def test_the_limit_is_counted_from_each_runs_own_begin(stage: Stage) -> None:
-    """Six runs of some 9 s each, one after the other, under a limit of 20 s."""
+def test_the_limit_starts_with_each_run(stage: Stage) -> None:
+    """Six runs of about 9 s each, one after the other, with a limit of 20 s."""
     stage.make(f"{HEAD}\nlimit_s = 20")
-    stage.play()
+    stage.run()
     assert stage.now_s > 20
     assert stage.states() == {"done": 6}
 
 
-def test_a_run_that_fails_is_not_played_again_and_the_worker_goes_on(stage: Stage) -> None:
-    played = stage.play(fails)
+def test_a_run_that_fails_is_not_repeated_and_the_worker_goes_on(stage: Stage) -> None:
+    outcome = stage.run(fails)
     assert stage.states() == {"done": 5, "failed": 1}
-    assert len(played.workers) == 1
+    assert len(outcome.workers) == 1
     assert len(stage.lines("begun")) == 6
-    assert stage.play().why == "finished"
+    assert stage.run().why == "finished"
     assert len(stage.lines("begun")) == 6
 
 
 def test_six_failures_in_a_row_stop_the_campaign(stage: Stage) -> None:
     stage.make("repetitions = 5")
     with pytest.raises(HarnessFailure, match="6 runs in a row failed") as stopped:
-        stage.play(*[fails] * 10)
+        stage.run(*[fails] * 10)
     assert str(stage.folder and stage.folder.journal) in str(stopped.value)
     assert stage.states() == {"failed": 6}
     assert [line["why"] for line in stage.lines("ended")] == ["interrupted"]
@@ -291,76 +302,76 @@ def test_six_failures_in_a_row_stop_the_campaign(stage: Stage) -> None:
 
 def test_failures_with_a_success_between_are_not_in_a_row(stage: Stage) -> None:
     stage.make("repetitions = 6")
-    assert stage.play(*[fails] * 5, answers, *[dies] * 5, answers).why == "finished"
+    assert stage.run(*[fails] * 5, answers, *[dies] * 5, answers).why == "finished"
     assert stage.states() == {"done": 2, "failed": 10}
 
 
-def test_a_run_that_broke_off_is_played_again_before_all_others(stage: Stage) -> None:
-    stage.play(answers, breaks)
+def test_a_run_that_broke_off_is_repeated_before_all_others(stage: Stage) -> None:
+    stage.run(answers, breaks)
     begun = [(line["cell"], line["repetition"]) for line in stage.lines("begun")]
     assert begun[:4] == [(ON, 0), (OFF, 0), (OFF, 0), (ON, 1)]
     assert stage.states() == {"done": 6, "broken": 1}
 
 
 def test_a_run_that_breaks_off_again_and_again_has_failed(stage: Stage) -> None:
-    stage.play(*[breaks] * 4)
+    stage.run(*[breaks] * 4)
     assert [line["cell"] for line in stage.lines("begun")][:5] == [*[ON] * 4, OFF]
     assert stage.states() == {"done": 5, "broken": 3, "failed": 1}
-    assert stage.lines("failed")[0]["error"] == "its cluster was of no use"
+    assert stage.lines("failed")[0]["error"] == "its cluster was unusable"
 
 
-def test_how_often_a_run_broke_off_is_counted_for_each_by_itself(stage: Stage) -> None:
-    stage.play(*[breaks] * 3, answers, *[breaks] * 3, answers)
+def test_the_repeats_of_each_run_are_counted_separately(stage: Stage) -> None:
+    stage.run(*[breaks] * 3, answers, *[breaks] * 3, answers)
     assert stage.states() == {"done": 6, "broken": 6}
 
 
-def test_a_budget_of_runs_ends_the_session_with_all_that_was_begun(stage: Stage) -> None:
+def test_a_budget_of_runs_ends_the_session_after_the_runs_that_began(stage: Stage) -> None:
     stage.make(f"{HEAD}\n[budget]\nruns = 3")
-    assert stage.play(workers=2).why == "the budget of runs is spent"
+    assert stage.run(workers=2).why == "the budget of runs is spent"
     assert stage.states() == {"done": 3}
-    assert stage.play().why == "the budget of runs is spent"  # of each session
+    assert stage.run().why == "the budget of runs is spent"  # of each session
     assert stage.states() == {"done": 6}
 
 
 def test_a_budget_of_hours_ends_the_session(stage: Stage) -> None:
-    stage.make(f"{HEAD}\n[budget]\nhours = 0.005")  # 18 looks at the clock
-    assert stage.play().why == "the budget of hours is spent"
+    stage.make(f"{HEAD}\n[budget]\nhours = 0.005")  # the clock is read 18 times
+    assert stage.run().why == "the budget of hours is spent"
     assert 1 <= stage.states()["done"] < 6
     assert set(stage.states()) == {"done"}
 
 
-def test_ctrl_c_ends_workers_at_once_and_their_runs_are_played_again(stage: Stage) -> None:
-    played = stage.play(answers, hangs, workers=2, stop_after=3)
-    assert played.why == "interrupted"
+def test_ctrl_c_ends_workers_at_once_and_their_runs_are_repeated(stage: Stage) -> None:
+    outcome = stage.run(answers, hangs, workers=2, stop_after=3)
+    assert outcome.why == "interrupted"
     assert stage.states() == {"done": 3, "broken": 1}
     (broken,) = stage.lines("broken")
     assert broken["why"] == "interrupted"
-    assert [worker.ended for worker in played.workers] == [["terminated"]] * 2
+    assert [worker.ended for worker in outcome.workers] == [["terminated"]] * 2
     cut = [line for line in stage.lines("begun") if line["run_id"] == broken["run_id"]]
 
-    assert stage.play().why == "finished"
+    assert stage.run().why == "finished"
     assert stage.states() == {"done": 6, "broken": 1}
     again = [line for line in stage.lines("begun") if line["cell"] == cut[0]["cell"]]
     assert sorted(line["repetition"] for line in again) == [0, 0, 1, 2]
     assert len(stage.lines("session")) == 2
 
 
-def test_a_stop_before_the_first_run_begins_none(stage: Stage) -> None:
+def test_a_stop_before_the_first_run_begins_no_run(stage: Stage) -> None:
     stop = threading.Event()
     stop.set()
-    assert stage.play(stop=stop).why == "interrupted"
+    assert stage.run(stop=stop).why == "interrupted"
     assert not stage.lines("begun")
 
 
-def test_runs_of_a_process_that_was_killed_are_played_again(stage: Stage) -> None:
+def test_runs_of_a_process_that_was_killed_are_repeated(stage: Stage) -> None:
     folder = stage.make()
     journal = Journal(folder.journal)
-    journal.write("session", workers=1)
+    journal.write(SessionBegun(workers=1))
     for number, run_id in enumerate(("finished", "killed")):
-        journal.write("begun", cell=ON, repetition=number, run_id=run_id, worker=1)
-    journal.write("done", run_id="finished", verdict="valid", seconds=1)
+        journal.write(RunBegun(cell=ON, repetition=number, run_id=run_id, worker=1))
+    journal.write(RunDone(run_id="finished", verdict="valid", seconds=1))
     journal.close()
-    stage.play()
+    stage.run()
     (broken,) = stage.lines("broken")
     assert (broken["run_id"], broken["why"]) == ("killed", "its process ended")
     begun = Counter((line["cell"], line["repetition"]) for line in stage.lines("begun"))
@@ -369,7 +380,7 @@ def test_runs_of_a_process_that_was_killed_are_played_again(stage: Stage) -> Non
 
 
 def test_cells_that_lost_come_first_in_their_round(stage: Stage) -> None:
-    stage.play(first=(OFF,))
+    stage.run(first=(OFF,))
     assert [line["cell"] for line in stage.lines("begun")] == [OFF, ON] * 3
 
 
@@ -382,53 +393,55 @@ def room(monkeypatch: pytest.MonkeyPatch, free_mb: Iterator[int]) -> None:
     )
 
 
-def test_nothing_is_begun_while_the_disk_is_nearly_full(
+def test_no_run_begins_while_the_disk_is_nearly_full(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = stage.make()
     room(monkeypatch, iter([1024, 1023, 7, 7]))
-    played = stage.play()
-    assert played.why == "finished"
-    assert played.said == [f"only 1023 MiB are free below {folder.path}: waiting for room"]
+    outcome = stage.run()
+    assert outcome.why == "finished"
+    assert outcome.messages == [
+        f"only 1023 MiB of disk are free: {folder.path}; waiting for 1024 MiB"
+    ]
     assert stage.states() == {"done": 6}
 
 
-def test_a_journal_that_cannot_be_written_is_waited_out(
+def test_the_scheduler_waits_until_the_journal_can_be_written(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage.make()
     full = iter([True, True])
     write = Journal.write
 
-    def refusing(journal: Journal, kind: str, **fields: Any) -> None:
-        if kind == "begun" and next(full, False):
+    def refusing(journal: Journal, entry: Entry) -> None:
+        if isinstance(entry, RunBegun) and next(full, False):
             raise EnvironmentFailure("cannot write the campaign's journal: no space")
-        write(journal, kind, **fields)
+        write(journal, entry)
 
     monkeypatch.setattr(Journal, "write", refusing)
     stop = VirtualTime(ends_s=1000)
-    played = stage.play(stop=stop)
-    assert played.said == ["cannot write the campaign's journal: no space"] * 2
+    outcome = stage.run(stop=stop)
+    assert outcome.messages == ["cannot write the campaign's journal: no space"] * 2
     assert stop.now_ns() == 10 * S
     assert stage.states() == {"done": 6}
 
 
-def test_somebody_who_stops_need_not_wait_for_the_disk(
+def test_a_user_who_stops_need_not_wait_for_the_disk(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage.make()
 
-    def refusing(journal: Journal, kind: str, **fields: Any) -> None:
-        if kind in ("begun", "ended"):
+    def refusing(journal: Journal, entry: Entry) -> None:
+        if isinstance(entry, RunBegun | SessionEnded):
             raise EnvironmentFailure("cannot write the campaign's journal: no space")
 
     monkeypatch.setattr(Journal, "write", refusing)
     with pytest.raises(EnvironmentFailure, match="no space"):
-        stage.play(stop=VirtualTime(ends_s=12))
+        stage.run(stop=VirtualTime(ends_s=12))
 
 
 class Stubborn(Worker):
-    """A process that a signal does not end."""
+    """A process that SIGTERM does not end."""
 
     def terminate(self) -> None:
         self.ended.append("terminated")
@@ -439,6 +452,6 @@ def test_a_worker_that_does_not_end_is_killed(
 ) -> None:
     monkeypatch.setitem(globals(), "Worker", Stubborn)
     stage.make(f"{HEAD}\nlimit_s = 30")
-    played = stage.play(hangs)
-    assert played.workers[0].ended == ["terminated", "killed"]
+    outcome = stage.run(hangs)
+    assert outcome.workers[0].ended == ["terminated", "killed"]
     assert stage.states() == {"done": 5, "failed": 1}

@@ -1,6 +1,6 @@
-"""A worker: when it keeps its cluster, when it does not, and what it says of a run.
+"""A worker: when it keeps its cluster, when it does not, and how it answers for a run.
 
-Nothing is started: clusters are made up, and what a run does is decided by each test. Plans, run
+Nothing is started: clusters are simulated, and each test decides what its runs do. Plans, run
 folders and the pipe to the scheduler are real.
 """
 
@@ -21,10 +21,10 @@ from harness.campaigns import worker as workers
 from harness.campaigns.worker import (
     Answer,
     Assignment,
-    _Kept,
+    _KeptCluster,
     _listen,
     _next,
-    _WorkerProcess,
+    _Worker,
     cluster_key,
     may_be_kept,
 )
@@ -44,13 +44,13 @@ def document(name: str = "base", **how: Any) -> dict[str, Any]:
     return {**head, "workload": {"duration_s": 10}, "faults": [KILL], **how}
 
 
-def bound(**how: Any) -> ResolvedPlan:
+def resolved(**how: Any) -> ResolvedPlan:
     return resolve(parse_plan(document(**how)))
 
 
 @dataclass
 class Cluster:
-    """A cluster that is only a number."""
+    """A cluster that consists of a name only."""
 
     run_id: str
     nodes: dict[str, Any] = field(default_factory=dict)
@@ -60,44 +60,44 @@ class Cluster:
         self.downs += 1
 
 
-class Worker(_WorkerProcess):
-    """A worker that builds clusters out of nothing."""
+class Worker(_Worker):
+    """A worker whose clusters are simulated."""
 
     def __init__(self, folder: Path, judge: Callable[[RunDir], dict[str, Any]]) -> None:
         self.built: list[Cluster] = []
         ours, _ = Pipe()
         super().__init__(ours, folder, judge, Interrupts())
 
-    def _build(self, bound: ResolvedPlan, fits: str) -> _Kept:
+    def _build(self, plan: ResolvedPlan, key: str) -> _KeptCluster:
         self.built.append(Cluster(f"cluster-{len(self.built)}"))
-        self.kept = _Kept(self.built[-1], None, fits)  # type: ignore[arg-type]
+        self.kept = _KeptCluster(self.built[-1], None, key)  # type: ignore[arg-type]
         return self.kept
 
 
 @dataclass
 class World:
-    """What becomes of runs: each calls the next of `runs`, further ones do nothing."""
+    """The runs of a worker: each calls the next of `runs`, further ones do nothing."""
 
     path: Path
     runs: list[Callable[[Any], None]] = field(default_factory=list)
-    played: list[tuple[str, str, str]] = field(default_factory=list)
-    as_it_was: bool = True
+    executed: list[tuple[str, str, str]] = field(default_factory=list)
+    reusable: bool = True
 
     def __post_init__(self) -> None:
         self.worker = Worker(self.path, lambda rundir: {"verdict": f"judged {rundir.run_id}"})
 
-    def run_on(self, cluster: Any, bound: ResolvedPlan, _: Any, record: Any, how: Any) -> None:
-        self.played.append((cluster.run_id, how.run_id, bound.plan.topic.name))
+    def run_on(self, cluster: Any, plan: ResolvedPlan, _: Any, record: Any, options: Any) -> None:
+        self.executed.append((cluster.run_id, options.run_id, plan.plan.topic.name))
         if self.runs:
             self.runs.pop(0)(record)
 
-    def play(self, run_id: str, **how: Any) -> Answer:
-        return self.worker.play(Assignment(run_id, document(**how)))
+    def execute(self, run_id: str, **how: Any) -> Answer:
+        return self.worker.execute(Assignment(run_id, document(**how)))
 
     @property
     def clusters(self) -> list[str]:
         """The cluster of each run that was kept in the campaign's folder."""
-        return [cluster for cluster, run_id, _ in self.played if (self.path / run_id).exists()]
+        return [cluster for cluster, run_id, _ in self.executed if (self.path / run_id).exists()]
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     runs.mkdir()
     made = World(runs)
     monkeypatch.setattr(workers, "run_on", made.run_on)
-    monkeypatch.setattr(workers, "_as_it_was", lambda cluster, bound: made.as_it_was)
+    monkeypatch.setattr(workers, "_left_reusable", lambda cluster, plan: made.reusable)
     return made
 
 
@@ -118,22 +118,22 @@ def raises(error: BaseException) -> Callable[[Any], None]:
     return run
 
 
-def test_the_first_run_on_a_cluster_is_a_warm_up_that_is_thrown_away(world: World) -> None:
-    answer = world.play("one")
+def test_the_first_run_on_a_cluster_is_a_warm_up_that_is_discarded(world: World) -> None:
+    answer = world.execute("one")
     assert (answer.run_id, answer.verdict, answer.error) == ("one", "judged one", None)
-    assert [cluster for cluster, _, _ in world.played] == ["cluster-0", "cluster-0"]
+    assert [cluster for cluster, _, _ in world.executed] == ["cluster-0", "cluster-0"]
     assert [path.name for path in world.path.iterdir()] == ["one"]
-    assert len({topic for _, _, topic in world.played}) == 2
+    assert len({topic for _, _, topic in world.executed}) == 2
 
 
 def test_a_cluster_is_kept_for_a_plan_that_fits_it(world: World) -> None:
     settings = {"topic": {"settings": {"min.insync.replicas": 2}}}
-    world.play("one")
-    world.play("two", **settings)
-    world.play("three")
+    world.execute("one")
+    world.execute("two", **settings)
+    world.execute("three")
     assert world.clusters == ["cluster-0"] * 3
-    assert len(world.played) == 4
-    assert len({topic for _, _, topic in world.played}) == 4
+    assert len(world.executed) == 4
+    assert len({topic for _, _, topic in world.executed}) == 4
     runs = [RunDir(world.path / name).read_json(RunDir(world.path / name).run) for name in
             ("one", "two", "three")]  # fmt: skip
     assert [run["cluster"]["runs_before"] for run in runs] == [1, 2, 3]
@@ -149,28 +149,28 @@ def test_a_cluster_is_kept_for_a_plan_that_fits_it(world: World) -> None:
     ],
 )
 def test_a_plan_that_does_not_fit_gets_a_new_cluster(world: World, other: dict[str, Any]) -> None:
-    world.play("one")
-    world.play("two", **other)
+    world.execute("one")
+    world.execute("two", **other)
     assert world.clusters == ["cluster-0", "cluster-1"]
     assert [cluster.downs for cluster in world.worker.built] == [1, 0]
 
 
-def test_a_fault_that_spoils_what_is_stored_spoils_the_cluster(world: World) -> None:
-    spoiling = {"faults": [CLOCK]}
-    assert not may_be_kept(bound(**spoiling))
-    assert may_be_kept(bound())
-    world.play("one", **spoiling)
-    assert len(world.played) == 1  # no warm-up on a cluster that serves one run
-    world.play("two", **spoiling)
+def test_a_fault_that_damages_what_is_stored_makes_the_cluster_single_use(world: World) -> None:
+    damaging = {"faults": [CLOCK]}
+    assert not may_be_kept(resolved(**damaging))
+    assert may_be_kept(resolved())
+    world.execute("one", **damaging)
+    assert len(world.executed) == 1  # no warm-up on a cluster that serves one run
+    world.execute("two", **damaging)
     assert world.clusters == ["cluster-0", "cluster-1"]
 
 
-def test_a_run_that_did_not_leave_its_cluster_as_it_was_spoils_it(world: World) -> None:
-    world.play("one")
-    world.as_it_was = False
-    world.play("two")
-    world.as_it_was = True
-    world.play("three")
+def test_a_cluster_that_a_run_did_not_leave_reusable_is_replaced(world: World) -> None:
+    world.execute("one")
+    world.reusable = False
+    world.execute("two")
+    world.reusable = True
+    world.execute("three")
     assert world.clusters == ["cluster-0", "cluster-0", "cluster-1"]
 
 
@@ -178,39 +178,39 @@ def nothing(_: Any) -> None:
     pass
 
 
-def test_a_run_that_fails_is_told_and_takes_its_cluster_with_it(world: World) -> None:
+def test_a_run_that_fails_is_reported_and_its_cluster_dropped(world: World) -> None:
     world.runs = [nothing, raises(ValueError("no such thing"))]
-    answer = world.play("one")
+    answer = world.execute("one")
     assert (answer.verdict, answer.error) == (None, "ValueError: no such thing")
     assert not answer.broken
     assert world.worker.kept is None
     assert world.worker.built[0].downs == 1
-    assert world.play("two").verdict == "judged two"
+    assert world.execute("two").verdict == "judged two"
     assert world.clusters == ["cluster-0", "cluster-1"]
 
 
 def test_a_judge_that_raises_is_a_run_that_failed(world: World) -> None:
     world.worker.judge = lambda _: {}["verdict"]
-    assert world.play("one").error == "KeyError: 'verdict'"
+    assert world.execute("one").error == "KeyError: 'verdict'"
 
 
-def test_an_interrupted_run_says_nothing_and_is_played_again(world: World) -> None:
+def test_an_interrupted_run_is_to_be_repeated(world: World) -> None:
     world.runs = [nothing, raises(Interrupted("interrupted by SIGTERM"))]
-    answer = world.play("one")
+    answer = world.execute("one")
     assert (answer.broken, answer.error) == (True, "interrupted")
     rundir = RunDir(world.path / "one")
     assert rundir.read_json(rundir.run)["state"] == "interrupted"
 
 
-def test_a_signal_that_came_while_nothing_listened_interrupts_the_run(world: World) -> None:
+def test_a_signal_while_nothing_can_raise_interrupts_the_run_afterwards(world: World) -> None:
     world.runs = [nothing, lambda _: world.worker.interrupts.stop.set()]
-    assert world.play("one").broken
+    assert world.execute("one").broken
 
 
-def test_a_kept_cluster_that_does_not_get_a_run_begun_is_at_fault_itself(world: World) -> None:
-    world.play("one")
+def test_a_kept_cluster_on_which_a_run_does_not_begin_is_to_blame(world: World) -> None:
+    world.execute("one")
     world.runs = [raises(EnvironmentFailure("b2 does not answer"))]
-    answer = world.play("two")
+    answer = world.execute("two")
     assert answer.broken
     assert answer.error is not None
     assert "the kept cluster could not be used again: b2 does not answer" in answer.error
@@ -218,91 +218,91 @@ def test_a_kept_cluster_that_does_not_get_a_run_begun_is_at_fault_itself(world: 
     assert world.worker.built[0].downs == 1
 
 
-def test_a_kept_cluster_is_not_at_fault_for_what_happens_in_a_run(world: World) -> None:
+def test_a_kept_cluster_is_not_to_blame_for_what_happens_in_a_run(world: World) -> None:
     def begun(record: Any) -> None:
         record.update(state="running")
         raise HarnessFailure("the load generator died")
 
-    world.play("one")
+    world.execute("one")
     world.runs = [begun]
-    answer = world.play("two")
+    answer = world.execute("two")
     assert (answer.broken, answer.error) == (False, "HarnessFailure: the load generator died")
 
 
-def test_a_new_cluster_that_does_not_get_a_run_begun_is_the_runs_own_failure(
+def test_a_run_that_does_not_begin_on_a_new_cluster_has_failed(
     world: World,
 ) -> None:
     world.runs = [raises(EnvironmentFailure("no room"))]
-    answer = world.play("one")
+    answer = world.execute("one")
     assert (answer.broken, answer.error) == (False, "EnvironmentFailure: no room")
 
 
-def test_a_plan_that_cannot_be_bound_is_a_run_that_failed(world: World) -> None:
-    answer = world.play("one", target={"system": "nothing"})
+def test_a_plan_that_cannot_be_resolved_is_a_run_that_failed(world: World) -> None:
+    answer = world.execute("one", target={"system": "nothing"})
     assert not answer.broken
     assert (answer.error or "").startswith("PlanError: ")
     assert not world.worker.built
 
 
-def test_dropping_ends_what_is_registered(world: World) -> None:
-    world.play("one")
+def test_dropping_a_cluster_removes_its_registration(world: World) -> None:
+    world.execute("one")
     world.worker.kept.stack.enter_context(  # type: ignore[union-attr]
         state.registered("cluster-0", world.path)
     )
     assert [entry.run_id for entry in state.registrations()] == ["cluster-0"]
     world.worker.drop()
     assert not state.registrations()
-    world.worker.drop()  # nothing is left to be dropped
+    world.worker.drop()  # nothing is left to drop
     assert world.worker.built[0].downs == 1
 
 
 def test_plans_that_may_share_a_cluster_have_the_same_key() -> None:
-    key = cluster_key(bound())
-    assert key == cluster_key(bound(name="other", seed=9))
-    assert key == cluster_key(bound(topic={"settings": {"min.insync.replicas": 2}}))
-    assert key != cluster_key(bound(target={"version": "4.3.1", "brokers": 5}))
-    assert key != cluster_key(bound(faults=[CLOCK]))
+    key = cluster_key(resolved())
+    assert key == cluster_key(resolved(name="other", seed=9))
+    assert key == cluster_key(resolved(topic={"settings": {"min.insync.replicas": 2}}))
+    assert key != cluster_key(resolved(target={"version": "4.3.1", "brokers": 5}))
+    assert key != cluster_key(resolved(faults=[CLOCK]))
 
 
 def listened(
     *sent: Any, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[Assignment | None], list[tuple[int, int]]]:
-    """What the worker's listening thread takes in and whom it signals, when the scheduler sends
-    these and is gone."""
+    """The assignments that the listening thread receives and the signals that it sends, when the
+    scheduler sends these and is gone."""
     ours, theirs = Pipe()
     signals: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda pid, number: signals.append((pid, number)))
     for each in sent:
         ours.send(each)
     ours.close()
-    orders: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
-    _listen(theirs, orders)
-    return [orders.get() for _ in range(orders.qsize())], signals
+    assignments: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
+    _listen(theirs, assignments)
+    return [assignments.get() for _ in range(assignments.qsize())], signals
 
 
 def test_a_scheduler_that_is_gone_ends_the_worker_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    order = Assignment("one", {})
-    taken, signals = listened(order, monkeypatch=monkeypatch)
-    assert taken == [order, None]
+    assignment = Assignment("one", {})
+    received, signals = listened(assignment, monkeypatch=monkeypatch)
+    assert received == [assignment, None]
     assert signals == [(os.getpid(), signal.SIGTERM)]
 
 
-def test_a_scheduler_that_says_so_ends_the_worker_after_its_orders(
+def test_a_scheduler_can_end_the_worker_after_its_assignments(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    order = Assignment("one", {})
-    taken, signals = listened(order, None, monkeypatch=monkeypatch)
-    assert taken[:2] == [order, None]
-    assert signals  # and, being gone, ends it
+    assignment = Assignment("one", {})
+    received, signals = listened(assignment, None, monkeypatch=monkeypatch)
+    assert received[:2] == [assignment, None]
+    assert signals  # the scheduler is gone afterwards
 
 
-def test_there_is_no_next_order_after_a_signal() -> None:
+def test_there_is_no_next_assignment_after_a_signal() -> None:
     interrupts = Interrupts()
-    orders: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
-    orders.put(Assignment("one", {}))
-    orders.put(None)
-    assert _next(orders, interrupts) == Assignment("one", {})
-    assert _next(orders, interrupts) is None
+    assignments: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
+    assignments.put(Assignment("one", {}))
+    assignments.put(None)
+    assert _next(assignments, interrupts) == Assignment("one", {})
+    assert _next(assignments, interrupts) is None
     interrupts.stop.set()
-    orders.put(Assignment("two", {}))
-    assert _next(orders, interrupts) is None
+    assignments.put(Assignment("two", {}))
+    assert _next(assignments, interrupts) is None

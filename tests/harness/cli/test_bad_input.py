@@ -79,15 +79,13 @@ def refused(*args: str, exit_code: int, **env: str) -> str:
         ("topic.name=../x", "topic.name", "is not allowed here"),
     ],
 )
-def test_a_plan_that_cannot_be_played_is_refused_at_its_key(
-    change: str, key: str, words: str
-) -> None:
+def test_an_invalid_plan_is_refused_with_its_key(change: str, key: str, words: str) -> None:
     sentence = refused("plan", "validate", PLAN, "--set", change, exit_code=4)
     assert f"{PLAN}: {key}" in sentence
     assert words in sentence
 
 
-def test_what_a_version_does_not_honour_is_told_with_all_its_keys_and_can_be_forced() -> None:
+def test_what_a_version_does_not_support_is_reported_with_all_keys_and_can_be_forced() -> None:
     old = ("--set", "target.version=0.8.1.1")
     sentence = refused("run", PLAN, *old, exit_code=4)
     assert 'topic.settings."unclean.leader.election.enable": false is asked, and' in sentence
@@ -102,7 +100,7 @@ def test_what_a_version_does_not_honour_is_told_with_all_its_keys_and_can_be_for
     assert ackloss("plan", "show", PLAN, *old).exit_code == 0
 
 
-def test_what_cannot_be_played_at_all_cannot_be_forced() -> None:
+def test_what_cannot_run_at_all_cannot_be_forced() -> None:
     gone = ("--set", "target.metadata=zookeeper", "--force", "--dry-run")
     sentence = refused("run", PLAN, *gone, exit_code=4)
     assert "ZooKeeper mode ended with 3.9" in sentence
@@ -144,7 +142,7 @@ def test_usage_errors_are_clicks_own(args: tuple[str, ...]) -> None:
 
 
 def test_a_campaign_without_a_history_to_judge_is_refused(tmp_path: Path) -> None:
-    """Nothing was judged: that is not green."""
+    """Nothing was judged, so this is not a success."""
     build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=2))
     words = "no run of this campaign has a history to judge"
     assert words in refused("check", str(tmp_path / "c"), exit_code=4)
@@ -152,7 +150,7 @@ def test_a_campaign_without_a_history_to_judge_is_refused(tmp_path: Path) -> Non
     assert (done.exit_code, words in json.loads(done.stdout)["error"]["what"]) == (4, True)
 
 
-def test_runs_of_a_campaign_that_are_not_judged_are_said(
+def test_runs_of_a_campaign_that_are_not_judged_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, _ = build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=2, chances=calm))
@@ -162,11 +160,11 @@ def test_runs_of_a_campaign_that_are_not_judged_are_said(
     monkeypatch.setattr("checkers.judging.many_runs.check_runs", lambda *_, **__: [judged])
     done = ackloss("check", str(folder.path))
     assert done.exit_code == 0
-    assert f"3 runs have no history, and nothing is said of them: {folder.path}" in done.output
+    assert f"3 runs have no history and cannot be judged: {folder.path}" in done.output
 
 
-def test_what_nobody_heard_is_not_green() -> None:
-    """A verdict that was written into a closed pipe must not end as a valid one."""
+def test_a_result_that_nobody_received_is_not_a_success() -> None:
+    """A verdict written into a closed pipe must not end with the exit code of a valid one."""
     with subprocess.Popen(
         [sys.executable, "-m", "harness", "plan", "validate", PLAN, "--json"],
         stdout=subprocess.PIPE,
@@ -187,7 +185,7 @@ def test_set_without_a_value_is_refused() -> None:
     assert "KEY=VALUE" in refused("plan", "validate", PLAN, "--set", "name", exit_code=4)
 
 
-def test_without_docker_it_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+def test_without_docker_the_error_says_so_and_nothing_is_left(tmp_path: Path) -> None:
     out = tmp_path / "runs"
     sentence = refused(
         "run",
@@ -203,7 +201,7 @@ def test_without_docker_it_says_so_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.docker
-def test_too_little_memory_is_said_before_anything_starts(tmp_path: Path) -> None:
+def test_too_little_memory_is_reported_before_anything_starts(tmp_path: Path) -> None:
     args = ("run", PLAN, "-q", "--out", str(tmp_path / "runs"))
     sentence = refused(*args, "--set", "target.memory_mb=16384", exit_code=5)
     assert "memory" in sentence
@@ -211,15 +209,15 @@ def test_too_little_memory_is_said_before_anything_starts(tmp_path: Path) -> Non
 
 
 @pytest.mark.docker
-def test_a_run_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
-    in_the_way = tmp_path / "file"
-    in_the_way.write_text("")
-    sentence = refused("run", PLAN, "-q", "--out", str(in_the_way), exit_code=5)
-    assert str(in_the_way) in sentence
+def test_a_run_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    sentence = refused("run", PLAN, "-q", "--out", str(file), exit_code=5)
+    assert str(file) in sentence
 
 
 @pytest.mark.docker
-def test_a_version_that_does_not_exist_is_said(tmp_path: Path) -> None:
+def test_a_version_that_does_not_exist_is_reported(tmp_path: Path) -> None:
     args = ("run", PLAN, "-q", "--out", str(tmp_path / "runs"))
     sentence = refused(*args, "--set", "target.version=4.99.9", exit_code=4)
     assert "4.99.9" in sentence
@@ -227,14 +225,14 @@ def test_a_version_that_does_not_exist_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.docker
-def test_an_image_that_cannot_be_had_is_said(tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_pulled_is_reported(tmp_path: Path) -> None:
     plan = tmp_path / "image.toml"
     plan.write_text('schema = 1\nname = "x"\n[target]\nimage = "ackloss-no-such-image:1"\n')
     sentence = refused("run", str(plan), "-q", "--out", str(tmp_path / "runs"), exit_code=5)
     assert "ackloss-no-such-image:1" in sentence
 
 
-def test_own_settings_are_taken_or_set_aside_and_named(tmp_path: Path) -> None:
+def test_own_settings_are_used_or_ignored_by_name(tmp_path: Path) -> None:
     server = tmp_path / "server.properties"
     server.write_text(
         "# ours\nbroker.id=7\nlog.dirs=/data\nnum.io.threads=3\nreplica.lag.time.max.ms: 9000\n"
@@ -250,15 +248,15 @@ def test_own_settings_are_taken_or_set_aside_and_named(tmp_path: Path) -> None:
     assert plan["target"]["settings"]["replica.lag.time.max.ms"] == "9000"
     assert "broker.id" not in plan["target"]["settings"]
     assert plan["workload"]["producer"]["linger.ms"] == "7"
-    assert plan["workload"]["producer"]["acks"] == "all", "the plan's own setting wins"
+    assert plan["workload"]["producer"]["acks"] == "all", "the plan's own setting overrides it"
     for name in ("broker.id", "log.dirs", "bootstrap.servers"):
-        assert f"{name} is set aside" in done.stderr
+        assert f"{name} is ignored" in done.stderr
 
 
 def test_own_producer_settings_are_those_of_the_client_that_writes(tmp_path: Path) -> None:
     producer = tmp_path / "producer.properties"
     producer.write_text("max.block.ms=7000\nsocket.nagle.disable=true\nlinger.ms=7\n")
-    taken = {}
+    used = {}
     for client in ("librdkafka", "kafka-python", "java"):
         done = ackloss(
             *("run", PLAN, "--dry-run", "--json", "--producer-settings", str(producer)),
@@ -266,17 +264,17 @@ def test_own_producer_settings_are_those_of_the_client_that_writes(tmp_path: Pat
         )
         assert done.exit_code == 0, done.stderr
         settings = json.loads(done.stdout)["plans"][0]["plan"]["workload"]["producer"]
-        taken[client] = set(settings) & {"max.block.ms", "socket.nagle.disable", "linger.ms"}
-        aside = {"max.block.ms", "socket.nagle.disable"} - taken[client]
-        assert all(done.stderr.count(f"{key} is set aside") == 1 for key in aside)
-    assert taken == {
+        used[client] = set(settings) & {"max.block.ms", "socket.nagle.disable", "linger.ms"}
+        ignored = {"max.block.ms", "socket.nagle.disable"} - used[client]
+        assert all(done.stderr.count(f"{key} is ignored") == 1 for key in ignored)
+    assert used == {
         "librdkafka": {"socket.nagle.disable", "linger.ms"},
         "kafka-python": {"linger.ms"},
         "java": {"max.block.ms", "linger.ms"},
     }
 
 
-def test_a_plans_own_producer_setting_wins_under_whatever_name(tmp_path: Path) -> None:
+def test_a_plans_own_producer_setting_overrides_under_any_name(tmp_path: Path) -> None:
     producer = tmp_path / "producer.properties"
     producer.write_text("delivery.timeout.ms=120000\n")
     done = ackloss(
@@ -289,6 +287,13 @@ def test_a_plans_own_producer_setting_wins_under_whatever_name(tmp_path: Path) -
     assert "delivery.timeout.ms" not in settings
 
 
-def test_a_history_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     assert "run.json" in refused("show", str(tmp_path), exit_code=4)
     assert "run.json" in refused("report", str(tmp_path), exit_code=4)
+
+
+def test_as_expected_needs_an_expectation_before_anything_starts(tmp_path: Path) -> None:
+    plan = tmp_path / "p.toml"
+    plan.write_text('schema = 1\nname = "p"\n[target]\nversion = "4.3.1"\n')
+    sentence = refused("run", str(plan), "--as-expected", "--dry-run", exit_code=4)
+    assert "p.toml: expect: --as-expected needs the key `expect`" in sentence

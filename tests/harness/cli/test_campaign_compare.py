@@ -1,5 +1,5 @@
-"""`ackloss campaign compare`, and how a campaign ends that has nothing left to play: what is
-printed and written, and the exit codes. None of it needs Docker."""
+"""`ackloss campaign compare`, and how a campaign without further runs ends: output, files and exit
+codes. None of it needs Docker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def compare(*words: object) -> Result:
     return CliRunner().invoke(main, ["campaign", "compare", *map(str, words)])
 
 
-def test_the_exit_code_is_1_only_where_something_got_worse(tmp_path: Path) -> None:
+def test_the_exit_code_is_1_only_when_a_cell_got_worse(tmp_path: Path) -> None:
     old = build(tmp_path / "old", QUIET).path
     new = build(tmp_path / "new", WORSE).path
     worse = compare(old, new)
@@ -32,7 +32,7 @@ def test_the_exit_code_is_1_only_where_something_got_worse(tmp_path: Path) -> No
     assert compare(old, old).exit_code == 0
 
 
-def test_of_three_nights_the_last_two_are_compared(tmp_path: Path) -> None:
+def test_of_three_campaigns_the_last_two_are_compared(tmp_path: Path) -> None:
     first = build(tmp_path / "a", QUIET).path
     second = build(tmp_path / "b", WORSE).path
     third = build(tmp_path / "c", WORSE).path
@@ -43,7 +43,7 @@ def test_of_three_nights_the_last_two_are_compared(tmp_path: Path) -> None:
     assert [len(cell["nights"]) for cell in document["trend"]] == [3, 3]
 
 
-def test_it_writes_what_it_was_asked_for(tmp_path: Path) -> None:
+def test_it_writes_the_requested_files(tmp_path: Path) -> None:
     old = build(tmp_path / "old", QUIET).path
     new = build(tmp_path / "new", WORSE).path
     page, text = tmp_path / "n.html", tmp_path / "n.md"
@@ -54,17 +54,17 @@ def test_it_writes_what_it_was_asked_for(tmp_path: Path) -> None:
     assert text.read_text().startswith("# 1 regression: new against old")
 
 
-def test_one_campaign_is_too_few_and_another_folder_is_none(tmp_path: Path) -> None:
+def test_one_campaign_is_too_few_and_any_other_folder_is_refused(tmp_path: Path) -> None:
     old = build(tmp_path / "old", QUIET).path
     assert compare(old).exit_code == 2
     (tmp_path / "empty").mkdir()
     done = compare(old, tmp_path / "empty")
     assert done.exit_code == 4
-    assert "holds no campaign.toml" in done.output
+    assert "it has no campaign.toml" in done.output
 
 
 @pytest.mark.parametrize(("lost", "code"), [([run()], 0), ([lossy()], 1)])
-def test_a_campaign_ends_with_its_policy_and_leaves_what_ci_reads(
+def test_a_campaign_ends_with_its_policy_and_writes_what_ci_reads(
     tmp_path: Path, lost: list[dict[str, object]], code: int
 ) -> None:
     folder = build(tmp_path / "c", {ON: lost, OFF: [run()]}, head="repetitions = 1")
@@ -79,7 +79,7 @@ BROKE = {"error": "the disk is full"}
 UNPROVEN = run(proven=False)
 
 
-@pytest.mark.parametrize("silence", [[UNKNOWN] * 50, [BROKE] * 50, [UNPROVEN] * 50, []])
+@pytest.mark.parametrize("inconclusive", [[UNKNOWN] * 50, [BROKE] * 50, [UNPROVEN] * 50, []])
 @pytest.mark.parametrize(
     ("policy", "others", "code"),
     [
@@ -92,10 +92,10 @@ UNPROVEN = run(proven=False)
     ],
 )
 def test_nothing_conclusive_is_never_green(
-    tmp_path: Path, silence: list[Any], policy: str, others: list[Any], code: int
+    tmp_path: Path, inconclusive: list[Any], policy: str, others: list[Any], code: int
 ) -> None:
     axes = f"{AXES}\n[budget]\nhours = 1e-9\n[policy]\n{policy}"
-    runs = {ON: others, OFF: silence}
+    runs = {ON: others, OFF: inconclusive}
     folder = build(tmp_path / "c", runs, axes=axes, head="repetitions = 50")
     done = CliRunner().invoke(main, ["campaign", "resume", str(folder.path)])
     assert done.exit_code == code, done.output
@@ -105,21 +105,21 @@ def test_nothing_conclusive_is_never_green(
     )
 
 
-@pytest.mark.parametrize("silence", [[UNKNOWN] * 20, [BROKE] * 20, [UNPROVEN] * 20, []])
-def test_a_comparison_with_nothing_on_one_side_is_not_green(
-    tmp_path: Path, silence: list[Any]
+@pytest.mark.parametrize("inconclusive", [[UNKNOWN] * 20, [BROKE] * 20, [UNPROVEN] * 20, []])
+def test_a_comparison_without_conclusive_runs_on_one_side_is_not_green(
+    tmp_path: Path, inconclusive: list[Any]
 ) -> None:
     old = build(tmp_path / "old", QUIET, head="repetitions = 20").path
-    new = build(tmp_path / "new", {**QUIET, ON: silence}, head="repetitions = 20").path
+    new = build(tmp_path / "new", {**QUIET, ON: inconclusive}, head="repetitions = 20").path
     for pair in ((old, new), (new, old)):
         done = compare(*pair)
         assert done.exit_code == 3, done.output
         assert "one of the two has no conclusive run" in done.output
-    worse = build(tmp_path / "worse", {**WORSE, ON: silence}, head="repetitions = 20").path
+    worse = build(tmp_path / "worse", {**WORSE, ON: inconclusive}, head="repetitions = 20").path
     assert compare(old, worse).exit_code == 1, "a regression goes first"
 
 
-def test_the_failures_of_another_campaign_can_be_first(tmp_path: Path) -> None:
+def test_the_failures_of_another_campaign_can_come_first(tmp_path: Path) -> None:
     old = build(tmp_path / "old", WORSE).path
     build(tmp_path / "new", {}, axes=f"{AXES}\n[budget]\nhours = 1e-9")
     words = ["campaign", "run", str(tmp_path / "new-inputs" / "c.toml")]
@@ -131,5 +131,5 @@ def test_the_failures_of_another_campaign_can_be_first(tmp_path: Path) -> None:
     (tmp_path / "out").rename(tmp_path / "moved")
     done = CliRunner().invoke(main, [*words, str(tmp_path)])
     assert done.exit_code == 4
-    assert "holds no campaign.toml" in done.output
+    assert "it has no campaign.toml" in done.output
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""The doctor looks at the real machine; what it lacks is taken from it by an empty PATH."""
+"""The checks examine the real machine; an empty PATH takes its programs away."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _Usage = namedtuple("_Usage", "total used free")
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine without any program: returns the only folder in its PATH."""
+    """A machine without programs: the only folder in its PATH."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     return tmp_path
 
 
-def program(folder: Path, name: str, says: str) -> None:
+def program(folder: Path, name: str, prints: str) -> None:
     path = folder / name
-    path.write_text(f"#!/bin/sh\necho '{says}'\n")
+    path.write_text(f"#!/bin/sh\necho '{prints}'\n")
     path.chmod(0o755)
 
 
-def test_what_is_not_installed_has_a_cure(bare: Path) -> None:
+def test_what_is_not_installed_has_a_fix(bare: Path) -> None:
     docker, info = doctor.docker_daemon()
     assert info is None
     assert docker == Finding("docker", Status.MISSING, "not installed", "make setup")
     assert doctor.java().status is Status.MISSING
-    assert doctor.java().cure == "apt-get install openjdk-17-jdk-headless"
-    assert doctor.maven().cure == "apt-get install maven"
+    assert doctor.java().fix == "apt-get install openjdk-17-jdk-headless"
+    assert doctor.maven().fix == "apt-get install maven"
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("printed", "status"),
     [
         ('openjdk version "1.8.0_402"', Status.OLD),
         ('openjdk version "11.0.22" 2024-01-16', Status.OLD),
@@ -50,10 +50,10 @@ def test_what_is_not_installed_has_a_cure(bare: Path) -> None:
         ('openjdk version "21" 2023-09-19', Status.OK),
     ],
 )
-def test_java_is_17_or_newer(bare: Path, said: str, status: Status) -> None:
-    program(bare, "java", said)
+def test_java_is_17_or_newer(bare: Path, printed: str, status: Status) -> None:
+    program(bare, "java", printed)
     found = doctor.java()
-    assert (found.status, said in found.detail) == (status, True)
+    assert (found.status, printed in found.detail) == (status, True)
 
 
 def test_java_home_comes_before_the_path(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_java_home_comes_before_the_path(bare: Path, monkeypatch: pytest.MonkeyP
     assert doctor.java().status is Status.OLD
 
 
-def test_maven_tells_its_version_in_colours(bare: Path) -> None:
+def test_mavens_version_is_read_from_coloured_output(bare: Path) -> None:
     program(bare, "mvn", "\x1b[1mApache Maven 3.3.9\x1b[m")
     assert doctor.maven().status is Status.OLD
     program(bare, "mvn", "\x1b[1mApache Maven 3.8.7\x1b[m")
@@ -93,34 +93,34 @@ def test_mmdebstrap_is_not_needed_with_an_own_base(
 @pytest.mark.parametrize(
     ("free", "status"), [(1 << 30, Status.MISSING), (4 << 30, Status.WARN), (9 << 30, Status.OK)]
 )
-def test_disk_is_looked_at_where_the_folder_will_be(
+def test_the_disk_is_that_of_the_nearest_existing_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, status: Status
 ) -> None:
-    asked: list[Path] = []
+    checked: list[Path] = []
 
     def usage(place: Path) -> _Usage:
-        asked.append(place)
+        checked.append(place)
         return _Usage(1 << 40, (1 << 40) - free, free)
 
     monkeypatch.setattr(doctor.shutil, "disk_usage", usage)
     assert doctor.disk("disk of runs", tmp_path / "not" / "there").status is status
-    assert asked == [tmp_path]
+    assert checked == [tmp_path]
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.docker
 def test_a_run_needs_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: _Usage(1, 1, 1 << 30))
-    with pytest.raises(EnvironmentFailure, match=r"1\.0 GiB are free .*a run needs 2\.0 GiB"):
+    with pytest.raises(EnvironmentFailure, match=r"1\.0 GiB are free .*but a run needs 2\.0 GiB"):
         doctor.require(PLAN, nodes=6, runs=tmp_path)
 
 
 @pytest.mark.docker
 def test_a_run_needs_memory_for_its_nodes(tmp_path: Path) -> None:
     doctor.require(PLAN, nodes=1, runs=tmp_path)
-    with pytest.raises(EnvironmentFailure, match="9999 nodes of 512 MiB may take") as told:
+    with pytest.raises(EnvironmentFailure, match="9999 nodes of 512 MiB may use") as raised:
         doctor.require(PLAN, nodes=9999, runs=tmp_path)
-    assert told.value.key == "target.memory_mb"
+    assert raised.value.key == "target.memory_mb"
 
 
 @pytest.mark.docker
@@ -128,5 +128,5 @@ def test_this_machine_can_run_and_nothing_is_changed(tmp_path: Path) -> None:
     found = {finding.name: finding for finding in doctor.examine(tmp_path / "runs")}
     assert {"docker", "java", "maven", "iptables", "memory", "netem", "disk of Docker"} < set(found)
     assert [f for f in found.values() if f.status in (Status.MISSING, Status.OLD)] == []
-    assert found["docker"].document()["status"] == "ok"
+    assert found["docker"].status == "ok"
     assert list(tmp_path.iterdir()) == []

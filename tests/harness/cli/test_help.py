@@ -1,4 +1,4 @@
-"""`ackloss --help` answers at once: it imports none of the heavy libraries."""
+"""`ackloss --help` is fast: it imports none of the heavy libraries."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def test_help_names_every_verb_and_exit_code_and_imports_nothing_heavy() -> None
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
     )
-    told, _, imported = done.stdout.partition("IMPORTED")
+    printed, _, imported = done.stdout.partition("IMPORTED")
     assert HEAVY.isdisjoint(imported.split())
     for verb in ("run", "check", "report", "compare", "ls", "show", "clean", "doctor", "prepare"):
-        assert verb in told
+        assert verb in printed
     for verb in ("plan", "list", "version"):
-        assert verb in told
-    assert "130 interrupted" in told
+        assert verb in printed
+    assert "130 interrupted" in printed

@@ -1,4 +1,4 @@
-"""The two verbs about the machine, as a person or a script calls them."""
+"""The two verbs about the machine, as a user or a script calls them."""
 
 from __future__ import annotations
 
@@ -24,37 +24,38 @@ def ackloss(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.docker
-def test_prepare_leaves_what_is_there_and_doctor_finds_it() -> None:
+def test_prepare_keeps_what_exists_and_doctor_finds_it() -> None:
     assert ackloss("prepare").returncode == 0
     again = ackloss("prepare", "--json")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["took_s"] < 1
     assert again.stderr == ""
-    told = ackloss("doctor", "--json")
-    assert told.returncode == 0, told.stdout
-    document = json.loads(told.stdout)
+    done = ackloss("doctor", "--json")
+    assert done.returncode == 0, done.stdout
+    document = json.loads(done.stdout)
     assert document["ok"]
     absent = [f["name"] for f in document["findings"] if f["detail"] == "not made yet"]
     assert absent == []
 
 
-def test_doctor_without_docker_says_so_with_the_cure(tmp_path: Path) -> None:
-    told = ackloss("doctor", "--json", DOCKER_HOST=f"unix://{tmp_path}/none.sock")
-    assert told.returncode == 5
-    document = json.loads(told.stdout)
+def test_doctor_without_docker_reports_it_with_the_fix(tmp_path: Path) -> None:
+    done = ackloss("doctor", "--json", DOCKER_HOST=f"unix://{tmp_path}/none.sock")
+    assert done.returncode == 5
+    document = json.loads(done.stdout)
     assert not document["ok"]
     docker = document["findings"][0]
-    assert (docker["name"], docker["status"], docker["cure"]) == ("docker", "missing", "make setup")
+    assert (docker["name"], docker["status"], docker["fix"]) == ("docker", "missing", "make setup")
+    assert docker["cure"] == docker["fix"]  # the former name
 
 
 def test_prepare_without_docker_is_one_sentence(tmp_path: Path) -> None:
-    told = ackloss("prepare", DOCKER_HOST=f"unix://{tmp_path}/none.sock")
-    assert told.returncode == 5
-    assert told.stderr.splitlines()[-1].startswith("ackloss: Docker does not answer; ")
-    assert "Traceback" not in told.stderr
+    done = ackloss("prepare", DOCKER_HOST=f"unix://{tmp_path}/none.sock")
+    assert done.returncode == 5
+    assert done.stderr.splitlines()[-1].startswith("ackloss: Docker does not answer; ")
+    assert "Traceback" not in done.stderr
 
 
 def test_prepare_refuses_a_version_of_no_known_era() -> None:
-    told = ackloss("prepare", "--version", "0.7.2")
-    assert told.returncode == 4
-    assert told.stderr.startswith("ackloss: --version: Kafka 0.7.2 is of no era")
+    done = ackloss("prepare", "--version", "0.7.2")
+    assert done.returncode == 4
+    assert done.stderr.startswith("ackloss: --version: Kafka 0.7.2 is of no era")

@@ -1,4 +1,4 @@
-"""Node images are built once on this machine, whoever asks, and say why they cannot be."""
+"""Node images are built once on this machine; an error shows why one cannot be built."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from harness.machine.user_config import user_config
 
 pytestmark = pytest.mark.docker
 
-# A name of its own: other tests may run on this machine at the same time.
+# The process id in its name keeps concurrent test runs on this machine apart.
 TINY = Recipe(name=f"test-tiny-{os.getpid()}", packages=("hostname",))
 
 
 @pytest.fixture
 def tiny() -> Iterator[Recipe]:
-    """A recipe that is not built yet; its image goes afterwards."""
+    """A recipe that is not built yet; its image is removed afterwards."""
     reference = TINY.reference(building.base_reference())
     _remove(reference)
     yield TINY
@@ -37,17 +37,17 @@ def _remove(reference: str) -> None:
         connect().images.remove(reference)
 
 
-def test_two_that_want_the_same_image_build_it_once(tiny: Recipe) -> None:
-    said: list[str] = []
+def test_two_builds_of_the_same_image_at_once_build_it_once(tiny: Recipe) -> None:
+    lines: list[str] = []
     with ThreadPoolExecutor() as pool:
-        first, second = pool.map(lambda _: building.ensure(tiny, said.append), range(2))
+        first, second = pool.map(lambda _: building.ensure(tiny, lines.append), range(2))
     assert first == second
-    assert len([line for line in said if "test-tiny" in line and line.endswith("...")]) == 1
+    assert len([line for line in lines if "test-tiny" in line and line.endswith("...")]) == 1
 
 
-def test_the_holder_has_the_tools_of_the_levers() -> None:
+def test_the_infrastructure_image_has_the_tools_of_the_levers() -> None:
     tools = ["iptables", "ip", "tc", "nc", "ps", "setpriv"]
-    image = building.holder()
+    image = building.infra_image()
     with one_off(image.id, ["sh", "-c", 'for t; do command -v "$t"; done', "-", *tools]) as found:
         assert found.wait(limit_s=30) == 0
         assert len(found.output().splitlines()) == len(tools)
@@ -55,26 +55,26 @@ def test_the_holder_has_the_tools_of_the_levers() -> None:
         assert found.wait(limit_s=30) == 0
 
 
-def test_an_image_that_cannot_be_built_shows_the_last_of_the_log() -> None:
+def test_an_image_that_cannot_be_built_shows_the_end_of_its_log() -> None:
     broken = replace(TINY, packages=("there-is-no-such-package",))
-    with pytest.raises(EnvironmentFailure, match="cannot be built") as told:
+    with pytest.raises(EnvironmentFailure, match="cannot be built") as raised:
         building.ensure(broken)
-    assert "there-is-no-such-package" in str(told.value.hint)
+    assert "there-is-no-such-package" in str(raised.value.hint)
     assert building.find(broken.reference(building.base_reference())) is None
 
 
-def test_an_image_that_cannot_be_pulled_is_one_sentence() -> None:
-    with pytest.raises(EnvironmentFailure, match="cannot be pulled") as told:
+def test_an_image_that_cannot_be_pulled_is_reported_in_one_sentence() -> None:
+    with pytest.raises(EnvironmentFailure, match="cannot be pulled") as raised:
         building.pulled("127.0.0.1:9/ackloss/none:1")
-    assert told.value.key == "target.image"
-    assert "\n" not in str(told.value)
+    assert raised.value.key == "target.image"
+    assert "\n" not in str(raised.value)
 
 
 def test_images_are_built_from_the_users_base(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = f"ackloss/test-own-base:{os.getpid()}"
-    building.holder()
+    building.infra_image()
     client = connect()
     client.images.get(building.base_reference()).tag(*own.split(":"))
     config = tmp_path / "config.toml"

@@ -1,4 +1,4 @@
-"""A recipe's tag is the hash of all that goes into its image."""
+"""A recipe's tag is the hash of everything that its image is made of."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def test_another_base_gives_another_reference() -> None:
     assert RECIPE.reference("debian:12") != RECIPE.reference("ubuntu:24.04")
 
 
-def test_jars_are_only_copied_where_there_are_some() -> None:
+def test_jars_are_copied_only_when_the_recipe_has_any() -> None:
     assert "COPY libs /opt/kafka/libs" in RECIPE.dockerfile("debian:12")
     assert "COPY" not in replace(RECIPE, jars=()).dockerfile("debian:12")

@@ -12,7 +12,7 @@ import pytest
 from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
 from harness.history.run_folder import new_run_id
-from harness.images.building import holder
+from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.images.faketime import library
 from harness.levers.clock import ClockLever, prepared
@@ -38,7 +38,7 @@ ROLES = frozenset({"broker"})
 @pytest.fixture(scope="module")
 def pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
     """b1 and b2 are prepared, b3 has all the files but not the library in its process, b4 none."""
-    run_id, image = new_run_id(), holder()
+    run_id, image = new_run_id(), infra_image()
     plain = NodeSpec(name="b4", roles=ROLES, argv=["perl", "-e", TELL])
     whole = prepared(plain, library(image.id))
     specs = [

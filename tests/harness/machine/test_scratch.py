@@ -1,4 +1,4 @@
-"""Temporary folders: a dead process' go, a living one's and other people's stay."""
+"""Temporary folders of dead processes are removed; those of live processes and strangers stay."""
 
 from __future__ import annotations
 

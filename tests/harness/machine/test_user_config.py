@@ -21,11 +21,11 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     user_config.cache_clear()
 
 
-def test_no_file_is_no_mistake(config: Path) -> None:
+def test_no_file_is_not_an_error(config: Path) -> None:
     assert user_config().base_image is None
 
 
-def test_the_environment_wins_over_the_file(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_overrides_the_file(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config.write_text('base_image = "debian:12"\n')
     assert user_config().base_image == "debian:12"
     user_config.cache_clear()
@@ -42,8 +42,8 @@ def test_the_environment_wins_over_the_file(config: Path, monkeypatch: pytest.Mo
         ("base_image = \n", "cannot be read"),
     ],
 )
-def test_a_mistake_is_one_sentence_with_the_file(config: Path, text: str, what: str) -> None:
+def test_an_error_is_one_sentence_with_the_file(config: Path, text: str, what: str) -> None:
     config.write_text(text)
-    with pytest.raises(EnvironmentFailure, match=what) as told:
+    with pytest.raises(EnvironmentFailure, match=what) as raised:
         user_config()
-    assert told.value.file == str(config)
+    assert raised.value.file == str(config)

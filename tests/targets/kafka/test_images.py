@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import PlanError
-from harness.images.building import holder
+from harness.images.building import infra_image
 from harness.images.oneoff import FILES, one_off
 from targets.kafka import images
 from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, era_of
@@ -123,7 +123,7 @@ def test_a_users_image_is_used_unchanged() -> None:
 
 def test_an_image_without_kafka_is_refused() -> None:
     with pytest.raises(PlanError, match=f"has no Kafka under {JAR_FOLDER}") as told:
-        images.resolve(target(image=holder().reference))
+        images.resolve(target(image=infra_image().reference))
     assert told.value.key == "target.image"
 
 

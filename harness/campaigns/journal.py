@@ -1,0 +1,151 @@
+"""The append-only journal of a campaign, `journal.jsonl`: one JSON object a line.
+
+Every line is on disk before what it announces happens. So after any crash the journal says which
+runs are finished (they are never repeated) and which began and broke off (they are repeated).
+
+    {"type": "session", "workers", "at"}                             a process begins to run it
+    {"type": "begun",   "cell", "repetition", "run_id", "worker", "at"}
+    {"type": "done",    "run_id", "verdict", "seconds", "at"}        executed and judged
+    {"type": "failed",  "run_id", "error", "at"}                     the harness failed, not Kafka
+    {"type": "broken",  "run_id", "why", "at"}                       broke off, to be repeated
+    {"type": "said",    "what", "at"}                                a remark for the report
+    {"type": "ended",   "why", "at"}                                 the session is over
+
+Journals of earlier versions have `lane` and `lanes` instead of `worker` and `workers`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar, Final
+
+import orjson
+
+from harness.errors import EnvironmentFailure, HistoryError
+from harness.faults.journal import entries
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A line of the journal, written at the time `at`."""
+
+    type: ClassVar[str]
+    at: str = field(default_factory=_now)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionBegun(Entry):
+    type: ClassVar[str] = "session"
+    workers: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunBegun(Entry):
+    type: ClassVar[str] = "begun"
+    cell: str
+    repetition: int
+    run_id: str
+    worker: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunDone(Entry):
+    type: ClassVar[str] = "done"
+    run_id: str
+    verdict: str | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFailed(Entry):
+    type: ClassVar[str] = "failed"
+    run_id: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunBroken(Entry):
+    type: ClassVar[str] = "broken"
+    run_id: str
+    why: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remark(Entry):
+    type: ClassVar[str] = "said"
+    what: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionEnded(Entry):
+    type: ClassVar[str] = "ended"
+    why: str
+
+
+_TYPES: Final = {
+    each.type: each
+    for each in (SessionBegun, RunBegun, RunDone, RunFailed, RunBroken, Remark, SessionEnded)
+}
+_FORMER_NAMES: Final = {"lane": "worker", "lanes": "workers"}
+
+
+class Journal:
+    """Appends entries to a campaign's journal; each is on disk when the call returns."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        content = path.read_bytes()
+        # Cut off half a line that a crash has left: the next entry must not be appended to it.
+        os.ftruncate(self._fd, content.rfind(b"\n") + 1)
+
+    def write(self, entry: Entry) -> None:
+        """Append one entry. Raises EnvironmentFailure when the disk rejects it."""
+        line = orjson.dumps({"type": entry.type, **asdict(entry)}) + b"\n"
+        try:
+            before = os.fstat(self._fd).st_size
+            try:
+                written = os.write(self._fd, line)
+                if written < len(line):
+                    raise OSError(28, "No space left on device")
+                os.fsync(self._fd)
+            except OSError:
+                os.ftruncate(self._fd, before)
+                raise
+        except OSError as error:
+            raise EnvironmentFailure(
+                f"cannot write the campaign's journal: {error.strerror}", file=str(self._path)
+            ) from error
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def read_journal(path: Path) -> Iterator[Entry]:
+    """The entries of a journal, without a last line that a crash has cut off and without types that
+    this version does not know. Raises HistoryError for an entry that lacks a field."""
+    for line in entries(path):
+        entry_type = _TYPES.get(line["type"])
+        if entry_type is not None:
+            yield _read(entry_type, line, path)
+
+
+def _read(entry_type: type[Entry], line: Mapping[str, object], path: Path) -> Entry:
+    named = {_FORMER_NAMES.get(name, name): value for name, value in line.items()}
+    known = {each.name: named[each.name] for each in fields(entry_type) if each.name in named}
+    try:
+        return entry_type(**known)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise HistoryError(
+            f"an entry {entry_type.type!r} lacks a field: {error}",
+            file=str(path),
+            hint="copy the campaign's folder again",
+        ) from error

@@ -1,0 +1,141 @@
+"""`ackloss campaign status|plan`: the progress of a campaign, and its cells before it begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from harness.cli.output import Output, plain, with_output
+
+if TYPE_CHECKING:
+    from harness.campaigns.folder import CampaignDir
+    from harness.campaigns.plan import Campaign
+    from harness.campaigns.progress import Progress
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_VERDICTS = ("invalid", "valid", "unknown")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellStatus:
+    """The runs of one cell, as `campaign status` counts them."""
+
+    cell: str
+    runs: int
+    invalid: int
+    valid: int
+    unknown: int
+    failed: int
+    left: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CampaignStatus:
+    """The document of `campaign status --json`."""
+
+    schema: int = 1
+    name: str
+    alive: bool
+    ended: str | None
+    cells: list[CellStatus]
+    said: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedCell:
+    """One cell as `campaign plan` lists it."""
+
+    key: dict[str, str]
+    runs: int
+    impossible: str | None
+
+
+@click.command()
+@click.argument("folder", type=_FOLDER)
+@with_output
+def status(out: Output, folder: Path) -> None:
+    """Show the progress of the campaign in FOLDER, also while it runs or after a crash."""
+    from harness.campaigns.folder import CampaignDir
+    from harness.campaigns.progress import read_progress
+
+    where = CampaignDir.open(folder)
+    print_progress(out, where, where.campaign(), read_progress(where.journal))
+
+
+@click.command()
+@click.argument("file", type=_FILE)
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
+@with_output
+def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
+    """Show the cells of FILE, the number of runs, and about how much time and disk they take.
+    Starts nothing."""
+    from harness.campaigns.estimate import estimate
+    from harness.campaigns.plan import load_campaign
+
+    campaign = load_campaign(file, changes)
+    estimated = estimate(campaign)
+    cells = [
+        PlannedCell(key=cell.key, runs=cell.repetitions, impossible=cell.impossible)
+        for cell in campaign.cells
+    ]
+    head = {"schema": 1, "name": campaign.plan.name, "plan_hash": campaign.digest, "cells": cells}
+    # `lanes` is the former name of `workers`.
+    out.document({**head, **vars(estimated), "lanes": estimated.workers})
+    if not out.json:
+        _print_cells(out, campaign)
+    count = len(campaign.cells) - len(campaign.possible)
+    impossible = f", {count} of them impossible" if count else ""
+    out.say(
+        f"{campaign.plan.name}: {len(campaign.cells)} cells{impossible}, {estimated.runs:,} runs, "
+        f"about {estimated.seconds / 3600:.1f} h on {estimated.workers} workers, "
+        f"about {estimated.disk_mb:,.0f} MiB"
+    )
+
+
+def _print_cells(out: Output, campaign: Campaign) -> None:
+    """Print every cell that can be run, then the others by the reason why they cannot."""
+    for cell in campaign.possible:
+        out.say(f"  {cell.repetitions:5} x {cell.name}")
+    for why in dict.fromkeys(cell.impossible for cell in campaign.cells if cell.impossible):
+        out.say(f"  impossible, not run: {why}", style="yellow")
+        for cell in campaign.cells:
+            if cell.impossible == why:
+                out.say(f"        {cell.name}")
+
+
+def print_progress(out: Output, where: CampaignDir, campaign: Campaign, progress: Progress) -> None:
+    """Print the runs of each cell, by verdict, and whether the campaign is running."""
+    from rich.table import Table
+
+    cells = [_status(cell.name, cell.repetitions, progress) for cell in campaign.possible]
+    current = CampaignStatus(
+        name=campaign.plan.name,
+        alive=where.alive,
+        ended=progress.ended,
+        cells=cells,
+        said=progress.said,
+    )
+    out.document(current)
+    if out.json:
+        return
+    table = Table("cell", "runs", *_VERDICTS, "failed", "left", box=None)
+    for cell in cells:
+        table.add_row(*(plain(value) for value in vars(cell).values()))
+    out.console.print(table)
+    left = sum(cell.left for cell in cells)
+    state = "is running" if current.alive else "is not running"
+    out.say(f"{left:,} runs are left; the campaign {state}")
+
+
+def _status(name: str, repetitions: int, progress: Progress) -> CellStatus:
+    runs = [run for run in progress.runs.values() if run.cell == name]
+    verdicts = {verdict: sum(run.verdict == verdict for run in runs) for verdict in _VERDICTS}
+    done = sum(verdicts.values())
+    failed = sum(run.state == "failed" for run in runs)
+    return CellStatus(
+        cell=name, runs=done, **verdicts, failed=failed, left=repetitions - done - failed
+    )

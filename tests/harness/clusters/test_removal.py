@@ -1,0 +1,81 @@
+"""Removing what a run made: in which order, and what earlier versions have left. No Docker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import requests
+from docker.errors import NotFound
+
+from harness.clusters.docker.removal import remove_run, unknown_runs
+from harness.errors import HarnessFailure
+from harness.images.daemon import RUN_LABEL
+
+
+@dataclass
+class Api:
+    """Docker's API with these objects of one run; `errors` are raised at their removal."""
+
+    names: tuple[str, ...] = ("a-b1", "a-b1-infra")
+    errors: dict[str, Exception] = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
+
+    def containers(self, **_: Any) -> list[dict[str, Any]]:
+        return [
+            {"Id": name, "Names": [f"/{name}"], "Labels": {RUN_LABEL: "a"}} for name in self.names
+        ]
+
+    def volumes(self, **_: Any) -> dict[str, Any]:
+        return {"Volumes": [{"Name": "v", "Labels": {RUN_LABEL: "a"}}]}
+
+    def networks(self, **_: Any) -> list[dict[str, Any]]:
+        return [{"Id": "n", "Name": "n", "Labels": {RUN_LABEL: "b"}}]
+
+    def _remove(self, name: str, **_: Any) -> None:
+        if name in self.errors:
+            raise self.errors[name]
+        self.removed.append(name)
+
+    remove_container = remove_volume = remove_network = _remove
+
+
+@dataclass
+class Client:
+    api: Api
+
+
+def removed(api: Api, **how: bool) -> list[str]:
+    return remove_run(Client(api), "a", **how)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("suffix", ["infra", "holder"])
+def test_a_targets_container_goes_before_its_infrastructure_container(suffix: str) -> None:
+    infra = f"a-b1-{suffix}"
+    api = Api((infra, "a-b1"))
+    assert removed(api) == ["container a-b1", f"container {infra}", "network n", "volume v"]
+    assert api.removed == ["a-b1", infra, "v", "n"]
+
+
+def test_a_dry_run_removes_nothing() -> None:
+    api = Api()
+    assert len(removed(api, dry_run=True)) == 4
+    assert api.removed == []
+
+
+def test_what_is_gone_already_is_left_out() -> None:
+    api = Api(errors={"v": NotFound("gone")})
+    assert removed(api) == ["container a-b1", "container a-b1-infra", "network n"]
+
+
+@pytest.mark.parametrize("error", [requests.ConnectionError("reset"), requests.Timeout("late")])
+def test_a_connection_that_breaks_is_a_failure_and_the_rest_is_tried(error: Exception) -> None:
+    api = Api(errors={"a-b1": error})
+    with pytest.raises(HarnessFailure, match="could not remove container a-b1: "):
+        removed(api)
+    assert api.removed == ["a-b1-infra", "v", "n"]
+
+
+def test_runs_are_known_by_the_label_of_their_objects() -> None:
+    assert unknown_runs(Client(Api()), {"a"}) == {"b"}  # type: ignore[arg-type]
