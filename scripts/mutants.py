@@ -2,6 +2,7 @@
 docs/mutants.md.
 
 `scripts/mutants.py` runs every mutant without a result (so it continues where it stopped),
+`scripts/mutants.py --sample N` runs N drawn at random (all of them take hours),
 `scripts/mutants.py NAME...` only those whose names match (`checkers.loss.checker*`), and
 `scripts/mutants.py --table` runs none. mutmut keeps its results in mutants/, a copy of the tree:
 mutants of a changed function run again, and survivors run again when a test has changed. To start
@@ -16,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -104,8 +106,8 @@ def reasons() -> list[Reason]:
     ]
 
 
-def table() -> tuple[str, int]:
-    """The page's generated part, and how many mutants survived or were not tried."""
+def table() -> tuple[str, int, int]:
+    """The page's generated part, how many mutants survived, and how many were not tried."""
     known = reasons()
     by_module: dict[str, Counter[str]] = {}
     by_reason: Counter[Reason] = Counter()
@@ -144,7 +146,7 @@ def table() -> tuple[str, int]:
             *(survived if left else ["Of those that were tried, no other survived."]),
         ]
     )
-    return text, total[SURVIVED] + total[UNTRIED]
+    return text, total[SURVIVED], total[UNTRIED]
 
 
 def _row(name: str, counts: Counter[str], columns: tuple[str, ...]) -> str:
@@ -177,20 +179,32 @@ def retry_survivors() -> None:
     stamp.write_text(digest.hexdigest())
 
 
+def sample(number: int) -> list[str]:
+    """So many mutants drawn at random, the same ones until the code changes."""
+    if not any(FOLDER.rglob("*.py.meta")):
+        run(["checkers.judging.errors.*__mutmut_1"])  # makes all mutants, and runs one
+    names = sorted(each.name for each in mutants())
+    return random.Random(f"mutants/{number}").sample(names, min(number, len(names)))
+
+
+def run(names: list[str]) -> int:
+    """Run mutants by name, all without a result if none is named; mutmut's exit code."""
+    command = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", "2"]
+    return subprocess.run(
+        ["nice", "-n", "10", *command, *names], env={**os.environ, **ENVIRONMENT}, check=False
+    ).returncode
+
+
 def main(arguments: list[str]) -> int:
     os.chdir(ROOT)
+    sampled = arguments[:1] == ["--sample"]
     if "--table" not in arguments:
         retry_survivors()
-        command = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", "2"]
-        ended = subprocess.run(
-            ["nice", "-n", "10", *command, *arguments],
-            env={**os.environ, **ENVIRONMENT},
-            check=False,
-        )
-        if ended.returncode:
+        if failed := run(sample(int(arguments[1])) if sampled else arguments):
             print("mutmut ended early; its output is above, its results are kept", file=sys.stderr)
-            return ended.returncode
-    text, left = table()
+            return failed
+    text, survived, untried = table()
+    left = survived if sampled else survived + untried
     page = PAGE.read_text()
     before, rest = page.split(BEGIN)
     after = rest.split(END)[1]
