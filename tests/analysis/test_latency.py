@@ -42,7 +42,8 @@ def run_of(folder: Path, *parts: list[dict[str, Any]], found: dict[str, list[int
     run = RunDir.create(folder, "run")
     for number, ops in enumerate(parts):
         table = pa.Table.from_pylist(ops)
-        columns = {name: table[name].cast(HISTORY.field(name).type) for name in HISTORY.names}
+        names = table.schema.names  # as in files from before columns were added
+        columns = {name: table[name].cast(HISTORY.field(name).type) for name in names}
         pq.write_table(pa.table(columns), run.history / f"part-{number:05d}.parquet")
     rows = [
         dict.fromkeys(FINDINGS.names) | {"kind": kind, "value": value}

@@ -39,7 +39,7 @@ NEMESES = [
     if not hasattr(plugin, "client_acts")  # clients: see test_client_crash.py
     and LEADERSHIP not in needs_of([registry.make("nemeses", name, {}, key="nemesis")])
 ]  # pods have no leaders: see test_membership_on_kafka.py
-SEGMENT = Path(__file__).parents[1] / "levers" / "segment.log"
+SEGMENT = Path(__file__).parents[1] / "harness" / "levers" / "segment.log"
 CLUSTERS = 5
 QUIET_CLUSTERS = 2
 WINDOW_S = 1.2  # a process reads its moved clock within a second
