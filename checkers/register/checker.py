@@ -49,18 +49,18 @@ class Register(Checker[Slice, Part]):
 
     consistency  linearizable: in an order that respects real time; sequential: in one that
                  respects the order of each process
-    max_states   configurations that the search of one key may see before it gives up
+    states_count configurations that the search of one key may see before it gives up
     """
 
     plugin: ClassVar[str] = "register"
     models: ClassVar[frozenset[str]] = frozenset({"register"})
 
     consistency: Literal["linearizable", "sequential"] = "linearizable"
-    max_states: int = MAX_STATES
+    states_count: int = MAX_STATES
 
     def __post_init__(self) -> None:
-        if self.max_states < 1:
-            raise ValueError("max_states is at least 1")
+        if self.states_count < 1:
+            raise ValueError("states_count is at least 1")
 
     def shards(self, run: Run) -> list[Slice]:  # noqa: ARG002
         """One shard: the keys of a run are judged one after the other."""
@@ -71,7 +71,7 @@ class Register(Checker[Slice, Part]):
         file = str(run.facts.folder or run.facts.run_id)
         operations, keys = paired(run.operations(), file=file)
         operations = operations.take(operations.key % shard.of == shard.number)
-        options = Options(consistency=self.consistency, max_states=self.max_states)
+        options = Options(consistency=self.consistency, max_states=self.states_count)
         names = {int(code): keys[code] for code in np.unique(operations.key).tolist()}
         return Part(judge(operations, options), names, _ended(operations))
 

@@ -107,7 +107,7 @@ def test_a_search_that_gives_up_is_unknown(tmp_path: Path) -> None:
     ended = [op(n, "ok", "write", 7) for n in range(8)]
     reads = [each for n in range(8, 11) for each in done(n, "cas", [7, 8])]
     last = done(20, "read", None, 7)
-    document = judged(tmp_path, begun, ended, reads, last, max_states=1)
+    document = judged(tmp_path, begun, ended, reads, last, states_count=1)
     assert document["verdict"] in ("unknown", "invalid")
     if document["verdict"] == "unknown":
         assert document["doubts"] == ["undecided"]
@@ -132,7 +132,7 @@ def test_bad_histories_are_refused_in_one_sentence(
 
 
 def test_bad_options_are_refused() -> None:
-    with pytest.raises(PlanError, match="max_states is at least 1"):
-        checker_of("register", {"max_states": 0})
+    with pytest.raises(PlanError, match="states_count is at least 1"):
+        checker_of("register", {"states_count": 0})
     with pytest.raises(PlanError):
         checker_of("register", {"consistency": "strict"})
