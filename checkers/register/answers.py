@@ -82,12 +82,10 @@ def answers(
     broken = said.unwritten | (asked.broken(said) & ~searched)
     verdicts = np.where(broken, INVALID, VALID).tolist()
     states = np.zeros(len(said.keys), np.int64)
-    for key, rows in by_key(said.operations.take(searched[said.at])):
+    left = said.operations.take(searched[said.at])
+    for key, rows in by_key(left):
         place = int(np.searchsorted(said.keys, key))
-        chosen = np.flatnonzero(searched[said.at])[rows]
-        found = asked.search(
-            list(said.operations.take(chosen)), initial=initial, max_states=max_states
-        )
+        found = asked.search(list(left.take(rows)), initial=initial, max_states=max_states)
         verdicts[place], states[place] = found.verdict, found.states
     return Answers(said.keys, tuple(verdicts), states)
 

@@ -15,7 +15,8 @@ Let P be any partial order that the operations must keep. An order exists if and
 
 then order the blocks by that relation, and what stands within each by P. Both consistency models
 are this with another P (`zones`, `process_order`). Clusters are Gibbons and Korach's ("Testing
-shared memories", 1997), for reads and writes; chains are what compare-and-sets add."""
+shared memories", 1997), for reads and writes; chains are what compare-and-sets add.
+"""
 
 from __future__ import annotations
 

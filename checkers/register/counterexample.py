@@ -13,6 +13,7 @@ that span of time, stores any of the values that are read or expected.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from checkers.register.answers import INVALID, LINEARIZABLE, answers, consistency_named
 from checkers.register.linearization import MAX_STATES, Outcome
 from checkers.register.operations import NULL, OK, READ, Operation, Operations
-from checkers.register.parts import Part, consumed, prefix, window, without
+from checkers.register.parts import Part, consumers_of, prefix, window, without
 from checkers.register.sources import said, sources
 
 
@@ -99,7 +100,7 @@ class _Judge:
         """What the register may hold at first: of what nothing consumes, one stands for all."""
         if not part.any_start:
             return [self.initial]
-        values = {value for one in part.operations if (value := consumed(one)) is not None}
+        values = consumers_of(part.operations)
         return [*sorted(values), max(values, default=0) + 1]
 
     def cut(self, part: Part) -> Part:
@@ -136,20 +137,21 @@ class _Judge:
     def minimal(self, part: Part) -> Part:
         """A wrong part of a wrong part, of which nothing can be left out."""
         in_real_time = consistency_named(self.consistency).in_real_time
-        rows, left = list(part.operations), list(range(len(part.operations)))
+        left = dict(enumerate(part.operations))
+        consumers = consumers_of(left.values())
         size = len(left)
         while size:
             place, before = 0, len(left)
             while place < len(left):
-                out = left[place : place + size]
-                fewer = without(rows, left, out, in_real_time=in_real_time)
-                if fewer and self.wrong(part.take(np.array(fewer))):
+                out = list(left)[place : place + size]
+                fewer = without(left, out, consumers, in_real_time=in_real_time)
+                if fewer and self.wrong(part.take(np.array(list(fewer)))):
                     left = fewer
                 else:
                     place += size
             if size > 1 or len(left) == before:
                 size //= 2
-        return part.take(np.array(left))
+        return part.take(np.array(list(left)))
 
     def drawn(self, operations: Operations, key: int, part: Part) -> CounterExample:
         """A minimal part with the longest legal order of some of it."""
@@ -160,29 +162,41 @@ class _Judge:
             for start in self.starts(part)
         }
         start = max(found, key=lambda each: len(found[each].order))
-        register, holds = start, dict[int, int]()
-        for at in found[start].order:
-            register = register if rows[at].f == READ else rows[at].value
-            holds[at] = register
-        place = {at: number for number, at in enumerate(found[start].order)}
+        placed, register = _placed(rows, part, operations, start, found[start].order)
         stuck = found[start].stuck
         assert stuck is not None
-        placed = [
-            Placed(
-                row=int(part.row[at]),
-                operation=one,
-                pending=one.type != rows[at].type,
-                place=place.get(at),
-                register=holds.get(at),
-            )
-            for at, one in enumerate(operations.take(part.row))
-        ]
         return CounterExample(
             key=key,
             consistency=self.consistency,
-            operations=tuple(sorted(placed, key=lambda each: (each.operation.invoke_ns, each.row))),
+            operations=placed,
             any_start=part.any_start,
             start=start,
             stuck=int(part.row[stuck]),
             register=register,
         )
+
+
+def _placed(
+    rows: Sequence[Operation],
+    part: Part,
+    operations: Operations,
+    register: int,
+    order: Sequence[int],
+) -> tuple[tuple[Placed, ...], int]:
+    """The operations of a part with where they stand in an order, and what the register holds at
+    its end."""
+    place, holds = dict[int, int](), dict[int, int]()
+    for at in order:
+        register = register if rows[at].f == READ else rows[at].value
+        place[at], holds[at] = len(place), register
+    placed = [
+        Placed(
+            row=int(part.row[at]),
+            operation=one,
+            pending=one.type != rows[at].type,
+            place=place.get(at),
+            register=holds.get(at),
+        )
+        for at, one in enumerate(operations.take(part.row))
+    ]
+    return tuple(sorted(placed, key=lambda each: (each.operation.invoke_ns, each.row))), register

@@ -6,7 +6,11 @@ keeps every configuration that was seen, as `linearization` does. So do its four
 takes effect as soon as it is next and the register holds its value; a write whose value nothing
 consumes takes effect before the next write of another process that is not a compare-and-set; its
 value is no state of its own; and an `info` write takes effect only where something that is next
-consumes its value. That may be at any time after what its process did before it, or never."""
+consumes its value. That may be at any time after what its process did before it, or never.
+
+A linearization, which is found sooner where there is one, is such an order too, unless operations
+of one process touch. So that is searched first, with a budget of its own.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +112,8 @@ def interleaving(
             frontier.add(after, infos | choice.infos, step, progress=sum(after.done))
     left = [at for _, at in processes.next(best[0].done)]
     stuck = min(left, key=lambda at: operations[at].complete_ns, default=None)
-    return Outcome(verdict, frontier.states, stuck, lambda: _order(best[1]))
+    states = timed.states + frontier.states
+    return Outcome(verdict, states, stuck, lambda: _order(best[1]))
 
 
 def _processes(operations: Sequence[Operation]) -> _Processes:

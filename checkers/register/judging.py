@@ -14,6 +14,7 @@ from checkers.register.answers import (
     LINEARIZABLE,
     UNKNOWN,
     VALID,
+    Answers,
     answers,
 )
 from checkers.register.counterexample import CounterExample, counter_example
@@ -60,7 +61,8 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """The answer on some keys; those of shards without a common key add up."""
+    """The answer on some keys; those of shards without a common key add up. (So do examples: the
+    sum has those of every shard.)"""
 
     counts: Counts
     staleness: Staleness
@@ -106,19 +108,23 @@ def judge(operations: Operations, options: Options | None = None) -> Judgement:
         for key in invalid[: asked.examples]
     )
     return Judgement(
-        counts=Counts(
-            keys=len(found.keys),
-            operations=len(operations),
-            reads=int((operations.f == READ).sum()),
-            writes=int((operations.f == WRITE).sum()),
-            cas=int((operations.f == CAS).sum()),
-            invalid_keys=len(invalid),
-            undecided_keys=len(undecided),
-            searched_keys=int((found.states > 0).sum()),
-            states=int(found.states.sum()),
-        ),
+        counts=_counts(operations, found),
         staleness=staleness(operations, initial=asked.initial),
         invalid=tuple(invalid),
         undecided=tuple(undecided),
         examples=tuple(each for each in examples if each is not None),
+    )
+
+
+def _counts(operations: Operations, found: Answers) -> Counts:
+    return Counts(
+        keys=len(found.keys),
+        operations=len(operations),
+        reads=int((operations.f == READ).sum()),
+        writes=int((operations.f == WRITE).sum()),
+        cas=int((operations.f == CAS).sum()),
+        invalid_keys=len(found.of(INVALID)),
+        undecided_keys=len(found.of(UNKNOWN)),
+        searched_keys=int((found.states > 0).sum()),
+        states=int(found.states.sum()),
     )

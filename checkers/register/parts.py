@@ -23,7 +23,7 @@ write was left out. These rules do not:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,24 +81,36 @@ def _kept(part: Part, pending: Bools, there: Bools) -> Bools:
 
 
 def without(
-    rows: Sequence[Operation], left: Iterable[int], out: Iterable[int], *, in_real_time: bool
-) -> list[int]:
-    """What is left without some operations, closed: without what may have consumed the values of
-    writes that are left out."""
-    gone = list(out)
-    kept = dict.fromkeys(left)
+    part: Mapping[int, Operation],
+    out: Iterable[int],
+    consumers: Mapping[int, Sequence[int]],
+    *,
+    in_real_time: bool,
+) -> dict[int, Operation]:
+    """What is left of a closed part without some of its operations, closed: without what may have
+    consumed the values of writes that are left out. `consumers`: what may, by value."""
+    left, gone = dict(part), list(out)
     for at in gone:
-        del kept[at]
+        del left[at]
     for at in gone:  # grows while it is gone through
-        write = rows[at]
-        if write.f == READ:
-            continue
-        for one in list(kept):
-            late = in_real_time and rows[one].type == OK and rows[one].complete_ns < write.invoke_ns
-            if consumed(rows[one]) == write.value and not late:
-                del kept[one]
+        write = part[at]
+        for one in consumers.get(write.value, ()) if write.f != READ else ():
+            sure = one in left and left[one].type == OK
+            late = in_real_time and sure and left[one].complete_ns < write.invoke_ns
+            if one in left and not late:
+                del left[one]
                 gone.append(one)
-    return list(kept)
+    return left
+
+
+def consumers_of(rows: Iterable[Operation]) -> dict[int, list[int]]:
+    """The operations that consume each value."""
+    found: dict[int, list[int]] = {}
+    for at, one in enumerate(rows):
+        value = consumed(one)
+        if value is not None:
+            found.setdefault(value, []).append(at)
+    return found
 
 
 def consumed(one: Operation) -> int | None:

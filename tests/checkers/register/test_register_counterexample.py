@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import numpy as np
@@ -23,7 +23,7 @@ from checkers.register import (
     answers,
     counter_example,
 )
-from checkers.register.parts import Part, consumed, prefix, window, without
+from checkers.register.parts import Part, consumed, consumers_of, prefix, window, without
 from tests.checkers.register import oracle
 from tests.checkers.register.histories import EXAMPLES, History, c, drawn, info, r, w
 
@@ -147,8 +147,7 @@ def test_random_counter_examples_have_no_order_and_nothing_to_spare(consistency)
         assert not ordered(found, part)
         in_real_time = consistency == LINEARIZABLE
         for at in range(len(part)):
-            left = without(part, range(len(part)), [at], in_real_time=in_real_time)
-            assert ordered(found, [part[one] for one in left])
+            assert ordered(found, left_of(part, [at], in_real_time=in_real_time))
         order = sorted(
             (one for one in found.operations if one.place is not None),
             key=lambda one: one.place or 0,
@@ -158,6 +157,15 @@ def test_random_counter_examples_have_no_order_and_nothing_to_spare(consistency)
         assert found.stuck in rows(found)
         count += 1
     assert count > SEARCHED // 10
+
+
+def left_of(
+    rows: Sequence[Operation], out: list[int], *, in_real_time: bool = True
+) -> list[Operation]:
+    """What is left of some rows without others."""
+    part = dict(enumerate(rows))
+    left = without(part, out, consumers_of(rows), in_real_time=in_real_time)
+    return list(left.values())
 
 
 def test_no_part_of_a_linearizable_history_is_wrong():
@@ -173,8 +181,7 @@ def test_no_part_of_a_linearizable_history_is_wrong():
         later = list(window(part, instant).operations)
         assert any(oracle.linearizable(later, start) for start in STARTS)
         out = random.sample(range(len(said)), random.randint(0, len(said)))
-        left = without(said, range(len(said)), out, in_real_time=True)
-        assert oracle.linearizable([said[one] for one in left], 0)
+        assert oracle.linearizable(left_of(said, out), 0)
 
 
 def test_no_closed_part_of_a_sequential_history_is_wrong():
@@ -182,15 +189,14 @@ def test_no_closed_part_of_a_sequential_history_is_wrong():
     for history in random_histories(3, 7):
         if oracle.sequential(history, 0):
             out = random.sample(range(len(history)), random.randint(0, len(history)))
-            left = without(history, range(len(history)), out, in_real_time=False)
-            assert oracle.sequential([history[one] for one in left], 0)
+            assert oracle.sequential(left_of(history, out, in_real_time=False), 0)
 
 
 def test_what_consumes_a_value_goes_with_its_write():
     operations = [w(1, 1, 2), r(1, 3, 4), c(1, 2, 5, 6), r(2, 7, 8), w(1, 20, 21), r(3, 9, 10)]
-    everything = range(len(operations))
-    assert without(operations, everything, [0], in_real_time=True) == [4, 5]
-    assert without(operations, everything, [1], in_real_time=True) == [0, 2, 3, 4, 5]
-    assert without(operations, everything, [4], in_real_time=True) == [0, 1, 2, 3, 5]
-    assert without(operations, everything, [4], in_real_time=False) == [0, 5]
+    write, read, swap, second, late, stray = operations
+    assert left_of(operations, [0]) == [late, stray]
+    assert left_of(operations, [1]) == [write, swap, second, late, stray]
+    assert left_of(operations, [4]) == [write, read, swap, second, stray]
+    assert left_of(operations, [4], in_real_time=False) == [write, stray]
     assert [consumed(one) for one in operations] == [None, 1, 1, 2, None, 3]
