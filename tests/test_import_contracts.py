@@ -26,6 +26,7 @@ PACKAGES: list[str] = LINTER["root_packages"]
 
 DOWNWARDS = "Packages import downwards only"
 ROOMS = "Rooms of the harness import downwards only"
+FAMILIES = "Families of checkers are independent"
 INDEPENDENT = {
     "Nemeses are independent": "nemeses",
     "Workloads are independent": "workloads",
@@ -124,7 +125,9 @@ def upward_imports(name: str, prefix: str = "") -> set[Import]:
         for higher, lower in product(above, below)
     }
     siblings = [line.split(" | ") for line in contract(name)["layers"] if "|" in line]
-    return pairs | {pair for each in siblings for pair in permutations(each, 2)}
+    return pairs | {
+        (prefix + one, prefix + other) for each in siblings for one, other in permutations(each, 2)
+    }
 
 
 def planted_in(tree: Path, package: str, imported: set[str]) -> str:
@@ -165,6 +168,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
         (folder / "stray_a.py").write_text(f"import {package}.stray_b\n", encoding="utf-8")
         (folder / "stray_b.py").write_text("", encoding="utf-8")
     imports = upward_imports(DOWNWARDS) | upward_imports(ROOMS, "harness.") | library_imports()
+    imports |= upward_imports(FAMILIES, "checkers.")
     by_importer: dict[str, set[str]] = {}
     for importer, imported in imports:
         by_importer.setdefault(importer, set()).add(imported)
@@ -188,7 +192,11 @@ def library_imports(*names: str) -> set[Import]:
 
 
 def test_every_contract_is_known_here_and_kept(unchanged: dict[str, Report]) -> None:
-    assert set(unchanged) == {DOWNWARDS, ROOMS, COMMAND_LINE, *INDEPENDENT, *LIBRARIES}
+    assert set(unchanged) == {
+        *(DOWNWARDS, ROOMS, FAMILIES, COMMAND_LINE),
+        *INDEPENDENT,
+        *LIBRARIES,
+    }
     assert {name for name, report in unchanged.items() if not report.kept} == set()
 
 
@@ -196,7 +204,9 @@ def test_every_contract_is_broken_by_its_violation(planted: Planted) -> None:
     assert {name for name, report in planted.reports.items() if report.kept} == set()
 
 
-@pytest.mark.parametrize(("name", "prefix"), [(DOWNWARDS, ""), (ROOMS, "harness.")])
+@pytest.mark.parametrize(
+    ("name", "prefix"), [(DOWNWARDS, ""), (ROOMS, "harness."), (FAMILIES, "checkers.")]
+)
 def test_an_upward_import_is_reported_for_each_pair_of_layers(
     planted: Planted, name: str, prefix: str
 ) -> None:
