@@ -35,7 +35,7 @@ HISTORY: Final = pa.schema(
         pa.field("value", pa.int64()),
         pa.field("expected", pa.int64()),
         pa.field("result", pa.int64()),
-        pa.field("elements", pa.list_(pa.int64())),
+        pa.field("elements", pa.list_(pa.field("element", pa.int64()))),
         pa.field("partition", pa.int32()),
         pa.field("offset", pa.int64()),
         pa.field("node", _TEXT),
