@@ -66,8 +66,8 @@ def result_of(out: Path, version: str, metadata: str, *changes: str) -> dict[str
     result: dict[str, Any] = json.loads(done.stdout)
     assert "error" not in result, done.stderr
     (folder,) = out.iterdir()
-    metadata = json.loads((folder / "run.json").read_text())
-    assert metadata["versions"]["target"] == version
+    run = json.loads((folder / "run.json").read_text())
+    assert run["versions"]["target"] == version
     names = {node.name for node in (folder / "nodes").iterdir()}
     assert names == {"b1", "b2", "b3", "z1" if metadata == "zookeeper" else "c1"}
     counts = result["counts"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from functools import partial
+from time import monotonic_ns
 
 from harness.clusters.memory.network import CLIENTS, Network
 from harness.clusters.memory.node import MemoryNode, Program
@@ -24,7 +25,9 @@ class MemoryCluster:
         self.network = Network(self.simulation)
         self.clients = Host(self.simulation, CLIENTS)
         self.nodes: dict[str, MemoryNode] = {}
-        self.clock: Clock = RealClock() if real_time else VirtualClock(self.simulation)
+        self.clock: Clock = (
+            RealClock(monotonic_ns()) if real_time else VirtualClock(self.simulation)
+        )
         self._real_time = real_time
         self._driver: Task | None = None
         self._stop = threading.Event()

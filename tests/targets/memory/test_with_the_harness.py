@@ -18,7 +18,7 @@ from harness.clusters.memory.levers import levers
 from harness.errors import HarnessFailure
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal, open_acts, windows
-from harness.protocols import Completion, Invoke, Nemesis
+from harness.protocols import Completion, Invoke, Nemesis, invoke
 from nemeses.disk import Disk
 from nemeses.kill import Kill
 from nemeses.lossy import Lossy
@@ -50,7 +50,7 @@ class Loop:
         while (now_ns := clock.now_ns()) < from_ns + duration_s * S:
             while self.free and from_ns + int(begun * period_ns) <= now_ns:
                 process = self.free.pop(0)
-                op: Invoke = ("append", begun, 0, None)
+                op: Invoke = invoke("append", begun, 0)
                 self.values[process] = begun
                 assert self.client.submit(process, op)
                 self.rows.append((now_ns, "invoke", begun))
