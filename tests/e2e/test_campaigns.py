@@ -20,6 +20,7 @@ import pytest
 
 from harness.campaigns.progress import Progress, read_progress
 from tests.fixtures.machine import ROOT, clean
+from tests.fixtures.small_disk import mounted
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
 
@@ -228,11 +229,8 @@ def test_a_run_that_hangs_is_ended_and_the_others_are_executed(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 2400 MiB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2400m", "none", str(place)], check=True)
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+    with mounted(tmp_path / "disk", "2400m") as place:
+        yield place
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
+
+from tests.fixtures.small_disk import mounted, table
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["--set", "target.controllers=1", "--set", "target.brokers=3"]
@@ -66,14 +67,8 @@ def left_of(run_id: str) -> str:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A small disk, just big enough for a run to begin."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    size = "size=2400m"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder)], check=True)
-    try:
+    with mounted(tmp_path / "disk", "2400m") as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
@@ -95,7 +90,7 @@ def test_a_full_disk_ends_the_run_and_keeps_what_is_recorded(small_disk: Path) -
     assert "Traceback" not in errors
     parts = list(small_disk.glob("runs/*/history/part-*.parquet"))
     assert parts
-    assert all(pq.read_table(part).num_rows > 0 for part in parts)
+    assert all(table(part).num_rows > 0 for part in parts)
 
 
 def fill(folder: Path) -> None:

@@ -20,6 +20,7 @@ from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.history import HISTORY
 from harness.protocols import FAIL, INFO, OK, Completion, completion, invoke
 from harness.run.recorder import Live, Recorder
+from tests.fixtures.small_disk import mounted, table
 
 WRITER = """
 import sys
@@ -184,15 +185,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 256 KiB."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small file system needs root")
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "ackloss-test", str(place)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("this machine lets nobody mount a file system")
-    try:
+    with mounted(tmp_path / "disk", "256k") as place:
         yield place
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
 
 
 def fill(disk: Path) -> Path:
@@ -214,7 +208,7 @@ def test_a_full_disk_is_told_and_what_was_recorded_stays(small_disk: Path) -> No
     wait_until(lambda: recorder.failure is not None)
     with pytest.raises(EnvironmentFailure, match="No space left on device"):
         recorder.close()
-    assert pq.read_table(small_disk / "part-00000.parquet")["value"].to_pylist() == [1, 1]
+    assert table(small_disk / "part-00000.parquet")["value"].to_pylist() == [1, 1]
     names = sorted(path.name for path in small_disk.iterdir())
     assert names == ["ballast", "part-00000.parquet"], "no half a part"
 
@@ -228,8 +222,10 @@ def test_what_a_full_disk_did_not_take_is_written_when_it_can_be(small_disk: Pat
         ballast.unlink()
         append(recorder, 500, completion(OK))
     assert recorder.failure is None
-    rows = pq.read_table(small_disk)
-    assert rows["index"].to_pylist() == list(range(1002))
+    rows = [
+        row for part in sorted(small_disk.iterdir()) for row in table(part)["index"].to_pylist()
+    ]
+    assert rows == list(range(1002))
 
 
 def test_a_failing_body_is_not_hidden_by_a_full_disk(small_disk: Path) -> None:
