@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from harness.faults.records import ClientRecord
 from harness.protocols import Act
 
 
@@ -37,7 +38,10 @@ class Client:
         """One act per client that crashes."""
         at_once = self.replaced == "at-once"
         return [
-            Act("client", {"node": clients[number - 1], "client": number, "at_once": at_once})
+            Act(
+                "client",
+                ClientRecord(node=clients[number - 1], client=number, at_once=at_once),
+            )
             for number in self._numbers(len(clients), draw)
         ]
 

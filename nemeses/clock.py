@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from harness.faults.records import ClockRecord
 from harness.levers import clock
 from harness.protocols import FAKETIME, Act, Cluster, Node, Select
 
@@ -54,13 +55,18 @@ class Clock:
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""
-        what = {"form": self.form} | (
-            {"drift_ms_per_s": self.drift_ms_per_s}
-            if self.form == "drift"
-            else {"offset_s": self.offset_s}
-        )
-        if self.form == "strobe":
-            what["period_s"] = self.period_s
-        if self.form != "jump":
-            what["limit_s"] = self.limit_s
-        return [Act("clock", {"node": node.name, **what}) for node in nodes]
+        drifts = self.form == "drift"
+        return [
+            Act(
+                "clock",
+                ClockRecord(
+                    node=node.name,
+                    form=self.form,
+                    offset_s=0 if drifts else self.offset_s,
+                    drift_ms_per_s=self.drift_ms_per_s if drifts else 0,
+                    period_s=self.period_s if self.form == "strobe" else 0,
+                    limit_s=0 if self.form == "jump" else self.limit_s,
+                ),
+            )
+            for node in nodes
+        ]

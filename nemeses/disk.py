@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
+from harness.faults.records import DiskRecord, FullRecord, ReadOnlyRecord
 from harness.levers import full
 from harness.levers.disk import TOOLS
-from harness.protocols import BOUNDED_DISK, STORED, Act, Cluster, Node, Select
+from harness.protocols import BOUNDED_DISK, STORED, Act, Cluster, Node, Select, UndoRecord
 
 _ONLY_OF = {
     "keep_share": "unsynced",
@@ -90,13 +91,14 @@ class Disk:
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""
-        if self.form in ("read-only", "full"):
-            return [
-                Act(self.form, {"node": node.name, "folder": STORED, "pid": node.pid()})
-                for node in nodes
-            ]
-        options = {**asdict(self), "folders": list(self.folders)}
-        return [
-            Act("disk", {"node": node.name, "signal": "KILL", "pid": node.pid(), **options})
-            for node in nodes
-        ]
+        return [Act(*self._record(node)) for node in nodes]
+
+    def _record(self, node: Node) -> tuple[str, UndoRecord]:
+        """The lever and the record for one node."""
+        name, pid = node.name, node.pid()
+        if self.form == "read-only":
+            return "read-only", ReadOnlyRecord(node=name, folder=STORED, pid=pid)
+        if self.form == "full":
+            return "full", FullRecord(node=name, folder=STORED, pid=pid)
+        options = {field.name: getattr(self, field.name) for field in fields(self)}
+        return "disk", DiskRecord(node=name, signal="KILL", pid=pid, **options)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from harness.faults.records import ProcessRecord
 from harness.levers.process import unsignalled
 from harness.protocols import Act, Cluster, Node, Select
 
@@ -30,6 +31,6 @@ class Kill:
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""
         return [
-            Act("process", {"node": node.name, "signal": self.signal, "pid": node.pid()})
+            Act("process", ProcessRecord(node=node.name, signal=self.signal, pid=node.pid()))
             for node in nodes
         ]

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.faults import grudges
-from harness.levers import links, net_rules, shaping
-from harness.levers.clients import CLIENTS, clients_address
+from harness.faults import grudges, links
+from harness.faults.records import CLIENTS, NetRecord, Peer, ShapingRecord
+from harness.levers import net_rules, shaping
+from harness.levers.clients import clients_address
 from harness.protocols import CLIENT_ROLE, Act, Cluster, Node, Select
 
 _NETEM = ("delay_ms", "jitter_ms", "duplicate_share", "corrupt_share", "reorder_share")
+_SHARE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +84,7 @@ class Lossy:
             if self._shapes:
                 why = shaping.refused(node, "netem" if self._netem else "tbf")
             else:
-                why = net_rules.refused(node, part=self.share or 0.2, reset=self.reset)
+                why = net_rules.refused(node, part=self.share or _SHARE, reset=self.reset)
             if why:
                 return why
             if (self._shapes or self.peers == CLIENTS) and clients_address(node) is None:
@@ -91,19 +93,38 @@ class Lossy:
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act per node."""
-        if self.rate_kbit is not None:
-            asked = {"kind": "tbf", "rate_kbit": self.rate_kbit}
-            return [Act("shaping", {"node": node.name, **asked}) for node in nodes]
-        if self._netem:
-            return [
-                Act("shaping", {"node": node.name, "kind": "netem", **self._netem})
-                for node in nodes
-            ]
-        does = {"action": "reset"} if self.reset else {"share": self.share or 0.2}
-        how = {"ports": list(self.ports), "direction": self.direction, **does}
+        if self._shapes:
+            return [Act("shaping", self._shape(node.name)) for node in nodes]
         if self.peers == CLIENTS:
-            return links.client_acts(nodes, select(f"role:{CLIENT_ROLE}"), **how)
-        peers = select(self.peers)
-        addresses = {peer.name: peer.address for peer in peers}
-        shape = grudges.isolate([node.name for node in nodes], [peer.name for peer in peers])
-        return links.net_acts(shape, addresses, **how)
+            peers = links.clients_by_node(nodes, select(f"role:{CLIENT_ROLE}"))
+        else:
+            found = select(self.peers)
+            addresses = {peer.name: peer.address for peer in found}
+            shape = grudges.isolate([node.name for node in nodes], [peer.name for peer in found])
+            peers = links.peers_by_node(shape, addresses)
+        return [Act("net", self._record(name, worse)) for name, worse in peers.items()]
+
+    def _shape(self, node: str) -> ShapingRecord:
+        """What one node sends is limited, or goes through netem."""
+        return ShapingRecord(
+            node=node,
+            kind="netem" if self._netem else "tbf",
+            rate_kbit=self.rate_kbit or 0,
+            delay_ms=self.delay_ms or 0.0,
+            jitter_ms=self.jitter_ms or 0.0,
+            duplicate_share=self.duplicate_share or 0.0,
+            corrupt_share=self.corrupt_share or 0.0,
+            reorder_share=self.reorder_share or 0.0,
+        )
+
+    def _record(self, node: str, peers: Sequence[Peer]) -> NetRecord:
+        """The rules of one node: a share is dropped, or TCP is reset."""
+        share = 1.0 if self.reset else self.share or _SHARE
+        return links.net_record(
+            node,
+            peers,
+            ports=self.ports,
+            direction=self.direction,
+            share=share,
+            reset=self.reset,
+        )

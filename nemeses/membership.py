@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from harness.levers.leadership import LeadershipRecord
 from harness.protocols import Act, Cluster, Node, Select, with_role
 from harness.protocols.leadership import LEADERSHIP
 
@@ -32,4 +33,4 @@ class Membership:
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act for all nodes: one request moves all of it."""
         names = ",".join(node.name for node in nodes)
-        return [Act("leadership", {"node": names, "form": self.form})] if names else []
+        return [Act("leadership", LeadershipRecord(node=names, form=self.form))] if names else []

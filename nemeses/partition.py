@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.faults import grudges, selectors
-from harness.levers import links
-from harness.levers.clients import CLIENTS, clients_address
+from harness.faults import grudges, links, selectors
+from harness.faults.records import CLIENTS
+from harness.levers.clients import clients_address
 from harness.levers.net_rules import refused
 from harness.protocols import CLIENT_ROLE, Act, Cluster, Node, Select
 
@@ -63,11 +63,15 @@ class Partition:
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act per node that is cut from somebody: its rules against all of those."""
-        how = {"ports": list(self.ports), "direction": self.direction}
         if self.peers == CLIENTS:
-            return links.client_acts(nodes, select(f"role:{CLIENT_ROLE}"), **how)
-        addresses = {node.name: node.address for node in [*nodes, *select(self.peers)]}
-        return links.net_acts(self._grudge(nodes, select), addresses, **how)
+            peers = links.clients_by_node(nodes, select(f"role:{CLIENT_ROLE}"))
+        else:
+            addresses = {node.name: node.address for node in [*nodes, *select(self.peers)]}
+            peers = links.peers_by_node(self._grudge(nodes, select), addresses)
+        return [
+            Act("net", links.net_record(name, cut, ports=self.ports, direction=self.direction))
+            for name, cut in peers.items()
+        ]
 
     def _grudge(self, nodes: Sequence[Node], select: Select) -> grudges.Grudge:
         chosen = [node.name for node in nodes]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from harness.faults.records import PauseRecord
 from harness.levers.process import unsignalled
 from harness.protocols import Act, Cluster, Node, Select
 
@@ -26,4 +27,4 @@ class Pause:
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""
-        return [Act("pause", {"node": node.name, "pid": node.pid()}) for node in nodes]
+        return [Act("pause", PauseRecord(node=node.name, pid=node.pid())) for node in nodes]

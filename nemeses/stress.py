@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from harness.faults.records import StressRecord
 from harness.protocols import Act, Cluster, Node, Select
 
 
@@ -49,12 +50,12 @@ class Stress:
         return [
             Act(
                 "stress",
-                {
-                    "node": node.name,
-                    "busy_count": self.busy_count,
-                    "memory_mb": self.memory_mb,
-                    "at_most_s": self.at_most_s,
-                },
+                StressRecord(
+                    node=node.name,
+                    busy_count=self.busy_count,
+                    memory_mb=self.memory_mb,
+                    at_most_s=self.at_most_s,
+                ),
             )
             for node in nodes
         ]

@@ -1,11 +1,12 @@
-"""Levers: the mechanism that changes one thing on a node, can undo it, and can prove it.
+"""Levers: the mechanisms that change one thing on a node, can undo it, and can prove both.
 
-Add one by adding its module here and its line to `all_levers`.
+To add one: its module here, its line in `all_levers`, its undo record in `harness.faults.records`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from harness.levers.client import ClientLever
 from harness.levers.clock import ClockLever
@@ -28,10 +29,10 @@ def all_levers(
     *,
     leadership: Leadership | None = None,
     clients: Crashes | None = None,
-) -> dict[str, Lever]:
+) -> dict[str, Lever[Any]]:
     """Every lever over these nodes, and over leaders and clients where they can be moved and
     crashed, by name."""
-    levers: list[Lever] = [
+    levers: list[Lever[Any]] = [
         NetLever(nodes),
         ShapingLever(nodes),
         ProcessLever(nodes),

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness import registry
 from harness.faults import selectors
-from harness.faults.injection import looked
+from harness.faults.injection import announced
 from harness.levers import all_levers
 from harness.plan import FaultStep, Plan
 from harness.protocols import (
@@ -71,7 +71,7 @@ def _dry_step(
     bound_step: ResolvedStep,
     nodes: Mapping[str, DryRunNode],
     clients: DryRunClients,
-    levers: Mapping[str, Lever],
+    levers: Mapping[str, Lever[Any]],
     met: dict[str, tuple[str, ...]],
 ) -> dict[str, Any]:
     step, plan = bound_step.step, bound.plan
@@ -82,7 +82,7 @@ def _dry_step(
     met[step.id] = tuple(chosen)
     for act in acts:
         lever = levers[act.lever]
-        lever.apply(looked(lever, {**act.token, "fault": step.id, "seed": plan.seed}))
+        lever.apply(announced(lever, act, fault=step.id, seed=plan.seed))
     commands = [command for node in nodes.values() for command in node.commands] + clients.told
     clients.told = []
     for node in nodes.values():
@@ -108,7 +108,7 @@ def _dry_acts(
     if isinstance(nemesis, ClientNemesis):
         draw = random.Random(f"{plan.seed}/{step.id}")
         acts = nemesis.client_acts(client_names(plan), draw)
-        return acts, [act.token["node"] for act in acts]
+        return acts, [act.record.node for act in acts]
     choice = selectors.Choice(
         roles={name: node.roles for name, node in nodes.items()},
         situation=as_if_first_led(plan, [n for n in nodes if CLIENT_ROLE not in nodes[n].roles]),

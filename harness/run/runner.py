@@ -10,7 +10,7 @@ are files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -209,7 +209,7 @@ def _come_up(
         record.warn(sentence)
 
 
-def prove_unfaulted(levers: dict[str, Lever], cluster: DockerCluster) -> None:
+def prove_unfaulted(levers: Mapping[str, Lever[Any]], cluster: DockerCluster) -> None:
     """Raise HarnessFailure if anything of any lever is in force on any node."""
     with ThreadPoolExecutor(max_workers=12) as pool:
         found = pool.map(

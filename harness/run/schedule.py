@@ -144,7 +144,7 @@ class Schedule:
         acts: list[Act] = []
         if isinstance(nemesis, ClientNemesis):
             acts = nemesis.client_acts(client_names(self.plan), draw)
-            names = [act.token["node"] for act in acts]
+            names = [act.record.node for act in acts]
         else:
             names = self._select(step.nodes, draw)
         self._met[step.id] = tuple(names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 
@@ -13,12 +14,13 @@ from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
 from harness.errors import HarnessFailure
 from harness.faults.injection import Faults
-from harness.faults.journal import FaultWindow, Journal, entries, open_acts, windows
+from harness.faults.journal import FaultWindow, Journal, OpenActs, entries, open_acts, windows
+from harness.faults.records import ProcessRecord, from_document, to_document
 from harness.history.run_folder import new_run_id
 from harness.images.building import holder
 from harness.images.daemon import connect
 from harness.levers import all_levers
-from harness.levers.leadership import LeadershipLever
+from harness.levers.leadership import LeadershipLever, LeadershipRecord
 from harness.levers.waiting import poll_until
 from harness.machine import state
 from harness.plan import parse_plan
@@ -78,6 +80,17 @@ def acts_on(kafka: DockerCluster, names: str, form: str = "move") -> list[Act]:
     return nemesis.acts([kafka.nodes[name] for name in names.split()], lambda _: [])
 
 
+def moved(act: Act, fault: str) -> LeadershipRecord:
+    """The record of an act, as one of this fault."""
+    assert isinstance(act.record, LeadershipRecord)
+    return replace(act.record, fault=fault)
+
+
+def plain(record: LeadershipRecord) -> object:
+    """The record as another process reads it."""
+    return json.loads(json.dumps(to_document(record), default=asdict))
+
+
 def leaders(leadership: Leadership) -> dict[int, tuple[str | None, tuple[str, ...]]]:
     return {n: (view.leader, view.replicas) for n, view in leadership.placements().items()}
 
@@ -93,7 +106,7 @@ def played(faults: Faults, acts: list[Act], journal: Path) -> FaultWindow:
     for _ in range(2):
         faults.heal("x")
     faults.heal_all()
-    assert open_acts(journal) == []
+    assert open_acts(journal) == OpenActs()
     (window,) = windows(journal)
     return window
 
@@ -105,16 +118,16 @@ def test_it_is_a_nemesis_and_available_where_another_broker_can_lead(kafka: Dock
     assert Membership().available(type("One", (), {"nodes": alone})()) == "there is only one broker"
 
 
-def test_its_tokens_are_plain_data_and_the_same_for_the_same_nodes(
+def test_its_records_are_plain_data_and_the_same_for_the_same_nodes(
     kafka: DockerCluster, leadership: Leadership
 ) -> None:
     lever = LeadershipLever(leadership)
     (act,) = acts_on(kafka, "b1")
-    token = lever.look({**act.token, "fault": "x", "seed": 0})
-    assert json.loads(json.dumps(token)) == token
+    record = lever.capture_prior_state(moved(act, "x"))
+    assert from_document(LeadershipRecord, plain(record)) == record
     assert acts_on(kafka, "b1") == [act]
-    assert lever.look({**act.token, "fault": "x", "seed": 0}) == token
-    assert [p["leader"] for p in token["partitions"]] == ["b1"]
+    assert lever.capture_prior_state(moved(act, "x")) == record
+    assert [move.leader for move in record.partitions] == ["b1"]
 
 
 @pytest.mark.parametrize("names", ["b1", "b2 b3", "b3 c1"])
@@ -129,20 +142,20 @@ def test_a_move_is_proven_on_and_proven_off_and_leaves_nothing(
     assert poll_until(lambda: leaders(leadership) == before, within_s=5)
 
 
-def test_a_move_is_undone_from_its_token_alone(
+def test_a_move_is_undone_from_its_record_alone(
     bound: ResolvedPlan, kafka: DockerCluster, leadership: Leadership
 ) -> None:
     lever = LeadershipLever(leadership)
     before = leaders(leadership)
     (act,) = acts_on(kafka, "b2")
-    token = lever.look({**act.token, "fault": "x", "seed": 0})
+    record = lever.capture_prior_state(moved(act, "x"))
     for _ in range(2):
-        lever.apply(token)
-    assert lever.probe(token, applied=True).proven
+        lever.apply(record)
+    assert lever.probe(record, applied=True).proven
     fresh = LeadershipLever(KraftLeadership(kafka.nodes, bound.plan))
     for _ in range(2):
-        fresh.undo(json.loads(json.dumps(token)))
-    proof = fresh.probe(token, applied=False)
+        fresh.undo(from_document(LeadershipRecord, plain(record)))
+    proof = fresh.probe(record, applied=False)
     assert proof.proven, proof.evidence
     assert leaders(leadership) == before
 
@@ -154,7 +167,7 @@ def test_healing_what_was_never_injected_is_harmless(
     before = leadership.placements()
     lever = LeadershipLever(leadership)
     (act,) = acts_on(kafka, "b1 b2", form)
-    lever.undo(lever.look({**act.token, "fault": "never", "seed": 0}))
+    lever.undo(lever.capture_prior_state(moved(act, "never")))
     assert leadership.placements() == before
 
 
@@ -190,7 +203,7 @@ def test_a_dead_leader_can_be_led_for_and_is_elected_when_it_is_back(
     faults.inject(
         "dead",
         "kill",
-        [Act("process", {"node": "b1", "signal": "KILL", "pid": kafka.nodes["b1"].pid()})],
+        [Act("process", ProcessRecord(node="b1", signal="KILL", pid=kafka.nodes["b1"].pid()))],
     )
     assert poll_until(
         lambda: all("b1" not in v.isr for v in leadership.placements().values()), within_s=30

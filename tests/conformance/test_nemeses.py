@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -24,7 +24,8 @@ from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.pod import DockerNode
 from harness.faults import selectors
 from harness.faults.injection import NOTHING_MET, Faults
-from harness.faults.journal import Journal, entries, open_acts, windows
+from harness.faults.journal import Journal, OpenActs, entries, open_acts, windows
+from harness.faults.records import from_document, to_document
 from harness.levers import all_levers
 from harness.protocols import Act, Completed, Nemesis, Node, Situation
 from harness.protocols.leadership import LEADERSHIP
@@ -39,7 +40,7 @@ NEMESES = [
     if not hasattr(plugin, "client_acts")  # clients: see test_client_crash.py
     and LEADERSHIP not in needs_of([registry.make("nemeses", name, {}, key="nemesis")])
 ]  # pods have no leaders: see test_membership_on_kafka.py
-SEGMENT = Path(__file__).parents[1] / "levers" / "segment.log"
+SEGMENT = Path(__file__).parents[1] / "harness" / "levers" / "segment.log"
 CLUSTERS = 5
 QUIET_CLUSTERS = 2
 WINDOW_S = 1.2  # a process reads its moved clock within a second
@@ -106,12 +107,15 @@ def is_a_nemesis_and_available(nemesis: Nemesis, pods: DockerCluster, folder: Pa
     assert type(nemesis).__doc__
 
 
-def its_tokens_are_plain_data_and_the_same_for_the_same_nodes(
+def its_records_are_plain_data_and_the_same_for_the_same_nodes(
     nemesis: Nemesis, pods: DockerCluster, folder: Path
 ) -> None:
     acts = acts_on(nemesis, pods)
     assert acts
-    assert json.loads(json.dumps([act.token for act in acts])) == [act.token for act in acts]
+    for act in acts:
+        record = replace(act.record, fault="x")
+        document = json.loads(json.dumps(to_document(record), default=asdict))
+        assert from_document(type(record), document) == record
     assert acts == acts_on(nemesis, pods)
 
 
@@ -122,7 +126,7 @@ def is_proven_on_and_proven_off_and_leaves_nothing(
     faults = faults_of(pods.nodes, folder)
     begin(faults, "x", acts_on(nemesis, pods))
     assert leftover_state(pods) != []
-    assert open_acts(folder / "faults.jsonl")
+    assert open_acts(folder / "faults.jsonl").acts
     time.sleep(WINDOW_S)
     faults.heal("x")
     assert leftover_state(pods) == []
@@ -131,7 +135,7 @@ def is_proven_on_and_proven_off_and_leaves_nothing(
     assert leftover_state(pods) == []
     (window,) = windows(folder / "faults.jsonl")
     assert window.proven, window.evidence
-    assert open_acts(folder / "faults.jsonl") == []
+    assert open_acts(folder / "faults.jsonl") == OpenActs()
 
 
 def is_unproven_where_nothing_meets_it(nemesis: Nemesis, pods: DockerCluster, folder: Path) -> None:
@@ -153,7 +157,7 @@ def healing_what_was_never_injected_is_harmless(
 ) -> None:
     faults = faults_of(pods.nodes, folder)
     for act in acts_on(nemesis, pods):
-        faults.levers[act.lever].undo({**act.token, "fault": "never"})
+        faults.levers[act.lever].undo(replace(act.record, fault="never"))
     assert leftover_state(pods) == []
 
 
@@ -231,7 +235,7 @@ def store_files(pods: DockerCluster) -> None:
 
 HONEST: tuple[Promise, ...] = (
     is_a_nemesis_and_available,
-    its_tokens_are_plain_data_and_the_same_for_the_same_nodes,
+    its_records_are_plain_data_and_the_same_for_the_same_nodes,
     is_proven_on_and_proven_off_and_leaves_nothing,
     healing_what_was_never_injected_is_harmless,
 )

@@ -37,9 +37,7 @@ campaign.add_command(prune)
 @click.argument("file", type=_FILE)
 @click.option("--out", "folder", type=click.Path(path_type=Path), help="Default runs/NAME-DATE.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
-@click.option(
-    "--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters side by side."
-)
+@click.option("--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters side by side.")
 @click.option(
     "--first-failures-of", "old", type=_FOLDER, help="Begin with the cells that lost in this one."
 )
@@ -70,9 +68,7 @@ def run(
 
 @campaign.command()
 @click.argument("folder", type=_FOLDER)
-@click.option(
-    "--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters side by side."
-)
+@click.option("--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters side by side.")
 @with_output
 def resume(out: Output, folder: Path, workers: int | None) -> None:
     """Go on with the campaign in FOLDER: finished runs are never repeated."""

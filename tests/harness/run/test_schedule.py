@@ -19,7 +19,7 @@ from harness.faults import conditions
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal, entries
 from harness.plan import parse_plan
-from harness.protocols import Act, PartitionView, Proof, Situation
+from harness.protocols import Act, PartitionView, Proof, Situation, UndoRecord
 from harness.run.dry_run import DryRunNode
 from harness.run.schedule import ResolvedStep, Schedule
 from tests.fixtures.virtual_time import S, VirtualTime
@@ -38,24 +38,25 @@ class NotingLever:
     pulls: list[tuple[float, str, str, str]] = field(default_factory=list)
     pulled: threading.Event = field(default_factory=threading.Event)
     name: ClassVar[str] = "note"
+    record_type: ClassVar[type[UndoRecord]] = UndoRecord
 
-    def apply(self, token: dict[str, Any]) -> None:
-        self._pull("apply", token)
+    def apply(self, record: UndoRecord) -> None:
+        self._pull("apply", record)
 
-    def undo(self, token: dict[str, Any]) -> None:
-        self._pull("undo", token)
+    def undo(self, record: UndoRecord) -> None:
+        self._pull("undo", record)
 
-    def probe(self, token: dict[str, Any], *, applied: bool) -> Proof:
+    def probe(self, record: UndoRecord, *, applied: bool) -> Proof:
         return Proof(True, ["noted"])
 
     def leftover_state(self, node: object) -> list[str]:
         return []
 
-    def _pull(self, what: str, token: dict[str, Any]) -> None:
-        if f"{what} {token['fault']}" in self.broken:
-            raise HarnessFailure(f"cannot {what} {token['fault']}")
+    def _pull(self, what: str, record: UndoRecord) -> None:
+        if f"{what} {record.fault}" in self.broken:
+            raise HarnessFailure(f"cannot {what} {record.fault}")
         at_s = round(self.time.now_ns() / S, 2)
-        self.pulls.append((at_s, what, token["fault"], token["node"]))
+        self.pulls.append((at_s, what, record.fault, record.node))
         self.pulled.set()
 
 
@@ -71,7 +72,7 @@ class NotingNemesis:
 
     def acts(self, nodes: Sequence[Any], select: Callable[[str], Sequence[Any]]) -> list[Act]:
         further = select(self.also) if self.also else []
-        return [Act("note", {"node": node.name}) for node in (*nodes, *further)]
+        return [Act("note", UndoRecord(node=node.name)) for node in (*nodes, *further)]
 
 
 @dataclass
