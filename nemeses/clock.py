@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults.records import ClockRecord
-from harness.levers import clock
-from harness.protocols import FAKETIME, Act, Cluster, Node, Select
+from harness.protocols import FAKETIME, Act, Node, Select
 
 _LONGEST_S = 20 * 365 * 86_400
 
@@ -46,27 +45,19 @@ class Clock:
         if not 1 <= self.limit_s <= 86_400:
             raise ValueError("limit_s is from 1 s to a day")
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or why the clock of a node's process cannot be moved."""
-        for node in cluster.nodes.values():
-            if why := clock.unprepared(node):
-                return f"{node.name}: {why}"
-        return None
+    def requires(self, node: str) -> list[Act]:
+        """A process whose clock can be moved."""
+        drifts = self.form == "drift"
+        record = ClockRecord(
+            node=node,
+            form=self.form,
+            offset_s=0 if drifts else self.offset_s,
+            drift_ms_per_s=self.drift_ms_per_s if drifts else 0,
+            period_s=self.period_s if self.form == "strobe" else 0,
+            limit_s=0 if self.form == "jump" else self.limit_s,
+        )
+        return [Act("clock", record)]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""
-        drifts = self.form == "drift"
-        return [
-            Act(
-                "clock",
-                ClockRecord(
-                    node=node.name,
-                    form=self.form,
-                    offset_s=0 if drifts else self.offset_s,
-                    drift_ms_per_s=self.drift_ms_per_s if drifts else 0,
-                    period_s=self.period_s if self.form == "strobe" else 0,
-                    limit_s=0 if self.form == "jump" else self.limit_s,
-                ),
-            )
-            for node in nodes
-        ]
+        return [act for node in nodes for act in self.requires(node.name)]

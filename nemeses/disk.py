@@ -8,9 +8,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 from harness.faults.records import DiskRecord, FullRecord, ReadOnlyRecord
-from harness.levers import full
-from harness.levers.disk import TOOLS
-from harness.protocols import BOUNDED_DISK, STORED, Act, Cluster, Node, Select, UndoRecord
+from harness.protocols import BOUNDED_DISK, STORED, Act, Node, Select
 
 _ONLY_OF = {
     "keep_share": "unsynced",
@@ -78,27 +76,18 @@ class Disk:
         """A disk that may be filled, because nothing else lies on it."""
         return frozenset({BOUNDED_DISK} if self.form == "full" else ())
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or why files cannot be damaged here."""
-        for node in cluster.nodes.values():
-            if node.admin(["which", *TOOLS]).exit_code:
-                return f"{node.name} lacks one of {', '.join(TOOLS)}"
-            if not node.process().running:
-                return f"{node.name}: its process does not run"
-            if self.form == "full" and (why := full.unbounded(node)):
-                return why
-        return None
+    def requires(self, node: str) -> list[Act]:
+        """Files that can be damaged, or a disk that can be filled or made read-only."""
+        return [self._act(node, None)]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""
-        return [Act(*self._record(node)) for node in nodes]
+        return [self._act(node.name, node.pid()) for node in nodes]
 
-    def _record(self, node: Node) -> tuple[str, UndoRecord]:
-        """The lever and the record for one node."""
-        name, pid = node.name, node.pid()
+    def _act(self, node: str, pid: int | None) -> Act:
         if self.form == "read-only":
-            return "read-only", ReadOnlyRecord(node=name, folder=STORED, pid=pid)
+            return Act("read-only", ReadOnlyRecord(node=node, folder=STORED, pid=pid))
         if self.form == "full":
-            return "full", FullRecord(node=name, folder=STORED, pid=pid)
+            return Act("full", FullRecord(node=node, folder=STORED, pid=pid))
         options = {field.name: getattr(self, field.name) for field in fields(self)}
-        return "disk", DiskRecord(node=name, signal="KILL", pid=pid, **options)
+        return Act("disk", DiskRecord(node=node, signal="KILL", pid=pid, **options))

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults.records import ProcessRecord
-from harness.levers.process import unsignalled
-from harness.protocols import Act, Cluster, Node, Select
+from harness.protocols import Act, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +23,9 @@ class Kill:
 
     signal: Literal["KILL", "TERM"] = "KILL"
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or why no signal can be sent here."""
-        return unsignalled(cluster.nodes)
+    def requires(self, node: str) -> list[Act]:
+        """A process that can be signalled."""
+        return [Act("process", ProcessRecord(node=node, signal=self.signal, pid=None))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""

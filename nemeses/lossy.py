@@ -8,9 +8,7 @@ from typing import ClassVar, Literal
 
 from harness.faults import grudges, links
 from harness.faults.records import CLIENTS, NetRecord, Peer, ShapingRecord
-from harness.levers import net_rules, shaping
-from harness.levers.clients import clients_address
-from harness.protocols import CLIENT_ROLE, Act, Cluster, Node, Select
+from harness.protocols import CLIENT_ROLE, Act, Node, Select
 
 _NETEM = ("delay_ms", "jitter_ms", "duplicate_share", "corrupt_share", "reorder_share")
 _SHARE = 0.2
@@ -78,18 +76,12 @@ class Lossy:
     def _shapes(self) -> bool:
         return self.rate_kbit is not None or bool(self._netem)
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or what this kernel lacks."""
-        for node in cluster.nodes.values():
-            if self._shapes:
-                why = shaping.refused(node, "netem" if self._netem else "tbf")
-            else:
-                why = net_rules.refused(node, part=self.share or _SHARE, reset=self.reset)
-            if why:
-                return why
-            if (self._shapes or self.peers == CLIENTS) and clients_address(node) is None:
-                return f"{node.name} has no default route"
-        return None
+    def requires(self, node: str) -> list[Act]:
+        """A kernel that can shape what a node sends, or drop or reset packets."""
+        if self._shapes:
+            return [Act("shaping", self._shape(node))]
+        peers = [Peer(name=CLIENTS)] if self.peers == CLIENTS else []
+        return [Act("net", self._record(node, peers))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act per node."""

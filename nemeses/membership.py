@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.levers.leadership import LeadershipRecord
-from harness.protocols import Act, Cluster, Node, Select, with_role
-from harness.protocols.leadership import LEADERSHIP
+from harness.faults.records import LeadershipRecord
+from harness.protocols import Act, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,13 +21,12 @@ class Membership:
     """
 
     plugin: ClassVar[str] = "membership"
-    needs: ClassVar[frozenset[str]] = frozenset({LEADERSHIP})
 
     form: Literal["move", "elect"] = "move"
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or why no other node can lead."""
-        return None if len(with_role(cluster, "broker")) > 1 else "there is only one broker"
+    def requires(self, node: str) -> list[Act]:
+        """Leaders that can be moved."""
+        return [Act("leadership", LeadershipRecord(node=node, form=self.form))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act for all nodes: one request moves all of it."""

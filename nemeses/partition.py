@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults import grudges, links, selectors
-from harness.faults.records import CLIENTS
-from harness.levers.clients import clients_address
-from harness.levers.net_rules import refused
-from harness.protocols import CLIENT_ROLE, Act, Cluster, Node, Select
+from harness.faults.records import CLIENTS, Peer
+from harness.protocols import CLIENT_ROLE, Act, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +50,10 @@ class Partition:
         if self.peers == CLIENTS and self.form != "isolate":
             raise ValueError("clients can be cut only by form isolate")
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or why no packets can be dropped here."""
-        for node in cluster.nodes.values():
-            if why := refused(node):
-                return why
-            if self.peers == CLIENTS and clients_address(node) is None:
-                return f"{node.name} has no default route, so its clients cannot be told"
-        return None
+    def requires(self, node: str) -> list[Act]:
+        """Packets that can be dropped."""
+        peers = [Peer(name=CLIENTS)] if self.peers == CLIENTS else []
+        return [self._cut(node, peers)]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act per node that is cut from somebody: its rules against all of those."""
@@ -68,10 +62,10 @@ class Partition:
         else:
             addresses = {node.name: node.address for node in [*nodes, *select(self.peers)]}
             peers = links.peers_by_node(self._grudge(nodes, select), addresses)
-        return [
-            Act("net", links.net_record(name, cut, ports=self.ports, direction=self.direction))
-            for name, cut in peers.items()
-        ]
+        return [self._cut(node, cut_off) for node, cut_off in peers.items()]
+
+    def _cut(self, node: str, peers: Sequence[Peer]) -> Act:
+        return Act("net", links.net_record(node, peers, ports=self.ports, direction=self.direction))
 
     def _grudge(self, nodes: Sequence[Node], select: Select) -> grudges.Grudge:
         chosen = [node.name for node in nodes]

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.records import PauseRecord
-from harness.levers.process import unsignalled
-from harness.protocols import Act, Cluster, Node, Select
+from harness.protocols import Act, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +20,9 @@ class Pause:
 
     plugin: ClassVar[str] = "pause"
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or why no signal can be sent here."""
-        return unsignalled(cluster.nodes)
+    def requires(self, node: str) -> list[Act]:
+        """A process that can be signalled."""
+        return [Act("pause", PauseRecord(node=node, pid=None))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.records import StressRecord
-from harness.protocols import Act, Cluster, Node, Select
+from harness.protocols import Act, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,25 +37,16 @@ class Stress:
         if not (self.busy_count or self.memory_mb):
             raise ValueError("there is nothing to do: busy_count and memory_mb are both 0")
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or why nothing can be started beside a node's process."""
-        for node in cluster.nodes.values():
-            answer = node.run(["/bin/sh", "-c", "read up _ < /proc/uptime && sleep 0"])
-            if answer.exit_code:
-                return f"{node.name} has no shell of use: {answer.output.strip()[:200]}"
-        return None
+    def requires(self, node: str) -> list[Act]:
+        """Processes beside the target's."""
+        record = StressRecord(
+            node=node,
+            busy_count=self.busy_count,
+            memory_mb=self.memory_mb,
+            at_most_s=self.at_most_s,
+        )
+        return [Act("stress", record)]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""
-        return [
-            Act(
-                "stress",
-                StressRecord(
-                    node=node.name,
-                    busy_count=self.busy_count,
-                    memory_mb=self.memory_mb,
-                    at_most_s=self.at_most_s,
-                ),
-            )
-            for node in nodes
-        ]
+        return [act for node in nodes for act in self.requires(node.name)]

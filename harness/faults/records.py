@@ -4,8 +4,8 @@ The fields of a record are the keys of `token` in a line of the journal (`harnes
 They are a contract: a run that an older version began must still be undone. So a field that was
 added later has a default, and a field that does not apply is left out of the JSON (`LEFT_OUT`).
 
-Levers of every kind of cluster share these types: a record says what was done to which node, never
-by which mechanism. A target's own levers bring their own types (`harness.protocols.HasLevers`).
+Levers of every kind of cluster, and the own levers of targets, share these types: a record says
+what was done to which node, never by which mechanism.
 
 A journal may be damaged, or be of another version. Reading is strict: an unknown key, a missing one
 or a value of another type is refused with one sentence, because an undo that is half right would
@@ -184,6 +184,36 @@ class ClientRecord(UndoRecord):
     at_once: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """One partition: its leader, leader epoch and order of replicas `before`, and the order that is
+    `wanted`."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+    partition: int
+    leader: str | None
+    epoch: int
+    before: tuple[str, ...]
+    wanted: tuple[str, ...]
+
+    @property
+    def leading_first(self) -> tuple[str, ...]:
+        """The order of before, with the leader of before as the preferred one."""
+        others = tuple(name for name in self.before if name != self.leader)
+        return (*([self.leader] if self.leader else []), *others)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeadershipRecord(UndoRecord):
+    """Leaders of `node` (one name, or several joined by commas) are moved, or elected. Captured
+    before: the partitions concerned, or `unseen`, why they could not be found."""
+
+    form: Literal["move", "elect"]
+    partitions: tuple[Move, ...] = ()
+    unseen: str | None = None
+
+
 RECORD_TYPES: Final[Mapping[str, type[UndoRecord]]] = {
     "net": NetRecord,
     "shaping": ShapingRecord,
@@ -195,6 +225,7 @@ RECORD_TYPES: Final[Mapping[str, type[UndoRecord]]] = {
     "read-only": ReadOnlyRecord,
     "full": FullRecord,
     "client": ClientRecord,
+    "leadership": LeadershipRecord,
 }
 """The type of each lever's undo record, by the lever's name."""
 

@@ -28,6 +28,10 @@ class ClientLever(Lever[ClientRecord]):
     name: ClassVar[str] = "client"
     record_type: ClassVar[type[UndoRecord]] = ClientRecord
 
+    def unavailable(self, node: Node, record: ClientRecord) -> str | None:  # noqa: ARG002
+        """Nothing: clients that can crash can do so whatever the nodes are."""
+        return None
+
     def apply(self, record: ClientRecord) -> None:
         """Crash the client that is there; once for each fault."""
         self.clients.crash(record.client, record.fault, at_once=record.at_once)

@@ -45,11 +45,6 @@ def prepared(spec: NodeSpec, library: bytes) -> NodeSpec:
     )
 
 
-def unprepared(node: Node) -> str | None:
-    """None, or why this node's clock cannot be moved."""
-    return clock_reading.read(node).why
-
-
 @dataclass(frozen=True)
 class ClockLever(Lever[ClockRecord]):
     """Moves the wall clock that the target's process sees."""
@@ -57,6 +52,11 @@ class ClockLever(Lever[ClockRecord]):
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "clock"
     record_type: ClassVar[type[UndoRecord]] = ClockRecord
+
+    def unavailable(self, node: Node, record: ClockRecord) -> str | None:  # noqa: ARG002
+        """Unless its process was started with libfaketime, and has loaded it."""
+        why = clock_reading.read(node).why
+        return f"{node.name}: {why}" if why else None
 
     def apply(self, record: ClockRecord) -> None:
         """Add the fault's offset; nothing when it is in force already."""

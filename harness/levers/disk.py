@@ -21,11 +21,9 @@ from harness.errors import HarnessFailure
 from harness.faults.records import DiskRecord
 from harness.levers.commands import must
 from harness.levers.disk_cutting import Change, planned
+from harness.levers.equipment import unequipped
 from harness.levers.process import end_process, ended, runs_again, start_process
 from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
-
-TOOLS = ("find", "truncate", "dd", "df", "rm", "sh", "chmod", "setpriv")
-"""The commands that `admin` must have for this lever, the read-only and the full one."""
 
 _DAMAGES = "ackloss-disk"
 _FLIP = 'printf %b "$1" | dd of="$2" bs=1 seek="$3" conv=notrunc status=none'
@@ -49,6 +47,10 @@ class DiskLever(Lever[DiskRecord]):
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "disk"
     record_type: ClassVar[type[UndoRecord]] = DiskRecord
+
+    def unavailable(self, node: Node, record: DiskRecord) -> str | None:  # noqa: ARG002
+        """Without the commands that it takes, or a process to kill."""
+        return unequipped(node)
 
     def apply(self, record: DiskRecord) -> None:
         """Kill the process, note what is there, change it. Applied before: only the first."""

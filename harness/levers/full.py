@@ -17,6 +17,7 @@ from typing import ClassVar
 from harness.errors import HarnessFailure
 from harness.faults.records import FullRecord
 from harness.levers.commands import must
+from harness.levers.equipment import unequipped
 from harness.levers.waiting import poll_until
 from harness.levers.writing import attempt, process_state, refusals, revive, tried
 from harness.protocols import NODE_DATA, STORED, Lever, Node, Proof, UndoRecord
@@ -35,6 +36,10 @@ class FullLever(Lever[FullRecord]):
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "full"
     record_type: ClassVar[type[UndoRecord]] = FullRecord
+
+    def unavailable(self, node: Node, record: FullRecord) -> str | None:
+        """Without the commands that it takes, or where the disk must not be filled."""
+        return unequipped(node) or unbounded(node, record.folder)
 
     def capture_prior_state(self, record: FullRecord) -> FullRecord:
         """How many times its process has logged so far that there was no space."""

@@ -21,7 +21,16 @@ from typing import ClassVar, TypeVar
 from harness.faults.records import CLIENTS, NetRecord, Peer
 from harness.levers.clients import clients_address
 from harness.levers.commands import must
-from harness.levers.net_rules import CHAINS, Met, add, counted, directions, remove, standing
+from harness.levers.net_rules import (
+    CHAINS,
+    Met,
+    add,
+    counted,
+    directions,
+    refused,
+    remove,
+    standing,
+)
 from harness.levers.net_tries import Tried, exchange, many
 from harness.protocols import Lever, Node, Proof, UndoRecord
 
@@ -37,6 +46,14 @@ class NetLever(Lever[NetRecord]):
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "net"
     record_type: ClassVar[type[UndoRecord]] = NetRecord
+
+    def unavailable(self, node: Node, record: NetRecord) -> str | None:
+        """Where the kernel rejects such a rule, or the clients' address is not known."""
+        if why := refused(node, part=record.share, reset=record.action == "reset"):
+            return why
+        if any(peer.name == CLIENTS for peer in record.peers) and clients_address(node) is None:
+            return f"{node.name} has no default route, so the address of its clients is not known"
+        return None
 
     def capture_prior_state(self, record: NetRecord) -> NetRecord:
         """With the address from which the node sees this host's clients, where they are peers."""

@@ -17,6 +17,7 @@ from typing import ClassVar
 from harness.errors import HarnessFailure
 from harness.faults.records import PauseRecord
 from harness.levers.commands import must
+from harness.levers.process import unsignalled
 from harness.levers.waiting import poll_until
 from harness.protocols import Lever, Node, Proof, UndoRecord
 
@@ -32,6 +33,10 @@ class PauseLever(Lever[PauseRecord]):
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "pause"
     record_type: ClassVar[type[UndoRecord]] = PauseRecord
+
+    def unavailable(self, node: Node, record: PauseRecord) -> str | None:  # noqa: ARG002
+        """Where its process cannot be signalled."""
+        return unsignalled(node)
 
     def capture_prior_state(self, record: PauseRecord) -> PauseRecord:
         """Whether something else has stopped the process already."""

@@ -34,6 +34,10 @@ class ProcessLever(Lever[ProcessRecord]):
     name: ClassVar[str] = "process"
     record_type: ClassVar[type[UndoRecord]] = ProcessRecord
 
+    def unavailable(self, node: Node, record: ProcessRecord) -> str | None:  # noqa: ARG002
+        """Where its process cannot be signalled."""
+        return unsignalled(node)
+
     def apply(self, record: ProcessRecord) -> None:
         """Send the signal and wait until the process is gone."""
         end_process(self.nodes[record.node], record)
@@ -89,10 +93,9 @@ def runs_again(node: Node, pid: int | None) -> Proof:
     return Proof(another, [evidence])
 
 
-def unsignalled(nodes: Mapping[str, Node]) -> str | None:
-    """None, or which node's process cannot be sent a signal."""
-    for node in nodes.values():
-        pid = node.pid()
-        if pid is None or node.admin(["kill", "-0", str(pid)]).exit_code:
-            return f"{node.name}: its process cannot be signalled"
+def unsignalled(node: Node) -> str | None:
+    """None, or that a node's process cannot be sent a signal."""
+    pid = node.pid()
+    if pid is None or node.admin(["kill", "-0", str(pid)]).exit_code:
+        return f"{node.name}: its process cannot be signalled"
     return None

@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 
 from harness.faults.records import ReadOnlyRecord
 from harness.levers.commands import must
+from harness.levers.equipment import unequipped
 from harness.levers.writing import attempt, process_state, refusals, revive, tried
 from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
 
@@ -28,6 +29,10 @@ class ReadOnlyLever(Lever[ReadOnlyRecord]):
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "read-only"
     record_type: ClassVar[type[UndoRecord]] = ReadOnlyRecord
+
+    def unavailable(self, node: Node, record: ReadOnlyRecord) -> str | None:  # noqa: ARG002
+        """Without the commands that it takes, or a process to refuse."""
+        return unequipped(node)
 
     def capture_prior_state(self, record: ReadOnlyRecord) -> ReadOnlyRecord:
         """How many times its process has logged so far that a write was refused."""

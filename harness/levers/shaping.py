@@ -48,6 +48,12 @@ class ShapingLever(Lever[ShapingRecord]):
     name: ClassVar[str] = "shaping"
     record_type: ClassVar[type[UndoRecord]] = ShapingRecord
 
+    def unavailable(self, node: Node, record: ShapingRecord) -> str | None:
+        """Where the kernel lacks the discipline, or the probe would have nobody to ping."""
+        if why := refused(node, record.kind):
+            return why
+        return f"{node.name} has no default route" if clients_address(node) is None else None
+
     def apply(self, record: ShapingRecord) -> None:
         """Put our discipline at the device's root; nothing when it stands there already."""
         node = self.nodes[record.node]

@@ -56,6 +56,13 @@ class StressLever(Lever[StressRecord]):
     name: ClassVar[str] = "stress"
     record_type: ClassVar[type[UndoRecord]] = StressRecord
 
+    def unavailable(self, node: Node, record: StressRecord) -> str | None:  # noqa: ARG002
+        """Without a shell and `sleep` beside its process."""
+        answer = node.run(["/bin/sh", "-c", "read up _ < /proc/uptime && sleep 0"])
+        if answer.exit_code == 0:
+            return None
+        return f"{node.name} has no usable shell: {answer.output.strip()[:200]}"
+
     def capture_prior_state(self, record: StressRecord) -> StressRecord:
         """How long the process has waited for a CPU so far, and how many times memory was short."""
         node = self.nodes[record.node]

@@ -7,13 +7,25 @@ place (`harness.faults.injection`) journals, applies, proves and undoes acts for
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+    runtime_checkable,
+)
 
 from pydantic import ConfigDict, StringConstraints
 
 from harness.protocols.nodes import Cluster, Node
+
+if TYPE_CHECKING:
+    from harness.plan import Plan
 
 NodeNames = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._,-]*$")]
 FaultId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
@@ -63,6 +75,12 @@ class Lever(Protocol[RecordT_contra]):
     record_type: ClassVar[type[UndoRecord]]
 
     @abstractmethod
+    def unavailable(self, node: Node, record: RecordT_contra) -> str | None:
+        """None, or why an act such as the record's cannot be done on this node. The record is an
+        example: what a nemesis finds out only when it acts (peers, a pid) may be missing."""
+        ...
+
+    @abstractmethod
     def apply(self, record: RecordT_contra) -> None:
         """Make the change. The record is in the journal before this call."""
         ...
@@ -94,6 +112,22 @@ class CapturesPriorState(Protocol[RecordT]):
         ...
 
 
+@runtime_checkable
+class HasLevers(Protocol):
+    """A target with levers of its own, for what only this system can do. A lever of a name that the
+    cluster offers too takes the place of that one."""
+
+    own_levers: ClassVar[frozenset[str]]
+
+    @abstractmethod
+    def levers(
+        self, cluster: Cluster, plan: Plan, *, say: Callable[[str], None] | None = None
+    ) -> Mapping[str, Lever[Any]]:
+        """The levers of `own_levers` over this cluster by name. With `say`, for a dry run, nothing
+        is requested of the system, and what would be is said instead."""
+        ...
+
+
 class Act(NamedTuple):
     """One use of a lever: its name and the undo record that says what it does."""
 
@@ -115,8 +149,9 @@ class Nemesis(Protocol):
     plugin: ClassVar[str]
 
     @abstractmethod
-    def available(self, cluster: Cluster) -> str | None:
-        """None, or why this fault cannot be made on this cluster."""
+    def requires(self, node: str) -> list[Act]:
+        """The levers that this fault needs on a node, each with an example of what it would do: a
+        plan is refused where the cluster does not offer one of them, or it cannot do that there."""
         ...
 
     @abstractmethod

@@ -9,7 +9,6 @@ from typing import Any
 from harness import registry
 from harness.faults import selectors
 from harness.faults.injection import announced
-from harness.levers import all_levers
 from harness.plan import FaultStep, Plan
 from harness.protocols import (
     CLIENT_ROLE,
@@ -21,10 +20,11 @@ from harness.protocols import (
     Node,
 )
 from harness.protocols.crashes import ClientNemesis, client_names
+from harness.run.availability import levers_of
 from harness.run.dry_run import (
     EXAMPLE_SUBNET,
     DryRunClients,
-    DryRunLeadership,
+    DryRunCluster,
     DryRunNode,
     as_if_first_led,
 )
@@ -47,7 +47,7 @@ def dry_run(bound: ResolvedPlan) -> dict[str, Any]:
     specs = bound.target.nodes(plan, Ingredients(image=image), addresses)
     nodes = {s.name: DryRunNode(s.name, s.roles, addresses[s.name]) for s in specs}
     clients = DryRunClients()
-    levers = all_levers(nodes, leadership=DryRunLeadership(plan, nodes), clients=clients)
+    levers = levers_of(bound, DryRunCluster(nodes), clients, say=clients.told.append)
     met: dict[str, tuple[str, ...]] = {}
     return {
         "plan": plan.document(),
@@ -84,7 +84,7 @@ def _dry_step(
         lever = levers[act.lever]
         lever.apply(announced(lever, act, fault=step.id, seed=plan.seed))
     commands = [command for node in nodes.values() for command in node.commands] + clients.told
-    clients.told = []
+    clients.told.clear()
     for node in nodes.values():
         node.commands.clear()
     asked = f"{step.nodes} (here as if {', '.join(chosen) or 'none'})"

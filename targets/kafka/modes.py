@@ -11,9 +11,9 @@ from typing import Protocol
 
 from harness.plan import Plan
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
-from harness.protocols.leadership import Leadership
 from targets.kafka.eras import KRAFT, metadata_of
 from targets.kafka.kraft import Kraft
+from targets.kafka.levers.leaders import Leadership
 from targets.kafka.zookeeper import ZooKeeper
 
 

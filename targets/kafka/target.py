@@ -17,12 +17,12 @@ from harness.protocols import (
     Cluster,
     End,
     Ingredients,
+    Lever,
     Node,
     NodeSpec,
     NodeView,
     Unsupported,
 )
-from harness.protocols.leadership import Leadership
 from targets.kafka import brokers, images, reading, reuse, settings, support
 from targets.kafka.asking import NoAnswer
 from targets.kafka.clients import library_of
@@ -35,6 +35,8 @@ from targets.kafka.clients.nodes import (
 )
 from targets.kafka.configuration import LOGS, check_settings, node_ids
 from targets.kafka.eras import era_for
+from targets.kafka.levers.dry_run import DryRunLeadership
+from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.modes import mode_of
 
 
@@ -44,6 +46,7 @@ class Kafka:
     z1 ... ."""
 
     plugin: ClassVar[str] = "kafka"
+    own_levers: ClassVar[frozenset[str]] = frozenset({LeadershipLever.name})
 
     def check(self, plan: Plan) -> None:
         """Refuse settings that a plan may not touch, and versions of no known era."""
@@ -129,9 +132,15 @@ class Kafka:
             return None
         return mode_of(plan).observe(node, plan, timeout_s=timeout_s)
 
-    def leadership(self, nodes: Mapping[str, Node], plan: Plan) -> Leadership:
-        """The leaders of the plan's topic, to be moved on request."""
-        return mode_of(plan).leadership(nodes, plan)
+    def levers(
+        self, cluster: Cluster, plan: Plan, *, say: Callable[[str], None] | None = None
+    ) -> Mapping[str, Lever[Any]]:
+        """The lever that moves leaders."""
+        leadership = mode_of(plan).leadership(cluster.nodes, plan)
+        if say is not None:
+            names = [name for name, node in cluster.nodes.items() if CLIENT_ROLE not in node.roles]
+            leadership = DryRunLeadership(plan, names, say)
+        return {LeadershipLever.name: LeadershipLever(leadership, cluster.nodes)}
 
     def cluster_key(self, plan: Plan) -> str | None:
         """Equal for plans whose targets are equal; null where a cluster serves one run."""

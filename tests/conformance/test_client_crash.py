@@ -24,17 +24,16 @@ from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal, OpenActs, open_acts, windows
 from harness.faults.records import ClientRecord, from_document, to_document
-from harness.levers import all_levers
 from harness.levers.client import ClientLever
 from harness.plan import Plan, parse_plan
 from harness.protocols import INFO, Act, Completion, Situation, completion, invoke
 from harness.protocols.clock import RunClock
 from harness.protocols.crashes import ClientNemesis, Crashes
+from harness.run.availability import refuse_without_crashes
 from harness.run.interpreter import LoadReport, run_workload
 from harness.run.preview import dry_run
 from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan, resolve
-from harness.run.runner import refuse_without_crashes
 from harness.run.schedule import Schedule
 from targets.kafka.clients.kafka_python import KafkaPython, KafkaPythonProducer
 from targets.kafka.clients.librdkafka import Librdkafka, LibrdkafkaProducer
@@ -123,7 +122,7 @@ def faults(client: KafkaClient, tmp_path: Path) -> Faults:
 
 def faults_of(client: KafkaClient, folder: Path, clock: RunClock) -> Faults:
     journal = Journal(folder / "faults.jsonl", clock.now_ns)
-    return Faults(all_levers({}, clients=client), journal)
+    return Faults({"client": ClientLever(client)}, journal)
 
 
 def acts(options: dict[str, Any], seed: int = 1) -> list[Act]:

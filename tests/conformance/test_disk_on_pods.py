@@ -11,6 +11,7 @@ import pytest
 
 from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.pod import DockerNode
+from harness.faults.availability import unavailable
 from harness.faults.records import DiskRecord
 from harness.levers.disk import DiskLever
 from harness.protocols import Completed
@@ -132,6 +133,6 @@ def test_a_command_that_does_nothing_is_found_out(
 def test_it_is_not_available_without_its_tools(
     pods: DockerCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Disk().available(pods) is None
-    monkeypatch.setattr("nemeses.disk.TOOLS", ("find", "no-such-tool"))
-    assert "no-such-tool" in (Disk().available(pods) or "")
+    assert unavailable(Disk(), pods.nodes, pods.levers) is None
+    monkeypatch.setattr("harness.levers.equipment.TOOLS", ("find", "no-such-tool"))
+    assert "no-such-tool" in (unavailable(Disk(), pods.nodes, pods.levers) or "")

@@ -13,23 +13,24 @@ import pytest
 from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
 from harness.errors import HarnessFailure
+from harness.faults.availability import unavailable
 from harness.faults.injection import Faults
 from harness.faults.journal import FaultWindow, Journal, OpenActs, entries, open_acts, windows
-from harness.faults.records import ProcessRecord, from_document, to_document
+from harness.faults.records import LeadershipRecord, ProcessRecord, from_document, to_document
 from harness.history.run_folder import new_run_id
 from harness.images.building import holder
 from harness.images.daemon import connect
-from harness.levers import all_levers
-from harness.levers.leadership import LeadershipLever, LeadershipRecord
 from harness.levers.waiting import poll_until
 from harness.machine import state
 from harness.plan import parse_plan
 from harness.protocols import Act, Nemesis, PartitionView
-from harness.protocols.leadership import Leadership, leadership_of
+from harness.run.availability import levers_of
 from harness.run.resolving import ResolvedPlan, resolve
 from harness.run.runner import start_nodes
 from nemeses.membership import Membership
 from targets.kafka.kraft.leadership import KraftLeadership
+from targets.kafka.levers.leaders import Leadership
+from targets.kafka.levers.leadership import LeadershipLever
 
 pytestmark = pytest.mark.docker
 
@@ -63,16 +64,14 @@ def kafka(bound: ResolvedPlan, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture
 def leadership(bound: ResolvedPlan, kafka: DockerCluster) -> Leadership:
-    made = leadership_of(bound.target, kafka.nodes, bound.plan)
-    assert made is not None
-    return made
+    return KraftLeadership(kafka.nodes, bound.plan)
 
 
 @pytest.fixture
-def faults(kafka: DockerCluster, leadership: Leadership, tmp_path: Path) -> Faults:
+def faults(bound: ResolvedPlan, kafka: DockerCluster, tmp_path: Path) -> Faults:
     ticks = count()
     journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
-    return Faults(all_levers(kafka.nodes, leadership=leadership), journal)
+    return Faults(levers_of(bound, kafka), journal)
 
 
 def acts_on(kafka: DockerCluster, names: str, form: str = "move") -> list[Act]:
@@ -111,11 +110,14 @@ def played(faults: Faults, acts: list[Act], journal: Path) -> FaultWindow:
     return window
 
 
-def test_it_is_a_nemesis_and_available_where_another_broker_can_lead(kafka: DockerCluster) -> None:
+def test_it_is_a_nemesis_and_available_where_another_broker_can_lead(
+    kafka: DockerCluster, leadership: Leadership, faults: Faults
+) -> None:
     assert isinstance(Membership(), Nemesis)
-    assert Membership().available(kafka) is None
+    assert unavailable(Membership(), kafka.nodes, faults.levers) is None
     alone = {name: kafka.nodes[name] for name in ("b1", "c1")}
-    assert Membership().available(type("One", (), {"nodes": alone})()) == "there is only one broker"
+    levers = {"leadership": LeadershipLever(leadership, alone)}
+    assert unavailable(Membership(), alone, levers) == "there is only one broker"
 
 
 def test_its_records_are_plain_data_and_the_same_for_the_same_nodes(
@@ -181,7 +183,7 @@ def test_requests_that_are_never_sent_are_found_out(
 ) -> None:
     monkeypatch.setattr(KraftLeadership, "reorder", lambda *_: None)
     monkeypatch.setattr(KraftLeadership, "elect", lambda *_: {})
-    monkeypatch.setattr("harness.levers.leadership._SEEN_S", 0.5)
+    monkeypatch.setattr("targets.kafka.levers.leadership._SEEN_S", 0.5)
     window = played(faults, acts_on(kafka, "b1 b2", form), tmp_path / "faults.jsonl")
     assert not window.proven, window.evidence
     assert "no leader has changed" in window.evidence

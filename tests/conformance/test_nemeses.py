@@ -23,13 +23,12 @@ from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.pod import DockerNode
 from harness.faults import selectors
+from harness.faults.availability import missing_levers, unavailable
 from harness.faults.injection import NOTHING_MET, Faults
 from harness.faults.journal import Journal, OpenActs, entries, open_acts, windows
 from harness.faults.records import from_document, to_document
 from harness.levers import all_levers
 from harness.protocols import Act, Completed, Nemesis, Node, Situation
-from harness.protocols.leadership import LEADERSHIP
-from harness.run.preparing import needs_of
 from tests.conformance.conftest import pods_in, talking
 
 pytestmark = pytest.mark.docker
@@ -38,7 +37,7 @@ NEMESES = [
     name
     for name, plugin in registry.plugins("nemeses").items()
     if not hasattr(plugin, "client_acts")  # clients: see test_client_crash.py
-    and LEADERSHIP not in needs_of([registry.make("nemeses", name, {}, key="nemesis")])
+    and not missing_levers(registry.make("nemeses", name, {}, key="nemesis"), all_levers({}))
 ]  # pods have no leaders: see test_membership_on_kafka.py
 SEGMENT = Path(__file__).parents[1] / "harness" / "levers" / "segment.log"
 CLUSTERS = 5
@@ -103,7 +102,7 @@ Promise = Callable[[Nemesis, DockerCluster, Path], None]
 
 def is_a_nemesis_and_available(nemesis: Nemesis, pods: DockerCluster, folder: Path) -> None:
     assert isinstance(nemesis, Nemesis)
-    assert nemesis.available(pods) is None
+    assert unavailable(nemesis, pods.nodes, pods.levers) is None
     assert type(nemesis).__doc__
 
 
@@ -216,7 +215,7 @@ def begin(faults: Faults, fault: str, acts: list[Act]) -> None:
 
 
 def leftover_state(pods: DockerCluster) -> list[str]:
-    levers = all_levers(pods.nodes).values()
+    levers = pods.levers.values()
     return [
         told for lever in levers for n in pods.nodes.values() for told in lever.leftover_state(n)
     ]

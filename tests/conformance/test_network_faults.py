@@ -12,6 +12,7 @@ from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.pod import DockerNode
 from harness.errors import HarnessFailure
+from harness.faults.availability import unavailable
 from harness.faults.records import NetRecord, Peer, ShapingRecord
 from harness.levers.net import NetLever
 from harness.levers.shaping import ShapingLever, refused
@@ -142,7 +143,8 @@ def test_available_tells_whether_the_kernel_has_netem(pods: DockerCluster) -> No
     asked = node.admin(["tc", "qdisc", "add", "dev", "eth0", "root", "netem", "delay", "1ms"])
     if asked.exit_code == 0:
         node.admin(["tc", "qdisc", "del", "dev", "eth0", "root"])
-    told = registry.make("nemeses", "lossy", {"delay_ms": 1}, key="n").available(pods)
+    late = registry.make("nemeses", "lossy", {"delay_ms": 1}, key="n")
+    told = unavailable(late, pods.nodes, pods.levers)
     assert (told is None) == (asked.exit_code == 0)
     assert told is None or "this kernel has no netem" in told
     assert refused(node, "tbf") is None

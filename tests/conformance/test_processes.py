@@ -15,7 +15,6 @@ from harness.faults.records import PauseRecord, ProcessRecord, StressRecord
 from harness.history.run_folder import new_run_id
 from harness.images.building import holder
 from harness.images.daemon import connect
-from harness.levers import all_levers
 from harness.levers.waiting import poll_until
 from harness.machine import state as known_runs
 from harness.protocols import Completed, Lever, NodeSpec
@@ -29,7 +28,7 @@ def node(pods: DockerCluster) -> Iterator[DockerNode]:
     node = pods.nodes["b1"]
     before = processes(node)
     yield node
-    levers = all_levers(pods.nodes).values()
+    levers = pods.levers.values()
     assert [told for lever in levers for told in lever.leftover_state(node)] == []
     assert not [name for name in node.admin(["ls", "/run"]).output.split() if "ackloss" in name]
     assert poll_until(lambda: processes(node) == before, within_s=5), processes(node)
@@ -43,7 +42,7 @@ def processes(node: DockerNode) -> list[str]:
 
 def lever(pods: DockerCluster, name: str) -> Lever[Any]:
     """A lever that remembers nothing."""
-    return all_levers(pods.nodes)[name]
+    return pods.levers[name]
 
 
 def pause(node: DockerNode, fault: str) -> PauseRecord:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from harness.plan import Plan
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
-from harness.protocols.leadership import Leadership
 from targets.kafka.kraft import admin, layout
 from targets.kafka.kraft.leadership import KraftLeadership
+from targets.kafka.levers.leaders import Leadership
 
 
 @dataclass(frozen=True)

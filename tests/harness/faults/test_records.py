@@ -29,12 +29,12 @@ from harness.faults.records import (
     to_document,
 )
 from harness.levers import all_levers
-from harness.levers.leadership import LeadershipRecord
+from harness.levers.client import ClientLever
 from harness.protocols import PartitionView, UndoRecord
 from harness.run.dry_run import DryRunClients, DryRunNode
+from targets.kafka.levers.leadership import LeadershipLever
 
 JOURNAL = Path(__file__).parent / "journals" / "before-typed-records.jsonl"
-ALL_TYPES = {**RECORD_TYPES, "leadership": LeadershipRecord}
 NAMES = ("b1", "b2", "b3", "c1")
 INTENT = {
     "type": "intent",
@@ -57,14 +57,14 @@ def stored() -> list[dict[str, Any]]:
 def test_what_an_older_version_journalled_is_read_and_written_as_it_was(
     entry: dict[str, Any],
 ) -> None:
-    record = from_document(ALL_TYPES[entry["lever"]], entry["token"])
+    record = from_document(RECORD_TYPES[entry["lever"]], entry["token"])
     assert as_journalled(record) == {"seed": 0, **entry["token"]}
 
 
 def test_every_lever_names_its_record_type_and_all_are_stored() -> None:
-    levers = all_levers({}, clients=DryRunClients())
+    levers = {**all_levers({}), "client": ClientLever, "leadership": LeadershipLever}
     assert {name: lever.record_type for name, lever in levers.items()} == RECORD_TYPES
-    assert {entry["lever"] for entry in stored()} == set(ALL_TYPES)
+    assert {entry["lever"] for entry in stored()} == set(RECORD_TYPES)
 
 
 @dataclass
@@ -90,8 +90,12 @@ def test_a_run_of_an_older_version_is_undone_from_its_journal() -> None:
     """Every act but the one that was undone, and nothing else."""
     nodes = {name: DryRunNode(name, frozenset({"broker"}), "198.18.0.11") for name in NAMES}
     placed = Placed()
-    levers = all_levers(nodes, leadership=placed, clients=DryRunClients())  # type: ignore[arg-type]
-    left = open_acts(JOURNAL, ALL_TYPES)
+    levers = {
+        **all_levers(nodes),
+        "client": ClientLever(DryRunClients()),
+        "leadership": LeadershipLever(placed),
+    }
+    left = open_acts(JOURNAL)
     assert left.unreadable == []
     assert [act.n for act in left.acts] == list(range(2, 23))
     for act in left.acts:

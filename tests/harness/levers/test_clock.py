@@ -11,6 +11,7 @@ import pytest
 
 from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
+from harness.faults.availability import unavailable
 from harness.faults.records import ClockRecord
 from harness.history.run_folder import new_run_id
 from harness.images.building import holder
@@ -201,14 +202,11 @@ def test_a_process_that_starts_again_sees_the_wrong_clock(pods: DockerCluster) -
 
 
 def test_a_node_that_was_not_prepared_says_so(pods: DockerCluster) -> None:
-    lever, asked, nemesis = (
-        ClockLever(pods.nodes),
-        record("b4"),
-        registry.plugins("nemeses")["clock"],
-    )
-    assert "b3: its process" in str(nemesis().available(pods))
-    pods_of_one = DockerCluster("x", pods.client, "", nodes={"b4": pods.nodes["b4"]})
-    assert "not started with a clock" in str(nemesis().available(pods_of_one))
+    lever, asked = ClockLever(pods.nodes), record("b4")
+    nemesis = registry.make("nemeses", "clock", {}, key="nemesis")
+    assert "b3: its process" in str(unavailable(nemesis, pods.nodes, pods.levers))
+    alone = {"b4": pods.nodes["b4"]}
+    assert "not started with a clock" in str(unavailable(nemesis, alone, pods.levers))
     with pytest.raises(Exception, match="its clock was not moved"):
         lever.apply(asked)
     assert not lever.probe(asked, applied=True).proven

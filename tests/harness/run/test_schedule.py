@@ -40,6 +40,9 @@ class NotingLever:
     name: ClassVar[str] = "note"
     record_type: ClassVar[type[UndoRecord]] = UndoRecord
 
+    def unavailable(self, node: object, record: UndoRecord) -> None:
+        return None
+
     def apply(self, record: UndoRecord) -> None:
         self._pull("apply", record)
 
@@ -67,8 +70,8 @@ class NotingNemesis:
     also: str | None = None
     plugin: ClassVar[str] = "kill"
 
-    def available(self, cluster: object) -> None:
-        return None
+    def requires(self, node: str) -> list[Act]:
+        return [Act("note", UndoRecord(node=node))]
 
     def acts(self, nodes: Sequence[Any], select: Callable[[str], Sequence[Any]]) -> list[Act]:
         further = select(self.also) if self.also else []

@@ -10,13 +10,14 @@ import pytest
 
 from harness import registry
 from harness.errors import HarnessFailure, PlanError
-from harness.levers.leadership import LeadershipLever, LeadershipRecord
+from harness.faults.records import LeadershipRecord
 from harness.plan import Plan, parse_plan
 from harness.protocols import PartitionView
 from harness.run.dry_run import DryRunNode
 from harness.run.preview import dry_run
 from harness.run.resolving import resolve
 from nemeses.membership import Membership
+from targets.kafka.levers.leadership import LeadershipLever
 
 PLAN = {
     "schema": 1,
@@ -90,7 +91,7 @@ class Unseen(Topic):
 
 @pytest.fixture(autouse=True)
 def seen_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.levers.leadership._SEEN_S", 0)
+    monkeypatch.setattr("targets.kafka.levers.leadership._SEEN_S", 0)
 
 
 def three(kind: type[Topic] = Topic) -> Topic:
@@ -285,6 +286,8 @@ class Leaderless:
 def test_a_target_that_cannot_move_leaders_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.plugins("targets"), "leaderless", dataclass(Leaderless))
     plan = {**PLAN, "target": {"system": "leaderless"}}
-    with pytest.raises(PlanError, match="leaderless has no leaders that could") as refused:
+    with pytest.raises(
+        PlanError, match="needs the lever 'leadership', which neither .* nor leaderless offers"
+    ) as refused:
         resolve(parse_plan(plan))
     assert refused.value.key == "faults.0.nemesis"

@@ -13,47 +13,16 @@ faults that move the same partition must not overlap, or the earlier one is not 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
-
-from pydantic import ConfigDict
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from harness.errors import AcklossError, HarnessFailure
+from harness.faults.records import LeadershipRecord, Move
 from harness.levers.waiting import poll_until
 from harness.protocols import Lever, Node, PartitionView, Proof, UndoRecord
-from harness.protocols.leadership import Leadership
+from targets.kafka.levers.leaders import Leadership
 
 _SEEN_S = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Move:
-    """One partition: its leader, leader epoch and order of replicas `before`, and the order that is
-    `wanted`."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
-
-    partition: int
-    leader: str | None
-    epoch: int
-    before: tuple[str, ...]
-    wanted: tuple[str, ...]
-
-    @property
-    def leading_first(self) -> tuple[str, ...]:
-        """The order of before, with the leader of before as the preferred one."""
-        others = tuple(name for name in self.before if name != self.leader)
-        return (*([self.leader] if self.leader else []), *others)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeadershipRecord(UndoRecord):
-    """Leaders of `node` (one name, or several joined by commas) are moved, or elected. Captured
-    before: the partitions concerned, or `unseen`, why they could not be found."""
-
-    form: Literal["move", "elect"]
-    partitions: tuple[Move, ...] = ()
-    unseen: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,8 +30,14 @@ class LeadershipLever(Lever[LeadershipRecord]):
     """Moves leaders by reassignment or election; undone by moving them back."""
 
     leadership: Leadership
+    nodes: Mapping[str, Node] = field(default_factory=dict)
     name: ClassVar[str] = "leadership"
     record_type: ClassVar[type[UndoRecord]] = LeadershipRecord
+
+    def unavailable(self, node: Node, record: LeadershipRecord) -> str | None:  # noqa: ARG002
+        """Where no other broker could lead."""
+        brokers = [each for each in self.nodes.values() if "broker" in each.roles]
+        return None if len(brokers) > 1 else "there is only one broker"
 
     def capture_prior_state(self, record: LeadershipRecord) -> LeadershipRecord:
         """The partitions concerned: their state now, and the order that is wanted."""
