@@ -15,14 +15,14 @@ _LONGEST_S = 20 * 365 * 86_400
 @dataclass(frozen=True, kw_only=True)
 class Clock:
     """Move the wall clock of the target's process; its monotonic clock, the host's clock and those
-    of other nodes stay right. Healing puts it back.
+    of other nodes stay correct. Healing puts it back.
 
-    form            jump: at once by offset_s; drift: ever further, by drift_ms_per_s;
-                    strobe: by offset_s for half of each period_s, right for the other half
+    form            jump: by offset_s immediately; drift: more and more, by drift_ms_per_s;
+                    strobe: by offset_s for half of each period_s, correct for the other half
     offset_s        how far ahead; negative: behind
-    drift_ms_per_s  how much it gains each second, in steps of 0.2 s; negative: loses
-    period_s        how long a strobe's two halves take together
-    limit_s         a drift or strobe ends by itself after this, whatever happens
+    drift_ms_per_s  how much it gains each second, in steps of 0.2 s; negative: it loses
+    period_s        how long the two halves of a strobe take together
+    limit_s         a drift or strobe ends by itself after this time, whatever happens
     """
 
     plugin: ClassVar[str] = "clock"

@@ -22,22 +22,22 @@ _PATTERN = re.compile(r"(?!\.)[A-Za-z0-9._*?\[\]!-]+(/(?!\.)[A-Za-z0-9._*?\[\]!-
 
 @dataclass(frozen=True, kw_only=True)
 class Disk:
-    """Damage the files of the chosen nodes, but for three forms while their processes are dead.
+    """Damage the files of the chosen nodes, in most forms while their processes are dead.
 
     The processes are killed (SIGKILL), the files are damaged, and healing starts the processes
     again. What was lost stays lost.
 
     form        wipe: the folders are gone; reformat: all data is gone and the disk is formatted
-                anew, with another directory.id; unsynced: power loss, what was not fsynced is gone;
-                truncate: the newest segment lost its end; flip: bits of it are wrong;
-                read-only: no file can be made any more, under the running process, until healed;
-                full: no byte is free any more, under the running process, until healed (all nodes
-                of such a plan store on a small disk in memory)
-    folders     patterns of the folders that are met, below the node's data folder; by default
-                Kafka's folders of all topics but internal ones
-    keep_share  of the batches that were not fsynced, how many survived: 0 to 1, or "random"
-    tail        what stands behind the last batch that survived unsynced: clean: nothing; torn: the
-                beginning of the next one; zeros: zeros up to the old length
+                again, with another directory.id; unsynced: power loss, what was not fsynced is
+                gone; truncate: the newest segment has lost its end; flip: some of its bits are
+                wrong; read-only: no file can be made, under the running process, until healed;
+                full: no byte is free, under the running process, until healed (all nodes of such a
+                plan store on a small disk in memory)
+    folders     patterns of the folders to damage, below the node's data folder; by default Kafka's
+                folders of all topics but internal ones
+    keep_share  the share of the batches that were not fsynced that survives: 0 to 1, or "random"
+    tail        what follows the last batch that survived unsynced: clean: nothing; torn: the
+                beginning of the next batch; zeros: zeros up to the old length
     cut_bytes   how much truncate cuts off
     flip_count  how many bits flip flips, drawn from the seed
     alive       flip the bits under the running process, which is not killed
@@ -66,14 +66,14 @@ class Disk:
         if self.cut_bytes < 1 or self.flip_count < 1:
             raise ValueError("cut_bytes and flip_count are at least 1")
         if not self.folders:
-            raise ValueError("folders names no folder")
+            raise ValueError("folders is empty: name at least one folder")
         for pattern in self.folders:
             if not _PATTERN.fullmatch(pattern):
-                raise ValueError(f"{pattern!r} is no pattern of folders below the data folder")
+                raise ValueError(f"{pattern!r} is not a pattern of folders below the data folder")
 
     @property
     def needs(self) -> frozenset[str]:
-        """A disk that may be filled, because nothing else lies on it."""
+        """A disk that may be filled, because nothing else is on it."""
         return frozenset({BOUNDED_DISK} if self.form == "full" else ())
 
     def requires(self, node: str) -> list[Act]:

@@ -12,11 +12,11 @@ from harness.protocols import Act, Node, Select
 
 @dataclass(frozen=True, kw_only=True)
 class Kill:
-    """A signal ends the processes of the chosen nodes, all at once; healing starts them again.
+    """A signal ends the processes of the chosen nodes in parallel; healing starts them again.
 
     The page cache survives, as it does when a process dies and the machine stays up.
 
-    signal  KILL: without warning; TERM: a clean stop, as a planned restart does it
+    signal  KILL: without warning; TERM: a clean stop, as in a planned restart
     """
 
     plugin: ClassVar[str] = "kill"

@@ -16,18 +16,18 @@ _SHARE = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Lossy:
-    """Worsen the chosen nodes' network. One form at a time; none named: share = 0.2.
+    """Degrade the network of the chosen nodes. One form at a time; by default share = 0.2.
 
     share            drop this share of the packets, at random
     reset            answer TCP with resets: connections break, new ones are refused
-    rate_kbit        limit what the node sends, to whomever
-    delay_ms         delay what it sends, to whomever, by this ...
-    jitter_ms        ... give or take this (where the kernel has netem, as for the next three)
+    rate_kbit        limit what the node sends, to all destinations
+    delay_ms         delay what it sends, to all destinations, by this much ...
+    jitter_ms        ... plus or minus this (where the kernel has netem, as for the next three)
     duplicate_share  send this share of packets twice
     corrupt_share    flip a bit in this share of packets
-    reorder_share    send this share of packets at once, ahead of the delayed ones
-    peers            share and reset only: with whom, a selector or clients
-    ports            share and reset only: TCP to these ports; none: all
+    reorder_share    send this share of packets immediately, ahead of the delayed ones
+    peers            share and reset only: the other end, a selector or clients
+    ports            share and reset only: TCP to these ports; none: all traffic
     direction        share and reset only: in, out or both, as seen from the node
     """
 
@@ -49,14 +49,14 @@ class Lossy:
         links.check_links(self.peers, self.ports)
         named = [self.share is not None, self.reset, self.rate_kbit is not None, bool(self._netem)]
         if sum(named) > 1:
-            raise ValueError("one form at a time: share, reset, rate_kbit, or delay_ms and its kin")
+            raise ValueError("one form at a time: share, reset, rate_kbit or delays and their like")
         if self.share is not None and not 0.01 <= self.share <= 0.99:
-            raise ValueError("share is from 0.01 to 0.99: to drop all, take a partition")
+            raise ValueError("share is from 0.01 to 0.99: to drop all, use a partition")
         if self.rate_kbit is not None and not 64 <= self.rate_kbit <= 100_000:
             raise ValueError("rate_kbit is from 64 to 100000")
         self._check_netem()
         if self._shapes and (self.peers, self.ports, self.direction) != ("all", (), "both"):
-            raise ValueError("only share and reset know peers, ports and direction: leave them out")
+            raise ValueError("only share and reset have peers, ports and direction: leave them out")
 
     def _check_netem(self) -> None:
         for name, value in self._netem.items():

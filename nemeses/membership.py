@@ -1,4 +1,4 @@
-"""Planned work: leaders are moved on request, while every node is well."""
+"""Planned work: leaders are moved on request, while every node is healthy."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Membership:
     """Move leaders as an operator does, by reassignment or election; no node fails.
 
     form  move: every partition that a chosen node leads gets another leader: the order of its
-          replicas is changed, then its preferred leader elected; healing puts both back;
+          replicas is changed, then its preferred leader is elected; healing restores both;
           elect: the preferred leaders among the chosen nodes (`nodes = "all"`) are elected where
-          they do not lead; proven only if some leader changed, and nothing is left to be undone
+          they do not lead; proven only if some leader has changed; there is nothing to undo
     """
 
     plugin: ClassVar[str] = "membership"

@@ -15,18 +15,18 @@ from harness.protocols import CLIENT_ROLE, Act, Node, Select
 class Partition:
     """Cut the chosen nodes from their peers; clients still reach them, unless they are the peers.
 
-    form       isolate: each chosen node from all peers, so also from each other;
+    form       isolate: each chosen node from all peers, so the chosen nodes from each other too;
                halves: the chosen nodes on one side, all other peers on the other (with `minority`,
                `majority` or `one` as `nodes`, random ones);
                bridge: the other peers in two halves, the chosen node sees both;
                ring: every chosen node sees a majority of them, no two the same (`nodes = "all"`)
-    groups     instead of a form: selectors; chosen nodes (`nodes = "all"`) see each other only
-               where a group has both, one that is in no group sees all
-    peers      a selector: the nodes they are cut from; or clients, wherever they are. The observer
-               is a client too, and learns nothing of a node that is cut from clients
+    groups     selectors, instead of a form: chosen nodes (`nodes = "all"`) see each other only
+               where a group has both, a node of no group sees all
+    peers      a selector of the nodes from which they are cut; or clients, wherever they are. The
+               observer is a client too, and learns nothing of a node that is cut from clients
     ports      drop only TCP to these ports; none: all traffic
-    direction  in: what the cut-off send to the node (the first named of two) is dropped; out: what
-               it sends to them; both
+    direction  in: drop what the peers send to the node (the first of two); out: what it sends to
+               them; both
     """
 
     plugin: ClassVar[str] = "partition"
@@ -42,11 +42,11 @@ class Partition:
         for group in self.groups:
             selectors.check(group, key="groups")
         if len(self.groups) == 1:
-            raise ValueError("one group alone cuts nothing: name two or more")
+            raise ValueError("a single group cuts nothing: name two or more")
         if self.groups and (self.form != "isolate" or self.peers != "all"):
-            raise ValueError("groups say who is cut from whom: leave out form and peers")
+            raise ValueError("groups define the cut links: leave out form and peers")
         if self.form == "ring" and self.peers != "all":
-            raise ValueError("a ring is made of the chosen nodes: leave out peers")
+            raise ValueError("a ring consists of the chosen nodes: leave out peers")
         if self.peers == CLIENTS and self.form != "isolate":
             raise ValueError("clients can be cut only by form isolate")
 

@@ -1,4 +1,4 @@
-"""Pauses: the processes of the chosen nodes stand still, as in a long garbage collection."""
+"""Pauses: the processes of the chosen nodes are stopped, as in a long garbage collection."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from harness.protocols import Act, Node, Select
 
 @dataclass(frozen=True, kw_only=True)
 class Pause:
-    """SIGSTOP on the processes of the chosen nodes, all at once; healing lets them go on.
+    """SIGSTOP on the processes of the chosen nodes in parallel; healing continues them.
 
-    Connections stay open and nothing is refused: peers and clients notice by their time-outs alone,
-    and a process that goes on believes that no time has passed.
+    Connections stay open and nothing is refused: peers and clients notice by their timeouts alone,
+    and a process that continues believes that no time has passed.
     """
 
     plugin: ClassVar[str] = "pause"

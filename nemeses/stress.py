@@ -1,4 +1,4 @@
-"""Load beside the target's process: a neighbour that burns CPU or holds memory."""
+"""Load beside the target's process: a noisy neighbour that burns CPU or holds memory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from harness.protocols import Act, Node, Select
 class Stress:
     """Busy loops and held memory on the chosen nodes, inside the node's own limits.
 
-    Memory beyond the node's limit ends what holds it, not the target; the fault is then unproven.
+    Where memory beyond the node's limit is requested, the kernel ends the process that holds it and
+    not the target; the fault is then unproven.
 
     busy_count  how many busy loops
     memory_mb   how many MiB are held
-    at_most_s   it ends by itself after this, whatever happens
+    at_most_s   it ends by itself after this time, whatever happens
     """
 
     plugin: ClassVar[str] = "stress"
@@ -35,7 +36,7 @@ class Stress:
         if not 1 <= self.at_most_s <= 86_400:
             raise ValueError(f"at_most_s is from 1 to 86400, not {self.at_most_s:g}")
         if not (self.busy_count or self.memory_mb):
-            raise ValueError("there is nothing to do: busy_count and memory_mb are both 0")
+            raise ValueError("busy_count and memory_mb are both 0: there is nothing to do")
 
     def requires(self, node: str) -> list[Act]:
         """Processes beside the target's."""

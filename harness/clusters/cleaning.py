@@ -1,7 +1,8 @@
 """Removes what dead runs left: the containers, networks and volumes of registered runs, and
 temporary folders.
 
-Rules and processes of a fault live inside a node's own namespaces, so they go with its containers.
+The rules and processes of a fault live inside a node's own namespaces, so removing its containers
+undoes the fault. The journal says which faults were still in force.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from harness.machine.scratch import remove_abandoned
 
 @dataclass
 class Cleaned:
-    """What was removed, which faults were still in force and went with it, what was left and why
-    (sentences)."""
+    """What was removed, the faults that were still in force and were undone by that, and what was
+    left and why (sentences)."""
 
     removed: list[str] = field(default_factory=list)
     undone: list[str] = field(default_factory=list)
@@ -42,25 +43,25 @@ def _in_force(run: state.Registered) -> list[str]:
 
 def clean_all(*, dry_run: bool, kept: bool) -> Cleaned:
     """Clean every dead run. Tries all of them, then raises the first failure."""
-    told, failures = Cleaned(remove_abandoned(dry_run=dry_run)), []
+    cleaned, failures = Cleaned(remove_abandoned(dry_run=dry_run)), []
     runs = state.registrations()
     docker = connect()
     for run in runs:
         with state.claimed(run.run_id) as dead:
             if not dead:
-                told.left.append(f"run {run.run_id} is alive (process {run.pid}): left alone")
+                cleaned.left.append(f"run {run.run_id} is alive (process {run.pid}): left alone")
             elif run.keep and not kept:
-                told.left.append(f"run {run.run_id} was kept on purpose: `ackloss clean --kept`")
+                cleaned.left.append(f"run {run.run_id} was kept on purpose: `ackloss clean --kept`")
             else:
                 try:
-                    told.removed += remove_run(docker, run.run_id, dry_run=dry_run)
-                    told.undone += _in_force(run)
+                    cleaned.removed += remove_run(docker, run.run_id, dry_run=dry_run)
+                    cleaned.undone += _in_force(run)
                     if not dry_run:
                         state.forget(run.run_id)
                 except AcklossError as error:
                     failures.append(error)
     for run_id in sorted(unknown_runs(docker, {run.run_id for run in runs})):
-        told.left.append(f"run {run_id} is not known to this machine's state folder: left alone")
+        cleaned.left.append(f"run {run_id} is not known to this machine's state folder: left alone")
     if failures:
         raise failures[0]
-    return told
+    return cleaned

@@ -1,11 +1,11 @@
-"""Plays one plan: the whole life of a run, from an empty folder to final reads.
+"""Runs one plan: the life of a run, from an empty folder to the final reads.
 
-    cluster up -> target up -> settings read back -> proven whole and unfaulted
+    cluster up -> target up -> settings read back -> proven fully replicated and unfaulted
     -> workload | fault schedule | observer -> heal all -> every op completed, clients closed
-    -> wait until whole -> final reads -> node logs -> down
+    -> wait until fully replicated -> final reads -> node logs -> down
 
-Clean-up is registered before the step that it undoes. Checking is another stage: what is left here
-are files.
+Cleanup is registered before the step that it undoes. Checking is another stage, which reads the
+files that are left here.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def _play(
         faults = Faults(levers, journal, partial(_note, recorder, clock), plan.seed)
         _show(how.status, clock, recorder, faults, observer)
         schedule = Schedule(plan, bound.steps, cluster.nodes, faults, observer, clock)
-        with record.timed("run_s"), schedule.playing():
+        with record.timed("run_s"), schedule.running():
             report = run_workload(
                 bound.workload,
                 client,

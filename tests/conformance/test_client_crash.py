@@ -408,7 +408,7 @@ def play(
     bound, clock, client = resolve(plan), RunClock(), writing(library, brokers, plan)
     with Recorder(folder, run_id="r") as recorder:
         schedule = Schedule(plan, bound.steps, {}, faults_of(client, folder, clock), Blind(), clock)
-        with schedule.playing():
+        with schedule.running():
             report = run_workload(
                 bound.workload,
                 client,

@@ -186,10 +186,10 @@ def test_a_log_without_anything_to_lose_is_no_proof(node: DiskNode) -> None:
         ({"alive": True}, "belongs to form 'flip'"),
         ({"keep_share": 1.0}, "below 1"),
         ({"form": "flip", "flip_count": 0}, "at least 1"),
-        ({"folders": ()}, "no folder"),
-        ({"folders": ("../etc",)}, "no pattern"),
-        ({"folders": ("/etc",)}, "no pattern"),
-        ({"folders": ("data/../..",)}, "no pattern"),
+        ({"folders": ()}, "at least one folder"),
+        ({"folders": ("../etc",)}, "not a pattern"),
+        ({"folders": ("/etc",)}, "not a pattern"),
+        ({"folders": ("data/../..",)}, "not a pattern"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], told: str) -> None:

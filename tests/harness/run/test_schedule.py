@@ -106,7 +106,7 @@ class Staged:
 
     def play(self) -> list[tuple[float, str, str, str]]:
         """Play until the workload ends: the pulls of the lever."""
-        with self.schedule.playing():
+        with self.schedule.running():
             self.schedule._thread.join(30)
             assert not self.schedule._thread.is_alive()
         return self.lever.pulls
@@ -339,7 +339,7 @@ def test_a_step_that_waits_when_the_workload_ends_is_skipped(
 
 def test_leaving_the_context_ends_a_schedule_and_heals_all(stage: Stage) -> None:
     staged = stage(kill("one"), kill("two", when=NO_LEADER, within_s=3600), ends_s=1e9)
-    with staged.schedule.playing():
+    with staged.schedule.running():
         assert staged.lever.pulled.wait(30)
     assert staged.time.is_set()
     assert staged.time.now_ns() < staged.time.ends_ns
@@ -353,7 +353,7 @@ def test_leaving_the_context_ends_a_schedule_and_heals_all(stage: Stage) -> None
 def test_a_failure_is_raised_once_and_all_is_healed(stage: Stage) -> None:
     """The second step's nemesis raises when it is asked what to do."""
     staged = stage(kill("one"), kill("two", at_s=2, also="nonsense("), ends_s=20)
-    with pytest.raises(PlanError, match="is no selector"):
+    with pytest.raises(PlanError, match="is not a selector"):
         staged.play()
     assert [pull[1:3] for pull in staged.lever.pulls] == [("apply", "one"), ("undo", "one")]
     staged.schedule.finish()  # nothing is left to be raised

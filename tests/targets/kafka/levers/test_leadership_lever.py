@@ -286,8 +286,7 @@ class Leaderless:
 def test_a_target_that_cannot_move_leaders_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.plugins("targets"), "leaderless", dataclass(Leaderless))
     plan = {**PLAN, "target": {"system": "leaderless"}}
-    with pytest.raises(
-        PlanError, match="needs the lever 'leadership', which neither .* nor leaderless offers"
-    ) as refused:
+    why = r"needs the lever 'leadership', which neither .* nor leaderless offers"
+    with pytest.raises(PlanError, match=why) as refused:
         resolve(parse_plan(plan))
     assert refused.value.key == "faults.0.nemesis"
