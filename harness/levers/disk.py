@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from harness.errors import HarnessFailure
 from harness.faults.records import DiskRecord
 from harness.levers.commands import must
-from harness.levers.disk_cutting import Change, planned
+from harness.levers.disk_changes import Change, Storage, planned, unknown_storage
 from harness.levers.equipment import unequipped
 from harness.levers.process import end_process, ended, runs_again, start_process
 from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
@@ -42,15 +42,18 @@ _DAMAGE: Final = TypeAdapter(Damage)
 
 @dataclass(frozen=True)
 class DiskLever(Lever[DiskRecord]):
-    """Deletes, cuts or changes files of a node whose process it has killed."""
+    """Deletes, cuts or changes files of a node whose process it has killed. `storage` is how the
+    target stores; without it, the forms that depend on that are unavailable."""
 
     nodes: Mapping[str, Node]
+    storage: Storage | None = None
     name: ClassVar[str] = "disk"
     record_type: ClassVar[type[UndoRecord]] = DiskRecord
 
-    def unavailable(self, node: Node, record: DiskRecord) -> str | None:  # noqa: ARG002
-        """Without the commands that it takes, or a process to kill."""
-        return unequipped(node)
+    def unavailable(self, node: Node, record: DiskRecord) -> str | None:
+        """Without the commands that it takes, a process to kill, or the knowledge of the files that
+        the form takes."""
+        return unknown_storage(record, self.storage) or unequipped(node)
 
     def apply(self, record: DiskRecord) -> None:
         """Kill the process, note what is there, change it. Applied before: only the first."""
@@ -63,7 +66,7 @@ class DiskLever(Lever[DiskRecord]):
             return
         sizes = _sizes(node)
         try:
-            changes = planned(record, sizes, lambda path: _read(node, path))
+            changes = planned(record, sizes, lambda path: _read(node, path), self.storage)
         except ValueError as error:
             raise HarnessFailure(f"{node.name}: {error}") from error
         damage = Damage(before=sizes, changes=tuple(changes))

@@ -114,8 +114,7 @@ class CapturesPriorState(Protocol[RecordT]):
 
 @runtime_checkable
 class HasLevers(Protocol):
-    """A target with levers of its own, for what only this system can do. A lever of a name that the
-    cluster offers too takes the place of that one."""
+    """A target with levers of its own (`own_levers`, by name), for what only this system can do."""
 
     own_levers: ClassVar[frozenset[str]]
 
@@ -123,8 +122,9 @@ class HasLevers(Protocol):
     def levers(
         self, cluster: Cluster, plan: Plan, *, say: Callable[[str], None] | None = None
     ) -> Mapping[str, Lever[Any]]:
-        """The levers of `own_levers` over this cluster by name. With `say`, for a dry run, nothing
-        is requested of the system, and what would be is said instead."""
+        """Its own levers over this cluster by name, and those of the cluster to which it adds what
+        it knows (how it stores, for instance), which take the place of the cluster's. With `say`,
+        for a dry run, nothing is requested of the system, and what would be is said instead."""
         ...
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from harness.errors import PlanError
+from harness.levers.disk import DiskLever
 from harness.plan import Plan
 from harness.protocols import (
     CLIENT_ROLE,
@@ -38,6 +39,7 @@ from targets.kafka.eras import era_for
 from targets.kafka.levers.dry_run import DryRunLeadership
 from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.modes import mode_of
+from targets.kafka.storage import KafkaStorage
 
 
 @dataclass(frozen=True)
@@ -135,12 +137,18 @@ class Kafka:
     def levers(
         self, cluster: Cluster, plan: Plan, *, say: Callable[[str], None] | None = None
     ) -> Mapping[str, Lever[Any]]:
-        """The lever that moves leaders."""
+        """The lever that moves leaders; and the cluster's lever of disks, which learns how Kafka
+        stores."""
         leadership = mode_of(plan).leadership(cluster.nodes, plan)
         if say is not None:
             names = [name for name, node in cluster.nodes.items() if CLIENT_ROLE not in node.roles]
             leadership = DryRunLeadership(plan, names, say)
-        return {LeadershipLever.name: LeadershipLever(leadership, cluster.nodes)}
+        found: dict[str, Lever[Any]] = {
+            LeadershipLever.name: LeadershipLever(leadership, cluster.nodes)
+        }
+        if isinstance(disk := cluster.levers.get(DiskLever.name), DiskLever):
+            found[DiskLever.name] = replace(disk, storage=KafkaStorage())
+        return found
 
     def cluster_key(self, plan: Plan) -> str | None:
         """Equal for plans whose targets are equal; null where a cluster serves one run."""

@@ -16,10 +16,11 @@ from harness.faults.records import DiskRecord
 from harness.levers.disk import DiskLever
 from harness.protocols import Completed
 from nemeses.disk import Disk
+from targets.kafka.storage import KafkaStorage
 
 pytestmark = pytest.mark.docker
 
-SEGMENT = (Path(__file__).parents[1] / "harness" / "levers" / "segment.log").read_bytes()
+SEGMENT = (Path(__file__).parents[1] / "targets" / "kafka" / "segment.log").read_bytes()
 FOLDER = "data/ackloss-0"
 LOG = f"{0:020}.log"
 META = b"version=1\ncluster.id=C\nnode.id=1\ndirectory.id=old\n"
@@ -50,16 +51,16 @@ def record(node: DockerNode, **options: Any) -> DiskRecord:
 
 def played(node: DockerNode, asked: DiskRecord) -> dict[str, bytes]:
     """Apply, prove, undo from the record alone, prove; the data folder as the fault left it."""
-    nodes = {node.name: node}
-    DiskLever(nodes).apply(asked)
-    proof = DiskLever(nodes).probe(asked, applied=True)
+    lever = DiskLever({node.name: node}, KafkaStorage())
+    lever.apply(asked)
+    proof = lever.probe(asked, applied=True)
     assert proof.proven, proof.evidence
-    assert DiskLever(nodes).leftover_state(node)
+    assert lever.leftover_state(node)
     left = node.get("data")
-    DiskLever(nodes).undo(asked)
-    proof = DiskLever(nodes).probe(asked, applied=False)
+    lever.undo(asked)
+    proof = lever.probe(asked, applied=False)
     assert proof.proven, proof.evidence
-    assert DiskLever(nodes).leftover_state(node) == []
+    assert lever.leftover_state(node) == []
     assert node.process().running
     assert node.get("data") == left, "what was lost stays lost"
     return left
@@ -124,8 +125,8 @@ def test_a_command_that_does_nothing_is_found_out(
 
     monkeypatch.setattr(DockerNode, "admin", lying)
     asked = record(node, **options)
-    DiskLever({node.name: node}).apply(asked)
-    proof = DiskLever({node.name: node}).probe(asked, applied=True)
+    DiskLever({node.name: node}, KafkaStorage()).apply(asked)
+    proof = DiskLever({node.name: node}, KafkaStorage()).probe(asked, applied=True)
     assert not proof.proven, proof.evidence
     assert not node.process().running
 
@@ -133,6 +134,7 @@ def test_a_command_that_does_nothing_is_found_out(
 def test_it_is_not_available_without_its_tools(
     pods: DockerCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert unavailable(Disk(), pods.nodes, pods.levers) is None
+    levers = {"disk": DiskLever(pods.nodes, KafkaStorage())}
+    assert unavailable(Disk(), pods.nodes, levers) is None
     monkeypatch.setattr("harness.levers.equipment.TOOLS", ("find", "no-such-tool"))
-    assert "no-such-tool" in (unavailable(Disk(), pods.nodes, pods.levers) or "")
+    assert "no-such-tool" in (unavailable(Disk(), pods.nodes, levers) or "")

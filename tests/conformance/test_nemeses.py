@@ -28,7 +28,9 @@ from harness.faults.injection import NOTHING_MET, Faults
 from harness.faults.journal import Journal, OpenActs, entries, open_acts, windows
 from harness.faults.records import from_document, to_document
 from harness.levers import all_levers
-from harness.protocols import Act, Completed, Nemesis, Node, Situation
+from harness.levers.disk import DiskLever
+from harness.protocols import Act, Completed, Lever, Nemesis, Node, Situation
+from targets.kafka.storage import KafkaStorage
 from tests.conformance.conftest import pods_in, talking
 
 pytestmark = pytest.mark.docker
@@ -39,7 +41,7 @@ NEMESES = [
     if not hasattr(plugin, "client_acts")  # clients: see test_client_crash.py
     and not missing_levers(registry.make("nemeses", name, {}, key="nemesis"), all_levers({}))
 ]  # pods have no leaders: see test_membership_on_kafka.py
-SEGMENT = Path(__file__).parents[1] / "harness" / "levers" / "segment.log"
+SEGMENT = Path(__file__).parents[1] / "targets" / "kafka" / "segment.log"
 CLUSTERS = 5
 QUIET_CLUSTERS = 2
 WINDOW_S = 1.2  # a process reads its moved clock within a second
@@ -102,7 +104,7 @@ Promise = Callable[[Nemesis, DockerCluster, Path], None]
 
 def is_a_nemesis_and_available(nemesis: Nemesis, pods: DockerCluster, folder: Path) -> None:
     assert isinstance(nemesis, Nemesis)
-    assert unavailable(nemesis, pods.nodes, pods.levers) is None
+    assert unavailable(nemesis, pods.nodes, levers_on(pods.nodes)) is None
     assert type(nemesis).__doc__
 
 
@@ -204,9 +206,14 @@ def acts_on(nemesis: Nemesis, pods: DockerCluster) -> list[Act]:
     return nemesis.acts(nodes if among_them else [pods.nodes["b1"]], select)
 
 
+def levers_on(nodes: Mapping[str, Node]) -> dict[str, Lever[Any]]:
+    """Every lever over pods that store as Kafka does."""
+    return {**all_levers(nodes), "disk": DiskLever(nodes, KafkaStorage())}
+
+
 def faults_of(nodes: Mapping[str, Node], folder: Path) -> Faults:
     ticks = iter(range(1_000_000))
-    return Faults(all_levers(nodes), Journal(folder / "faults.jsonl", lambda: next(ticks)))
+    return Faults(levers_on(nodes), Journal(folder / "faults.jsonl", lambda: next(ticks)))
 
 
 def begin(faults: Faults, fault: str, acts: list[Act]) -> None:

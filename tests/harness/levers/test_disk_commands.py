@@ -17,8 +17,9 @@ from harness.levers.disk import DiskLever
 from harness.protocols import NODE_DATA, Completed, ProcessState
 from harness.run.dry_run import DryRunNode
 from nemeses.disk import Disk
+from targets.kafka.storage import KafkaStorage
 
-SEGMENT = (Path(__file__).parent / "segment.log").read_bytes()
+SEGMENT = (Path(__file__).parents[2] / "targets" / "kafka" / "segment.log").read_bytes()
 LOG = f"data/ackloss-0/{0:020}.log"
 KILL = "b1# kill -KILL 7"
 
@@ -76,7 +77,7 @@ def record(node: DiskNode, **options: Any) -> DiskRecord:
 
 
 def lever(node: DiskNode) -> DiskLever:
-    return DiskLever({"b1": node})
+    return DiskLever({"b1": node}, KafkaStorage())
 
 
 def test_the_process_is_dead_and_our_file_written_before_anything_is_deleted(

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from harness.faults.records import DiskRecord
-from harness.levers.disk_cutting import Change, batches, matching, planned, recovery_points
+from harness.levers.disk_changes import Change, planned
+from targets.kafka.storage import KafkaStorage, batches, recovery_points
 
 SEGMENT = (Path(__file__).parent / "segment.log").read_bytes()
 FOLDER = "data/ackloss-0"
@@ -39,7 +40,7 @@ def moved(segment: bytes, by: int) -> bytes:
 def cut(files: dict[str, bytes], **options: Any) -> list[Change]:
     record = replace(ASKED, **options)
     sizes = {path: len(content) for path, content in files.items()}
-    return planned(record, sizes, lambda path: files.get(path, b""))
+    return planned(record, sizes, lambda path: files.get(path, b""), KafkaStorage())
 
 
 def synced(offset: int) -> bytes:
@@ -132,13 +133,6 @@ def test_random_shares_come_from_the_seed() -> None:
 def test_the_metadata_log_is_fsynced_and_never_cut() -> None:
     files = {f"data/__cluster_metadata-0/{0:020}.log": SEGMENT}
     assert cut(files, folders=("data/*",)) == []
-
-
-def test_patterns_fit_whole_folders_of_topics() -> None:
-    sizes = dict.fromkeys(
-        ["data/a-0/x", "data/a-b-12/x", "data/__offsets-0/x", "data/a-0/deep-1/x", "log/x", "y"], 1
-    )
-    assert matching(sizes, TOPICS) == ["data/a-0", "data/a-b-12"]
 
 
 def test_truncate_takes_the_end_of_the_newest_segment_that_holds_anything() -> None:
