@@ -19,7 +19,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 from zlib import crc32
 
 from harness.errors import HarnessFailure
@@ -59,10 +59,10 @@ class ShapingLever(Lever[ShapingRecord]):
         node = self.nodes[record.node]
         if _ours(node, record) is not None:
             return
-        if others := [qdisc for qdisc in _qdiscs(node, _DEVICE) if qdisc["handle"] != "0:"]:
+        if others := [qdisc for qdisc in _qdiscs(node, _DEVICE) if qdisc.handle != "0:"]:
             raise HarnessFailure(
                 f"{node.name}: {_DEVICE} is shaped by another already "
-                f"({others[0]['kind']} {others[0]['handle']}), which is left as it is"
+                f"({others[0].kind} {others[0].handle}), which is left as it is"
             )
         at = ["dev", _DEVICE, "root", "handle", _handle(record)]
         must(node, ["tc", "qdisc", "add", *at, *_discipline(record)])
@@ -81,7 +81,7 @@ class ShapingLever(Lever[ShapingRecord]):
         node = self.nodes[record.node]
         standing, handle = _ours(node, record), _handle(record)
         if not applied:
-            kinds = ", ".join(qdisc["kind"] for qdisc in _qdiscs(node, _DEVICE)) or "nothing"
+            kinds = ", ".join(qdisc.kind for qdisc in _qdiscs(node, _DEVICE)) or "nothing"
             left = "still" if standing else "no longer"
             evidence = f"{node.name}: {handle} is {left} at {_DEVICE}, which has {kinds}"
             return Proof(standing is None, [evidence])
@@ -98,9 +98,9 @@ class ShapingLever(Lever[ShapingRecord]):
     def leftover_state(self, node: Node) -> list[str]:
         """Any discipline that was put there: those of a fresh node have the handle 0."""
         return [
-            f"{node.name}: qdisc {qdisc['kind']} {qdisc['handle']} at {qdisc.get('dev', '')}"
+            f"{node.name}: qdisc {qdisc.kind} {qdisc.handle} at {qdisc.device}"
             for qdisc in _qdiscs(node)
-            if qdisc["handle"] != "0:"
+            if qdisc.handle != "0:"
         ]
 
 
@@ -147,46 +147,76 @@ def _burst_bytes(rate_kbit: int) -> int:
     return max(_LEAST_BURST_BYTES, round(rate_kbit * 125 * _BURST_S))
 
 
-def _qdiscs(node: Node, device: str | None = None) -> list[dict[str, Any]]:
-    """The disciplines of a device, or of all, with their counters. Raises HarnessFailure when they
-    cannot be read."""
+@dataclass(frozen=True, kw_only=True)
+class Qdisc:
+    """A queueing discipline that stands at a device, with its counters, as `tc` reports it."""
+
+    kind: str
+    handle: str
+    device: str
+    rate_bytes_per_s: int
+    bytes: int
+    packets: int
+    overlimits: int
+    drops: int
+    backlog_bytes: int
+
+    def acted(self) -> int:
+        """How many times it has acted on packets as it is meant to."""
+        return self.overlimits + self.drops if self.kind == "tbf" else self.packets
+
+
+def _qdiscs(node: Node, device: str | None = None) -> list[Qdisc]:
+    """The disciplines of a device, or of all. Raises HarnessFailure when they cannot be read."""
     at = ["dev", device] if device else []
     output = must(node, ["tc", "-s", "-j", "qdisc", "show", *at])
     try:
         found = json.loads(output)
     except json.JSONDecodeError:
         return []
-    return [qdisc for qdisc in found if isinstance(qdisc, dict)]
+    return [
+        Qdisc(
+            kind=qdisc["kind"],
+            handle=qdisc["handle"],
+            device=qdisc.get("dev", ""),
+            rate_bytes_per_s=qdisc.get("options", {}).get("rate", 0),
+            bytes=qdisc.get("bytes", 0),
+            packets=qdisc.get("packets", 0),
+            overlimits=qdisc.get("overlimits", 0),
+            drops=qdisc.get("drops", 0),
+            backlog_bytes=qdisc.get("backlog", 0),
+        )
+        for qdisc in found
+        if isinstance(qdisc, dict)
+    ]
 
 
-def _ours(node: Node, record: ShapingRecord) -> dict[str, Any] | None:
+def _ours(node: Node, record: ShapingRecord) -> Qdisc | None:
     for qdisc in _qdiscs(node, _DEVICE):
-        if (qdisc["kind"], qdisc["handle"]) == (record.kind, _handle(record)):
+        if (qdisc.kind, qdisc.handle) == (record.kind, _handle(record)):
             return qdisc
     return None
 
 
-def _acted(record: ShapingRecord, qdisc: Mapping[str, Any]) -> int:
-    """How many times a discipline has acted on packets as it is meant to."""
-    if record.kind == "tbf":
-        return int(qdisc["overlimits"]) + int(qdisc["drops"])
-    return int(qdisc["packets"])
-
-
-def _met(node: Node, record: ShapingRecord, now: Mapping[str, Any]) -> int:
+def _met(node: Node, record: ShapingRecord, now: Qdisc) -> int:
     """How many times since it stands, without those while a probe sent packets."""
     kept = node.admin(["cat", f"{_KEPT}{record.fault}"])
     met, acted = map(int, kept.output.split()) if kept.exit_code == 0 else (0, 0)
-    return met + _acted(record, now) - acted
+    return met + now.acted() - acted
 
 
 def _keep(node: Node, record: ShapingRecord, met: int) -> None:
     """Note what the system has met so far, and the counter's value now that a probe has ended and
     none of its packets waits in the queue any more."""
-    poll_until(lambda: not (_ours(node, record) or {}).get("backlog"), within_s=_QUEUE_MS / 1000)
+
+    def drained() -> bool:
+        qdisc = _ours(node, record)
+        return qdisc is None or not qdisc.backlog_bytes
+
+    poll_until(drained, within_s=_QUEUE_MS / 1000)
     if now := _ours(node, record):
         script = 'printf "%s %s" "$1" "$2" > "$0"'
-        words = [f"{_KEPT}{record.fault}", str(met), str(_acted(record, now))]
+        words = [f"{_KEPT}{record.fault}", str(met), str(now.acted())]
         must(node, ["sh", "-c", script, *words])
 
 
@@ -207,14 +237,15 @@ def _limited(node: Node, record: ShapingRecord) -> Proof:
     after, took_s = _ours(node, record), time.monotonic() - begun_s
     if before is None or after is None:
         return Proof(False, [f"{node.name}: {_handle(record)} at {_DEVICE} is gone"])
-    sent, held, dropped = (after[of] - before[of] for of in ("bytes", "overlimits", "drops"))
+    sent, held = after.bytes - before.bytes, after.overlimits - before.overlimits
+    dropped = after.drops - before.drops
     allowed_bytes = burst_bytes + round(rate_bytes_per_s * took_s * _SLACK)
-    rate_kept = after["options"]["rate"] == rate_bytes_per_s
+    rate_kept = after.rate_bytes_per_s == rate_bytes_per_s
     return Proof(
         rate_kept and 0 < sent <= allowed_bytes and held + dropped > 0,
         [
             f"{node.name}: tbf {_handle(record)} at {_DEVICE} with "
-            f"{after['options']['rate'] * 8 / 1000:,.0f} kbit/s: {sent:,} bytes in {took_s:.2f} s "
+            f"{after.rate_bytes_per_s * 8 / 1000:,.0f} kbit/s: {sent:,} bytes in {took_s:.2f} s "
             f"(at most {allowed_bytes:,}), packets held back {held:,} times, {dropped:,} dropped"
         ],
     )
@@ -227,7 +258,7 @@ def _unruly(node: Node, record: ShapingRecord) -> Proof:
     after = _ours(node, record)
     if before is None or after is None:
         return Proof(False, [f"{node.name}: {_handle(record)} at {_DEVICE} is gone"])
-    sent = after["packets"] - before["packets"]
+    sent = after.packets - before.packets
     least_ms = record.delay_ms - record.jitter_ms
     times = re.search(r"= [\d.]+/([\d.]+)/", summary)
     mean_ms = float(times[1]) if times else None
