@@ -29,16 +29,16 @@ from harness.errors import AcklossError, HarnessFailure, Interrupted
 from harness.history.run_folder import RunDir, new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import DAEMON_TROUBLE, connect
-from harness.levers import all_levers
 from harness.machine import state
 from harness.machine.scratch import scratch
 from harness.plan import parse_plan
 from harness.protocols import Ingredients, Reusable, SingleUse
+from harness.run.availability import prove_unfaulted
 from harness.run.interrupts import Interrupts
 from harness.run.metadata import RunMetadata
 from harness.run.preparing import needs_of
 from harness.run.resolving import ResolvedPlan, resolve
-from harness.run.runner import RunOptions, prove_unfaulted, run_on, start_nodes
+from harness.run.runner import RunOptions, run_on, start_nodes
 
 Judge = Callable[[RunDir], Mapping[str, object]]
 """Judges a run's folder: its result document."""
@@ -248,7 +248,7 @@ def _unusable_before_it_began(record: RunMetadata, *, used: bool) -> Iterator[No
 def _left_reusable(cluster: DockerCluster, plan: ResolvedPlan) -> bool:
     """Whether a run has left the cluster fit for the next one; removes the run's topic."""
     try:
-        prove_unfaulted(all_levers(cluster.nodes), cluster)
+        prove_unfaulted(cluster)
         if isinstance(plan.target, Reusable):
             plan.target.forget(cluster, plan.plan)
     except _TROUBLE:

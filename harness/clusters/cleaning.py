@@ -30,10 +30,12 @@ class Cleaned:
 
 def _in_force(run: state.Registered) -> list[str]:
     """The faults of a dead run that its journal does not report as undone."""
-    return [
-        f"fault {act['fault']!r} of run {run.run_id}: {act['lever']} on {act['token'].get('node')}"
-        for act in open_acts(run.folder / "faults.jsonl")
+    left = open_acts(run.folder / "faults.jsonl")
+    acts = [
+        f"fault {act.fault!r} of run {run.run_id}: {act.lever} on {act.record.node}"
+        for act in left.acts
     ]
+    return acts + [f"a fault of run {run.run_id}: {sentence}" for sentence in left.unreadable]
 
 
 def clean_all(*, dry_run: bool, kept: bool) -> Cleaned:

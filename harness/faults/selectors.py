@@ -1,16 +1,17 @@
-"""Which nodes: one small language for all faults, resolved when the fault begins.
+"""Selectors of nodes: one small language for all faults, resolved when the fault begins.
 
     expression := term (("+" | "-" | "&") term)*       from left to right
     term       := all | controller | leader | leader(P) | follower(P) | isr(P) | out-of-isr(P)
                 | one | minority | majority | random   drawn from the seed among the brokers;
-                                                       random: each by the toss of a coin, not none
+                                                       random: a coin toss each, at least one
                 | broker(N)                            the Nth broker: 1, 2 ...
                 | role:NAME | rack:NAME | node:NAME    NAME of a role, of a rack, of a node
-                | same:STEP                            the nodes an earlier step has met
+                | same:STEP                            the nodes of an earlier step
 
 `leader` without a partition is the node that leads most partitions (the lowest name when several
-do), as in the experiment of 2013. `all` are the nodes of the system under test: nodes that hold a
-client are met only by `role:client` and by name, so that who is cut from `all` keeps its clients.
+do), as in the experiment of 2013. `all` are the nodes of the system under test. Nodes that hold a
+client are selected only by `role:client` and by name, so a node that is cut from `all` keeps its
+clients.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NAMED = frozenset({"role", "rack", "node", "same"})
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """All that a selector may look at."""
+    """All that a selector may depend on."""
 
     roles: Mapping[str, frozenset[str]]
     situation: Situation
@@ -52,7 +53,7 @@ def check(text: str, *, key: str) -> None:
         known = _NAMED if ":" in term else _NUMBERED if "(" in term else _PLAIN
         if word not in known:
             raise PlanError(
-                f"{term!r} is no selector",
+                f"{term!r} is not a selector",
                 key=key,
                 hint="e.g. leader, leader(0), controller, role:broker, node:b1, same:STEP, all",
             )
@@ -60,7 +61,7 @@ def check(text: str, *, key: str) -> None:
 
 
 def select(text: str, choice: Choice) -> list[str]:
-    """The names of the chosen nodes in the cluster's order; empty when nothing fits."""
+    """The names of the chosen nodes in the cluster's order; empty when none matches."""
     chosen: set[str] = set()
     for operator, term in _terms(text, "nodes"):
         names = _resolve(term, choice)
@@ -72,7 +73,7 @@ def _terms(text: str, key: str) -> list[tuple[str, str]]:
     match = _EXPRESSION.match(text)
     if match is None:
         raise PlanError(
-            f"{text!r} is no selector",
+            f"{text!r} is not a selector",
             key=key,
             hint="terms such as leader, role:broker or node:b1, joined by ' + ', ' - ' or ' & '",
         )
@@ -136,5 +137,5 @@ def _leading_most(choice: Choice) -> set[str]:
 
 
 def earlier_steps(text: str) -> list[str]:
-    """The steps that a selector refers to."""
+    """The steps to which a selector refers."""
     return re.findall(r"same:([a-z0-9._-]+)", text)

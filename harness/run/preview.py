@@ -8,8 +8,7 @@ from typing import Any
 
 from harness import registry
 from harness.faults import selectors
-from harness.faults.injection import looked
-from harness.levers import all_levers
+from harness.faults.injection import announced
 from harness.plan import FaultStep, Plan, plan_model
 from harness.protocols import (
     CLIENT_ROLE,
@@ -22,10 +21,11 @@ from harness.protocols import (
     Warns,
 )
 from harness.protocols.crashes import ClientNemesis, client_names
+from harness.run.availability import levers_of
 from harness.run.dry_run import (
     EXAMPLE_SUBNET,
     DryRunClients,
-    DryRunLeadership,
+    DryRunCluster,
     DryRunNode,
     as_if_first_led,
 )
@@ -48,7 +48,7 @@ def dry_run(bound: ResolvedPlan) -> dict[str, Any]:
     specs = bound.target.nodes(plan, Ingredients(image=image), addresses)
     nodes = {s.name: DryRunNode(s.name, s.roles, addresses[s.name]) for s in specs}
     clients = DryRunClients()
-    levers = all_levers(nodes, leadership=DryRunLeadership(plan, nodes), clients=clients)
+    levers = levers_of(bound, DryRunCluster(nodes), clients, say=clients.told.append)
     met: dict[str, tuple[str, ...]] = {}
     return {
         "plan": plan.document(),
@@ -72,7 +72,7 @@ def _dry_step(
     bound_step: ResolvedStep,
     nodes: Mapping[str, DryRunNode],
     clients: DryRunClients,
-    levers: Mapping[str, Lever],
+    levers: Mapping[str, Lever[Any]],
     met: dict[str, tuple[str, ...]],
 ) -> dict[str, Any]:
     step, plan = bound_step.step, bound.plan
@@ -83,9 +83,9 @@ def _dry_step(
     met[step.id] = tuple(chosen)
     for act in acts:
         lever = levers[act.lever]
-        lever.apply(looked(lever, {**act.token, "fault": step.id, "seed": plan.seed}))
+        lever.apply(announced(lever, act, fault=step.id, seed=plan.seed))
     commands = [command for node in nodes.values() for command in node.commands] + clients.told
-    clients.told = []
+    clients.told.clear()
     for node in nodes.values():
         node.commands.clear()
     asked = f"{step.nodes} (here as if {', '.join(chosen) or 'none'})"
@@ -109,7 +109,7 @@ def _dry_acts(
     if isinstance(nemesis, ClientNemesis):
         draw = random.Random(f"{plan.seed}/{step.id}")
         acts = nemesis.client_acts(client_names(plan), draw)
-        return acts, [act.token["node"] for act in acts]
+        return acts, [act.record.node for act in acts]
     choice = selectors.Choice(
         roles={name: node.roles for name, node in nodes.items()},
         situation=as_if_first_led(plan, [n for n in nodes if CLIENT_ROLE not in nodes[n].roles]),

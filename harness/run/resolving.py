@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness import registry
+from harness.clusters.offers import OFFERED
 from harness.errors import PlanError
 from harness.faults import conditions, selectors
+from harness.faults.availability import missing_levers
 from harness.models import MODELS
 from harness.plan import Family, FaultStep, Plan
-from harness.protocols import Checker, Limited, Needs, Nemesis, Target, Unsupported, Workload
+from harness.protocols import Checker, HasLevers, Limited, Nemesis, Target, Unsupported, Workload
 from harness.protocols.crashes import ClientNemesis, KnowsCrashes, client_names
-from harness.protocols.leadership import LEADERSHIP, MovesLeaders
 from harness.run.schedule import ResolvedStep
 
 
@@ -112,12 +113,25 @@ def _resolve_step(plan: Plan, place: int, step: FaultStep, target: Target[Any]) 
     )
     if isinstance(nemesis, ClientNemesis):
         _check_clients(plan, step, nemesis, target, where)
-    needs = nemesis.needs if isinstance(nemesis, Needs) else frozenset()
-    if LEADERSHIP in needs and not isinstance(target, MovesLeaders):
-        raise PlanError(
-            f"{target.plugin} has no leaders that could be moved on request", key=f"{where}.nemesis"
-        )
+    else:
+        _check_levers(plan, step, nemesis, target, where)
     return ResolvedStep(step=step, condition=condition, nemesis=nemesis)
+
+
+def _check_levers(
+    plan: Plan, step: FaultStep, nemesis: Nemesis, target: Target[Any], where: str
+) -> None:
+    """The cluster offers every lever that the fault needs, or else the target has it."""
+    own = target.own_levers if isinstance(target, HasLevers) else frozenset()
+    kind = plan.cluster.kind
+    offered = [*OFFERED.get(kind, ()), *own]
+    if missing := missing_levers(nemesis, offered):
+        raise PlanError(
+            f"{step.nemesis} needs the lever {missing[0]!r}, which neither a cluster of kind "
+            f"{kind!r} nor {target.plugin} offers",
+            key=f"{where}.nemesis",
+            hint=f"the levers here are {', '.join(offered) or 'none'}",
+        )
 
 
 def _check_clients(

@@ -1,11 +1,11 @@
-"""Plays one plan: the whole life of a run, from an empty folder to final reads.
+"""Runs one plan: the life of a run, from an empty folder to the final reads.
 
-    cluster up -> target up -> settings read back -> proven whole and unfaulted
+    cluster up -> target up -> settings read back -> proven fully replicated and unfaulted
     -> workload | fault schedule | observer -> heal all -> every op completed, clients closed
-    -> wait until whole -> final reads -> node logs -> down
+    -> wait until fully replicated -> final reads -> node logs -> down
 
-Clean-up is registered before the step that it undoes. Checking is another stage: what is left here
-are files.
+Cleanup is registered before the step that it undoes. Checking is another stage, which reads the
+files that are left here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.pod import DockerNode
-from harness.errors import EnvironmentFailure, HarnessFailure
+from harness.errors import HarnessFailure
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal
 from harness.history import OBSERVATIONS
@@ -28,12 +28,15 @@ from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
 from harness.images.building import infra_image
 from harness.images.daemon import connect
-from harness.levers import all_levers
 from harness.machine import state
-from harness.protocols import Client, Cluster, HasLeaders, HasLogs, Ingredients, Lever, Nemesis
+from harness.protocols import HasLeaders, HasLogs, Ingredients
 from harness.protocols.clock import RunClock
-from harness.protocols.crashes import ClientNemesis, Crashes
-from harness.protocols.leadership import leadership_of
+from harness.run.availability import (
+    levers_of,
+    prove_unfaulted,
+    refuse_unavailable,
+    refuse_without_crashes,
+)
 from harness.run.final_read import NOT_FULLY_REPLICATED, read_everything, wait_until_replicated
 from harness.run.interpreter import LoadReport, run_workload
 from harness.run.interrupts import Interrupts
@@ -116,7 +119,7 @@ def run_on(
     with how.interrupts.raising(), record.timed("cluster_s"):
         _come_up(bound, ingredients, cluster, record)
     refuse_unavailable(bound, cluster)
-    prove_unfaulted(all_levers(cluster.nodes), cluster)
+    prove_unfaulted(cluster)
     try:
         _play(bound, cluster, record, how)
     finally:
@@ -146,29 +149,6 @@ def start_nodes(bound: ResolvedPlan, ingredients: Ingredients, cluster: DockerCl
     needs = needs_of(step.nemesis for step in bound.steps)
     specs = prepared(specs, needs, holder_id=cluster.infra_image)
     cluster.start(specs, ingredients.image.id, addresses)
-
-
-def refuse_unavailable(bound: ResolvedPlan, cluster: Cluster) -> None:
-    """Raise EnvironmentFailure for the first fault that cannot be made on this cluster."""
-    asked: list[Nemesis] = []
-    for step in bound.steps:
-        if not isinstance(step.nemesis, Nemesis) or step.nemesis in asked:
-            continue
-        asked.append(step.nemesis)
-        if why := step.nemesis.available(cluster):
-            raise EnvironmentFailure(
-                f"the fault {step.step.id!r} ({step.step.nemesis}) cannot be made here: {why}"
-            )
-
-
-def refuse_without_crashes(bound: ResolvedPlan, client: Client) -> None:
-    """Raise EnvironmentFailure for the first client crash that this target's client cannot have."""
-    for step in bound.steps:
-        if isinstance(step.nemesis, ClientNemesis) and not isinstance(client, Crashes):
-            raise EnvironmentFailure(
-                f"the fault {step.step.id!r} ({step.step.nemesis}) cannot be made here: "
-                f"the clients of {bound.plan.target.system} cannot crash one by one"
-            )
 
 
 def _come_up(
@@ -206,18 +186,6 @@ def _come_up(
         record.warn(sentence)
 
 
-def prove_unfaulted(levers: dict[str, Lever], cluster: DockerCluster) -> None:
-    """Raise HarnessFailure if anything of any lever is in force on any node."""
-    with ThreadPoolExecutor(max_workers=12) as pool:
-        found = pool.map(
-            lambda pair: pair[0].leftover_state(pair[1]),
-            [(lever, node) for lever in levers.values() for node in cluster.nodes.values()],
-        )
-        leftover_state = [sentence for sentences in found for sentence in sentences]
-    if leftover_state:
-        raise HarnessFailure(f"the cluster is not unfaulted: {'; '.join(leftover_state)}")
-
-
 def _play(
     bound: ResolvedPlan,
     cluster: DockerCluster,
@@ -230,11 +198,7 @@ def _play(
         raise HarnessFailure(f"{plan.target.system} cannot be asked who leads")
     client = bound.target.client(cluster, plan)
     refuse_without_crashes(bound, client)
-    levers = all_levers(
-        cluster.nodes,
-        leadership=leadership_of(bound.target, cluster.nodes, plan),
-        clients=client if isinstance(client, Crashes) else None,
-    )
+    levers = levers_of(bound, cluster, client)
     clock = RunClock()
     record.update(state="running", wall_time=clock.wall_time)
     with (
@@ -246,7 +210,7 @@ def _play(
         faults = Faults(levers, journal, partial(_note, recorder, clock), plan.seed)
         _show(how.status, clock, recorder, faults, observer)
         schedule = Schedule(plan, bound.steps, cluster.nodes, faults, observer, clock)
-        with record.timed("run_s"), schedule.playing():
+        with record.timed("run_s"), schedule.running():
             report = run_workload(
                 bound.workload,
                 client,

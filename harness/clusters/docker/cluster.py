@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import docker
 from docker.errors import APIError
@@ -27,7 +28,8 @@ from harness.clusters.docker.removal import INFRA_SUFFIX, remove_run
 from harness.errors import EnvironmentFailure
 from harness.images.archives import packed
 from harness.images.daemon import LABEL, RUN_LABEL
-from harness.protocols import NODE_DATA, STORED, NodeSpec
+from harness.levers import all_levers
+from harness.protocols import NODE_DATA, STORED, Lever, NodeSpec
 
 SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
 
@@ -51,6 +53,11 @@ class DockerCluster:
     network: str = ""
     subnet: ipaddress.IPv4Network | None = None
     nodes: dict[str, DockerNode] = field(default_factory=dict)
+
+    @property
+    def levers(self) -> Mapping[str, Lever[Any]]:
+        """Every lever of the core: a pod is a Linux host of its own."""
+        return all_levers(self.nodes)
 
     def create_network(self, names: Sequence[str]) -> dict[str, str]:
         """Make a network with a free subnet and assign an address in it to each name."""
