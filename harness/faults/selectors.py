@@ -2,9 +2,10 @@
 
     expression := term (("+" | "-" | "&") term)*       from left to right
     term       := all | controller | leader | leader(P) | follower(P) | isr(P) | out-of-isr(P)
-                | one | minority | majority | random   drawn from the seed among the brokers;
+                | one | minority | majority | random   drawn from the seed among the members,
+                                                       the nodes that hold what clients write;
                                                        random: a coin toss each, at least one
-                | broker(N)                            the Nth broker: 1, 2 ...
+                | broker(N)                            the Nth member: 1, 2 ...
                 | role:NAME | rack:NAME | node:NAME    NAME of a role, of a rack, of a node
                 | same:STEP                            the nodes of an earlier step
 
@@ -23,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.errors import PlanError
-from harness.protocols import CLIENT_ROLE, Situation
+from harness.protocols import CLIENT_ROLE, MEMBER_ROLES, Situation
 
 _TERM = r"[a-z-]+(?:\(\d+\)|:[a-z0-9][a-z0-9._]*(?:-[a-z0-9._]+)*)?"
 _EXPRESSION = re.compile(rf"\s*({_TERM})\s*((?:[+&-]\s+{_TERM}\s*)*)$")
@@ -42,8 +43,9 @@ class Choice:
     draw: random.Random = field(default_factory=lambda: random.Random(0))
 
     @property
-    def brokers(self) -> list[str]:
-        return [name for name, roles in self.roles.items() if "broker" in roles]
+    def members(self) -> list[str]:
+        """The nodes that hold what clients write."""
+        return [name for name, roles in self.roles.items() if roles & MEMBER_ROLES]
 
 
 def check(text: str, *, key: str) -> None:
@@ -93,7 +95,7 @@ def _resolve(term: str, choice: Choice) -> set[str]:
     if arg is not None and word == "rack":
         return {name for name, roles in choice.roles.items() if f"rack:{arg}" in roles}
     if arg is not None and word == "broker":
-        return set(choice.brokers[int(arg) - 1 : int(arg)])
+        return set(choice.members[int(arg) - 1 : int(arg)])
     if arg is not None and word == "node":
         return {arg} & set(choice.roles)
     if arg is not None and word == "same":
@@ -106,13 +108,13 @@ def _resolve(term: str, choice: Choice) -> set[str]:
         return {choice.situation.controller} - {None}  # type: ignore[return-value]
     if word == "leader":
         return _leading_most(choice)
-    brokers = sorted(choice.brokers)
+    members = sorted(choice.members)
     if word == "random":
-        heads = {name for name in brokers if choice.draw.random() < 0.5}
-        return heads or {choice.draw.choice(brokers)}
-    half = (len(brokers) - 1) // 2
-    count = {"one": 1, "minority": half, "majority": len(brokers) - half}[word]
-    return set(choice.draw.sample(brokers, count))
+        heads = {name for name in members if choice.draw.random() < 0.5}
+        return heads or {choice.draw.choice(members)}
+    half = (len(members) - 1) // 2
+    count = {"one": 1, "minority": half, "majority": len(members) - half}[word]
+    return set(choice.draw.sample(members, count))
 
 
 def _of_partition(word: str, partition: int, choice: Choice) -> set[str]:
@@ -126,7 +128,7 @@ def _of_partition(word: str, partition: int, choice: Choice) -> set[str]:
         return isr
     if word == "follower":
         return isr - leader
-    return set(choice.brokers) - isr
+    return set(choice.members) - isr
 
 
 def _leading_most(choice: Choice) -> set[str]:

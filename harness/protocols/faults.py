@@ -176,7 +176,7 @@ class Needs(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The names of what nodes must have from their start (see `harness.run.preparing`)."""
+        """The names of what nodes must have from their start."""
         ...
 
 

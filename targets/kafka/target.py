@@ -23,10 +23,11 @@ from harness.protocols import (
     NodeSpec,
     NodeView,
     Promises,
+    RunsInContainers,
     Target,
     Unsupported,
 )
-from targets.kafka import brokers, images, promises, reading, reuse, settings, support
+from targets.kafka import brokers, promises, reading, reuse, settings, support
 from targets.kafka.asking import NoAnswer
 from targets.kafka.clients import library_of
 from targets.kafka.clients.library import readers
@@ -46,7 +47,7 @@ from targets.kafka.storage import KafkaStorage
 
 
 @dataclass(frozen=True)
-class Kafka(Target[KafkaPlan]):
+class Kafka(Target[KafkaPlan], RunsInContainers[KafkaPlan]):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
     z1 ... ."""
 
@@ -94,6 +95,8 @@ class Kafka(Target[KafkaPlan]):
 
     def prepare(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
         """The image, and what the plan's mode and its clients need besides."""
+        from targets.kafka import images  # imports Docker's client
+
         plan, image = support.sent(plan), images.resolve(plan.target, say)
         made = mode_of(plan).ingredients(plan, image, say)
         return replace(made, files={**made.files, **client_files(plan, image, say)})

@@ -11,22 +11,18 @@ from pathlib import Path
 import pytest
 
 from harness import registry
-from harness.clusters.docker.cluster import DockerCluster
 from harness.errors import HarnessFailure
 from harness.faults.availability import unavailable
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal, OpenActs, entries, open_acts, windows
 from harness.faults.records import LeadershipRecord, ProcessRecord, from_document, to_document
 from harness.history.run_folder import new_run_id
-from harness.images.building import infra_image
-from harness.images.daemon import connect
 from harness.levers.waiting import poll_until
 from harness.machine import state
 from harness.plan import parse_plan
-from harness.protocols import Act, FaultWindow, Nemesis, PartitionView
+from harness.protocols import Act, FaultWindow, Nemesis, PartitionView, RunCluster
 from harness.run.availability import levers_of
 from harness.run.resolving import ResolvedPlan, resolve
-from harness.run.runner import start_nodes
 from nemeses.membership import Membership
 from targets.kafka.kraft.leadership import KraftLeadership
 from targets.kafka.levers.leaders import Leadership
@@ -48,13 +44,12 @@ def bound() -> ResolvedPlan:
 
 
 @pytest.fixture(scope="module")
-def kafka(bound: ResolvedPlan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    run_id, image = new_run_id(), infra_image()
-    ingredients = bound.target.prepare(bound.plan, lambda _: None)
+def kafka(bound: ResolvedPlan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunCluster]:
+    run_id = new_run_id()
+    cluster = bound.provider.cluster(bound.order, run_id, lambda _: None)
     with state.registered(run_id, tmp_path_factory.mktemp("kafka")):
-        cluster = DockerCluster(run_id, connect(), image.id)
         try:
-            start_nodes(bound, ingredients, cluster)
+            cluster.start()
             bound.target.bring_up(cluster, bound.plan, timeout_s=90)
             yield cluster
         finally:
@@ -63,18 +58,18 @@ def kafka(bound: ResolvedPlan, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture
-def leadership(bound: ResolvedPlan, kafka: DockerCluster) -> Leadership:
+def leadership(bound: ResolvedPlan, kafka: RunCluster) -> Leadership:
     return KraftLeadership(kafka.nodes, bound.plan)
 
 
 @pytest.fixture
-def faults(bound: ResolvedPlan, kafka: DockerCluster, tmp_path: Path) -> Faults:
+def faults(bound: ResolvedPlan, kafka: RunCluster, tmp_path: Path) -> Faults:
     ticks = count()
     journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
     return Faults(levers_of(bound, kafka), journal)
 
 
-def acts_on(kafka: DockerCluster, names: str, form: str = "move") -> list[Act]:
+def acts_on(kafka: RunCluster, names: str, form: str = "move") -> list[Act]:
     nemesis: Nemesis = registry.make("nemeses", "membership", {"form": form}, key="nemesis")
     return nemesis.acts([kafka.nodes[name] for name in names.split()], lambda _: [])
 
@@ -111,7 +106,7 @@ def played(faults: Faults, acts: list[Act], journal: Path) -> FaultWindow:
 
 
 def test_it_is_a_nemesis_and_available_where_another_broker_can_lead(
-    kafka: DockerCluster, leadership: Leadership, faults: Faults
+    kafka: RunCluster, leadership: Leadership, faults: Faults
 ) -> None:
     assert isinstance(Membership(), Nemesis)
     assert unavailable(Membership(), kafka.nodes, faults.levers) is None
@@ -121,7 +116,7 @@ def test_it_is_a_nemesis_and_available_where_another_broker_can_lead(
 
 
 def test_its_records_are_plain_data_and_the_same_for_the_same_nodes(
-    kafka: DockerCluster, leadership: Leadership
+    kafka: RunCluster, leadership: Leadership
 ) -> None:
     lever = LeadershipLever(leadership)
     (act,) = acts_on(kafka, "b1")
@@ -134,7 +129,7 @@ def test_its_records_are_plain_data_and_the_same_for_the_same_nodes(
 
 @pytest.mark.parametrize("names", ["b1", "b2 b3", "b3 c1"])
 def test_a_move_is_proven_on_and_proven_off_and_leaves_nothing(
-    kafka: DockerCluster, leadership: Leadership, faults: Faults, tmp_path: Path, names: str
+    kafka: RunCluster, leadership: Leadership, faults: Faults, tmp_path: Path, names: str
 ) -> None:
     before = leaders(leadership)
     window = played(faults, acts_on(kafka, names), tmp_path / "faults.jsonl")
@@ -145,7 +140,7 @@ def test_a_move_is_proven_on_and_proven_off_and_leaves_nothing(
 
 
 def test_a_move_is_undone_from_its_record_alone(
-    bound: ResolvedPlan, kafka: DockerCluster, leadership: Leadership
+    bound: ResolvedPlan, kafka: RunCluster, leadership: Leadership
 ) -> None:
     lever = LeadershipLever(leadership)
     before = leaders(leadership)
@@ -164,7 +159,7 @@ def test_a_move_is_undone_from_its_record_alone(
 
 @pytest.mark.parametrize("form", ["move", "elect"])
 def test_healing_what_was_never_injected_is_harmless(
-    kafka: DockerCluster, leadership: Leadership, form: str
+    kafka: RunCluster, leadership: Leadership, form: str
 ) -> None:
     before = leadership.placements()
     lever = LeadershipLever(leadership)
@@ -175,7 +170,7 @@ def test_healing_what_was_never_injected_is_harmless(
 
 @pytest.mark.parametrize("form", ["move", "elect"])
 def test_requests_that_are_never_sent_are_found_out(
-    kafka: DockerCluster,
+    kafka: RunCluster,
     faults: Faults,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -196,7 +191,7 @@ def test_a_replica_that_is_none_is_refused_by_name(leadership: Leadership) -> No
 
 
 def test_a_dead_leader_can_be_led_for_and_is_elected_when_it_is_back(
-    kafka: DockerCluster, leadership: Leadership, faults: Faults, tmp_path: Path
+    kafka: RunCluster, leadership: Leadership, faults: Faults, tmp_path: Path
 ) -> None:
     """A move whose old leader dies cannot be undone, and says so; an election sets it right."""
     (act,) = acts_on(kafka, "b1")

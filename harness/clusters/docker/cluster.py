@@ -28,13 +28,11 @@ from harness.clusters.docker.removal import INFRA_SUFFIX, remove_run
 from harness.errors import EnvironmentFailure
 from harness.images.archives import packed
 from harness.images.daemon import LABEL, RUN_LABEL
+from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers
 from harness.protocols import NODE_DATA, STORED, Lever, NodeSpec
 
 SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
-
-INFRA_MB = 64
-"""Memory limit of an infrastructure container, beside what its node stores in memory."""
 
 _INFRA_CAPABILITIES = ["NET_ADMIN", "NET_RAW", "KILL", "SYS_PTRACE", "DAC_OVERRIDE"]
 # Process 1 of the pod only adopts processes whose parents have died, so that none stays a zombie.

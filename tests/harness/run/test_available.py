@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness import registry
-from harness.clusters.offers import OFFERED
+from harness.clusters.docker.provider import Docker
 from harness.errors import EnvironmentFailure, PlanError
 from harness.plan import parse_plan
 from harness.protocols import Completed, Lever
@@ -70,7 +70,7 @@ def test_a_lever_that_the_cluster_does_not_offer_is_named_with_those_it_does() -
 def test_a_plan_that_needs_such_a_lever_is_refused_when_it_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(OFFERED, "docker", ("process", "net"))  # type: ignore[arg-type]
+    monkeypatch.setattr(Docker, "levers", ("process", "net"))
     resolve(parse_plan({**PLAN, "faults": PLAN["faults"][:1]}))  # type: ignore[index]
     why = "lossy needs the lever 'shaping', which neither a cluster of kind 'docker' nor kafka"
     with pytest.raises(PlanError, match=why) as refused:
