@@ -19,19 +19,28 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from harness.errors import PlanError, nearest
 
-KINDS = ("nemeses", "workloads", "targets", "checkers")
+PACKAGES = {
+    "nemeses": "nemeses",
+    "workloads": "workloads",
+    "targets": "targets",
+    "checkers": "checkers",
+    "clusters": "harness.clusters",
+}
+"""The package of each kind of plug-in."""
+
+KINDS = tuple(PACKAGES)
 
 
 @cache
 def plugins(kind: str) -> dict[str, type[Any]]:
     """The plug-ins of one kind by name, sorted."""
     found: dict[str, type[Any]] = {}
-    package = importlib.import_module(kind)
+    package = importlib.import_module(PACKAGES[kind])
     for module in pkgutil.iter_modules(package.__path__):
-        loaded = importlib.import_module(f"{kind}.{module.name}")
+        loaded = importlib.import_module(f"{package.__name__}.{module.name}")
         for _, thing in inspect.getmembers(loaded, inspect.isclass):
             name = thing.__dict__.get("plugin")
-            if isinstance(name, str) and thing.__module__.startswith(kind):
+            if isinstance(name, str) and thing.__module__.startswith(package.__name__):
                 found[name] = thing
     for entry in entry_points(group="ackloss.plugins"):
         if entry.name.partition(".")[0] == kind:

@@ -1,1 +1,1 @@
-"""Fault families, one file each: policies that turn chosen nodes into pulls of levers."""
+"""Fault families, one file each: policies that turn chosen nodes into acts of levers."""

@@ -1,4 +1,4 @@
-"""Client crashes: real clients die with all that is under way in them, and others replace them."""
+"""Client crashes: real clients die with everything in flight in them, and others replace them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from harness.faults.records import ClientRecord
 from harness.protocols import Act
 
 
 @dataclass(frozen=True, kw_only=True)
 class Client:
-    """Crash real clients: connections are dropped without a flush, what was under way is unknown.
+    """Crash real clients: connections are dropped without a flush, what was in flight is unknown.
 
-    The processes go on over the clients that are left; while all are dead nothing is begun, and
-    operations keep their intended times. `nodes` means nothing here. To cut clients from nodes,
-    take a partition with `peers = "clients"`.
+    The processes continue with the clients that are left; while all are dead no operation begins,
+    and operations keep their intended times. `nodes` has no meaning here. To cut clients from
+    nodes, use a partition with `peers = "clients"`.
 
     clients   one (drawn from the seed), all, or numbers from 1 to workload.clients
-    replaced  heal: a new client takes the place when the fault is healed; at-once: immediately
+    replaced  heal: a new client takes its place when the fault is healed; at-once: immediately
     """
 
     plugin: ClassVar[str] = "client"
@@ -31,13 +32,16 @@ class Client:
         if isinstance(self.clients, tuple) and (
             not self.clients or min(self.clients) < 1 or len(set(self.clients)) < len(self.clients)
         ):
-            raise ValueError("clients is one, all or different numbers from 1 on")
+            raise ValueError("clients is one, all or different numbers, 1 or greater")
 
     def client_acts(self, clients: Sequence[str], draw: random.Random) -> list[Act]:
         """One act per client that crashes."""
         at_once = self.replaced == "at-once"
         return [
-            Act("client", {"node": clients[number - 1], "client": number, "at_once": at_once})
+            Act(
+                "client",
+                ClientRecord(node=clients[number - 1], client=number, at_once=at_once),
+            )
             for number in self._numbers(len(clients), draw)
         ]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.levers import clock
-from harness.protocols import FAKETIME, Act, Cluster, Node, Select
+from harness.faults.records import ClockRecord
+from harness.protocols import FAKETIME, Act, Node, Select
 
 _LONGEST_S = 20 * 365 * 86_400
 
@@ -15,14 +15,14 @@ _LONGEST_S = 20 * 365 * 86_400
 @dataclass(frozen=True, kw_only=True)
 class Clock:
     """Move the wall clock of the target's process; its monotonic clock, the host's clock and those
-    of other nodes stay right. Healing puts it back.
+    of other nodes stay correct. Healing puts it back.
 
-    form            jump: at once by offset_s; drift: ever further, by drift_ms_per_s;
-                    strobe: by offset_s for half of each period_s, right for the other half
+    form            jump: by offset_s immediately; drift: more and more, by drift_ms_per_s;
+                    strobe: by offset_s for half of each period_s, correct for the other half
     offset_s        how far ahead; negative: behind
-    drift_ms_per_s  how much it gains each second, in steps of 0.2 s; negative: loses
-    period_s        how long a strobe's two halves take together
-    limit_s         a drift or strobe ends by itself after this, whatever happens
+    drift_ms_per_s  how much it gains each second, in steps of 0.2 s; negative: it loses
+    period_s        how long the two halves of a strobe take together
+    limit_s         a drift or strobe ends by itself after this time, whatever happens
     """
 
     plugin: ClassVar[str] = "clock"
@@ -45,22 +45,19 @@ class Clock:
         if not 1 <= self.limit_s <= 86_400:
             raise ValueError("limit_s is from 1 s to a day")
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or why the clock of a node's process cannot be moved."""
-        for node in cluster.nodes.values():
-            if why := clock.unprepared(node):
-                return f"{node.name}: {why}"
-        return None
+    def requires(self, node: str) -> list[Act]:
+        """A process whose clock can be moved."""
+        drifts = self.form == "drift"
+        record = ClockRecord(
+            node=node,
+            form=self.form,
+            offset_s=0 if drifts else self.offset_s,
+            drift_ms_per_s=self.drift_ms_per_s if drifts else 0,
+            period_s=self.period_s if self.form == "strobe" else 0,
+            limit_s=0 if self.form == "jump" else self.limit_s,
+        )
+        return [Act("clock", record)]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""
-        what = {"form": self.form} | (
-            {"drift_ms_per_s": self.drift_ms_per_s}
-            if self.form == "drift"
-            else {"offset_s": self.offset_s}
-        )
-        if self.form == "strobe":
-            what["period_s"] = self.period_s
-        if self.form != "jump":
-            what["limit_s"] = self.limit_s
-        return [Act("clock", {"node": node.name, **what}) for node in nodes]
+        return [act for node in nodes for act in self.requires(node.name)]

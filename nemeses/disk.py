@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
-from harness.levers import full
-from harness.levers.disk import TOOLS
-from harness.protocols import BOUNDED_DISK, STORED, Act, Cluster, Node, Select
+from harness.faults.records import DiskRecord, FullRecord, ReadOnlyRecord
+from harness.protocols import BOUNDED_DISK, STORED, Act, Node, Select
 
 _ONLY_OF = {
     "keep_share": "unsynced",
@@ -23,22 +22,22 @@ _PATTERN = re.compile(r"(?!\.)[A-Za-z0-9._*?\[\]!-]+(/(?!\.)[A-Za-z0-9._*?\[\]!-
 
 @dataclass(frozen=True, kw_only=True)
 class Disk:
-    """Damage the files of the chosen nodes, but for three forms while their processes are dead.
+    """Damage the files of the chosen nodes, in most forms while their processes are dead.
 
     The processes are killed (SIGKILL), the files are damaged, and healing starts the processes
     again. What was lost stays lost.
 
     form        wipe: the folders are gone; reformat: all data is gone and the disk is formatted
-                anew, with another directory.id; unsynced: power loss, what was not fsynced is gone;
-                truncate: the newest segment lost its end; flip: bits of it are wrong;
-                read-only: no file can be made any more, under the running process, until healed;
-                full: no byte is free any more, under the running process, until healed (all nodes
-                of such a plan store on a small disk in memory)
-    folders     patterns of the folders that are met, below the node's data folder; by default
-                Kafka's folders of all topics but internal ones
-    keep_share  of the batches that were not fsynced, how many survived: 0 to 1, or "random"
-    tail        what stands behind the last batch that survived unsynced: clean: nothing; torn: the
-                beginning of the next one; zeros: zeros up to the old length
+                again, with another directory.id; unsynced: power loss, what was not fsynced is
+                gone; truncate: the newest segment has lost its end; flip: some of its bits are
+                wrong; read-only: no file can be made, under the running process, until healed;
+                full: no byte is free, under the running process, until healed (all nodes of such a
+                plan store on a small disk in memory)
+    folders     patterns of the folders to damage, below the node's data folder; by default Kafka's
+                folders of all topics but internal ones
+    keep_share  the share of the batches that were not fsynced that survives: 0 to 1, or "random"
+    tail        what follows the last batch that survived unsynced: clean: nothing; torn: the
+                beginning of the next batch; zeros: zeros up to the old length
     cut_bytes   how much truncate cuts off
     flip_count  how many bits flip flips, drawn from the seed
     alive       flip the bits under the running process, which is not killed
@@ -67,36 +66,28 @@ class Disk:
         if self.cut_bytes < 1 or self.flip_count < 1:
             raise ValueError("cut_bytes and flip_count are at least 1")
         if not self.folders:
-            raise ValueError("folders names no folder")
+            raise ValueError("folders is empty: name at least one folder")
         for pattern in self.folders:
             if not _PATTERN.fullmatch(pattern):
-                raise ValueError(f"{pattern!r} is no pattern of folders below the data folder")
+                raise ValueError(f"{pattern!r} is not a pattern of folders below the data folder")
 
     @property
     def needs(self) -> frozenset[str]:
-        """A disk that may be filled, because nothing else lies on it."""
+        """A disk that may be filled, because nothing else is on it."""
         return frozenset({BOUNDED_DISK} if self.form == "full" else ())
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or why files cannot be damaged here."""
-        for node in cluster.nodes.values():
-            if node.admin(["which", *TOOLS]).exit_code:
-                return f"{node.name} lacks one of {', '.join(TOOLS)}"
-            if not node.process().running:
-                return f"{node.name}: its process does not run"
-            if self.form == "full" and (why := full.unbounded(node)):
-                return why
-        return None
+    def requires(self, node: str) -> list[Act]:
+        """Files that can be damaged, or a disk that can be filled or made read-only."""
+        return [self._act(node, None)]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""
-        if self.form in ("read-only", "full"):
-            return [
-                Act(self.form, {"node": node.name, "folder": STORED, "pid": node.pid()})
-                for node in nodes
-            ]
-        options = {**asdict(self), "folders": list(self.folders)}
-        return [
-            Act("disk", {"node": node.name, "signal": "KILL", "pid": node.pid(), **options})
-            for node in nodes
-        ]
+        return [self._act(node.name, node.pid()) for node in nodes]
+
+    def _act(self, node: str, pid: int | None) -> Act:
+        if self.form == "read-only":
+            return Act("read-only", ReadOnlyRecord(node=node, folder=STORED, pid=pid))
+        if self.form == "full":
+            return Act("full", FullRecord(node=node, folder=STORED, pid=pid))
+        options = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Act("disk", DiskRecord(node=node, signal="KILL", pid=pid, **options))

@@ -6,30 +6,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.levers.process import unsignalled
-from harness.protocols import Act, Cluster, Node, Select
+from harness.faults.records import ProcessRecord
+from harness.protocols import Act, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kill:
-    """A signal ends the processes of the chosen nodes, all at once; healing starts them again.
+    """A signal ends the processes of the chosen nodes in parallel; healing starts them again.
 
     The page cache survives, as it does when a process dies and the machine stays up.
 
-    signal  KILL: without warning; TERM: a clean stop, as a planned restart does it
+    signal  KILL: without warning; TERM: a clean stop, as in a planned restart
     """
 
     plugin: ClassVar[str] = "kill"
 
     signal: Literal["KILL", "TERM"] = "KILL"
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or why no signal can be sent here."""
-        return unsignalled(cluster.nodes)
+    def requires(self, node: str) -> list[Act]:
+        """A process that can be signalled."""
+        return [Act("process", ProcessRecord(node=node, signal=self.signal, pid=None))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""
         return [
-            Act("process", {"node": node.name, "signal": self.signal, "pid": node.pid()})
+            Act("process", ProcessRecord(node=node.name, signal=self.signal, pid=node.pid()))
             for node in nodes
         ]

@@ -6,28 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.faults import grudges
-from harness.levers import links, net_rules, shaping
-from harness.levers.clients import CLIENTS, clients_address
-from harness.protocols import CLIENT_ROLE, Act, Cluster, Node, Select
+from harness.faults import grudges, links
+from harness.faults.records import CLIENTS, NetRecord, Peer, ShapingRecord
+from harness.protocols import CLIENT_ROLE, Act, Node, Select
 
 _NETEM = ("delay_ms", "jitter_ms", "duplicate_share", "corrupt_share", "reorder_share")
+_SHARE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lossy:
-    """Worsen the chosen nodes' network. One form at a time; none named: share = 0.2.
+    """Degrade the network of the chosen nodes. One form at a time; by default share = 0.2.
 
     share            drop this share of the packets, at random
     reset            answer TCP with resets: connections break, new ones are refused
-    rate_kbit        limit what the node sends, to whomever
-    delay_ms         delay what it sends, to whomever, by this ...
-    jitter_ms        ... give or take this (where the kernel has netem, as for the next three)
+    rate_kbit        limit what the node sends, to all destinations
+    delay_ms         delay what it sends, to all destinations, by this much ...
+    jitter_ms        ... plus or minus this (where the kernel has netem, as for the next three)
     duplicate_share  send this share of packets twice
     corrupt_share    flip a bit in this share of packets
-    reorder_share    send this share of packets at once, ahead of the delayed ones
-    peers            share and reset only: with whom, a selector or clients
-    ports            share and reset only: TCP to these ports; none: all
+    reorder_share    send this share of packets immediately, ahead of the delayed ones
+    peers            share and reset only: the other end, a selector or clients
+    ports            share and reset only: TCP to these ports; none: all traffic
     direction        share and reset only: in, out or both, as seen from the node
     """
 
@@ -49,14 +49,14 @@ class Lossy:
         links.check_links(self.peers, self.ports)
         named = [self.share is not None, self.reset, self.rate_kbit is not None, bool(self._netem)]
         if sum(named) > 1:
-            raise ValueError("one form at a time: share, reset, rate_kbit, or delay_ms and its kin")
+            raise ValueError("one form at a time: share, reset, rate_kbit or delays and their like")
         if self.share is not None and not 0.01 <= self.share <= 0.99:
-            raise ValueError("share is from 0.01 to 0.99: to drop all, take a partition")
+            raise ValueError("share is from 0.01 to 0.99: to drop all, use a partition")
         if self.rate_kbit is not None and not 64 <= self.rate_kbit <= 100_000:
             raise ValueError("rate_kbit is from 64 to 100000")
         self._check_netem()
         if self._shapes and (self.peers, self.ports, self.direction) != ("all", (), "both"):
-            raise ValueError("only share and reset know peers, ports and direction: leave them out")
+            raise ValueError("only share and reset have peers, ports and direction: leave them out")
 
     def _check_netem(self) -> None:
         for name, value in self._netem.items():
@@ -76,34 +76,47 @@ class Lossy:
     def _shapes(self) -> bool:
         return self.rate_kbit is not None or bool(self._netem)
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or what this kernel lacks."""
-        for node in cluster.nodes.values():
-            if self._shapes:
-                why = shaping.refused(node, "netem" if self._netem else "tbf")
-            else:
-                why = net_rules.refused(node, part=self.share or 0.2, reset=self.reset)
-            if why:
-                return why
-            if (self._shapes or self.peers == CLIENTS) and clients_address(node) is None:
-                return f"{node.name} has no default route"
-        return None
+    def requires(self, node: str) -> list[Act]:
+        """A kernel that can shape what a node sends, or drop or reset packets."""
+        if self._shapes:
+            return [Act("shaping", self._shape(node))]
+        peers = [Peer(name=CLIENTS)] if self.peers == CLIENTS else []
+        return [Act("net", self._record(node, peers))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act per node."""
-        if self.rate_kbit is not None:
-            asked = {"kind": "tbf", "rate_kbit": self.rate_kbit}
-            return [Act("shaping", {"node": node.name, **asked}) for node in nodes]
-        if self._netem:
-            return [
-                Act("shaping", {"node": node.name, "kind": "netem", **self._netem})
-                for node in nodes
-            ]
-        does = {"action": "reset"} if self.reset else {"share": self.share or 0.2}
-        how = {"ports": list(self.ports), "direction": self.direction, **does}
+        if self._shapes:
+            return [Act("shaping", self._shape(node.name)) for node in nodes]
         if self.peers == CLIENTS:
-            return links.client_acts(nodes, select(f"role:{CLIENT_ROLE}"), **how)
-        peers = select(self.peers)
-        addresses = {peer.name: peer.address for peer in peers}
-        shape = grudges.isolate([node.name for node in nodes], [peer.name for peer in peers])
-        return links.net_acts(shape, addresses, **how)
+            peers = links.clients_by_node(nodes, select(f"role:{CLIENT_ROLE}"))
+        else:
+            found = select(self.peers)
+            addresses = {peer.name: peer.address for peer in found}
+            shape = grudges.isolate([node.name for node in nodes], [peer.name for peer in found])
+            peers = links.peers_by_node(shape, addresses)
+        return [Act("net", self._record(name, worse)) for name, worse in peers.items()]
+
+    def _shape(self, node: str) -> ShapingRecord:
+        """What one node sends is limited, or goes through netem."""
+        return ShapingRecord(
+            node=node,
+            kind="netem" if self._netem else "tbf",
+            rate_kbit=self.rate_kbit or 0,
+            delay_ms=self.delay_ms or 0.0,
+            jitter_ms=self.jitter_ms or 0.0,
+            duplicate_share=self.duplicate_share or 0.0,
+            corrupt_share=self.corrupt_share or 0.0,
+            reorder_share=self.reorder_share or 0.0,
+        )
+
+    def _record(self, node: str, peers: Sequence[Peer]) -> NetRecord:
+        """The rules of one node: a share is dropped, or TCP is reset."""
+        share = 1.0 if self.reset else self.share or _SHARE
+        return links.net_record(
+            node,
+            peers,
+            ports=self.ports,
+            direction=self.direction,
+            share=share,
+            reset=self.reset,
+        )

@@ -6,29 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.faults import grudges, selectors
-from harness.levers import links
-from harness.levers.clients import CLIENTS, clients_address
-from harness.levers.net_rules import refused
-from harness.protocols import CLIENT_ROLE, Act, Cluster, Node, Select
+from harness.faults import grudges, links, selectors
+from harness.faults.records import CLIENTS, Peer
+from harness.protocols import CLIENT_ROLE, Act, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
     """Cut the chosen nodes from their peers; clients still reach them, unless they are the peers.
 
-    form       isolate: each chosen node from all peers, so also from each other;
+    form       isolate: each chosen node from all peers, so the chosen nodes from each other too;
                halves: the chosen nodes on one side, all other peers on the other (with `minority`,
                `majority` or `one` as `nodes`, random ones);
                bridge: the other peers in two halves, the chosen node sees both;
                ring: every chosen node sees a majority of them, no two the same (`nodes = "all"`)
-    groups     instead of a form: selectors; chosen nodes (`nodes = "all"`) see each other only
-               where a group has both, one that is in no group sees all
-    peers      a selector: the nodes they are cut from; or clients, wherever they are. The observer
-               is a client too, and learns nothing of a node that is cut from clients
+    groups     selectors, instead of a form: chosen nodes (`nodes = "all"`) see each other only
+               where a group has both, a node of no group sees all
+    peers      a selector of the nodes from which they are cut; or clients, wherever they are. The
+               observer is a client too, and learns nothing of a node that is cut from clients
     ports      drop only TCP to these ports; none: all traffic
-    direction  in: what the cut-off send to the node (the first named of two) is dropped; out: what
-               it sends to them; both
+    direction  in: drop what the peers send to the node (the first of two); out: what it sends to
+               them; both
     """
 
     plugin: ClassVar[str] = "partition"
@@ -44,30 +42,30 @@ class Partition:
         for group in self.groups:
             selectors.check(group, key="groups")
         if len(self.groups) == 1:
-            raise ValueError("one group alone cuts nothing: name two or more")
+            raise ValueError("a single group cuts nothing: name two or more")
         if self.groups and (self.form != "isolate" or self.peers != "all"):
-            raise ValueError("groups say who is cut from whom: leave out form and peers")
+            raise ValueError("groups define the cut links: leave out form and peers")
         if self.form == "ring" and self.peers != "all":
-            raise ValueError("a ring is made of the chosen nodes: leave out peers")
+            raise ValueError("a ring consists of the chosen nodes: leave out peers")
         if self.peers == CLIENTS and self.form != "isolate":
             raise ValueError("clients can be cut only by form isolate")
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or why no packets can be dropped here."""
-        for node in cluster.nodes.values():
-            if why := refused(node):
-                return why
-            if self.peers == CLIENTS and clients_address(node) is None:
-                return f"{node.name} has no default route, so its clients cannot be told"
-        return None
+    def requires(self, node: str) -> list[Act]:
+        """Packets that can be dropped."""
+        peers = [Peer(name=CLIENTS)] if self.peers == CLIENTS else []
+        return [self._cut(node, peers)]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act per node that is cut from somebody: its rules against all of those."""
-        how = {"ports": list(self.ports), "direction": self.direction}
         if self.peers == CLIENTS:
-            return links.client_acts(nodes, select(f"role:{CLIENT_ROLE}"), **how)
-        addresses = {node.name: node.address for node in [*nodes, *select(self.peers)]}
-        return links.net_acts(self._grudge(nodes, select), addresses, **how)
+            peers = links.clients_by_node(nodes, select(f"role:{CLIENT_ROLE}"))
+        else:
+            addresses = {node.name: node.address for node in [*nodes, *select(self.peers)]}
+            peers = links.peers_by_node(self._grudge(nodes, select), addresses)
+        return [self._cut(node, cut_off) for node, cut_off in peers.items()]
+
+    def _cut(self, node: str, peers: Sequence[Peer]) -> Act:
+        return Act("net", links.net_record(node, peers, ports=self.ports, direction=self.direction))
 
     def _grudge(self, nodes: Sequence[Node], select: Select) -> grudges.Grudge:
         chosen = [node.name for node in nodes]

@@ -1,4 +1,4 @@
-"""Pauses: the processes of the chosen nodes stand still, as in a long garbage collection."""
+"""Pauses: the processes of the chosen nodes are stopped, as in a long garbage collection."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.levers.process import unsignalled
-from harness.protocols import Act, Cluster, Node, Select
+from harness.faults.records import PauseRecord
+from harness.protocols import Act, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pause:
-    """SIGSTOP on the processes of the chosen nodes, all at once; healing lets them go on.
+    """SIGSTOP on the processes of the chosen nodes in parallel; healing continues them.
 
-    Connections stay open and nothing is refused: peers and clients notice by their time-outs alone,
-    and a process that goes on believes that no time has passed.
+    Connections stay open and nothing is refused: peers and clients notice by their timeouts alone,
+    and a process that continues believes that no time has passed.
     """
 
     plugin: ClassVar[str] = "pause"
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or why no signal can be sent here."""
-        return unsignalled(cluster.nodes)
+    def requires(self, node: str) -> list[Act]:
+        """A process that can be signalled."""
+        return [Act("pause", PauseRecord(node=node, pid=None))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""
-        return [Act("pause", {"node": node.name, "pid": node.pid()}) for node in nodes]
+        return [Act("pause", PauseRecord(node=node.name, pid=node.pid())) for node in nodes]

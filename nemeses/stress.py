@@ -1,4 +1,4 @@
-"""Load beside the target's process: a neighbour that burns CPU or holds memory."""
+"""Load beside the target's process: a noisy neighbour that burns CPU or holds memory."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.protocols import Act, Cluster, Node, Select
+from harness.faults.records import StressRecord
+from harness.protocols import Act, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stress:
     """Busy loops and held memory on the chosen nodes, inside the node's own limits.
 
-    Memory beyond the node's limit ends what holds it, not the target; the fault is then unproven.
+    Where memory beyond the node's limit is requested, the kernel ends the process that holds it and
+    not the target; the fault is then unproven.
 
     busy_count  how many busy loops
     memory_mb   how many MiB are held
-    at_most_s   it ends by itself after this, whatever happens
+    at_most_s   it ends by itself after this time, whatever happens
     """
 
     plugin: ClassVar[str] = "stress"
@@ -34,27 +36,18 @@ class Stress:
         if not 1 <= self.at_most_s <= 86_400:
             raise ValueError(f"at_most_s is from 1 to 86400, not {self.at_most_s:g}")
         if not (self.busy_count or self.memory_mb):
-            raise ValueError("there is nothing to do: busy_count and memory_mb are both 0")
+            raise ValueError("busy_count and memory_mb are both 0: there is nothing to do")
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or why nothing can be started beside a node's process."""
-        for node in cluster.nodes.values():
-            answer = node.run(["/bin/sh", "-c", "read up _ < /proc/uptime && sleep 0"])
-            if answer.exit_code:
-                return f"{node.name} has no shell of use: {answer.output.strip()[:200]}"
-        return None
+    def requires(self, node: str) -> list[Act]:
+        """Processes beside the target's."""
+        record = StressRecord(
+            node=node,
+            busy_count=self.busy_count,
+            memory_mb=self.memory_mb,
+            at_most_s=self.at_most_s,
+        )
+        return [Act("stress", record)]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
         """One act per node."""
-        return [
-            Act(
-                "stress",
-                {
-                    "node": node.name,
-                    "busy_count": self.busy_count,
-                    "memory_mb": self.memory_mb,
-                    "at_most_s": self.at_most_s,
-                },
-            )
-            for node in nodes
-        ]
+        return [act for node in nodes for act in self.requires(node.name)]

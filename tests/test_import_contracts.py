@@ -27,6 +27,8 @@ PACKAGES: list[str] = LINTER["root_packages"]
 DOWNWARDS = "Packages import downwards only"
 ROOMS = "Rooms of the harness import downwards only"
 FAMILIES = "Families of checkers are independent"
+LAYERED = {DOWNWARDS: "", ROOMS: "harness.", FAMILIES: "checkers."}
+"""Contracts of layers, with the package that holds the layers."""
 INDEPENDENT = {
     "Nemeses are independent": "nemeses",
     "Workloads are independent": "workloads",
@@ -117,17 +119,20 @@ def layers(name: str) -> list[list[str]]:
     return [re.split(r" *[|:] *", layer) for layer in contract(name)["layers"]]
 
 
-def upward_imports(name: str, prefix: str = "") -> set[Import]:
+def upward_imports(name: str) -> set[Import]:
     """Every import of a higher layer by a lower one, and between the siblings of a `|` layer."""
+    prefix = LAYERED[name]
     pairs = {
         (prefix + lower, prefix + higher)
         for above, below in combinations(layers(name), 2)
         for higher, lower in product(above, below)
     }
-    siblings = [line.split(" | ") for line in contract(name)["layers"] if "|" in line]
-    return pairs | {
-        (prefix + one, prefix + other) for each in siblings for one, other in permutations(each, 2)
-    }
+    siblings = [
+        [prefix + sibling for sibling in line.split(" | ")]
+        for line in contract(name)["layers"]
+        if "|" in line
+    ]
+    return pairs | {pair for each in siblings for pair in permutations(each, 2)}
 
 
 def planted_in(tree: Path, package: str, imported: set[str]) -> str:
@@ -167,8 +172,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
         folder = tree / package.replace(".", "/")
         (folder / "stray_a.py").write_text(f"import {package}.stray_b\n", encoding="utf-8")
         (folder / "stray_b.py").write_text("", encoding="utf-8")
-    imports = upward_imports(DOWNWARDS) | upward_imports(ROOMS, "harness.") | library_imports()
-    imports |= upward_imports(FAMILIES, "checkers.")
+    imports = library_imports().union(*map(upward_imports, LAYERED))
     by_importer: dict[str, set[str]] = {}
     for importer, imported in imports:
         by_importer.setdefault(importer, set()).add(imported)
@@ -192,11 +196,7 @@ def library_imports(*names: str) -> set[Import]:
 
 
 def test_every_contract_is_known_here_and_kept(unchanged: dict[str, Report]) -> None:
-    assert set(unchanged) == {
-        *(DOWNWARDS, ROOMS, FAMILIES, COMMAND_LINE),
-        *INDEPENDENT,
-        *LIBRARIES,
-    }
+    assert set(unchanged) == {*LAYERED, COMMAND_LINE, *INDEPENDENT, *LIBRARIES}
     assert {name for name, report in unchanged.items() if not report.kept} == set()
 
 
@@ -204,13 +204,9 @@ def test_every_contract_is_broken_by_its_violation(planted: Planted) -> None:
     assert {name for name, report in planted.reports.items() if report.kept} == set()
 
 
-@pytest.mark.parametrize(
-    ("name", "prefix"), [(DOWNWARDS, ""), (ROOMS, "harness."), (FAMILIES, "checkers.")]
-)
-def test_an_upward_import_is_reported_for_each_pair_of_layers(
-    planted: Planted, name: str, prefix: str
-) -> None:
-    pairs, report = upward_imports(name, prefix), planted.reports[name]
+@pytest.mark.parametrize("name", LAYERED)
+def test_an_upward_import_is_reported_for_each_pair_of_layers(planted: Planted, name: str) -> None:
+    pairs, report = upward_imports(name), planted.reports[name]
     assert pairs == report.forbidden_pairs
     assert planted.expected(pairs) <= report.imports
 

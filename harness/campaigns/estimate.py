@@ -10,12 +10,10 @@ import psutil
 
 from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.worker import may_be_kept
-from harness.clusters.docker.cluster import INFRA_MB
+from harness.protocols import Cost
 
 _WORKERS_PER_CORE = 1.5
 _MEMORY_SHARE = 0.8
-# Measured on two cores: the time of a run beside its workload, on a kept and on a new cluster.
-_KEPT_S, _NEW_S = 5.0, 22.0
 _BYTES_PER_WRITE, _BYTES_PER_RUN = 60, 400_000
 
 
@@ -39,7 +37,7 @@ def estimate(
     for cell in campaign.possible:
         left = sum((cell.name, n) not in done for n in range(cell.repetitions))
         runs += left
-        seconds += left * _seconds(cell)
+        seconds += left * _cost(cell).seconds
         load = cell.resolved.plan.workload
         writes = load.rate_per_s * load.duration_s
         stored += left * (writes * _BYTES_PER_WRITE + _BYTES_PER_RUN)
@@ -47,16 +45,14 @@ def estimate(
 
 
 def workers_for(campaign: Campaign) -> int:
-    """As many workers as cores and free memory allow; a run mostly waits."""
-    largest_mb = max(
-        len(cell.resolved.target.names(cell.resolved.plan))
-        * (cell.resolved.plan.target.memory_mb + INFRA_MB)
-        for cell in campaign.possible
-    )
+    """As many workers as cores and memory allow; a run mostly waits, unless it is simulated."""
+    costs = [_cost(cell) for cell in campaign.possible]
+    largest_mb = max(cost.memory_mb for cost in costs)
     by_memory = psutil.virtual_memory().available / 2**20 * _MEMORY_SHARE / largest_mb
-    return max(1, int(min(by_memory, (os.cpu_count() or 1) * _WORKERS_PER_CORE)))
+    per_core = 1.0 if any(cost.whole_cores for cost in costs) else _WORKERS_PER_CORE
+    return max(1, int(min(by_memory, (os.cpu_count() or 1) * per_core)))
 
 
-def _seconds(cell: Cell) -> float:
-    overhead_s = _KEPT_S if may_be_kept(cell.resolved) else _NEW_S
-    return cell.resolved.plan.workload.duration_s + overhead_s
+def _cost(cell: Cell) -> Cost:
+    kept = may_be_kept(cell.resolved)
+    return cell.resolved.provider.cost(cell.resolved.order, kept=kept)

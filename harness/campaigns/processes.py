@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.campaigns.worker import Judge, serve
-from harness.clusters.docker.removal import remove_run
+from harness.clusters.cleaning import remove_left
 from harness.errors import AcklossError
-from harness.images.daemon import connect
 from harness.machine import state
 
 
@@ -45,5 +44,5 @@ def remove_cluster(cluster_id: str) -> None:
     """Remove what a dead worker has left; what cannot be removed is left to `ackloss clean`."""
     with state.claimed(cluster_id) as dead, suppress(AcklossError):
         if dead:
-            remove_run(connect(), cluster_id)
+            remove_left(cluster_id)
             state.forget(cluster_id)

@@ -21,30 +21,25 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from harness.campaigns.plan import Document
-from harness.clusters.docker.cluster import DockerCluster
 from harness.errors import AcklossError, HarnessFailure, Interrupted
 from harness.history.run_folder import RunDir, new_run_id
-from harness.images.building import infra_image
-from harness.images.daemon import DAEMON_TROUBLE, connect
-from harness.levers import all_levers
 from harness.machine import state
 from harness.machine.scratch import scratch
 from harness.plan import parse_plan
-from harness.protocols import Ingredients, Reusable, SingleUse
+from harness.protocols import Provider, Reusable, RunCluster, SingleUse
+from harness.run.availability import prove_unfaulted
 from harness.run.interrupts import Interrupts
 from harness.run.metadata import RunMetadata
-from harness.run.preparing import needs_of
 from harness.run.resolving import ResolvedPlan, resolve
-from harness.run.runner import RunOptions, prove_unfaulted, run_on, start_nodes
+from harness.run.runner import RunOptions, registered, run_on
 
 Judge = Callable[[RunDir], Mapping[str, object]]
 """Judges a run's folder: its result document."""
 
-_DOCKER_RESTART_S = 180.0
-_TROUBLE = (AcklossError, OSError, *DAEMON_TROUBLE)
+_PROVIDER_RESTART_S = 180.0
 
 
 @dataclass(frozen=True)
@@ -78,8 +73,8 @@ class Answer:
 class _KeptCluster:
     """A cluster whose nodes have been started. `key`: the plans that fit it have the same."""
 
-    cluster: DockerCluster
-    ingredients: Ingredients
+    cluster: RunCluster
+    provider: Provider
     key: str
     runs: int = 0
     reusable: bool = True
@@ -88,9 +83,8 @@ class _KeptCluster:
 
 def cluster_key(plan: ResolvedPlan) -> str:
     """Equal for two plans that may be run on one cluster."""
-    needs = sorted(needs_of(step.nemesis for step in plan.steps))
     key = _target_key(plan)
-    return f"{key} {needs}" if key else new_run_id()
+    return f"{key} {sorted(plan.needs)}" if key else new_run_id()
 
 
 def may_be_kept(plan: ResolvedPlan) -> bool:
@@ -176,11 +170,11 @@ class _Worker:
             return answer(error=f"{type(error).__name__}: {error}")
 
     def drop(self) -> None:
-        """Take the cluster down, if there is one; waits for a Docker daemon that restarts."""
+        """Take the cluster down, if there is one; waits for a provider that restarts."""
         kept, self.kept = self.kept, None
         if kept is not None:
             with suppress(Exception):  # it stays registered: `ackloss clean` removes it
-                _take_down(kept.cluster)
+                through_a_restart(kept.provider)(kept.cluster.down)
                 state.forget(kept.cluster.run_id)
             kept.stack.close()
 
@@ -197,16 +191,15 @@ class _Worker:
         return self.kept
 
     def _build(self, plan: ResolvedPlan, key: str) -> _KeptCluster:
-        client = _connect()
+        provider, run_id = plan.provider, new_run_id()
+        through_a_restart(provider)(provider.reach)
         with self.interrupts.raising():
-            infra = infra_image()
-            ingredients = plan.target.prepare(plan.plan, lambda _: None)
-        cluster = DockerCluster(new_run_id(), client, infra.id)
-        kept = self.kept = _KeptCluster(cluster, ingredients, key)
-        kept.stack.enter_context(state.registered(cluster.run_id, self.folder))
-        self.scheduler.send(Built(cluster.run_id))
+            cluster = provider.cluster(plan.order, run_id, lambda _: None)
+        kept = self.kept = _KeptCluster(cluster, provider, key)
+        kept.stack.enter_context(registered(plan, run_id, self.folder))
+        self.scheduler.send(Built(run_id))
         with self.interrupts.raising():
-            start_nodes(plan, ingredients, cluster)
+            cluster.start()
         return kept
 
     def _run(self, kept: _KeptCluster, plan: ResolvedPlan, folder: Path, run_id: str) -> RunDir:
@@ -215,13 +208,19 @@ class _Worker:
         if isinstance(target, Reusable):
             plan = replace(plan, plan=target.fresh(plan.plan, kept.runs))
         rundir = RunDir.create(folder, run_id)
-        record = RunMetadata.begin(rundir, plan.plan, command=[], file="campaign")
+        record = RunMetadata.begin(
+            rundir,
+            plan.plan,
+            command=[],
+            file="campaign",
+            simulated=plan.provider.simulated,
+        )
         record.update(cluster={"id": kept.cluster.run_id, "runs_before": kept.runs})
         options = RunOptions(run_id=run_id, folder=folder, interrupts=self.interrupts)
         kept.runs += 1
         kept.reusable = False  # until the run has ended and the cluster is proven reusable
         with record.outcome(), _unusable_before_it_began(record, used=used):
-            run_on(kept.cluster, plan, kept.ingredients, record, options)
+            run_on(kept.cluster, plan, record, options)
             self.interrupts.check()
             record.finish()
         kept.reusable = may_be_kept(plan) and _left_reusable(kept.cluster, plan)
@@ -245,28 +244,27 @@ def _unusable_before_it_began(record: RunMetadata, *, used: bool) -> Iterator[No
         raise
 
 
-def _left_reusable(cluster: DockerCluster, plan: ResolvedPlan) -> bool:
+def _left_reusable(cluster: RunCluster, plan: ResolvedPlan) -> bool:
     """Whether a run has left the cluster fit for the next one; removes the run's topic."""
     try:
-        prove_unfaulted(all_levers(cluster.nodes), cluster)
+        prove_unfaulted(cluster)
         if isinstance(plan.target, Reusable):
             plan.target.forget(cluster, plan.plan)
-    except _TROUBLE:
+    except trouble_of(plan.provider):
         return False
     return True
 
 
-_through_a_docker_restart = retry(
-    retry=retry_if_exception_type(_TROUBLE),
-    stop=stop_after_delay(_DOCKER_RESTART_S),
-    wait=wait_fixed(3),
-    reraise=True,
-)
+def trouble_of(provider: Provider) -> tuple[type[Exception], ...]:
+    """What is raised while a provider does not answer."""
+    return (AcklossError, OSError, *provider.trouble)
 
 
-@_through_a_docker_restart
-def _take_down(cluster: DockerCluster) -> None:
-    cluster.down()
-
-
-_connect = _through_a_docker_restart(connect)
+def through_a_restart(provider: Provider) -> Retrying:
+    """Makes a call again while the provider's machinery restarts."""
+    return Retrying(
+        retry=retry_if_exception_type(trouble_of(provider)),
+        stop=stop_after_delay(_PROVIDER_RESTART_S),
+        wait=wait_fixed(3),
+        reraise=True,
+    )

@@ -142,15 +142,14 @@ def _prepare(out: Output, campaign: Campaign, where: CampaignDir) -> None:
     """Refuse what this machine cannot run, and make images before all workers need them."""
     from harness.campaigns.worker import cluster_key
     from harness.cli.checkup import require
-    from harness.images.building import infra_image
 
-    clean_before(out)
-    infra_image(out.say)
     distinct = {cluster_key(cell.resolved): cell.resolved for cell in campaign.possible}
+    kinds = {type(resolved.provider): resolved.provider for resolved in distinct.values()}
+    for provider in kinds.values():
+        clean_before(out, provider)
     for resolved in distinct.values():
-        plan, target = resolved.plan, resolved.target
-        require(plan, nodes=len(target.names(plan)), runs=where.runs)
-        target.prepare(plan, out.say)
+        require(resolved.provider, resolved.order, runs=where.runs)
+        resolved.provider.prepare(resolved.order, out.say)
 
 
 def _report_run(out: Output, where: CampaignDir, run_id: str, junit: Junit) -> None:

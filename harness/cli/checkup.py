@@ -18,17 +18,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-import psutil
-
 from harness.errors import EnvironmentFailure
 from harness.images.building import base_reference, find
-from harness.images.daemon import connect
+from harness.images.daemon import DockerInfo, docker_info
 from harness.images.recipe import INFRA, made_base
 from harness.machine.paths import cache_dir, state_dir
+from harness.machine.space import DISK_MIN_BYTES, existing, free_bytes, gib, memory_available
 from harness.machine.user_config import user_config
-from harness.plan import Plan
+from harness.protocols import Order, Provider
 
-DISK_MIN_BYTES = 2 << 30
 DISK_LOW_BYTES = 8 << 30
 MEMORY_LOW_BYTES = 4 << 30
 _DOCKER_MIN = (20, 10)
@@ -56,15 +54,6 @@ class Finding:
     status: Status
     detail: str
     fix: str | None = None
-
-
-@dataclass(frozen=True)
-class DockerInfo:
-    """What the Docker daemon reports about itself."""
-
-    version: str
-    storage: str
-    root: Path
 
 
 def examine(runs: Path) -> list[Finding]:
@@ -103,16 +92,6 @@ def docker_daemon() -> tuple[Finding, DockerInfo | None]:
     if _numbers(info.version) < _DOCKER_MIN:
         return Finding("docker", OLD, f"{detail}; 20.10 is needed", "make setup"), info
     return Finding("docker", OK, detail), info
-
-
-def docker_info() -> DockerInfo:
-    """Ask the Docker daemon. Raises EnvironmentFailure when it does not answer."""
-    reported = connect().info()
-    return DockerInfo(
-        version=str(reported["ServerVersion"]),
-        storage=str(reported["Driver"]),
-        root=Path(reported["DockerRootDir"]),
-    )
 
 
 def python() -> Finding:
@@ -167,21 +146,20 @@ def configuration() -> Finding:
 
 def memory() -> Finding:
     """Memory available for nodes: a default cluster of six uses 1.2 GiB and may use 3."""
-    free = psutil.virtual_memory().available
+    free = memory_available()
     if free < MEMORY_LOW_BYTES:
-        return Finding("memory", WARN, f"{_gib(free)} available", "stop other programs")
-    return Finding("memory", OK, f"{_gib(free)} available")
+        return Finding("memory", WARN, f"{gib(free)} available", "stop other programs")
+    return Finding("memory", OK, f"{gib(free)} available")
 
 
 def disk(name: str, folder: Path) -> Finding:
     """Free space where something will be written; the folder itself need not exist yet."""
-    place = _existing(folder)
-    free = shutil.disk_usage(place).free
-    detail = f"{_gib(free)} free at {folder}"
+    place, free = existing(folder), free_bytes(folder)
+    detail = f"{gib(free)} free at {folder}"
     if not os.access(place, os.W_OK):
         return Finding(name, MISSING, f"{detail}, but it is not writable", f"chown $USER {place}")
     if free < DISK_MIN_BYTES:
-        return Finding(name, MISSING, f"{detail}; a run needs {_gib(DISK_MIN_BYTES)}", "df -h")
+        return Finding(name, MISSING, f"{detail}; a run needs {gib(DISK_MIN_BYTES)}", "df -h")
     return Finding(name, WARN if free < DISK_LOW_BYTES else OK, detail)
 
 
@@ -212,27 +190,16 @@ def prepared(name: str, exists: bool, detail: str = "exists") -> Finding:
     return Finding(name, WARN, "not made yet", "ackloss prepare")
 
 
-def require(plan: Plan, *, nodes: int, runs: Path) -> None:
-    """Raise EnvironmentFailure when a run of this plan would lack Docker, disk or memory."""
-    for name, folder in (("run folders", runs), ("Docker", docker_info().root)):
-        free = shutil.disk_usage(_existing(folder)).free
-        if free < DISK_MIN_BYTES:
-            raise EnvironmentFailure(
-                f"{_gib(free)} are free on the disk of {name}, "
-                f"but a run needs {_gib(DISK_MIN_BYTES)}",
-                file=str(folder),
-                hint="free some space"
-                + (" or choose another disk with --out" if folder == runs else ""),
-            )
-    needed = nodes * plan.target.memory_mb << 20
-    free = psutil.virtual_memory().available
-    if free < needed:
+def require(provider: Provider, order: Order, *, runs: Path) -> None:
+    """Raise EnvironmentFailure when a run would lack what its kind of cluster needs, or disk."""
+    if (free := free_bytes(runs)) < DISK_MIN_BYTES:
         raise EnvironmentFailure(
-            f"{_gib(free)} of memory are available, but {nodes} nodes of "
-            f"{plan.target.memory_mb} MiB may use {_gib(needed)}",
-            key="target.memory_mb",
-            hint="stop other programs, or configure fewer or smaller nodes",
+            f"{gib(free)} are free on the disk of run folders, "
+            f"but a run needs {gib(DISK_MIN_BYTES)}",
+            file=str(runs),
+            hint="free some space or choose another disk with --out",
         )
+    provider.require(order)
 
 
 def _program(name: str, why: str) -> Finding:
@@ -262,15 +229,3 @@ def _configured(option: str) -> bool:
             return any(line.startswith((f"{option}=y", f"{option}=m")) for line in config)
     except OSError:
         return False
-
-
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest existing one above it."""
-    folder = folder.absolute()
-    while not folder.exists():
-        folder = folder.parent
-    return folder
-
-
-def _gib(count_bytes: int) -> str:
-    return f"{count_bytes / (1 << 30):.1f} GiB"

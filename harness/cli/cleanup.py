@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from harness.cli.output import Output
+from harness.protocols import LeavesObjects, Provider
 
 
-def clean_before(out: Output) -> None:
-    """Remove what dead runs left and report it. A failure is reported and stops nothing."""
+def clean_before(out: Output, provider: Provider) -> None:
+    """Remove what dead runs left and report it, where this kind of cluster leaves anything. A
+    failure is reported and stops nothing."""
+    if not isinstance(provider, LeavesObjects):
+        return
     from harness.clusters.cleaning import clean_all
     from harness.errors import AcklossError, EnvironmentFailure
 

@@ -1,14 +1,15 @@
-"""Observations that a step of the schedule can wait for.
+"""Conditions that a step of the schedule can wait for.
 
     isr == [leader]     every concerned partition has its leader as the only in-sync replica
-    isr whole           every partition has all its replicas in sync
+    isr whole           every partition is fully replicated: all its replicas are in sync
     isr < N, isr == N   the size of the ISR of every concerned partition
-    leader moved        every concerned partition has another leader than when the last fault began
+    leader moved        every concerned partition has a leader, and not the one of before
     no leader           every concerned partition has no leader
-    controller moved    another controller is active than when the last fault began
+    controller moved    another controller is active than before
 
-Each may name a partition: `isr(0) == [leader]`, `leader(0) moved`. Concerned are otherwise the
-partitions that the nodes met by the last fault led when it began, or all when they led none.
+"Before" is when the last fault began. A condition may name its partition: `isr(0) == [leader]`,
+`leader(0) moved`. Otherwise the concerned partitions are those that were led, before, by the nodes
+of the last fault, or all when these nodes led none.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _FORMS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Since:
-    """What stood when the last fault began: its nodes, and the situation then."""
+    """When the last fault began: its nodes, and the situation then."""
 
     nodes: Sequence[str]
     situation: Situation
@@ -42,7 +43,7 @@ class Since:
 
 @dataclass(frozen=True)
 class Condition:
-    """A parsed observation; `holds` looks at the situation now and at what stood before."""
+    """A parsed condition; `holds` compares the situation now with the one of before."""
 
     text: str
     form: str
@@ -102,8 +103,8 @@ def parse(text: str, *, key: str) -> Condition:
                 size=int(groups.get("size") or 0),
             )
     raise PlanError(
-        f"{text!r} is no observation",
+        f"{text!r} is not a condition",
         key=key,
         hint="one of: isr == [leader], isr whole, isr < N, leader moved, no leader, "
-        "controller moved; a partition stands in brackets: isr(0) whole",
+        "controller moved; with a partition in brackets: isr(0) whole",
     )

@@ -1,8 +1,8 @@
 """Who is cut from whom: the shapes of a partition, as pure functions of names (after Jepsen).
 
-A grudge says for each node from which others it is cut. Every cut link stands in it once, at the
-node that is named first, so that a one-way cut has a direction: `in` at that node means that it
-hears nothing from the others.
+A grudge lists for each node the nodes from which it is cut. Every cut link is in it once, at the
+node that is named first, so a one-way cut has a direction: `in` at that node means that it receives
+nothing from the others.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ Grudge = dict[str, list[str]]
 
 
 def isolate(nodes: Sequence[str], peers: Sequence[str]) -> Grudge:
-    """Each node is cut from all peers but itself, so that nodes who are peers are alone."""
+    """Each node is cut from all peers but itself: nodes that are peers are alone."""
     return {node: [peer for peer in peers if peer != node] for node in nodes}
 
 
 def groups(parts: Sequence[Sequence[str]]) -> Grudge:
-    """Nodes see each other only where some group has both; one in two groups sees both."""
+    """Nodes see each other only where a group has both; a node of two groups sees both groups."""
     members = list(dict.fromkeys(node for part in parts for node in part))
     grudge: Grudge = {node: [] for node in members}
     for first, second in combinations(members, 2):
@@ -34,17 +34,17 @@ def halves(nodes: Sequence[str], peers: Sequence[str]) -> Grudge:
 
 
 def bridge(middle: Sequence[str], peers: Sequence[str]) -> Grudge:
-    """Two halves that see nothing of each other, and `middle`, which sees both. Every second peer
-    is on one side, so that roles that stand together in a cluster's order are on both."""
+    """Two halves that see nothing of each other, and `middle`, which sees both. Peers alternate
+    between the halves, so that roles that follow each other in the cluster are in both."""
     others = [peer for peer in peers if peer not in middle]
     return groups([[*middle, *others[0::2]], [*middle, *others[1::2]]])
 
 
 def ring(nodes: Sequence[str]) -> Grudge:
-    """Majorities-ring: every node sees a majority, and no two see the same one.
+    """Majorities ring: every node sees a majority, and no two nodes see the same one.
 
-    Each sees its nearest on either side of a ring, both ways, so an even majority is exceeded by
-    one. Three nodes have no such ring (each neighbour is everybody): there it is a path.
+    Each sees its nearest neighbours on both sides of a ring, so an even majority is exceeded by
+    one. Three nodes have no such ring (each is a neighbour of both others): there it is a path.
     """
     if len(nodes) == 3:
         return groups([nodes[:2], nodes[1:]])

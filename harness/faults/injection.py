@@ -1,12 +1,12 @@
-"""Applying, proving and undoing faults: the one place, for every family.
+"""Faults are applied, proven and undone here, in one place for every family.
 
-Each act is journalled on disk before it happens, probed once it did, probed again just before it is
-undone (so that it held for its whole window) and once more when it is undone. Acts of one fault are
-done all at once: nodes that die a second apart are another experiment.
+Each act is journalled on disk before it happens. It is probed right after it is applied, again
+right before it is undone (so that it held for its whole window), and once more when it is undone.
+All acts of one fault are done in parallel: nodes that die a second apart are another experiment.
 
-Right after the acts the system may not have spoken yet, so that probe shows the mechanism alone.
-By the one before they are undone the fault must have met something of the system (`Proof.met`),
-through one of its acts at least: two followers may have nothing to say to each other.
+Right after the acts the system may not have spoken yet, so the first probe shows the mechanism
+alone. By the probe before the undo, the fault must have met something of the system (`Proof.met`)
+through at least one of its acts: two followers may have nothing to say to each other.
 """
 
 from __future__ import annotations
@@ -15,39 +15,48 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from harness.errors import AcklossError, EnvironmentFailure
+from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.faults.journal import Journal
-from harness.protocols import Act, CapturesPriorState, Lever, Proof, Token
+from harness.protocols import Act, CapturesPriorState, Lever, Proof, UndoRecord
 
 T = TypeVar("T")
 
 NOTHING_MET = "nothing of the system met it"
 
 Note = Callable[[str, str, str, str, str], None]
-"""Records a row of the nemesis: type, nemesis, id of the fault, nodes, what (inject|heal)."""
+"""Records a row of the nemesis in the history: type, nemesis, id of the fault, nodes, and what is
+done (inject or heal)."""
+
+
+class _Announced(NamedTuple):
+    """An act whose intent is in the journal under the number `n`."""
+
+    n: int
+    lever: Lever[Any]
+    record: UndoRecord
 
 
 @dataclass
 class _Active:
     nemesis: str
-    acts: list[tuple[int, Lever, Token]]
+    acts: list[_Announced]
     met: int | None = None
 
     @property
     def nodes(self) -> str:
-        return ",".join(token["node"] for _, _, token in self.acts)
+        return ",".join(act.record.node for act in self.acts)
 
 
 @dataclass
 class Faults:
-    """The faults of one run. `note` puts them into the history, `seed` goes into every token for
-    what a lever draws; all methods are thread-safe."""
+    """The faults of one run. `note` puts them into the history; `seed` goes into every undo record,
+    for what a lever draws at random. All methods are thread-safe."""
 
-    levers: Mapping[str, Lever]
+    levers: Mapping[str, Lever[Any]]
     journal: Journal
     note: Note = lambda *_: None
     seed: int = 0
@@ -55,28 +64,28 @@ class Faults:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def inject(self, fault: str, nemesis: str, acts: Sequence[Act]) -> None:
-        """Apply a fault's acts and prove them. A lever's failure is journalled, not raised: the
-        fault is then unproven, and what was begun is undone with the rest."""
+        """Apply the acts of a fault and prove them. A lever's failure is journalled, not raised:
+        the fault is then unproven, and what was begun is undone with the rest."""
         with self._lock:
             begun = [self._announce(fault, act) for act in acts]
             active = self.active[fault] = _Active(nemesis, begun)
             self.note("invoke", nemesis, fault, active.nodes, "inject")
-            _at_once([partial(self._apply, n, lever, token) for n, lever, token in begun])
+            _in_parallel([partial(self._apply, act) for act in begun])
             self.journal.write("on", fault=fault)
             self.note("info", nemesis, fault, active.nodes, "inject")
         active.met = self._prove(fault, begun, phase="applied", applied=True)
 
     def heal(self, fault: str) -> None:
-        """Undo a fault; nothing when it is not in force. Raises the first failure after having
-        tried every act; what could not be undone stays active."""
+        """Undo a fault; nothing when it is not in force. Tries every act, then raises the first
+        failure; what could not be undone stays active."""
         with self._lock:
             active = self.active.get(fault)
             if active is None:
                 return
-            with suppress(EnvironmentFailure):  # a full disk must not keep it from being undone
+            with suppress(EnvironmentFailure):  # a full disk must not prevent the undo
                 self._prove(fault, active.acts, phase="held", applied=True, so_far=active.met)
             self.note("invoke", active.nemesis, fault, active.nodes, "heal")
-            failures = _at_once([partial(self._undo, *act) for act in active.acts])
+            failures = _in_parallel([partial(self._undo, act) for act in active.acts])
             self.note("info", active.nemesis, fault, active.nodes, "heal")
             if any(failures):
                 raise next(failure for failure in failures if failure)
@@ -95,45 +104,43 @@ class Faults:
         if failures:
             raise failures[0]
 
-    def _announce(self, fault: str, act: Act) -> tuple[int, Lever, Token]:
+    def _announce(self, fault: str, act: Act) -> _Announced:
         lever = self.levers[act.lever]
-        token = looked(lever, {**act.token, "fault": fault, "seed": self.seed})
-        n = self.journal.intent(fault=fault, lever=act.lever, token=token)
-        return n, lever, token
+        record = announced(lever, act, fault=fault, seed=self.seed)
+        n = self.journal.intent(fault=fault, lever=act.lever, record=record)
+        return _Announced(n, lever, record)
 
-    def _apply(self, n: int, lever: Lever, token: Token) -> AcklossError | None:
-        return self._do("apply", "done", n, lever.apply, token)
+    def _apply(self, act: _Announced) -> AcklossError | None:
+        return self._do("apply", "done", act, act.lever.apply)
 
-    def _undo(self, n: int, lever: Lever, token: Token) -> AcklossError | None:
-        return self._do("undo", "undone", n, lever.undo, token)
+    def _undo(self, act: _Announced) -> AcklossError | None:
+        return self._do("undo", "undone", act, act.lever.undo)
 
     def _do(
-        self, what: str, done: str, n: int, act: Callable[[Token], None], token: Token
+        self, what: str, done: str, act: _Announced, change: Callable[[UndoRecord], None]
     ) -> AcklossError | None:
-        """Apply or undo one act and journal it; what failed is returned, not raised."""
+        """Apply or undo one act and journal it; a failure is returned, not raised."""
         try:
-            act(token)
+            change(act.record)
         except AcklossError as error:
-            self.journal.write("failed", n=n, what=what, error=str(error))
+            self.journal.write("failed", n=act.n, what=what, error=str(error))
             return error
-        self.journal.write(done, n=n)
+        self.journal.write(done, n=act.n)
         return None
 
     def _prove(
         self,
         fault: str,
-        acts: Sequence[tuple[int, Lever, Token]],
+        acts: Sequence[_Announced],
         *,
         phase: str,
         applied: bool,
         so_far: int | None = None,
     ) -> int | None:
-        """Probe every act at once and journal what they say; returns what was met, `so_far` by an
-        earlier probe at least."""
-        proofs = _at_once(
-            [partial(_probe, lever, token, applied=applied) for _, lever, token in acts]
-        )
-        met = _met([(lever.name, proof) for (_, lever, _), proof in zip(acts, proofs, strict=True)])
+        """Probe every act in parallel and journal the proofs. Returns how much of the system was
+        met: at least `so_far`, by an earlier probe."""
+        proofs = _in_parallel([partial(_probe, act, applied=applied) for act in acts])
+        met = _met([(act.lever.name, proof) for act, proof in zip(acts, proofs, strict=True)])
         met = max((each for each in (met, so_far) if each is not None), default=None)
         evidence = [sentence for proof in proofs for sentence in proof.evidence]
         missed = phase == "held" and met == 0
@@ -148,9 +155,21 @@ class Faults:
         return met
 
 
+def announced(lever: Lever[Any], act: Act, *, fault: str, seed: int) -> UndoRecord:
+    """The undo record of an act as it is journalled: with its fault, the plan's seed and the prior
+    state, where the lever captures it."""
+    if not isinstance(act.record, lever.record_type):
+        raise HarnessFailure(
+            f"the lever {lever.name!r} takes a {lever.record_type.__name__}, "
+            f"not a {type(act.record).__name__}"
+        )
+    record = replace(act.record, fault=fault, seed=seed)
+    return lever.capture_prior_state(record) if isinstance(lever, CapturesPriorState) else record
+
+
 def _met(proofs: Sequence[tuple[str, Proof]]) -> int | None:
-    """How much of the system a fault met through all its acts: where it has several levers, each in
-    its own unit, what the least of them met. Null when none of them counts that."""
+    """How much of the system a fault has met. Acts of one lever add up; of several levers, each
+    with its own unit, the smallest counts. None when no lever counts it."""
     sums: dict[str, int] = {}
     for lever, proof in proofs:
         if proof.met is not None:
@@ -158,20 +177,15 @@ def _met(proofs: Sequence[tuple[str, Proof]]) -> int | None:
     return min(sums.values(), default=None)
 
 
-def looked(lever: Lever, token: Token) -> Token:
-    """The token as it is journalled: with what the lever found, if it is one that looks first."""
-    return lever.look(token) if isinstance(lever, CapturesPriorState) else token
-
-
-def _probe(lever: Lever, token: Token, *, applied: bool) -> Proof:
-    """A lever's proof; one that cannot look has seen nothing."""
+def _probe(act: _Announced, *, applied: bool) -> Proof:
+    """A lever's proof; a probe that fails has seen nothing."""
     try:
-        return lever.probe(token, applied=applied)
+        return act.lever.probe(act.record, applied=applied)
     except AcklossError as error:
-        return Proof(False, [f"it could not be seen: {error}"])
+        return Proof(False, [f"the probe failed: {error}"])
 
 
-def _at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
+def _in_parallel(calls: Sequence[Callable[[], T]]) -> list[T]:
     with ThreadPoolExecutor(max_workers=max(1, len(calls))) as pool:
         futures = [pool.submit(call) for call in calls]
     return [future.result() for future in futures]

@@ -1,23 +1,24 @@
-"""faults.jsonl: what the nemesis meant to do, did, proved and undid, one JSON object a line.
+"""faults.jsonl: what the faults of a run meant to do, did, proved and undid; a JSON object a line.
 
-Every line is fsynced before the act that it announces, so that after any crash the file tells what
-may still be in force. A lever's act is written as its name and a typed token, never as a command.
+Every line is fsynced before the act that it announces, so after any crash the file says what may
+still be in force. An act is journalled as the name of its lever and a typed undo record (`token`,
+see `harness.faults.records`), never as a command.
 
     {"type": "step",    "fault", "nemesis", "nodes", "met", "why", "time_ns"}  the step begins
-    {"type": "skip",    "fault", "nemesis", "met", "why", "time_ns"}           it was left out
+    {"type": "skip",    "fault", "nemesis", "met", "why", "time_ns"}           it is skipped
     {"type": "intent",  "n", "fault", "lever", "token", "time_ns"}             about to act
-    {"type": "done",    "n", "time_ns"}                                        acted
+    {"type": "done",    "n", "time_ns"}                                        applied
     {"type": "undone",  "n", "time_ns"}                                        undone
-    {"type": "failed",  "n", "what", "error", "time_ns"}                       an act or undo failed
-    {"type": "proof",   "fault", "phase", "proven", "evidence", "met", "time_ns"}  a probe's answer
-    {"type": "on",      "fault", "time_ns"}   every act of the fault is done
+    {"type": "failed",  "n", "what", "error", "time_ns"}                       apply or undo failed
+    {"type": "proof",   "fault", "phase", "proven", "evidence", "met", "time_ns"}  a probe's result
+    {"type": "on",      "fault", "time_ns"}   every act of the fault is applied
     {"type": "healed",  "fault", "time_ns"}   every act of the fault is undone
-
     {"type": "heal",    "faults", "step", "met", "why", "time_ns"}             a step heals these
 
 `phase` is `applied` (right after the acts), `held` (right before they are undone) or `undone`;
-`evidence` is a list of sentences, `met` how much of the system the fault has met so far, beyond
-what the probe itself sent: null where its levers do not count that, absent in journals of before.
+`evidence` is a list of sentences. In a proof, `met` is how much of the system the fault has met so
+far, without what the probe itself sent; null where its levers do not count that, missing in
+journals of older versions.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from harness.errors import EnvironmentFailure, HistoryError
-from harness.protocols import FaultWindow
+from harness.faults.records import RECORD_TYPES, from_document, to_document
+from harness.protocols import FaultWindow, UndoRecord
 
 
 class Journal:
@@ -45,7 +48,7 @@ class Journal:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def write(self, kind: str, **fields: Any) -> None:
-        """Append one line. Raises EnvironmentFailure when the disk takes it not."""
+        """Append one line. Raises EnvironmentFailure when the disk fails."""
         line = orjson.dumps({"type": kind, **fields, "time_ns": self._clock()}) + b"\n"
         try:
             with self._lock:
@@ -56,12 +59,12 @@ class Journal:
                 f"cannot write the journal of faults: {error.strerror}", file=str(self._path)
             ) from error
 
-    def intent(self, *, fault: str, lever: str, token: dict[str, Any]) -> int:
-        """Announce an act; its number is what `done`, `undone` and `failed` refer to."""
+    def intent(self, *, fault: str, lever: str, record: UndoRecord) -> int:
+        """Announce an act; returns its number, to which `done`, `undone` and `failed` refer."""
         with self._lock:
             self._n += 1
             n = self._n
-        self.write("intent", n=n, fault=fault, lever=lever, token=token)
+        self.write("intent", n=n, fault=fault, lever=lever, token=to_document(record))
         return n
 
     def close(self) -> None:
@@ -83,7 +86,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:
-    """What a line says; null where it is no line of a journal."""
+    """The entry of a line; None where the line is not one of a journal."""
     try:
         entry = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -95,15 +98,15 @@ def damaged_lines(path: Path) -> list[int]:
     """The numbers, from 1 on, of the lines that `entries` leaves out though another follows."""
     if not path.exists():
         return []
-    *whole, _ = path.read_bytes().split(b"\n")
-    lines = enumerate(whole, start=1)
+    *complete, _ = path.read_bytes().split(b"\n")
+    lines = enumerate(complete, start=1)
     return [number for number, line in lines if line.strip() and _entry(line) is None]
 
 
 def windows(path: Path) -> list[FaultWindow]:
-    """The fault windows that a journal tells of, in the order in which they were begun.
+    """The fault windows of a journal, in the order in which they began.
 
-    Raises HistoryError for a line that says what no line of a journal says.
+    Raises HistoryError for a line that ackloss does not write.
     """
     begun: dict[str, dict[str, Any]] = {}
     for number, entry in _numbered(path):
@@ -111,34 +114,34 @@ def windows(path: Path) -> list[FaultWindow]:
             _take(entry, begun)
         except (KeyError, TypeError) as error:
             raise HistoryError(
-                f"is no journal as ackloss writes it: {error!r}",
+                f"is not a journal as ackloss writes it: {error!r}",
                 file=f"{path}:{number}",
                 hint="copy the run folder again",
             ) from error
     return [
         FaultWindow(
             id=fault,
-            nemesis=told["nemesis"],
-            from_s=told["on"],
-            to_s=told["healed"],
-            nodes=told.get("nodes", []),
-            met=told["met"],
-            proven=told["on"] is not None and _proven(told["proofs"]),
-            evidence=told["evidence"],
-            why=told.get("why") or "",
-            touched=_touched(told["proofs"]),
+            nemesis=seen["nemesis"],
+            from_s=seen["on"],
+            to_s=seen["healed"],
+            nodes=seen.get("nodes", []),
+            met=seen["met"],
+            proven=seen["on"] is not None and _proven(seen["proofs"]),
+            evidence=seen["evidence"],
+            why=seen.get("why") or "",
+            touched=_touched(seen["proofs"]),
         )
-        for fault, told in begun.items()
+        for fault, seen in begun.items()
     ]
 
 
 def _take(entry: dict[str, Any], begun: dict[str, dict[str, Any]]) -> None:
-    """Note what one line says of the faults that were begun."""
+    """Note what one line says about the faults that have begun."""
     kind, fault = entry["type"], entry.get("fault", "")
     if kind in ("step", "skip"):
         seen = begun.get(fault, {"proofs": [], "evidence": []})
         named = {name: entry[name] for name in ("nemesis", "met")}
-        kept = {name: seen[name] for name in ("proofs", "evidence")}  # of a fault begun twice, too
+        kept = {name: seen[name] for name in ("proofs", "evidence")}  # of a fault that began twice
         begun[fault] = {**entry, **named, **kept, "on": None, "healed": None}
     elif fault in begun and kind == "proof":
         if type(entry["proven"]) is not bool or type(entry.get("met")) not in (int, type(None)):
@@ -153,8 +156,9 @@ def _take(entry: dict[str, Any], begun: dict[str, dict[str, Any]]) -> None:
 
 
 def _proven(proofs: Sequence[Mapping[str, Any]]) -> bool:
-    """Every probe said so, one of them while it was on, and what it would have met was there. A run
-    that broke off has no probe from before the undoing: what was met until then is what counts."""
+    """Every probe succeeded, at least one of them while the fault was on, and the fault met what it
+    was to meet. A run that broke off has no probe from before the undo: what was met until then
+    counts."""
     touched = _touched(proofs)
     return (
         any(proof.get("phase") != "undone" for proof in proofs)
@@ -168,12 +172,57 @@ def _touched(proofs: Sequence[Mapping[str, Any]]) -> int | None:
     return max(met, default=None)
 
 
-def open_acts(path: Path) -> list[dict[str, Any]]:
-    """The intents that were announced and not undone: what `clean` has to undo."""
-    open_: dict[int, dict[str, Any]] = {}
-    for entry in entries(path):
+@dataclass(frozen=True, kw_only=True)
+class OpenAct:
+    """An act that was announced and never undone: it may still be in force."""
+
+    n: int
+    fault: str
+    lever: str
+    record: UndoRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenActs:
+    """What a journal leaves to undo: `acts`, and a sentence for each line that may announce another
+    one and cannot be read (`unreadable`)."""
+
+    acts: list[OpenAct] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+
+
+def open_acts(path: Path, record_types: Mapping[str, type[UndoRecord]] = RECORD_TYPES) -> OpenActs:
+    """The acts of a journal that were announced and not undone, by lever and typed record.
+
+    `record_types` are the levers that are known, by name. Nothing is raised for a line that is
+    damaged or was written by another version: it is never guessed what it meant.
+    """
+    found = OpenActs(unreadable=[f"{path}:{number}: is damaged" for number in damaged_lines(path)])
+    open_: dict[object, tuple[int, dict[str, Any]]] = {}
+    for number, entry in _numbered(path):
+        n = entry.get("n")
         if entry["type"] == "intent":
-            open_[entry["n"]] = entry
-        elif entry["type"] == "undone":
-            open_.pop(entry["n"], None)
-    return list(open_.values())
+            known = isinstance(n, int) and n not in open_
+            open_[n if known else f"line {number}"] = number, entry
+        elif entry["type"] == "undone" and isinstance(n, int):
+            open_.pop(n, None)
+    for number, entry in open_.values():
+        try:
+            found.acts.append(_open_act(entry, record_types))
+        except HistoryError as error:
+            error.file = f"{path}:{number}"
+            found.unreadable.append(str(error))
+    return found
+
+
+def _open_act(entry: dict[str, Any], record_types: Mapping[str, type[UndoRecord]]) -> OpenAct:
+    """The act that an intent announces. Raises HistoryError."""
+    n, fault, lever = (entry.get(key) for key in ("n", "fault", "lever"))
+    if not (isinstance(n, int) and isinstance(fault, str) and isinstance(lever, str)):
+        raise HistoryError("is not an intent as ackloss writes it")
+    if lever not in record_types:
+        raise HistoryError(f"names the lever {lever!r}, which this version does not have")
+    record = from_document(record_types[lever], entry.get("token"))
+    if record.fault != fault:
+        raise HistoryError(f"is of fault {fault!r}, but its record is of {record.fault!r}")
+    return OpenAct(n=n, fault=fault, lever=lever, record=record)

@@ -1,10 +1,10 @@
-"""Which packets are the harness's own: every connection that it opens for itself, to probe a fault
-or to observe, leaves from a source port of a range that it shares with nobody.
+"""Packets of the harness itself: every connection that it opens, to probe a fault or to observe,
+leaves from a source port of a range that nothing else uses.
 
-So a rule of the net lever tells by the port alone whether a packet is the system's (or a client's
-of the workload) or was only sent to look. The range lies above the ports that Linux gives to
-connections by default (32768 to 60999). Where a host was set to give them out too, some packets of
-the workload are taken for our own: a proof may then be missed, and is never invented.
+So a rule of the net lever knows by the port alone whether a packet is the system's (or comes from a
+client of the workload) or was sent by a probe. The range lies above the ports that Linux gives to
+connections by default (32768 to 60999). Where a host is configured to use the range too, some
+packets of the workload count as our own: a proof may then be missed, but none is invented.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIRST_PORT: Final = 61_000
 LAST_PORT: Final = 64_999
 _PORTS: Final = LAST_PORT - FIRST_PORT + 1
 _TRIES: Final = 20
-# One after the other: a port of a closed connection is not reused while the kernel remembers it.
+# In turn, because a port cannot be reused while the kernel remembers its closed connection.
 _turns = count(random.randrange(_PORTS))
 
 
@@ -29,7 +29,7 @@ def own_port() -> int:
 
 
 def own_ports(times: int) -> int:
-    """The first of so many successive source ports of our own; the next to ask gets others."""
+    """The first of this many successive source ports of our own; the next caller gets others."""
     first, *_ = (next(_turns) for _ in range(times))
     return FIRST_PORT + min(first % _PORTS, _PORTS - times)
 
@@ -46,7 +46,7 @@ def own_connection(address: str, port: int, *, timeout_s: float) -> socket.socke
         except OSError as error:
             connection.close()
             if left and error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
-                continue  # the kernel still remembers a connection of this port: take the next
+                continue  # the kernel still remembers a connection of this port: try the next
             raise
         return connection
     raise AssertionError("the last try returns or raises")

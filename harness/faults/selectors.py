@@ -1,16 +1,18 @@
-"""Which nodes: one small language for all faults, resolved when the fault begins.
+"""Selectors of nodes: one small language for all faults, resolved when the fault begins.
 
     expression := term (("+" | "-" | "&") term)*       from left to right
     term       := all | controller | leader | leader(P) | follower(P) | isr(P) | out-of-isr(P)
-                | one | minority | majority | random   drawn from the seed among the brokers;
-                                                       random: each by the toss of a coin, not none
-                | broker(N)                            the Nth broker: 1, 2 ...
+                | one | minority | majority | random   drawn from the seed among the members,
+                                                       the nodes that hold what clients write;
+                                                       random: a coin toss each, at least one
+                | broker(N)                            the Nth member: 1, 2 ...
                 | role:NAME | rack:NAME | node:NAME    NAME of a role, of a rack, of a node
-                | same:STEP                            the nodes an earlier step has met
+                | same:STEP                            the nodes of an earlier step
 
 `leader` without a partition is the node that leads most partitions (the lowest name when several
-do), as in the experiment of 2013. `all` are the nodes of the system under test: nodes that hold a
-client are met only by `role:client` and by name, so that who is cut from `all` keeps its clients.
+do), as in the experiment of 2013. `all` are the nodes of the system under test. Nodes that hold a
+client are selected only by `role:client` and by name, so a node that is cut from `all` keeps its
+clients.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.errors import PlanError
-from harness.protocols import CLIENT_ROLE, Situation
+from harness.protocols import CLIENT_ROLE, MEMBER_ROLES, Situation
 
 _TERM = r"[a-z-]+(?:\(\d+\)|:[a-z0-9][a-z0-9._]*(?:-[a-z0-9._]+)*)?"
 _EXPRESSION = re.compile(rf"\s*({_TERM})\s*((?:[+&-]\s+{_TERM}\s*)*)$")
@@ -33,7 +35,7 @@ _NAMED = frozenset({"role", "rack", "node", "same"})
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """All that a selector may look at."""
+    """All that a selector may depend on."""
 
     roles: Mapping[str, frozenset[str]]
     situation: Situation
@@ -41,8 +43,9 @@ class Choice:
     draw: random.Random = field(default_factory=lambda: random.Random(0))
 
     @property
-    def brokers(self) -> list[str]:
-        return [name for name, roles in self.roles.items() if "broker" in roles]
+    def members(self) -> list[str]:
+        """The nodes that hold what clients write."""
+        return [name for name, roles in self.roles.items() if roles & MEMBER_ROLES]
 
 
 def check(text: str, *, key: str) -> None:
@@ -52,7 +55,7 @@ def check(text: str, *, key: str) -> None:
         known = _NAMED if ":" in term else _NUMBERED if "(" in term else _PLAIN
         if word not in known:
             raise PlanError(
-                f"{term!r} is no selector",
+                f"{term!r} is not a selector",
                 key=key,
                 hint="e.g. leader, leader(0), controller, role:broker, node:b1, same:STEP, all",
             )
@@ -60,7 +63,7 @@ def check(text: str, *, key: str) -> None:
 
 
 def select(text: str, choice: Choice) -> list[str]:
-    """The names of the chosen nodes in the cluster's order; empty when nothing fits."""
+    """The names of the chosen nodes in the cluster's order; empty when none matches."""
     chosen: set[str] = set()
     for operator, term in _terms(text, "nodes"):
         names = _resolve(term, choice)
@@ -72,7 +75,7 @@ def _terms(text: str, key: str) -> list[tuple[str, str]]:
     match = _EXPRESSION.match(text)
     if match is None:
         raise PlanError(
-            f"{text!r} is no selector",
+            f"{text!r} is not a selector",
             key=key,
             hint="terms such as leader, role:broker or node:b1, joined by ' + ', ' - ' or ' & '",
         )
@@ -92,7 +95,7 @@ def _resolve(term: str, choice: Choice) -> set[str]:
     if arg is not None and word == "rack":
         return {name for name, roles in choice.roles.items() if f"rack:{arg}" in roles}
     if arg is not None and word == "broker":
-        return set(choice.brokers[int(arg) - 1 : int(arg)])
+        return set(choice.members[int(arg) - 1 : int(arg)])
     if arg is not None and word == "node":
         return {arg} & set(choice.roles)
     if arg is not None and word == "same":
@@ -105,13 +108,13 @@ def _resolve(term: str, choice: Choice) -> set[str]:
         return {choice.situation.controller} - {None}  # type: ignore[return-value]
     if word == "leader":
         return _leading_most(choice)
-    brokers = sorted(choice.brokers)
+    members = sorted(choice.members)
     if word == "random":
-        heads = {name for name in brokers if choice.draw.random() < 0.5}
-        return heads or {choice.draw.choice(brokers)}
-    half = (len(brokers) - 1) // 2
-    count = {"one": 1, "minority": half, "majority": len(brokers) - half}[word]
-    return set(choice.draw.sample(brokers, count))
+        heads = {name for name in members if choice.draw.random() < 0.5}
+        return heads or {choice.draw.choice(members)}
+    half = (len(members) - 1) // 2
+    count = {"one": 1, "minority": half, "majority": len(members) - half}[word]
+    return set(choice.draw.sample(members, count))
 
 
 def _of_partition(word: str, partition: int, choice: Choice) -> set[str]:
@@ -125,7 +128,7 @@ def _of_partition(word: str, partition: int, choice: Choice) -> set[str]:
         return isr
     if word == "follower":
         return isr - leader
-    return set(choice.brokers) - isr
+    return set(choice.members) - isr
 
 
 def _leading_most(choice: Choice) -> set[str]:
@@ -136,5 +139,5 @@ def _leading_most(choice: Choice) -> set[str]:
 
 
 def earlier_steps(text: str) -> list[str]:
-    """The steps that a selector refers to."""
+    """The steps to which a selector refers."""
     return re.findall(r"same:([a-z0-9._-]+)", text)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
 import docker
 import requests
 from docker.errors import DockerException
@@ -31,3 +34,27 @@ def connect() -> docker.DockerClient:
             "Docker does not answer",
             hint="start it with `make setup`; `ackloss doctor` reports what is missing",
         ) from error
+
+
+@dataclass(frozen=True)
+class DockerInfo:
+    """What the Docker daemon reports about itself."""
+
+    version: str
+    storage: str
+    root: Path
+
+
+def docker_info() -> DockerInfo:
+    """Ask the Docker daemon. Raises EnvironmentFailure when it does not answer."""
+    reported = connect().info()
+    return DockerInfo(
+        version=str(reported["ServerVersion"]),
+        storage=str(reported["Driver"]),
+        root=Path(reported["DockerRootDir"]),
+    )
+
+
+def docker_root() -> Path:
+    """The folder in which the daemon stores images and volumes. Raises EnvironmentFailure."""
+    return docker_info().root

@@ -6,7 +6,8 @@ import os
 
 from harness.errors import EnvironmentFailure
 from harness.images.building import alone
-from harness.images.oneoff import FILES, one_off
+from harness.images.oneoff import one_off
+from harness.images.recipe import FILES
 from harness.machine.paths import cache_dir
 
 _NAME = "libfaketimeMT.so.1"

@@ -18,10 +18,10 @@ from docker.errors import APIError, NotFound
 from harness.errors import EnvironmentFailure
 from harness.images.archives import packed, unpacked
 from harness.images.daemon import LABEL, RUN_LABEL, connect
+from harness.images.recipe import FILES
 from harness.machine import state
 from harness.machine.paths import cache_dir
 
-FILES = "/tmp"  # noqa: S108  inside the container
 _STOP_S = 60
 
 

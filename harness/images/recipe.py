@@ -6,8 +6,11 @@ import hashlib
 from dataclasses import dataclass
 
 IMAGE_LABEL = "ackloss.image"
+FILES = "/tmp"  # noqa: S108  inside a one-off container: where it works on files
 DEBIAN = "bookworm"
 MMDEBSTRAP = ("--variant=minbase",)
+INFRA_MB = 64
+"""Memory limit of an infrastructure container, beside what its node stores in memory."""
 
 _DOCKERFILE = """\
 FROM {base}

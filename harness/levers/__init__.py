@@ -1,17 +1,16 @@
-"""Levers: the mechanism that changes one thing on a node, can undo it, and can prove it.
+"""Levers: the mechanisms that change one thing on a node, can undo it, and can prove both.
 
-Add one by adding its module here and its line to `all_levers`.
+To add one: its module here, its line in `all_levers`, its undo record in `harness.faults.records`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from harness.levers.client import ClientLever
 from harness.levers.clock import ClockLever
 from harness.levers.disk import DiskLever
 from harness.levers.full import FullLever
-from harness.levers.leadership import LeadershipLever
 from harness.levers.net import NetLever
 from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
@@ -19,19 +18,11 @@ from harness.levers.read_only import ReadOnlyLever
 from harness.levers.shaping import ShapingLever
 from harness.levers.stress import StressLever
 from harness.protocols import Lever, Node
-from harness.protocols.crashes import Crashes
-from harness.protocols.leadership import Leadership
 
 
-def all_levers(
-    nodes: Mapping[str, Node],
-    *,
-    leadership: Leadership | None = None,
-    clients: Crashes | None = None,
-) -> dict[str, Lever]:
-    """Every lever over these nodes, and over leaders and clients where they can be moved and
-    crashed, by name."""
-    levers: list[Lever] = [
+def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever[Any]]:
+    """Every lever over nodes that are Linux hosts, by name."""
+    levers: list[Lever[Any]] = [
         NetLever(nodes),
         ShapingLever(nodes),
         ProcessLever(nodes),
@@ -42,8 +33,4 @@ def all_levers(
         ReadOnlyLever(nodes),
         FullLever(nodes),
     ]
-    if clients is not None:
-        levers.append(ClientLever(clients))
-    if leadership is not None:
-        levers.append(LeadershipLever(leadership))
     return {lever.name: lever for lever in levers}

@@ -1,12 +1,10 @@
-"""The client lever: crashes a real client of the workload, and lets a new one take its place.
+"""The client lever: crashes a real client of the workload, and puts a new one in its place.
 
-A crash is known by the kernel: no thread of the client that died is left in this process, and with
-its threads went its connections. Which client is there now is known by its id.
+The kernel shows a crash: no thread of the dead client is left in this process, and with its threads
+its connections are gone. A client is identified by its id.
 
-Clients end with the process that plays the run. So where another process undoes what a journal
-tells of, its clients never crashed: nothing is undone, and the probe says which client is there.
-
-Token: {"node": "client-1", "fault", "client": 1, "at_once": false}
+Clients end with the process that runs the plan. So where another process undoes a journal, its
+clients never crashed: nothing is undone, and the probe says which client is there.
 """
 
 from __future__ import annotations
@@ -14,66 +12,72 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from harness.faults.records import ClientRecord
 from harness.levers.waiting import poll_until
-from harness.protocols import Node, Proof, Token
+from harness.protocols import Lever, Node, Proof, UndoRecord
 from harness.protocols.crashes import ClientState, Crashes
 
 _GONE_S = 5
 
 
 @dataclass(frozen=True)
-class ClientLever:
-    """Crashes a real client; undone by a new one in its place."""
+class ClientLever(Lever[ClientRecord]):
+    """Crashes a real client; the undo puts a new one in its place."""
 
     clients: Crashes
     name: ClassVar[str] = "client"
+    record_type: ClassVar[type[UndoRecord]] = ClientRecord
 
-    def apply(self, token: Token) -> None:
+    def unavailable(self, node: Node, record: ClientRecord) -> str | None:  # noqa: ARG002
+        """Nothing: clients that can crash can do so whatever the nodes are."""
+        return None
+
+    def apply(self, record: ClientRecord) -> None:
         """Crash the client that is there; once for each fault."""
-        self.clients.crash(token["client"], token["fault"], at_once=token["at_once"])
+        self.clients.crash(record.client, record.fault, at_once=record.at_once)
 
-    def undo(self, token: Token) -> None:
-        """A new client takes the place unless another fault wants it empty."""
-        self.clients.replace(token["client"], token["fault"])
+    def undo(self, record: ClientRecord) -> None:
+        """Put a new client in its place, unless another fault keeps the place empty."""
+        self.clients.replace(record.client, record.fault)
 
-    def probe(self, token: Token, *, applied: bool) -> Proof:
-        """In force: the one that died is gone, and nobody, or at once another, is in its place.
-        Undone: a client runs there that is not the one that died."""
-        poll_until(lambda: _ended(self._state(token)), within_s=_GONE_S)
-        state = self._state(token)
-        proven = (_crashed if applied else _replaced)(state, token)
-        return Proof(proven, [f"{token['node']}: {_told(state, token['fault'])}"])
+    def probe(self, record: ClientRecord, *, applied: bool) -> Proof:
+        """In force: the dead client is gone, and its place is empty, or taken where the fault
+        replaces it at once. Undone: a client runs there that is not the dead one."""
+        poll_until(lambda: _ended(self._state(record)), within_s=_GONE_S)
+        state = self._state(record)
+        proven = (_crashed if applied else _replaced)(state, record)
+        return Proof(proven, [f"{record.node}: {_described(state, record.fault)}"])
 
     def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002
-        """None: nothing of a client's crash is on any node."""
+        """Nothing: a client's crash leaves nothing on any node."""
         return []
 
-    def _state(self, token: Token) -> ClientState:
-        return self.clients.state(token["client"], token["fault"])
+    def _state(self, record: ClientRecord) -> ClientState:
+        return self.clients.state(record.client, record.fault)
 
 
 def _ended(state: ClientState) -> bool:
-    """Whether nothing is left of the client that died, if any did."""
+    """Whether nothing is left of the dead client, if any died."""
     return state.death is None or state.death.died is None or state.death.gone
 
 
-def _crashed(state: ClientState, token: Token) -> bool:
+def _crashed(state: ClientState, record: ClientRecord) -> bool:
     death = state.death
     if death is None or death.died is None or not death.gone:
         return False
-    if token["at_once"]:
+    if record.at_once:
         return death.successor is not None
     return state.alive is None
 
 
-def _replaced(state: ClientState, token: Token) -> bool:
-    if token["fault"] in state.kept_dead_by:
+def _replaced(state: ClientState, record: ClientRecord) -> bool:
+    if record.fault in state.kept_dead_by:
         return False
     died = state.death.died if state.death else None
     return (state.alive is not None and state.alive != died) or bool(state.kept_dead_by)
 
 
-def _told(state: ClientState, fault: str) -> str:
+def _described(state: ClientState, fault: str) -> str:
     death, words = state.death, []
     if death is None:
         words.append("none crashed by this fault")
@@ -82,10 +86,10 @@ def _told(state: ClientState, fault: str) -> str:
     else:
         left = "no thread or connection of it is left" if death.gone else "its threads still run"
         words.append(
-            f"{death.died} crashed with {death.unknown} operations under way, unknown now; {left}"
+            f"{death.died} crashed with {death.unknown} operations in flight, now unknown; {left}"
         )
     words.append(f"{state.alive} is there" if state.alive else "no client is there")
     others = sorted(state.kept_dead_by - {fault})
     if others:
-        words.append(f"kept dead by {', '.join(others)} too")
+        words.append(f"also kept dead by {', '.join(others)}")
     return "; ".join(words)

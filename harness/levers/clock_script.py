@@ -1,5 +1,5 @@
-"""What the clock lever leaves on a prepared node: how its process starts, and the script that keeps
-the file with its offset. In shell, because a node's tools need not be more than that.
+"""What the clock lever puts on a prepared node: the command that starts its process, and the script
+that writes the file with its offset. Both in shell, so that a node needs no other tools.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ SCRIPT: Final = "clock.sh"
 
 _INSIDE: Final = f"{NODE_DATA}/{FOLDER}"
 
-# Without the fix for old systems timed waits work, and Java does not spin; a cache of 0 seconds is
-# one reading of the file a second. Times of files stay what they are when a clock is moved.
+# Without the fix for old systems timed waits work and Java does not spin. With a cache of 0 seconds
+# the file is read once a second. File times stay as they are when a clock is moved.
 _ENV: Final = (
     f"LD_PRELOAD={_INSIDE}/{LIBRARY} FAKETIME_TIMESTAMP_FILE={_INSIDE}/{OFFSET} "
     "FAKETIME_CACHE_DURATION=0 FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_FORCE_MONOTONIC_FIX=0 "
@@ -27,10 +27,10 @@ START: Final = f"""\
 if {_ENV} /bin/sh -c : 2>/dev/null; then export {_ENV}; fi
 exec "$@"
 """
-"""A shell's text that becomes the target's process, with the library where its system loads it."""
+"""A shell script that becomes the target's process, with the library if its system can load it."""
 
 _TEXT: Final = """\
-# clock.sh: the offset of this node's wall clock is the sum of all that the files in faults/ say.
+# clock.sh: the offset of this node's wall clock is the sum of the offsets of the files in faults/.
 #   add FAULT FORM MICROSECONDS [PERIOD_MS LIMIT_S]   drop FAULT   show PID
 # A file holds its fault's present offset in microseconds, and the uptime in ms when it began.
 cd @INSIDE@ || exit 1
@@ -41,7 +41,7 @@ uptime_ms() {
     now_ms=${up%.*}${up#*.}0
 }
 
-settle() {
+write_offset() {
     total=0
     for file in faults/*; do
         [ -e "$file" ] || continue
@@ -60,7 +60,7 @@ add() {
     us=$3
     [ "$2" != drift ] || us=0
     echo "$us $now_ms" >"faults/$1"
-    settle
+    write_offset
     if [ "$2" != jump ]; then
         setsid sh @SCRIPT@ loop "$@" "$now_ms" </dev/null >/dev/null 2>&1 9>&- &
     fi
@@ -78,7 +78,7 @@ loop() {
         age_ms=$((now_ms - began))
         if [ "$age_ms" -ge $(($5 * 1000)) ]; then
             rm -f "faults/$1"
-            settle
+            write_offset
             exit 0
         fi
         if [ "$2" = drift ]; then
@@ -87,13 +87,13 @@ loop() {
             us=$((age_ms * 2 / $4 % 2 ? 0 : $3))
         fi
         echo "$us $began" >"faults/$1"
-        [ "$us" = "$was" ] || settle
+        [ "$us" = "$was" ] || write_offset
         exec 9>&-
     done
 }
 
 show() {
-    # On a busy machine a command may take long, and then says little about the moment between.
+    # A command that takes long, on a busy machine, says little about the moment between.
     for _ in 1 2 3 4 5 6 7 8; do
         before=$(date +%s%N)
         own=$(@ENV@ date +%s%N)
@@ -125,7 +125,7 @@ exec 9>lock
 flock 9
 case $verb in
 add) add "$@" ;;
-drop) rm -f "faults/$1" && settle ;;
+drop) rm -f "faults/$1" && write_offset ;;
 show) show "$@" ;;
 esac
 """
@@ -133,8 +133,18 @@ esac
 
 def text() -> str:
     """The script."""
-    holes = {"INSIDE": _INSIDE, "OFFSET": OFFSET, "SCRIPT": SCRIPT, "LIBRARY": LIBRARY, "ENV": _ENV}
-    whole = _TEXT
-    for hole, filling in holes.items():
-        whole = whole.replace(f"@{hole}@", filling)
-    return whole
+    names = {"INSIDE": _INSIDE, "OFFSET": OFFSET, "SCRIPT": SCRIPT, "LIBRARY": LIBRARY, "ENV": _ENV}
+    script = _TEXT
+    for name, value in names.items():
+        script = script.replace(f"@{name}@", value)
+    return script
+
+
+def path(name: str) -> str:
+    """Where a file of this lever is on a node."""
+    return f"{_INSIDE}/{name}"
+
+
+def command(*words: str) -> list[str]:
+    """The command that runs the script on a node."""
+    return ["sh", path(SCRIPT), *words]

@@ -1,9 +1,9 @@
 """What a process itself last wrote, and by which clock: the newest line of its log that begins with
-a time (UTC), beside the time at which the kernel saw the file change.
+a time (UTC), compared with the time at which the kernel saw the file change.
 
-A moved clock is thereby seen in what the target's process does, and not only in another process
-that was started beside it with the same library. Files of the target's data, and our own, are left
-out: a record's time may be its producer's.
+So a moved clock is seen in what the target's process does, and not only in another process that was
+started beside it with the same library. The target's data files are left out, because a record's
+time may be its producer's, and so are our own files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.levers.clock_script import FOLDER
 from harness.protocols import NODE_DATA, STORED, Node
 
 _STAMP: Final = r"^\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}[.,][0-9]{3}"
-# Changed since, and unchanged while it is read; the last of its lines with a time.
+# The newest file with a time that did not change while it was read, and its last line with one.
 _NEWEST: Final = f"""\
 cd {NODE_DATA} || exit 1
 for _ in 1 2 3 4 5; do
@@ -42,9 +42,9 @@ class Written:
 
 
 def newest(node: Node) -> Written | None:
-    """What the node's process wrote last; null when it has written nothing with a time."""
-    told = node.admin(["sh", "-c", _NEWEST]).output
-    found = re.fullmatch(r"(\d+\.\d+) (\d+\.\d+) \[?(\S+)[ T](\S+)", told.strip())
+    """What the node's process wrote last; None when it has written nothing with a time."""
+    output = node.admin(["sh", "-c", _NEWEST]).output
+    found = re.fullmatch(r"(\d+\.\d+) (\d+\.\d+) \[?(\S+)[ T](\S+)", output.strip())
     if found is None:
         return None
     at_s, now_s = float(found[1]), float(found[2])

@@ -1,14 +1,10 @@
-"""The disk lever: damages what a node has stored, as a lost disk or a lost power supply would.
+"""The disk lever: damages what a node has stored, as a lost disk or a power loss would.
 
 The process is killed first (unless the damage is to happen under it), then the files are changed;
-undoing starts the process again. What was deleted is not brought back: its loss is the fault. What
-was on the disk before, and what was to be changed, is kept in a record of ours in the node's data
-folder, `ackloss-disk/FAULT.json`, written before the first change: so a probe in any process can
-compare, a second `apply` does nothing more, and `undo` removes it.
-
-Token: {"node", "form": "wipe", "folders": ["data/[!_]*-[0-9]*"], "signal": "KILL", "pid": 17,
-"alive": false} and the form's own options; `seed` is the plan's. A null pid: the process was dead
-before, and stays so.
+the undo starts the process again. What was deleted is not brought back: its loss is the fault. What
+was on the disk before, and what was to change, is kept in a file of ours in the node's data folder,
+`ackloss-disk/FAULT.json`, written before the first change: so a probe in any process can compare, a
+second `apply` does nothing more, and `undo` removes the file.
 """
 
 from __future__ import annotations
@@ -17,104 +13,122 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, Final
+
+from pydantic import TypeAdapter
 
 from harness.errors import HarnessFailure
+from harness.faults.records import DiskRecord
 from harness.levers.commands import must
-from harness.levers.disk_cutting import Change, planned
-from harness.levers.process import ProcessLever
-from harness.protocols import NODE_DATA, Node, Proof, Token
+from harness.levers.disk_changes import Change, Storage, planned, unknown_storage
+from harness.levers.equipment import unequipped
+from harness.levers.process import end_process, ended, runs_again, start_process
+from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
 
-TOOLS = ("find", "truncate", "dd", "df", "rm", "sh", "chmod", "setpriv")
-"""What `admin` must have for this lever, the read-only and the full one."""
-
-_RECORDS = "ackloss-disk"
+_DAMAGES = "ackloss-disk"
 _FLIP = 'printf %b "$1" | dd of="$2" bs=1 seek="$3" conv=notrunc status=none'
 
 
+@dataclass(frozen=True, kw_only=True)
+class Damage:
+    """Our file of one fault on a node: every file's size before, and the changes to be made."""
+
+    before: dict[str, int]
+    changes: tuple[Change, ...]
+
+
+_DAMAGE: Final = TypeAdapter(Damage)
+
+
 @dataclass(frozen=True)
-class DiskLever:
-    """Deletes, cuts or changes files of a node whose process it has killed."""
+class DiskLever(Lever[DiskRecord]):
+    """Deletes, cuts or changes files of a node whose process it has killed. `storage` is how the
+    target stores; without it, the forms that depend on that are unavailable."""
 
     nodes: Mapping[str, Node]
+    storage: Storage | None = None
     name: ClassVar[str] = "disk"
+    record_type: ClassVar[type[UndoRecord]] = DiskRecord
 
-    def apply(self, token: Token) -> None:
+    def unavailable(self, node: Node, record: DiskRecord) -> str | None:
+        """Without the commands that it takes, a process to kill, or the knowledge of the files that
+        the form takes."""
+        return unknown_storage(record, self.storage) or unequipped(node)
+
+    def apply(self, record: DiskRecord) -> None:
         """Kill the process, note what is there, change it. Applied before: only the first."""
-        node = self.nodes[token["node"]]
-        if not token["alive"]:
-            ProcessLever(self.nodes).apply(token)
+        node = self.nodes[record.node]
+        if not record.alive:
+            end_process(node, record)
             if node.process().running:
                 raise HarnessFailure(f"{node.name}: its process still runs: files left alone")
-        if _record(node, token["fault"]) is not None:
+        if _damage(node, record.fault) is not None:
             return
         sizes = _sizes(node)
         try:
-            changes = planned(token, sizes, lambda path: _read(node, path))
+            changes = planned(record, sizes, lambda path: _read(node, path), self.storage)
         except ValueError as error:
             raise HarnessFailure(f"{node.name}: {error}") from error
-        record = {"before": sizes, "changes": [asdict(change) for change in changes]}
-        node.put({_path(token["fault"]): json.dumps(record).encode()})
+        damage = Damage(before=sizes, changes=tuple(changes))
+        node.put({_path(record.fault): json.dumps(asdict(damage)).encode()})
         for change in changes:
             _make(node, change, sizes.get(change.path, 0))
 
-    def undo(self, token: Token) -> None:
-        """Start the process again, if it was running before, and remove our record."""
-        node = self.nodes[token["node"]]
-        if token["pid"] is not None:
-            ProcessLever(self.nodes).undo(token)
-        must(node, ["rm", "-f", "--", f"{NODE_DATA}/{_path(token['fault'])}"])
-        node.admin(["rmdir", f"{NODE_DATA}/{_RECORDS}"])  # fails while there are others: as wanted
+    def undo(self, record: DiskRecord) -> None:
+        """Start the process again, if it was running before, and remove our file."""
+        node = self.nodes[record.node]
+        if record.pid is not None:
+            start_process(node)
+        must(node, ["rm", "-f", "--", f"{NODE_DATA}/{_path(record.fault)}"])
+        node.admin(["rmdir", f"{NODE_DATA}/{_DAMAGES}"])  # fails, as it should, if others are there
 
-    def probe(self, token: Token, *, applied: bool) -> Proof:
-        """In force: the files are as the record says they were to become, under a dead process.
-        Undone: the process runs and the record is gone."""
-        node = self.nodes[token["node"]]
-        files = _in_force(node, token) if applied else _gone(node, token)
-        process = self._process(node, token, applied=applied)
+    def probe(self, record: DiskRecord, *, applied: bool) -> Proof:
+        """In force: the files are as our file says they were to become, under a dead process.
+        Undone: the process runs and our file is gone."""
+        node = self.nodes[record.node]
+        files = _in_force(node, record) if applied else _gone(node, record)
+        process = _process(node, record, applied=applied)
         return Proof(files.proven and process.proven, [*process.evidence, *files.evidence])
 
     def leftover_state(self, node: Node) -> list[str]:
-        """The records of ours that lie on a node."""
-        told = node.admin(["find", f"{NODE_DATA}/{_RECORDS}", "-name", "*.json"])
-        records = told.output.splitlines() if told.exit_code == 0 else []
-        return [f"{node.name}: files were damaged: {record}" for record in records]
-
-    def _process(self, node: Node, token: Token, *, applied: bool) -> Proof:
-        if token["pid"] is None:
-            dead = not node.process().running
-            return Proof(dead or not applied, [f"{node.name}: its process was dead before"])
-        if not token["alive"]:
-            return ProcessLever(self.nodes).probe(token, applied=applied)
-        if applied:
-            running = node.process().running
-            told = "runs on" if running else "has died of it"
-            return Proof(True, [f"{node.name}: process {token['pid']} {told}"])
-        return ProcessLever(self.nodes).probe({**token, "pid": None}, applied=False)
+        """Our files that are on a node."""
+        found = node.admin(["find", f"{NODE_DATA}/{_DAMAGES}", "-name", "*.json"])
+        damages = found.output.splitlines() if found.exit_code == 0 else []
+        return [f"{node.name}: files were damaged: {damage}" for damage in damages]
 
 
-def _in_force(node: Node, token: Token) -> Proof:
-    record = _record(node, token["fault"])
-    if record is None:
+def _process(node: Node, record: DiskRecord, *, applied: bool) -> Proof:
+    if record.pid is None:
+        dead = not node.process().running
+        return Proof(dead or not applied, [f"{node.name}: its process was dead before"])
+    if not record.alive:
+        return ended(node, record) if applied else runs_again(node, record.pid)
+    if applied:
+        outcome = "still runs" if node.process().running else "has died of it"
+        return Proof(True, [f"{node.name}: process {record.pid} {outcome}"])
+    return runs_again(node, None)
+
+
+def _in_force(node: Node, record: DiskRecord) -> Proof:
+    damage = _damage(node, record.fault)
+    if damage is None:
         return Proof(False, [f"{node.name}: no file was changed"])
-    if not record["changes"]:
-        return Proof(False, [f"{node.name}: there was nothing to change ({token['form']})"])
+    if not damage.changes:
+        return Proof(False, [f"{node.name}: there was nothing to change ({record.form})"])
     sizes = _sizes(node)
-    proofs = [
-        _seen(node, Change(**change), record["before"], sizes) for change in record["changes"]
-    ]
+    proofs = [_seen(node, change, damage.before, sizes) for change in damage.changes]
     return Proof(
         all(proof.proven for proof in proofs), [line for p in proofs for line in p.evidence]
     )
 
 
 def _seen(node: Node, change: Change, before: Mapping[str, int], sizes: Mapping[str, int]) -> Proof:
-    """Whether a change is there, in what lies on the disk now."""
+    """Whether a change is there, in what is on the disk now."""
     path = change.path
     if change.how == "delete":
         was, left = _below(path, before), _below(path, sizes)
-        told = f"{len(was)} files with {sum(was):,} bytes before, {len(left)} now"
-        return Proof(bool(was) and not left, [f"{node.name}: {path}: {told}"])
+        counts = f"{len(was)} files with {sum(was):,} bytes before, {len(left)} now"
+        return Proof(bool(was) and not left, [f"{node.name}: {path}: {counts}"])
     if change.how == "resize":
         proven = sizes.get(path) == change.size_bytes < before[path]
     else:
@@ -124,14 +138,14 @@ def _seen(node: Node, change: Change, before: Mapping[str, int], sizes: Mapping[
             "flip": all(content[at : at + 1] == bytes([byte]) for at, byte in change.flips),
             "write": content == change.content.encode(),
         }[change.how]
-    told = change.told if proven else f"NOT {change.told}"
-    evidence = f"{before[path]:,} bytes before, {sizes.get(path, 0):,} now; {told}"
+    summary = change.summary if proven else f"NOT {change.summary}"
+    evidence = f"{before[path]:,} bytes before, {sizes.get(path, 0):,} now; {summary}"
     return Proof(proven, [f"{node.name}: {path}: {evidence}"])
 
 
-def _gone(node: Node, token: Token) -> Proof:
-    left = _record(node, token["fault"]) is not None
-    return Proof(not left, [f"{node.name}: our record of this fault is left"] if left else [])
+def _gone(node: Node, record: DiskRecord) -> Proof:
+    left = _damage(node, record.fault) is not None
+    return Proof(not left, [f"{node.name}: our file of this fault is left"] if left else [])
 
 
 def _below(path: str, sizes: Mapping[str, int]) -> list[int]:
@@ -139,7 +153,7 @@ def _below(path: str, sizes: Mapping[str, int]) -> list[int]:
 
 
 def _make(node: Node, change: Change, size_bytes: int) -> None:
-    """Do one change, in place."""
+    """Make one change, in place."""
     path = f"{NODE_DATA}/{change.path}"
     if change.how == "delete":
         must(node, ["rm", "-rf", "--", path])
@@ -155,10 +169,10 @@ def _make(node: Node, change: Change, size_bytes: int) -> None:
 
 
 def _sizes(node: Node) -> dict[str, int]:
-    """Every file below the node's data folder with its size, but our own."""
-    told = node.admin(["find", NODE_DATA, "-type", "f", "-printf", "%s %P\\n"])
-    found = re.findall(r"(?m)^(\d+) (.+)$", told.output)
-    return {path: int(size) for size, path in found if not path.startswith(f"{_RECORDS}/")}
+    """Every file below the node's data folder with its size, without our own."""
+    listed = node.admin(["find", NODE_DATA, "-type", "f", "-printf", "%s %P\\n"])
+    found = re.findall(r"(?m)^(\d+) (.+)$", listed.output)
+    return {path: int(size) for size, path in found if not path.startswith(f"{_DAMAGES}/")}
 
 
 def _read(node: Node, path: str) -> bytes:
@@ -166,9 +180,9 @@ def _read(node: Node, path: str) -> bytes:
 
 
 def _path(fault: str) -> str:
-    return f"{_RECORDS}/{fault}.json"
+    return f"{_DAMAGES}/{fault}.json"
 
 
-def _record(node: Node, fault: str) -> dict[str, Any] | None:
+def _damage(node: Node, fault: str) -> Damage | None:
     content = _read(node, _path(fault))
-    return dict(json.loads(content)) if content else None
+    return _DAMAGE.validate_json(content) if content else None

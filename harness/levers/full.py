@@ -1,26 +1,26 @@
 """The full lever: no byte is free any more on the disk on which a node stores.
 
-A file of ours, `ackloss-full.FAULT`, takes all that is free; Kafka looks for folders there and does
-not mind it. Only a disk that holds nothing but what the target stores, and is small, is filled:
-nodes get one for plans that need it (`harness.protocols.BOUNDED_DISK`); any other is refused, as a
-full one would hurt whoever else uses it. What else a node keeps lies beside it: its log goes on
-telling what happens. A process that died of it is started again once there is space.
-
-Token: {"node", "fault", "folder": "data", "pid": 17, "refusals": 0 (from `look`)}
+A file of ours, `ackloss-full.FAULT`, takes all that is free; a system that looks for folders there
+does not mind it. Only a small disk that holds nothing but what the target stores is filled: nodes
+get one for plans that need it (`harness.protocols.BOUNDED_DISK`). Any other disk is refused, as
+filling it would hurt others. What else a node keeps lies on another disk, so its log goes on. A
+process that died of the fault is started again once there is space.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from harness.errors import HarnessFailure
+from harness.faults.records import FullRecord
 from harness.levers.commands import must
+from harness.levers.equipment import unequipped
 from harness.levers.waiting import poll_until
-from harness.levers.writing import attempt, process_told, refusals, revive, tried
-from harness.protocols import NODE_DATA, STORED, Node, Proof, Token
+from harness.levers.writing import attempt, process_state, refusals, revive, tried
+from harness.protocols import NODE_DATA, STORED, Lever, Node, Proof, UndoRecord
 
 _OURS = "ackloss-full."
 _LARGEST_BYTES = 1 << 30
@@ -30,53 +30,58 @@ _NO_SPACE = "No space left on device"
 
 
 @dataclass(frozen=True)
-class FullLever:
+class FullLever(Lever[FullRecord]):
     """Fills the disk on which a node stores."""
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "full"
+    record_type: ClassVar[type[UndoRecord]] = FullRecord
 
-    def look(self, token: Token) -> Token:
-        """How often its process says so far that there was no space."""
-        return {**token, "refusals": refusals(self.nodes[token["node"]], _NO_SPACE)}
+    def unavailable(self, node: Node, record: FullRecord) -> str | None:
+        """Without the commands that it takes, or where the disk must not be filled."""
+        return unequipped(node) or unbounded(node, record.folder)
 
-    def apply(self, token: Token) -> None:
-        """Take every byte that is free. Raises HarnessFailure when the disk is not ours to fill,
-        or does not get full."""
-        node = self.nodes[token["node"]]
-        if why := unbounded(node, token["folder"]):
+    def capture_prior_state(self, record: FullRecord) -> FullRecord:
+        """How many times its process has logged so far that there was no space."""
+        return replace(record, refusals=refusals(self.nodes[record.node], _NO_SPACE))
+
+    def apply(self, record: FullRecord) -> None:
+        """Take every free byte. Raises HarnessFailure when the disk must not be filled, or does not
+        get full."""
+        node = self.nodes[record.node]
+        if why := unbounded(node, record.folder):
             raise HarnessFailure(why)
-        _fill(node, token["folder"], token["fault"])
+        _fill(node, record.folder, record.fault)
 
-    def undo(self, token: Token) -> None:
-        """Give back what this fault took, unless another one wants the disk full; start the process
-        again if it died and was not dead before."""
-        node, folder = self.nodes[token["node"]], token["folder"]
-        must(node, ["rm", "-f", "--", _path(folder, token["fault"])])
+    def undo(self, record: FullRecord) -> None:
+        """Give back what this fault took, unless another fault keeps the disk full; start the
+        process again if it died and was not dead before."""
+        node, folder = self.nodes[record.node], record.folder
+        must(node, ["rm", "-f", "--", _path(folder, record.fault)])
         for other in _faults(node, folder):
             _fill(node, folder, other)
-        revive(self.nodes, token)
+        revive(node, record)
 
-    def probe(self, token: Token, *, applied: bool) -> Proof:
-        """In force: no byte is free and the target could not write a block; `met` is how often its
-        process itself was refused. Undone: it could, and its process runs, unless another fault
-        keeps the disk full."""
-        node, folder = self.nodes[token["node"]], token["folder"]
+    def probe(self, record: FullRecord, *, applied: bool) -> Proof:
+        """In force: no byte is free and the target cannot write a block; `met` counts how many
+        times its process itself was refused. Undone: it can write, and its process runs, unless
+        another fault keeps the disk full."""
+        node, folder = self.nodes[record.node], record.folder
         disk, block, faults = _disk(node, folder), attempt(node, folder), _faults(node, folder)
-        running, process = process_told(node)
-        told = f"{disk.free_bytes:,} of {disk.size_bytes:,} bytes are free in {folder}"
-        evidence = f"{node.name}: {told}; a block to be written: {block.output}; {process}"
+        running, process = process_state(node)
+        space = f"{disk.free_bytes:,} of {disk.size_bytes:,} bytes are free in {folder}"
+        evidence = f"{node.name}: {space}; writing a block: {block.output}; {process}"
         if applied:
-            met, words = tried(node, token, _NO_SPACE)
+            met, words = tried(node, record, _NO_SPACE)
             refused = block.exit_code != 0 and _NO_SPACE in block.output
-            proven = token["fault"] in faults and disk.free_bytes == 0 and refused
+            proven = record.fault in faults and disk.free_bytes == 0 and refused
             return Proof(proven, [f"{evidence}; {words}"], met)
         if faults:
-            proven = token["fault"] not in faults
+            proven = record.fault not in faults
             evidence += f"; still filled by {', '.join(faults)}"
         else:
             free = disk.free_bytes > 0 and block.exit_code == 0
-            proven = free and (running or token["pid"] is None)
+            proven = free and (running or record.pid is None)
         return Proof(proven, [evidence])
 
     def leftover_state(self, node: Node) -> list[str]:
@@ -92,7 +97,7 @@ class _Disk:
 
 
 def unbounded(node: Node, folder: str = STORED) -> str | None:
-    """Null, or why the disk on which a node stores must not be filled."""
+    """None, or why the disk on which a node stores must not be filled."""
     disk = _disk(node, folder)
     alone = disk.mounted_at == f"{NODE_DATA}/{folder}"
     if alone and disk.size_bytes <= _LARGEST_BYTES:
@@ -104,10 +109,10 @@ def unbounded(node: Node, folder: str = STORED) -> str | None:
 
 def _disk(node: Node, folder: str) -> _Disk:
     path = f"{NODE_DATA}/{folder}"
-    told = must(node, ["df", "-B1", "--output=target,size,avail", "--", path])
-    found = re.search(r"(?m)^(/\S*) +(\d+) +(\d+)$", told)
+    output = must(node, ["df", "-B1", "--output=target,size,avail", "--", path])
+    found = re.search(r"(?m)^(/\S*) +(\d+) +(\d+)$", output)
     if found is None:
-        raise HarnessFailure(f"{node.name}: the size of its disk is not told: {told.strip()[:200]}")
+        raise HarnessFailure(f"{node.name}: df shows no size of its disk: {output.strip()[:200]}")
     return _Disk(found[1], int(found[2]), int(found[3]))
 
 
@@ -125,10 +130,10 @@ def _fill(node: Node, folder: str, fault: str) -> None:
 
 
 def _faults(node: Node, folder: str) -> list[str]:
-    """The faults whose files lie there."""
+    """The faults whose files are there."""
     path = f"{NODE_DATA}/{folder}"
-    told = node.admin(["find", path, "-maxdepth", "1", "-name", f"{_OURS}*", "-printf", "%f\\n"])
-    return sorted(line.removeprefix(_OURS) for line in told.output.splitlines())
+    found = node.admin(["find", path, "-maxdepth", "1", "-name", f"{_OURS}*", "-printf", "%f\\n"])
+    return sorted(line.removeprefix(_OURS) for line in found.output.splitlines())
 
 
 def _path(folder: str, fault: str) -> str:

@@ -1,16 +1,12 @@
-"""The net lever: drops or resets packets at a node by rules of its own, counts them, undoes it.
+"""The net lever: drops or resets packets at a node by rules of our own, counts them, and undoes it.
 
 All rules stand in two chains of ours, ACKLOSS-IN and ACKLOSS-OUT, in the node's own network
-namespace; each carries a comment that names its fault, so that one fault's rules are found, counted
-and removed without touching another's. The latest fault's rules stand first, so that where faults
+namespace. Each carries a comment that names its fault, so the rules of one fault are found, counted
+and removed without touching another's. The rules of the latest fault come first, so where faults
 overlap each has counted packets of its own. Rules that are not ours are never changed.
 
-A packet of the probe's own shows that a rule works, and not that anybody was cut: `met` counts the
-packets of the system alone (see `harness.levers.net_rules` for how they are told apart).
-
-Token: {"node", "fault", "peers": [{"name", "address"}], "ports": [9092], "direction": "in",
-        "action": "drop" | "reset" (drop), "share": 0.2 (1)}
-The peer named `clients` is no node: see `harness.levers.clients`.
+A packet that the probe sent shows that a rule works, but not that anything was cut: `met` counts
+the packets of the system alone (`harness.levers.net_rules` says how they are told apart).
 """
 
 from __future__ import annotations
@@ -18,25 +14,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
-from harness.levers.clients import CLIENTS
+from harness.faults.records import CLIENTS, NetRecord, Peer
+from harness.levers.clients import clients_address
 from harness.levers.commands import must
 from harness.levers.net_rules import (
     CHAINS,
     Met,
-    action,
     add,
     counted,
     directions,
+    refused,
     remove,
-    share,
     standing,
 )
 from harness.levers.net_tries import Tried, exchange, many
-from harness.protocols import Node, Proof, Token
+from harness.protocols import Lever, Node, Proof, UndoRecord
 
 T = TypeVar("T")
 
@@ -44,109 +40,124 @@ _HEALED_S = 25
 
 
 @dataclass(frozen=True)
-class NetLever:
+class NetLever(Lever[NetRecord]):
     """Drops or resets traffic between a node and named peers."""
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "net"
+    record_type: ClassVar[type[UndoRecord]] = NetRecord
 
-    def apply(self, token: Token) -> None:
-        """Add the token's rules; those that stand already are not added twice."""
-        node = self.nodes[token["node"]]
-        for direction in directions(token):
+    def unavailable(self, node: Node, record: NetRecord) -> str | None:
+        """Where the kernel rejects such a rule, or the clients' address is not known."""
+        if why := refused(node, part=record.share, reset=record.action == "reset"):
+            return why
+        if any(peer.name == CLIENTS for peer in record.peers) and clients_address(node) is None:
+            return f"{node.name} has no default route, so the address of its clients is not known"
+        return None
+
+    def capture_prior_state(self, record: NetRecord) -> NetRecord:
+        """With the address from which the node sees this host's clients, where they are peers."""
+        node = self.nodes[record.node]
+        peers = tuple(
+            replace(peer, address=clients_address(node)) if peer.name == CLIENTS else peer
+            for peer in record.peers
+        )
+        return replace(record, peers=peers)
+
+    def apply(self, record: NetRecord) -> None:
+        """Add the rules of the record; rules that stand already are not added again."""
+        node = self.nodes[record.node]
+        for direction in directions(record):
             hook, chain = CHAINS[direction]
-            node.admin(["iptables", "-w", "-N", chain])  # fails when it is there: as wanted
+            node.admin(["iptables", "-w", "-N", chain])  # fails, as it should, when it exists
             if node.admin(["iptables", "-w", "-C", hook, "-j", chain]).exit_code:
                 must(node, ["iptables", "-w", "-I", hook, "-j", chain])
-        add(node, token)
+        add(node, record)
 
-    def undo(self, token: Token) -> None:
-        """Remove the token's rules, and our chains once they are empty."""
-        node = self.nodes[token["node"]]
-        remove(node, token)
-        for direction in directions(token):
+    def undo(self, record: NetRecord) -> None:
+        """Remove the rules of the record, and our chains once they are empty."""
+        node = self.nodes[record.node]
+        remove(node, record)
+        for direction in directions(record):
             hook, chain = CHAINS[direction]
             left = node.admin(["iptables", "-w", "-S", chain])
             if left.exit_code == 0 and len(left.output.splitlines()) == 1:
                 node.admin(["iptables", "-w", "-D", hook, "-j", chain])
                 node.admin(["iptables", "-w", "-X", chain])
 
-    def probe(self, token: Token, *, applied: bool) -> Proof:
-        """In force: every peer's packets are dropped (all, or the share) or reset by our rules, as
-        packets of our own show; `met` are those of the system. Undone: no rule of ours stands and
-        packets pass again."""
-        node = self.nodes[token["node"]]
+    def probe(self, record: NetRecord, *, applied: bool) -> Proof:
+        """In force: packets of our own, sent from and to every peer, are dropped (all, or the
+        share) or reset by our rules; `met` counts those of the system. Undone: no rule of this
+        fault stands and packets pass again."""
+        node = self.nodes[record.node]
         if not applied:
-            return self._undone(node, token)
-        if share(token) < 1:
-            return self._share_dropped(node, token)
-        return self._in_force(node, token)
+            return self._undone(node, record)
+        if record.share < 1:
+            return self._share_dropped(node, record)
+        return self._in_force(node, record)
 
     def leftover_state(self, node: Node) -> list[str]:
         """Any rule or chain in the node's filter table: a fresh node has none."""
         lines = node.admin(["iptables", "-w", "-S"]).output.splitlines()
         return [f"{node.name}: {rule}" for rule in lines if not rule.startswith("-P ")]
 
-    def _in_force(self, node: Node, token: Token) -> Proof:
-        before = counted(node, token["fault"])
-        tries = self._with_all(exchange, node, token)
-        after = counted(node, token["fault"])
+    def _in_force(self, node: Node, record: NetRecord) -> Proof:
+        before = counted(node, record.fault)
+        tries = self._with_all(exchange, node, record)
+        after = counted(node, record.fault)
         proven, met, evidence = bool(tries), 0, []
-        for peer, tried in zip(token["peers"], tries, strict=True):
-            was, now = (seen.get(peer["name"], Met()) for seen in (before, after))
-            if action(token) == "reset":  # a closed port refuses too: only our counter tells
+        for peer, tried in zip(record.peers, tries, strict=True):
+            was, now = (seen.get(peer.name, Met()) for seen in (before, after))
+            if record.action == "reset":  # a closed port refuses too: only our counter decides
                 held = tried.came != "passed" and now.own > was.own
             else:
                 held = not tried.answered and now.own > 0
             proven, met = proven and held, met + now.system
-            done = {"drop": "dropped", "reset": "answered with a reset"}[action(token)]
-            told = f"{_of_system(now.system, token, peer)} {done} by our rules"
-            evidence.append(f"{node.name}: {told}, and {now.own:,} of our own; {tried}")
+            done = {"drop": "dropped", "reset": "answered with a reset"}[record.action]
+            counts = f"{_of_system(now.system, record, peer)} {done} by our rules"
+            evidence.append(f"{node.name}: {counts}, and {now.own:,} of our own; {tried}")
         return Proof(proven, evidence, met)
 
-    def _share_dropped(self, node: Node, token: Token) -> Proof:
-        """The share that was dropped of all that came by, against the share that was asked for: as
-        far off as chance may be (4 standard deviations), and a twentieth of itself."""
-        self._with_all(many, node, token)
-        packets = counted(node, token["fault"])
-        asked, proven, met, evidence = share(token), bool(token["peers"]), 0, []
-        for peer in token["peers"]:
-            now = packets.get(peer["name"], Met())
+    def _share_dropped(self, node: Node, record: NetRecord) -> Proof:
+        """The share that was dropped of all packets, against the share that was requested: chance
+        may put it off by 4 standard deviations, and we allow a twentieth of the share besides."""
+        self._with_all(many, node, record)
+        packets = counted(node, record.fault)
+        asked, proven, met, evidence = record.share, bool(record.peers), 0, []
+        for peer in record.peers:
+            now = packets.get(peer.name, Met())
             hit, of = now.system + now.own, now.system_seen + now.own_seen
             far = 4 * sqrt(asked * (1 - asked) / max(of, 1)) + asked / 20
             proven = proven and hit > 0 and abs(hit / max(of, 1) - asked) <= far
             met += now.system
-            told = f"{_of_system(now.system, token, peer, of=now.system_seen)} dropped by our rules"
+            counts = _of_system(now.system, record, peer, of=now.system_seen)
             evidence.append(
-                f"{node.name}: {told}; with our own {hit:,} of {of:,}, {hit / max(of, 1):.1%} "
-                f"(asked {asked:.1%} ± {far:.1%})"
+                f"{node.name}: {counts} dropped by our rules; with our own {hit:,} of {of:,}, "
+                f"{hit / max(of, 1):.1%} (requested {asked:.1%} ± {far:.1%})"
             )
         return Proof(proven, evidence, met)
 
-    def _undone(self, node: Node, token: Token) -> Proof:
-        left = sum(rule.mark.fault == token["fault"] for rule in standing(node))
+    def _undone(self, node: Node, record: NetRecord) -> Proof:
+        left = sum(rule.mark.fault == record.fault for rule in standing(node))
         proven, evidence = left == 0, []
-        plain = {**token, "action": "drop"}  # where TCP was reset, any answer will do
-        tries = self._with_all(self._until_answered, node, plain)
-        for peer, tried in zip(token["peers"], tries, strict=True):
-            other = None if tried.answered else self._other_fault(node, peer["name"])
+        dropped = replace(record, action="drop")  # where TCP was reset, any answer will do
+        tries = self._with_all(self._until_answered, node, dropped)
+        for peer, tried in zip(record.peers, tries, strict=True):
+            other = None if tried.answered else self._other_fault(node, peer.name)
             proven = proven and (tried.answered or other is not None)
             evidence.append(f"{tried}{f', still cut by {other}' if other else ''}")
-        told = "; ".join(evidence)
-        return Proof(proven, [f"{node.name}: {left} rules of this fault left; {told}"])
+        return Proof(
+            proven, [f"{node.name}: {left} rules of this fault left; {'; '.join(evidence)}"]
+        )
 
     def _until_answered(
-        self, node: Node, peer: Node | None, named: dict[str, Any], token: Token
+        self, node: Node, peer_node: Node | None, peer: Peer, record: NetRecord
     ) -> Tried:
-        """Tried again for a while: what was lost is first sent anew, and may keep a server busy."""
+        """Try again for a while: what was lost is sent again first, and may keep a server busy."""
         deadline = time.monotonic() + _HEALED_S
         while True:
-            tried = exchange(node, peer, named, token)
-            if (
-                tried.answered
-                or time.monotonic() > deadline
-                or self._other_fault(node, named["name"])
-            ):
+            tried = exchange(node, peer_node, peer, record)
+            if tried.answered or time.monotonic() > deadline or self._other_fault(node, peer.name):
                 return tried
 
     def _other_fault(self, node: Node, peer: str) -> str | None:
@@ -160,23 +171,23 @@ class NetLever:
 
     def _with_all(
         self,
-        try_: Callable[[Node, Node | None, dict[str, Any], Token], T],
+        try_: Callable[[Node, Node | None, Peer, NetRecord], T],
         node: Node,
-        token: Token,
+        record: NetRecord,
     ) -> list[T]:
-        """Every peer's try, all at once: a dropped packet costs a whole time-out."""
+        """Try with every peer in parallel: a dropped packet costs a whole timeout."""
 
-        def with_peer(peer: dict[str, Any]) -> T:
-            return try_(node, self.nodes.get(peer["name"]), peer, token)
+        def with_peer(peer: Peer) -> T:
+            return try_(node, self.nodes.get(peer.name), peer, record)
 
-        with ThreadPoolExecutor(max_workers=max(1, len(token["peers"]))) as pool:
-            return list(pool.map(with_peer, token["peers"]))
+        with ThreadPoolExecutor(max_workers=max(1, len(record.peers))) as pool:
+            return list(pool.map(with_peer, record.peers))
 
 
-def _of_system(packets: int, token: Token, peer: Mapping[str, Any], of: int | None = None) -> str:
+def _of_system(packets: int, record: NetRecord, peer: Peer, of: int | None = None) -> str:
     """Packets that the rules met, in words: clients send packets of the workload."""
-    way = {"in": "from", "out": "to", "both": "from and to"}[token["direction"]]
+    way = {"in": "from", "out": "to", "both": "from and to"}[record.direction]
     number = f"{packets:,}" if of is None else f"{packets:,} of {of:,}"
-    if peer["name"] == CLIENTS:
+    if peer.name == CLIENTS:
         return f"{number} packets {way} the workload's clients"
-    return f"{number} packets of the system {way} {peer['name']}"
+    return f"{number} packets of the system {way} {peer.name}"

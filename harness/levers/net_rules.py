@@ -1,27 +1,27 @@
 """The rules of the net lever: how they are written, counted, and tried without being in force.
 
-What a rule does is the token's `action`: `drop` (all, or the `share` of packets that it names) or
-`reset` (TCP is answered with a reset, other traffic passes). A share has a second rule beside the
-one that drops, which only counts what came by: so the share that was dropped can be told.
+What a rule does is the record's `action`: `drop` (all packets, or the `share` of them) or `reset`
+(TCP is answered with a reset, other traffic passes). A share has a second rule beside the one that
+drops, which only counts what came by: so the share that was dropped is known.
 
-Each of these stands twice: for packets of the system, and for those of the harness itself (`own`),
-which do the same and count apart. Ours are TCP from or to the ports of `harness.faults.own_traffic`
-and all that is not TCP: echo requests. A packet matches one of the two and never both, so their
-order means nothing.
+Each rule stands twice: for packets of the system, and for those of the harness itself (`own`),
+which have the same effect and a counter of their own. Ours are TCP from or to the ports of
+`harness.faults.own_traffic`, and all that is not TCP: echo requests. A packet matches exactly one
+of the two, so their order does not matter.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
 from harness.faults.own_traffic import FIRST_PORT, LAST_PORT
-from harness.levers.clients import CLIENTS
+from harness.faults.records import CLIENTS, NetRecord
 from harness.levers.commands import must
-from harness.protocols import Node, Token
+from harness.protocols import Node
 
 CHAINS = {"in": ("INPUT", "ACKLOSS-IN"), "out": ("OUTPUT", "ACKLOSS-OUT")}
 _TRIAL = "ACKLOSS-TRIAL"
@@ -33,12 +33,12 @@ _NO_RESETS = ["!", "--tcp-flags", "RST", "RST"]
 _PORTS = f"{FIRST_PORT}:{LAST_PORT}"
 _TCP = ["-p", "tcp", "-m", "tcp"]
 _RESTORE = 'printf "%s\\n" "*filter" "$@" COMMIT | iptables-restore -w -n'
-"""Rules that are added or removed at one instant: a fault that begins link by link is another."""
+"""Adds or removes rules at one instant: a fault that begins link by link is another fault."""
 
 
 class Mark(NamedTuple):
-    """What a rule's comment says: its fault, the peer, whether it is for packets of the harness,
-    and whether it only counts. Rules of older versions had no `own`, and met every packet."""
+    """The comment of a rule: its fault, the peer, whether it is for packets of the harness, and
+    whether it only counts. Rules of older versions had no `own`, and met every packet."""
 
     fault: str
     peer: str
@@ -51,7 +51,7 @@ class Mark(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """A rule of ours that stands at a node: as `iptables -A` would add it again."""
+    """A rule of ours that stands at a node, as `iptables -A` would add it again."""
 
     mark: Mark
     packets: int
@@ -60,8 +60,8 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Met:
-    """Packets that a fault's rules for one peer acted upon, and that came by where a share is
-    dropped: of the system, and of the harness itself."""
+    """Packets on which a fault's rules for one peer acted, and, where a share is dropped, packets
+    that came by: of the system, and of the harness itself."""
 
     system: int = 0
     own: int = 0
@@ -69,40 +69,31 @@ class Met:
     own_seen: int = 0
 
 
-def directions(token: Token) -> list[str]:
-    """The directions that a token names: in, out, or both."""
-    return ["in", "out"] if token["direction"] == "both" else [token["direction"]]
+def directions(record: NetRecord) -> list[str]:
+    """The directions that a record names: in, out, or both."""
+    return ["in", "out"] if record.direction == "both" else [record.direction]
 
 
-def action(token: Token) -> str:
-    """What is done to packets, `drop` unless the token says `reset`."""
-    return str(token.get("action", "drop"))
-
-
-def share(token: Token) -> float:
-    """The share of packets that are dropped, 1 unless the token says less."""
-    return float(token.get("share", 1))
-
-
-def rules(token: Token) -> Iterator[tuple[str, list[str]]]:
-    """Chain and rule, without the verb, for every peer, port and direction; each is put before
-    those that came earlier, so the one that counts is the first to see a packet."""
-    for direction, peer, port in product(
-        directions(token), token["peers"], token["ports"] or [None]
-    ):
-        ends = ["-s" if direction == "in" else "-d", f"{peer['address']}/32"]
-        chain, mark = CHAINS[direction][1], Mark(token["fault"], peer["name"])
-        # clients connect to the node and never the other way: what they get comes from its port
-        answers = direction == "out" and peer["name"] == CLIENTS
-        for match, own in _matches(token, port, answers=answers):
+def rules(record: NetRecord) -> Iterator[tuple[str, list[str]]]:
+    """Chain and rule, without the verb, for every peer, port and direction. Each is inserted before
+    the earlier ones, so the rule that counts is the first to see a packet."""
+    ports: Sequence[int | None] = record.ports or [None]
+    for direction, peer, port in product(directions(record), record.peers, ports):
+        ends = ["-s" if direction == "in" else "-d", f"{peer.address}/32"]
+        chain, mark = CHAINS[direction][1], Mark(record.fault, peer.name)
+        # clients connect to the node and never the other way: answers come from the node's port
+        answers = direction == "out" and peer.name == CLIENTS
+        for match, own in _matches(record, port, answers=answers):
             kind = mark._replace(own=own)
-            yield chain, [*ends, *match, *_does(token, kind)]
-            if share(token) < 1:
+            yield chain, [*ends, *match, *_does(record, kind)]
+            if record.share < 1:
                 yield chain, [*ends, *match, *_comment(kind._replace(seen=True))]
 
 
-def _matches(token: Token, port: int | None, *, answers: bool) -> Iterator[tuple[list[str], bool]]:
-    """Which packets, and whether they are our own."""
+def _matches(
+    record: NetRecord, port: int | None, *, answers: bool
+) -> Iterator[tuple[list[str], bool]]:
+    """The packets that are met, and whether they are our own."""
     if port is not None:
         here, there = ("--sport", "--dport") if answers else ("--dport", "--sport")
         yield [*_TCP, here, str(port), "!", there, _PORTS], False
@@ -111,15 +102,15 @@ def _matches(token: Token, port: int | None, *, answers: bool) -> Iterator[tuple
     yield [*_TCP, "!", "--sport", _PORTS, "!", "--dport", _PORTS], False
     yield [*_TCP, "--sport", _PORTS], True
     yield [*_TCP, "!", "--sport", _PORTS, "--dport", _PORTS], True
-    if action(token) != "reset":
+    if record.action != "reset":
         yield ["!", "-p", "tcp"], True
 
 
-def _does(token: Token, mark: Mark) -> list[str]:
-    if action(token) == "reset":
+def _does(record: NetRecord, mark: Mark) -> list[str]:
+    if record.action == "reset":
         return [*_NO_RESETS, *_comment(mark), *_RESET]
-    if share(token) < 1:
-        return [*_comment(mark), *_statistic(share(token)), *_DROP]
+    if record.share < 1:
+        return [*_comment(mark), *_statistic(record.share), *_DROP]
     return [*_comment(mark), *_DROP]
 
 
@@ -131,23 +122,23 @@ def _comment(mark: Mark) -> list[str]:
     return ["-m", "comment", "--comment", str(mark)]
 
 
-def add(node: Node, token: Token) -> None:
-    """Add the token's rules, all at one instant; nothing when they stand already."""
-    peers = {peer["name"] for peer in token["peers"]}
-    if any(mark.fault == token["fault"] and mark.peer in peers for mark, _, _ in standing(node)):
+def add(node: Node, record: NetRecord) -> None:
+    """Add the rules of a record, all at one instant; nothing when they stand already."""
+    peers = {peer.name for peer in record.peers}
+    if any(mark.fault == record.fault and mark.peer in peers for mark, _, _ in standing(node)):
         return
-    lines = [" ".join(["-I", chain, *rule]) for chain, rule in rules(token)]
+    lines = [" ".join(["-I", chain, *rule]) for chain, rule in rules(record)]
     must(node, ["sh", "-c", _RESTORE, "rules", *lines])
 
 
-def remove(node: Node, token: Token) -> None:
-    """Remove every rule of the token's fault and peers, as it stands, whatever version of ours has
-    written it. Raises HarnessFailure when they cannot be removed."""
-    peers = {peer["name"] for peer in token["peers"]}
+def remove(node: Node, record: NetRecord) -> None:
+    """Remove every rule of the record's fault and peers, as it stands, whichever version of ackloss
+    has written it. Raises HarnessFailure when they cannot be removed."""
+    peers = {peer.name for peer in record.peers}
     lines = [
         rule.replace("-A", "-D", 1)
         for mark, _, rule in standing(node)
-        if mark.fault == token["fault"] and mark.peer in peers
+        if mark.fault == record.fault and mark.peer in peers
     ]
     if lines:
         must(node, ["sh", "-c", _RESTORE, "rules", *lines])
@@ -165,7 +156,7 @@ def standing(node: Node) -> list[Standing]:
 
 
 def counted(node: Node, fault: str) -> dict[str, Met]:
-    """What a fault's rules have met, by peer: over all ports and directions."""
+    """What a fault's rules have met by peer, over all ports and directions."""
     packets: dict[Mark, int] = {}
     for mark, met, _ in standing(node):
         packets[mark] = packets.get(mark, 0) + met
@@ -181,7 +172,7 @@ def counted(node: Node, fault: str) -> dict[str, Met]:
 
 
 def refused(node: Node, *, part: float = 1, reset: bool = False) -> str | None:
-    """Null, or why the node's kernel takes no such rule: tried in a chain that no packet enters."""
+    """None, or why the kernel rejects such a rule: tried in a chain that no packet enters."""
     rule = [*_TCP, *_NO_RESETS, *_RESET] if reset else _DROP
     rule = [*_statistic(part), *rule] if part < 1 else rule
     made = node.admin(["iptables", "-w", "-N", _TRIAL])
@@ -190,4 +181,4 @@ def refused(node: Node, *, part: float = 1, reset: bool = False) -> str | None:
     node.admin(["iptables", "-w", "-X", _TRIAL])
     if not tried.exit_code:
         return None
-    return f"{node.name}: no such rule can be made: {tried.output.strip()[:200]}"
+    return f"{node.name}: the rule cannot be made: {tried.output.strip()[:200]}"

@@ -1,18 +1,18 @@
-"""Packet exchanges that the net lever's rules must act upon.
+"""Packet exchanges on which the rules of the net lever must act.
 
 Without ports an echo request; with ports, or where TCP is reset, a connection to the first port
 from the side whose request the rules match. A refusal is an answer: the path is open.
-Connections leave from our own ports (`harness.faults.own_traffic`): the rules count them apart.
+Connections leave from our own ports (`harness.faults.own_traffic`), which the rules count apart.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.faults.own_traffic import own_port, own_ports
+from harness.faults.records import NetRecord, Peer
 from harness.levers import clients
-from harness.levers.net_rules import action, share
-from harness.protocols import Node, Token
+from harness.protocols import Node
 
 _ANSWER_S = 1
 _FEWEST, _MOST = 200, 2000
@@ -40,18 +40,18 @@ class Tried(NamedTuple):
         return f"{self.how} {self.came}"
 
 
-def exchange(node: Node, peer: Node | None, named: dict[str, Any], token: Token) -> Tried:
-    """Try one exchange between a node and a peer (null: the clients)."""
-    if not token["ports"] and action(token) != "reset":
-        source, goal, name = _ends(node, peer, named, token)
+def exchange(node: Node, peer_node: Node | None, peer: Peer, record: NetRecord) -> Tried:
+    """Try one exchange between a node and a peer (`peer_node` is None for the clients)."""
+    if not record.ports and record.action != "reset":
+        source, goal, name = _ends(node, peer_node, peer, record)
         answer = source.admin(["ping", "-n", "-c", "1", "-W", str(_ANSWER_S), goal])
         came = "got no answer" if answer.exit_code else "passed"
         return Tried(f"an echo request {source.name} to {name}", came)
-    port = _port(token)
-    if peer is None and (token["ports"] or token["direction"] != "out"):
+    port = _port(record)
+    if peer_node is None and (record.ports or record.direction != "out"):
         came = clients.connect(node.address, port, timeout_s=_ANSWER_S)
         return Tried(f"a client's connection to {node.name}:{port}", came)
-    source, goal, name = _ends(node, peer, named, token)
+    source, goal, name = _ends(node, peer_node, peer, record)
     argv = ["nc", "-nvz", "-w", str(_ANSWER_S), "-p", str(own_port()), goal, str(port)]
     answer = source.admin(argv, timeout_s=_ANSWER_S + 2)
     refused = "was refused" if "refused" in answer.output else "got no answer"
@@ -60,31 +60,32 @@ def exchange(node: Node, peer: Node | None, named: dict[str, Any], token: Token)
     )
 
 
-def many(node: Node, peer: Node | None, named: dict[str, Any], token: Token) -> None:
-    """Send so many packets that a share of them, dropped at random, can be told from another."""
-    times = round(min(_MOST, max(_FEWEST, _DROPS_WANTED / share(token))))
-    source, goal, _ = _ends(node, peer, named, token)
-    if not token["ports"]:
+def many(node: Node, peer_node: Node | None, peer: Peer, record: NetRecord) -> None:
+    """Send enough packets to tell a share of them, dropped at random, from another share."""
+    times = round(min(_MOST, max(_FEWEST, _DROPS_WANTED / record.share)))
+    source, goal, _ = _ends(node, peer_node, peer, record)
+    if not record.ports:
         # -f: the next as soon as one is answered, or after 10 ms
         ping = ["timeout", str(_MANY_S), "ping", "-n", "-q", "-f", "-c", str(times), "-W", "1"]
         source.admin([*ping, goal], timeout_s=2 * _MANY_S)
-    elif peer is None:
-        port = _port(token)
+    elif peer_node is None:
+        port = _port(record)
         clients.connect_often(node.address, port, times=_AT_ONCE, timeout_s=_ANSWER_S)
     else:
-        argv = ["sh", "-c", _OFTEN, goal, str(_port(token)), str(own_ports(_AT_ONCE))]
+        argv = ["sh", "-c", _OFTEN, goal, str(_port(record)), str(own_ports(_AT_ONCE))]
         source.admin(argv, timeout_s=2 * _MANY_S)
 
 
 def _ends(
-    node: Node, peer: Node | None, named: dict[str, Any], token: Token
+    node: Node, peer_node: Node | None, peer: Peer, record: NetRecord
 ) -> tuple[Node, str, str]:
-    """Who sends, to which address, and that one's name: the rules `in` match what the peer sends.
-    Nothing can be sent from the clients' side here; what answers the node comes from there too."""
-    if token["direction"] == "in" and peer is not None:
-        return peer, node.address, node.name
-    return node, named["address"], named["name"]
+    """The node that sends, the address to which it sends, and whose that is: rules `in` match what
+    the peer sends. Nothing can be sent from the clients' side here, but their answers to the node
+    come from there too."""
+    if record.direction == "in" and peer_node is not None:
+        return peer_node, node.address, node.name
+    return node, peer.address or "", peer.name
 
 
-def _port(token: Token) -> int:
-    return int(token["ports"][0]) if token["ports"] else _DISCARD_PORT
+def _port(record: NetRecord) -> int:
+    return record.ports[0] if record.ports else _DISCARD_PORT

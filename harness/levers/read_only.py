@@ -1,60 +1,66 @@
 """The read-only lever: no file can be made, renamed or removed in a node's data, as on a disk that
 the kernel has mounted read-only after an error. Files that are open already can still be written.
 
-The target's process has no capabilities, so a folder's permissions bind it: the right to
-write is taken from every folder of the data, and given back by undo to every folder that lacks it
-(a system that stores data can write to all its folders, so those are ours). A process that died of
-it is started again.
-
-Token: {"node", "folder": "data", "pid": 17, "refusals": 0 (from `look`)}
+The target's process has no capabilities, so a folder's permissions bind it: the write permission is
+taken from every folder of the data, and the undo gives it to every folder that lacks it (a system
+that stores data can write to all its folders, so those are ours). A process that died of the fault
+is started again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+from harness.faults.records import ReadOnlyRecord
 from harness.levers.commands import must
-from harness.levers.writing import attempt, process_told, refusals, revive, tried
-from harness.protocols import NODE_DATA, Node, Proof, Token
+from harness.levers.equipment import unequipped
+from harness.levers.writing import attempt, process_state, refusals, revive, tried
+from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
 
 _REFUSED = "Permission denied|AccessDenied|Read-only file system"
 
 
 @dataclass(frozen=True)
-class ReadOnlyLever:
-    """Takes the right to write from the folders of a node's data."""
+class ReadOnlyLever(Lever[ReadOnlyRecord]):
+    """Takes the write permission from the folders of a node's data."""
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "read-only"
+    record_type: ClassVar[type[UndoRecord]] = ReadOnlyRecord
 
-    def look(self, token: Token) -> Token:
-        """How often its process says so far that it was refused."""
-        return {**token, "refusals": refusals(self.nodes[token["node"]], _REFUSED)}
+    def unavailable(self, node: Node, record: ReadOnlyRecord) -> str | None:  # noqa: ARG002
+        """Without the commands that it takes, or a process to refuse."""
+        return unequipped(node)
 
-    def apply(self, token: Token) -> None:
-        """Take the right to write from every folder that has it."""
-        _chmod(self.nodes[token["node"]], token["folder"], "u-w")
+    def capture_prior_state(self, record: ReadOnlyRecord) -> ReadOnlyRecord:
+        """How many times its process has logged so far that a write was refused."""
+        return replace(record, refusals=refusals(self.nodes[record.node], _REFUSED))
 
-    def undo(self, token: Token) -> None:
+    def apply(self, record: ReadOnlyRecord) -> None:
+        """Take the write permission from every folder that has it."""
+        _chmod(self.nodes[record.node], record.folder, "u-w")
+
+    def undo(self, record: ReadOnlyRecord) -> None:
         """Give it back, and start the process again if it died and was not dead before."""
-        node = self.nodes[token["node"]]
-        _chmod(node, token["folder"], "u+w")
-        revive(self.nodes, token)
+        node = self.nodes[record.node]
+        _chmod(node, record.folder, "u+w")
+        revive(node, record)
 
-    def probe(self, token: Token, *, applied: bool) -> Proof:
-        """In force: no file can be made in the data, but beside it; `met` is how often the process
-        itself was refused. Undone: in the data too, and the process runs."""
-        node, folder = self.nodes[token["node"]], token["folder"]
+    def probe(self, record: ReadOnlyRecord, *, applied: bool) -> Proof:
+        """In force: a file can be made beside the data but not in it; `met` counts how many times
+        the process itself was refused. Undone: a file can be made in the data, and the process
+        runs."""
+        node, folder = self.nodes[record.node], record.folder
         beside, inside = attempt(node, "."), attempt(node, folder)
-        running, process = process_told(node)
-        evidence = f"{node.name}: a file to be made in {folder}: {inside.output}; {process}"
+        running, process = process_state(node)
+        evidence = f"{node.name}: making a file in {folder}: {inside.output}; {process}"
         if applied:
-            met, told = tried(node, token, _REFUSED)
+            met, refused = tried(node, record, _REFUSED)
             proven = beside.exit_code == 0 and inside.exit_code != 0
-            return Proof(proven, [f"{evidence}; {told}"], met)
-        proven = inside.exit_code == 0 and (running or token["pid"] is None)
+            return Proof(proven, [f"{evidence}; {refused}"], met)
+        proven = inside.exit_code == 0 and (running or record.pid is None)
         return Proof(proven, [evidence])
 
     def leftover_state(self, node: Node) -> list[str]:
@@ -64,7 +70,7 @@ class ReadOnlyLever:
 
 
 def _chmod(node: Node, folder: str, mode: Literal["u-w", "u+w"]) -> None:
-    """Change every folder that is not yet as wanted."""
+    """Change every folder whose mode differs."""
     due = ["-perm", "-u+w"] if mode == "u-w" else ["!", "-perm", "-u+w"]
     argv = ["find", f"{NODE_DATA}/{folder}", "-type", "d", *due, "-exec", "chmod", mode, "{}", "+"]
     must(node, argv)

@@ -1,18 +1,15 @@
-"""The shaping lever: makes what a node sends slow (tbf) or unruly (netem), counts it, undoes it.
+"""The shaping lever: limits the rate of what a node sends (tbf), or delays, duplicates, corrupts or
+reorders it (netem); counts it, and undoes it.
 
-It puts a queueing discipline at the root of the node's network device, for all that the node sends,
-with a handle made from the fault's name. The kernel refuses to put a second one there and to remove
+A queueing discipline is put at the root of the node's network device, for all that the node sends,
+with a handle made from the fault's name. The kernel refuses to add a second one there and to remove
 one of another handle: what is not ours is never replaced, and a second fault of this kind on the
-same node fails with a clear sentence. netem is not in every kernel: `refused` tells.
+same node fails with a clear sentence. Not every kernel has netem: `refused` tries it.
 
-The probe's pings show that it works. What it does to the system is what the discipline counts while
-no probe runs: `met` are packets held back or dropped (tbf), or sent through it (netem). Where the
-counters stood after a probe is kept in a file of ours on the node, so any process can go on.
-Answers to the observer are counted too: they leave through the same queue.
-
-Token: {"node", "fault", "kind": "tbf", "rate_kbit": 500}
-       {"node", "fault", "kind": "netem", "delay_ms": 100, "jitter_ms": 20,
-        "duplicate_share": 0.1, "corrupt_share": 0.1, "reorder_share": 0.1}  (any of them)
+The probe's pings show that the mechanism works. What it does to the system is what the discipline
+counts while no probe runs: `met` are packets held back or dropped (tbf), or sent through it
+(netem). The counters after a probe are kept in a file of ours on the node, so any process can go on
+from there. Answers to the observer are counted too: they leave through the same queue.
 """
 
 from __future__ import annotations
@@ -22,14 +19,15 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 from zlib import crc32
 
 from harness.errors import HarnessFailure
+from harness.faults.records import ShapingRecord
 from harness.levers.clients import clients_address
 from harness.levers.commands import must
 from harness.levers.waiting import poll_until
-from harness.protocols import Node, Proof, Token
+from harness.protocols import Lever, Node, Proof, UndoRecord
 
 _DEVICE = "eth0"
 _QUEUE_MS = 400
@@ -43,67 +41,72 @@ _KEPT = "/run/ackloss.shaped."
 
 
 @dataclass(frozen=True)
-class ShapingLever:
-    """Limits the rate of what a node sends, or delays, doubles, corrupts or reorders it."""
+class ShapingLever(Lever[ShapingRecord]):
+    """Limits the rate of what a node sends, or delays, duplicates, corrupts or reorders it."""
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "shaping"
+    record_type: ClassVar[type[UndoRecord]] = ShapingRecord
 
-    def apply(self, token: Token) -> None:
-        """Put ours at the device's root; nothing when it stands there already."""
-        node = self.nodes[token["node"]]
-        if _ours(node, token) is not None:
+    def unavailable(self, node: Node, record: ShapingRecord) -> str | None:
+        """Where the kernel lacks the discipline, or the probe would have nobody to ping."""
+        if why := refused(node, record.kind):
+            return why
+        return f"{node.name} has no default route" if clients_address(node) is None else None
+
+    def apply(self, record: ShapingRecord) -> None:
+        """Put our discipline at the device's root; nothing when it stands there already."""
+        node = self.nodes[record.node]
+        if _ours(node, record) is not None:
             return
-        if others := [told for told in _qdiscs(node, _DEVICE) if told["handle"] != "0:"]:
+        if others := [qdisc for qdisc in _qdiscs(node, _DEVICE) if qdisc.handle != "0:"]:
             raise HarnessFailure(
                 f"{node.name}: {_DEVICE} is shaped by another already "
-                f"({others[0]['kind']} {others[0]['handle']}), which is left as it is"
+                f"({others[0].kind} {others[0].handle}), which is left as it is"
             )
-        must(
-            node,
-            ["tc", "qdisc", "add", "dev", _DEVICE, "root", "handle", _handle(token), *_what(token)],
-        )
+        at = ["dev", _DEVICE, "root", "handle", _handle(record)]
+        must(node, ["tc", "qdisc", "add", *at, *_discipline(record)])
 
-    def undo(self, token: Token) -> None:
-        """Remove ours; the kernel refuses when another's stands there, or none."""
-        node = self.nodes[token["node"]]
-        node.admin(["tc", "qdisc", "del", "dev", _DEVICE, "root", "handle", _handle(token)])
-        if _ours(node, token) is not None:
-            raise HarnessFailure(f"{node.name}: {_handle(token)} at {_DEVICE} cannot be removed")
-        node.admin(["rm", "-f", f"{_KEPT}{token['fault']}"])
+    def undo(self, record: ShapingRecord) -> None:
+        """Remove our discipline; the kernel refuses when another one stands there, or none."""
+        node = self.nodes[record.node]
+        node.admin(["tc", "qdisc", "del", "dev", _DEVICE, "root", "handle", _handle(record)])
+        if _ours(node, record) is not None:
+            raise HarnessFailure(f"{node.name}: {_handle(record)} at {_DEVICE} cannot be removed")
+        node.admin(["rm", "-f", f"{_KEPT}{record.fault}"])
 
-    def probe(self, token: Token, *, applied: bool) -> Proof:
-        """In force: ours stands with its parameters, packets went through it, and it held them
-        back; `met` are those of the system. Undone: none of our handle stands."""
-        node = self.nodes[token["node"]]
-        standing = _ours(node, token)
+    def probe(self, record: ShapingRecord, *, applied: bool) -> Proof:
+        """In force: our discipline stands with its parameters, packets went through it, and it held
+        them back; `met` counts those of the system. Undone: none of our handle stands."""
+        node = self.nodes[record.node]
+        standing, handle = _ours(node, record), _handle(record)
         if not applied:
-            kinds = ", ".join(told["kind"] for told in _qdiscs(node, _DEVICE)) or "nothing"
+            kinds = ", ".join(qdisc.kind for qdisc in _qdiscs(node, _DEVICE)) or "nothing"
             left = "still" if standing else "no longer"
-            told = f"{_handle(token)} is {left} at {_DEVICE}, which has {kinds}"
-            return Proof(standing is None, [f"{node.name}: {told}"])
+            evidence = f"{node.name}: {handle} is {left} at {_DEVICE}, which has {kinds}"
+            return Proof(standing is None, [evidence])
         if standing is None:
-            told = f"no {token['kind']} {_handle(token)} at {_DEVICE}"
-            return Proof(False, [f"{node.name}: {told}"])
-        met = _met(node, token, standing)
-        proof = _limited(node, token) if token["kind"] == "tbf" else _unruly(node, token)
-        _keep(node, token, met)
-        done = "held back or dropped" if token["kind"] == "tbf" else "sent through it"
-        told = f"{node.name}: while no probe ran, packets of the system were {done} {met:,} times"
-        return Proof(proof.proven, [*proof.evidence, told], met)
+            return Proof(False, [f"{node.name}: no {record.kind} {handle} at {_DEVICE}"])
+        met = _met(node, record, standing)
+        proof = _limited(node, record) if record.kind == "tbf" else _unruly(node, record)
+        _keep(node, record, met)
+        done = "held back or dropped" if record.kind == "tbf" else "sent through it"
+        counts = f"packets of the system were {done} {met:,} times"
+        evidence = f"{node.name}: while no probe ran, {counts}"
+        return Proof(proof.proven, [*proof.evidence, evidence], met)
 
     def leftover_state(self, node: Node) -> list[str]:
-        """Any discipline that somebody put there: those of a fresh node have the handle 0."""
+        """Any discipline that was put there: those of a fresh node have the handle 0."""
         return [
-            f"{node.name}: qdisc {told['kind']} {told['handle']} at {told.get('dev', '')}"
-            for told in _qdiscs(node)
-            if told["handle"] != "0:"
+            f"{node.name}: qdisc {qdisc.kind} {qdisc.handle} at {qdisc.device}"
+            for qdisc in _qdiscs(node)
+            if qdisc.handle != "0:"
         ]
 
 
 def refused(node: Node, kind: str) -> str | None:
-    """Null, or why the node's kernel has no such discipline: tried for a moment at the loopback
-    device, with parameters that hold nothing back."""
+    """None, or why the node's kernel lacks a discipline: tried for a moment at the loopback device,
+    with parameters that hold nothing back."""
     harmless = {"netem": ["netem"], "tbf": ["tbf", *_tbf(10_000_000)]}[kind]
     at = ["dev", "lo", "root", "handle", "5fff:"]
     tried = node.admin(["tc", "qdisc", "add", *at, *harmless])
@@ -113,21 +116,25 @@ def refused(node: Node, kind: str) -> str | None:
     return f"{node.name}: this kernel has no {kind}: {tried.output.strip()[:200]}"
 
 
-def _handle(token: Token) -> str:
-    return f"{0x5000 + crc32(token['fault'].encode()) % 0xFFF:x}:"
+def _handle(record: ShapingRecord) -> str:
+    return f"{0x5000 + crc32(record.fault.encode()) % 0xFFF:x}:"
 
 
-def _what(token: Token) -> list[str]:
-    """The discipline and its parameters as `tc` wants them."""
-    if token["kind"] == "tbf":
-        return ["tbf", *_tbf(token["rate_kbit"])]
+def _discipline(record: ShapingRecord) -> list[str]:
+    """The discipline and its parameters as arguments of `tc`."""
+    if record.kind == "tbf":
+        return ["tbf", *_tbf(record.rate_kbit)]
     words = ["netem"]
-    if token.get("delay_ms"):
-        words += ["delay", f"{token['delay_ms']:g}ms"]
-        words += [f"{token['jitter_ms']:g}ms"] if token.get("jitter_ms") else []
-    for name in ("duplicate", "corrupt", "reorder"):
-        if part := token.get(f"{name}_share"):
-            words += [name, f"{100 * part:g}%"]
+    if record.delay_ms:
+        words += ["delay", f"{record.delay_ms:g}ms"]
+        words += [f"{record.jitter_ms:g}ms"] if record.jitter_ms else []
+    shares = {
+        "duplicate": record.duplicate_share,
+        "corrupt": record.corrupt_share,
+        "reorder": record.reorder_share,
+    }
+    for name, share in shares.items():
+        words += [name, f"{100 * share:g}%"] if share else []
     return words
 
 
@@ -140,92 +147,125 @@ def _burst_bytes(rate_kbit: int) -> int:
     return max(_LEAST_BURST_BYTES, round(rate_kbit * 125 * _BURST_S))
 
 
-def _qdiscs(node: Node, device: str | None = None) -> list[dict[str, Any]]:
-    """The disciplines of a device, or of all, with their counters. Raises HarnessFailure when they
-    cannot be seen."""
+@dataclass(frozen=True, kw_only=True)
+class Qdisc:
+    """A queueing discipline that stands at a device, with its counters, as `tc` reports it."""
+
+    kind: str
+    handle: str
+    device: str
+    rate_bytes_per_s: int
+    bytes: int
+    packets: int
+    overlimits: int
+    drops: int
+    backlog_bytes: int
+
+    def acted(self) -> int:
+        """How many times it has acted on packets as it is meant to."""
+        return self.overlimits + self.drops if self.kind == "tbf" else self.packets
+
+
+def _qdiscs(node: Node, device: str | None = None) -> list[Qdisc]:
+    """The disciplines of a device, or of all. Raises HarnessFailure when they cannot be read."""
     at = ["dev", device] if device else []
-    told = must(node, ["tc", "-s", "-j", "qdisc", "show", *at])
+    output = must(node, ["tc", "-s", "-j", "qdisc", "show", *at])
     try:
-        found = json.loads(told)
+        found = json.loads(output)
     except json.JSONDecodeError:
         return []
-    return [qdisc for qdisc in found if isinstance(qdisc, dict)]
+    return [
+        Qdisc(
+            kind=qdisc["kind"],
+            handle=qdisc["handle"],
+            device=qdisc.get("dev", ""),
+            rate_bytes_per_s=qdisc.get("options", {}).get("rate", 0),
+            bytes=qdisc.get("bytes", 0),
+            packets=qdisc.get("packets", 0),
+            overlimits=qdisc.get("overlimits", 0),
+            drops=qdisc.get("drops", 0),
+            backlog_bytes=qdisc.get("backlog", 0),
+        )
+        for qdisc in found
+        if isinstance(qdisc, dict)
+    ]
 
 
-def _ours(node: Node, token: Token) -> dict[str, Any] | None:
-    for told in _qdiscs(node, _DEVICE):
-        if (told["kind"], told["handle"]) == (token["kind"], _handle(token)):
-            return told
+def _ours(node: Node, record: ShapingRecord) -> Qdisc | None:
+    for qdisc in _qdiscs(node, _DEVICE):
+        if (qdisc.kind, qdisc.handle) == (record.kind, _handle(record)):
+            return qdisc
     return None
 
 
-def _acted(token: Token, told: Mapping[str, Any]) -> int:
-    """How often a discipline did to packets what it is for."""
-    if token["kind"] == "tbf":
-        return int(told["overlimits"]) + int(told["drops"])
-    return int(told["packets"])
-
-
-def _met(node: Node, token: Token, now: Mapping[str, Any]) -> int:
-    """How often since it stands, but while a probe sent packets."""
-    kept = node.admin(["cat", f"{_KEPT}{token['fault']}"])
+def _met(node: Node, record: ShapingRecord, now: Qdisc) -> int:
+    """How many times since it stands, without those while a probe sent packets."""
+    kept = node.admin(["cat", f"{_KEPT}{record.fault}"])
     met, acted = map(int, kept.output.split()) if kept.exit_code == 0 else (0, 0)
-    return met + _acted(token, now) - acted
+    return met + now.acted() - acted
 
 
-def _keep(node: Node, token: Token, met: int) -> None:
-    """Note what the system met so far, and where the counter stands now that a probe has ended and
+def _keep(node: Node, record: ShapingRecord, met: int) -> None:
+    """Note what the system has met so far, and the counter's value now that a probe has ended and
     none of its packets waits in the queue any more."""
-    poll_until(lambda: not (_ours(node, token) or {}).get("backlog"), within_s=_QUEUE_MS / 1000)
-    if now := _ours(node, token):
+
+    def drained() -> bool:
+        qdisc = _ours(node, record)
+        return qdisc is None or not qdisc.backlog_bytes
+
+    poll_until(drained, within_s=_QUEUE_MS / 1000)
+    if now := _ours(node, record):
         script = 'printf "%s %s" "$1" "$2" > "$0"'
-        words = [f"{_KEPT}{token['fault']}", str(met), str(_acted(token, now))]
+        words = [f"{_KEPT}{record.fault}", str(met), str(now.acted())]
         must(node, ["sh", "-c", script, *words])
 
 
 def _ping(node: Node, *argv: str) -> str:
-    """Send packets through the device, to where clients are, for a few seconds at most."""
+    """Send packets through the device to where clients are, for a few seconds at most."""
     ping = ["timeout", str(_PROBE_S), "ping", "-n", "-q", "-W", "1", *argv]
     return node.admin([*ping, clients_address(node) or ""]).output
 
 
-def _limited(node: Node, token: Token) -> Proof:
-    """More than a burst is sent at once: it goes no faster than asked, and some is held back."""
-    rate_bytes_per_s = token["rate_kbit"] * 125
-    burst_bytes = _burst_bytes(token["rate_kbit"])
-    begun_s, before = time.monotonic(), _ours(node, token)
+def _limited(node: Node, record: ShapingRecord) -> Proof:
+    """More than a burst is sent at once: it goes no faster than requested, and some is held
+    back."""
+    rate_bytes_per_s = record.rate_kbit * 125
+    burst_bytes = _burst_bytes(record.rate_kbit)
+    begun_s, before = time.monotonic(), _ours(node, record)
     count = 2 + 3 * burst_bytes // (2 * _PING_BYTES)
     _ping(node, "-f", "-l", str(_AT_ONCE), "-c", str(count), "-s", str(_PING_BYTES))
-    after, took_s = _ours(node, token), time.monotonic() - begun_s
+    after, took_s = _ours(node, record), time.monotonic() - begun_s
     if before is None or after is None:
-        return Proof(False, [f"{node.name}: {_handle(token)} at {_DEVICE} is gone"])
-    sent, held, dropped = (after[of] - before[of] for of in ("bytes", "overlimits", "drops"))
+        return Proof(False, [f"{node.name}: {_handle(record)} at {_DEVICE} is gone"])
+    sent, held = after.bytes - before.bytes, after.overlimits - before.overlimits
+    dropped = after.drops - before.drops
     allowed_bytes = burst_bytes + round(rate_bytes_per_s * took_s * _SLACK)
-    rate_kept = after["options"]["rate"] == rate_bytes_per_s
+    rate_kept = after.rate_bytes_per_s == rate_bytes_per_s
     return Proof(
         rate_kept and 0 < sent <= allowed_bytes and held + dropped > 0,
         [
-            f"{node.name}: tbf {_handle(token)} at {_DEVICE} with "
-            f"{after['options']['rate'] * 8 / 1000:,.0f} kbit/s: {sent:,} bytes in {took_s:.2f} s "
+            f"{node.name}: tbf {_handle(record)} at {_DEVICE} with "
+            f"{after.rate_bytes_per_s * 8 / 1000:,.0f} kbit/s: {sent:,} bytes in {took_s:.2f} s "
             f"(at most {allowed_bytes:,}), packets held back {held:,} times, {dropped:,} dropped"
         ],
     )
 
 
-def _unruly(node: Node, token: Token) -> Proof:
+def _unruly(node: Node, record: ShapingRecord) -> Proof:
     """Packets go through netem; where they are delayed, answers take as long."""
-    before = _ours(node, token)
-    told = _ping(node, "-i", "0.1", "-c", "10")
-    after = _ours(node, token)
+    before = _ours(node, record)
+    summary = _ping(node, "-i", "0.1", "-c", "10")
+    after = _ours(node, record)
     if before is None or after is None:
-        return Proof(False, [f"{node.name}: {_handle(token)} at {_DEVICE} is gone"])
-    sent = after["packets"] - before["packets"]
-    least_ms = token.get("delay_ms", 0) - token.get("jitter_ms", 0)
-    times = re.search(r"= [\d.]+/([\d.]+)/", told)
+        return Proof(False, [f"{node.name}: {_handle(record)} at {_DEVICE} is gone"])
+    sent = after.packets - before.packets
+    least_ms = record.delay_ms - record.jitter_ms
+    times = re.search(r"= [\d.]+/([\d.]+)/", summary)
     mean_ms = float(times[1]) if times else None
     late = least_ms <= 0 or (mean_ms is not None and mean_ms >= least_ms)
     answers = f"answers took {mean_ms:.1f} ms" if mean_ms is not None else "no answer came"
+    form = " ".join(_discipline(record))
     return Proof(
         sent > 0 and late,
-        [f"{node.name}: {' '.join(_what(token))} at {_DEVICE}: {sent:,} packets sent; {answers}"],
+        [f"{node.name}: {form} at {_DEVICE}: {sent:,} packets sent; {answers}"],
     )

@@ -1,19 +1,15 @@
-"""The stress lever: processes of ours beside the target's, that burn CPU or hold memory.
+"""The stress lever: processes of ours beside the target's, which burn CPU or hold memory.
 
-They run where the target's process runs (`Node.run`), so they share its limits: its part of the
-CPU and its memory limit. All that they need of the target's image is a POSIX shell and `sleep`.
-Each is known by its last arguments, which name its fault; each ends by itself after a time, even if
-nobody is left to undo it, and offers itself first when the kernel looks for memory.
+They run where the target's process runs (`Node.run`), so they share its limits: its share of the
+CPU and its memory limit. They need no more of the target's image than a POSIX shell and `sleep`.
+Each is identified by its last arguments, which name its fault; each ends by itself after a time,
+even if nobody is left to undo it, and is the first to be killed when the kernel needs memory.
 
 That the loops run does not show that they took anything from anybody. What the system lost is read
-from the kernel, against what it said before (`look`): how long the threads of the target's process
-were ready to run and waited for a CPU (`/proc/PID/task/*/schedstat`; whoever had the CPU meanwhile,
-so a host that others crowd shows too), and how often the node's memory was at its limit, so that
-something had to give way. An idle process waits for nothing, whatever burns beside it.
-
-Token: {"node", "fault", "busy_count": 2, "memory_mb": 0, "at_most_s": 600,
-        "pid": 7, "waited_ns": 12000, "reclaims": 0}
-The last three come from `look`, null where the kernel does not say; older tokens lack them.
+from the kernel and compared with its state before: how long the threads of the target's process
+were ready to run and waited for a CPU (`/proc/PID/task/*/schedstat`; whichever process had the CPU
+meanwhile, so a crowded host shows too), and how many times the node's memory was at its limit, so
+that something had to be dropped. An idle process waits for nothing, whatever burns beside it.
 """
 
 from __future__ import annotations
@@ -22,13 +18,14 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from harness.errors import HarnessFailure
+from harness.faults.records import NOT_CAPTURED, StressRecord
 from harness.levers.commands import must
 from harness.levers.waiting import poll_until
-from harness.protocols import Node, Proof, Token
+from harness.protocols import Lever, Node, Proof, UndoRecord
 
 _LOOK_S = 1.0
 _SEEN_S = 10
@@ -52,36 +49,44 @@ _DETACHED = (
 
 
 @dataclass(frozen=True)
-class StressLever:
+class StressLever(Lever[StressRecord]):
     """Adds load to a node; undone by ending it."""
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "stress"
+    record_type: ClassVar[type[UndoRecord]] = StressRecord
 
-    def look(self, token: Token) -> Token:
-        """How long the process has waited for a CPU so far, and how often memory was short."""
-        node = self.nodes[token["node"]]
-        found: Token = {"pid": None, "waited_ns": None, "reclaims": None}
+    def unavailable(self, node: Node, record: StressRecord) -> str | None:  # noqa: ARG002
+        """Without a shell and `sleep` beside its process."""
+        answer = node.run(["/bin/sh", "-c", "read up _ < /proc/uptime && sleep 0"])
+        if answer.exit_code == 0:
+            return None
+        return f"{node.name} has no usable shell: {answer.output.strip()[:200]}"
+
+    def capture_prior_state(self, record: StressRecord) -> StressRecord:
+        """How long the process has waited for a CPU so far, and how many times memory was short."""
+        node = self.nodes[record.node]
+        record = replace(record, pid=None, waited_ns=None, reclaims=None)
         with suppress(HarnessFailure):
-            found["pid"] = node.pid()
-            found["waited_ns"] = _waited_ns(node, found["pid"])
-            found["reclaims"] = _reclaims(node) if token["memory_mb"] else None
-        return {**token, **found}
+            record = replace(record, pid=(pid := node.pid()))
+            record = replace(record, waited_ns=_waited_ns(node, pid))
+            record = replace(record, reclaims=_reclaims(node) if record.memory_mb else None)
+        return record
 
-    def apply(self, token: Token) -> None:
+    def apply(self, record: StressRecord) -> None:
         """Start what does not run already."""
-        node = self.nodes[token["node"]]
+        node = self.nodes[record.node]
         for kind, script, count in (
-            ("cpu", _BURN, token["busy_count"]),
-            ("memory", _HOLD, min(1, token["memory_mb"])),
+            ("cpu", _BURN, record.busy_count),
+            ("memory", _HOLD, min(1, record.memory_mb)),
         ):
-            missing = count - len(_ours(node, token["fault"], kind))
+            missing = count - len(_ours(node, record.fault, kind))
             if missing > 0:
-                _start(node, missing, _BEGIN + script, token, kind)
+                _start(node, missing, _BEGIN + script, record, kind)
 
-    def undo(self, token: Token) -> None:
-        """End every process of this fault. Raises HarnessFailure when one stays."""
-        node, fault = self.nodes[token["node"]], token["fault"]
+    def undo(self, record: StressRecord) -> None:
+        """End every process of this fault. Raises HarnessFailure when one remains."""
+        node, fault = self.nodes[record.node], record.fault
 
         def gone() -> bool:
             pids = _ours(node, fault)
@@ -92,20 +97,20 @@ class StressLever:
         if not poll_until(gone, within_s=_SEEN_S):
             raise HarnessFailure(f"{node.name}: processes of {fault} cannot be ended")
 
-    def probe(self, token: Token, *, applied: bool) -> Proof:
-        """In force: every busy loop takes CPU while it is looked at, and as much memory as asked is
+    def probe(self, record: StressRecord, *, applied: bool) -> Proof:
+        """In force: every busy loop takes CPU during the probe, and as much memory as requested is
         held; `met` is what the system lost by it. Undone: no process of this fault is left."""
-        node, fault = self.nodes[token["node"]], token["fault"]
+        node, fault = self.nodes[record.node], record.fault
         if not applied:
             left = len(_ours(node, fault))
             return Proof(left == 0, [f"{node.name}: {left} processes of this fault left"])
         proofs = []
-        if token["busy_count"]:
-            proofs.append(_burning(node, fault, token["busy_count"]))
-            proofs.append(_taken_cpu(node, token))
-        if token["memory_mb"]:
-            proofs.append(_holding(node, fault, token["memory_mb"]))
-            proofs.append(_taken_memory(node, token))
+        if record.busy_count:
+            proofs.append(_burning(node, fault, record.busy_count))
+            proofs.append(_taken_cpu(node, record))
+        if record.memory_mb:
+            proofs.append(_holding(node, fault, record.memory_mb))
+            proofs.append(_taken_memory(node, record))
         return Proof(
             bool(proofs) and all(proof.proven for proof in proofs),
             [sentence for proof in proofs for sentence in proof.evidence],
@@ -113,20 +118,20 @@ class StressLever:
         )
 
     def leftover_state(self, node: Node) -> list[str]:
-        """Any process of ours, of whatever fault."""
+        """Every process of ours, whichever fault it belongs to."""
         return [f"{node.name}: process {pid} of {mark}" for pid, mark in _marked(node)]
 
 
-def _start(node: Node, count: int, script: str, token: Token, kind: str) -> None:
-    limits = [str(round(token["at_most_s"])), str(token["memory_mb"])]
-    ours = ["/bin/sh", "-c", script, f"ackloss/{token['fault']}/{kind}", *limits]
+def _start(node: Node, count: int, script: str, record: StressRecord, kind: str) -> None:
+    limits = [str(round(record.at_most_s)), str(record.memory_mb)]
+    ours = ["/bin/sh", "-c", script, f"ackloss/{record.fault}/{kind}", *limits]
     begun = node.run(["/bin/sh", "-c", _DETACHED, "sh", str(count), *ours])
     if begun.exit_code:
         raise HarnessFailure(f"{node.name}: no load could be started: {begun.output.strip()[:300]}")
 
 
 def _marked(node: Node) -> list[tuple[int, str]]:
-    """Process and mark of everything that this lever has started on a node."""
+    """The pid and the mark of every process that this lever has started on a node."""
     found = []
     for line in must(node, ["ps", "-e", "-ww", "-o", "pid=,args="]).splitlines():
         words = line.split()
@@ -165,60 +170,60 @@ def _ticks(node: Node, pids: list[int]) -> dict[int, int]:
     """User and system time of processes, in clock ticks."""
     if not pids:
         return {}
-    told = node.admin(["cat", *(f"/proc/{pid}/stat" for pid in pids)]).output
-    return {int(pid): int(user) + int(system) for pid, user, system in _STAT.findall(told)}
+    stats = node.admin(["cat", *(f"/proc/{pid}/stat" for pid in pids)]).output
+    return {int(pid): int(user) + int(system) for pid, user, system in _STAT.findall(stats)}
 
 
 def _waited_ns(node: Node, pid: int | None) -> int | None:
-    """How long a process's threads were ready to run and did not: null when that is not told."""
+    """For how long a process's threads were ready to run and did not run; None when the kernel does
+    not say."""
     if pid is None:
         return None
-    told = node.admin(["sh", "-c", f"cat /proc/{pid}/task/*/schedstat"])
-    waits = re.findall(r"(?m)^\d+ (\d+) \d+$", told.output)
+    read = node.admin(["sh", "-c", f"cat /proc/{pid}/task/*/schedstat"])
+    waits = re.findall(r"(?m)^\d+ (\d+) \d+$", read.output)
     return sum(map(int, waits)) if waits else None
 
 
-def _taken_cpu(node: Node, token: Token) -> Proof:
-    """CPU that the system wanted and did not get, in ms; the same process, since before."""
-    if "waited_ns" not in token:
+def _taken_cpu(node: Node, record: StressRecord) -> Proof:
+    """CPU time that the system wanted and did not get, in ms: by the same process, since before."""
+    if record.waited_ns is NOT_CAPTURED or record.pid is NOT_CAPTURED:
         return Proof(True, [])
-    before = token["waited_ns"]
-    if before is None:
-        return Proof(True, [f"{node.name}: how long its process waits for a CPU is not known"], 0)
-    now = _waited_ns(node, token["pid"])
-    met = max(0, (now or 0) - before) // 1_000_000
-    told = f"its process {token['pid']} was ready to run and waited for a CPU for {met:,} ms"
-    return Proof(True, [f"{node.name}: {told} since they began"], met)
+    if record.waited_ns is None:
+        evidence = f"{node.name}: how long its process waits for a CPU is not known"
+        return Proof(True, [evidence], 0)
+    now = _waited_ns(node, record.pid)
+    met = max(0, (now or 0) - record.waited_ns) // 1_000_000
+    waited = f"its process {record.pid} was ready to run and waited for a CPU for {met:,} ms"
+    return Proof(True, [f"{node.name}: {waited} since they began"], met)
 
 
 def _reclaims(node: Node) -> int | None:
-    """How often the node's cgroup was at its memory limit, so that something had to be dropped:
-    by the names of cgroup v2 and v1. Null when that is not told."""
-    told = node.run(["cat", *_MEMORY_EVENTS]).output
-    found = re.search(r"(?m)^max (\d+)$", told) or re.search(r"(?m)^(\d+)$", told)
+    """How many times the node's cgroup was at its memory limit, so that something had to be
+    dropped: by the names of cgroup v2 and v1. None when the kernel does not say."""
+    events = node.run(["cat", *_MEMORY_EVENTS]).output
+    found = re.search(r"(?m)^max (\d+)$", events) or re.search(r"(?m)^(\d+)$", events)
     return int(found[1]) if found else None
 
 
-def _taken_memory(node: Node, token: Token) -> Proof:
-    if "reclaims" not in token:
+def _taken_memory(node: Node, record: StressRecord) -> Proof:
+    if record.reclaims is NOT_CAPTURED:
         return Proof(True, [])
-    before = token["reclaims"]
-    if before is None:
-        return Proof(True, [f"{node.name}: how often its memory is short is not known"], 0)
-    met = max(0, (_reclaims(node) or 0) - before)
-    told = f"the node was at its memory limit {met:,} times since"
-    gave = "and what the system kept there had to give way" if met else "so nothing gave way"
-    return Proof(True, [f"{node.name}: {told}, {gave}"], met)
+    if record.reclaims is None:
+        evidence = f"{node.name}: how many times its memory was short is not known"
+        return Proof(True, [evidence], 0)
+    met = max(0, (_reclaims(node) or 0) - record.reclaims)
+    effect = "and what the system kept there had to be dropped" if met else "so nothing was dropped"
+    evidence = f"{node.name}: the node was at its memory limit {met:,} times since, {effect}"
+    return Proof(True, [evidence], met)
 
 
 def _holding(node: Node, fault: str, memory_mb: int) -> Proof:
     def held_mb() -> int:
-        told = [
+        sizes = [
             node.admin(["ps", "-o", "rss=", "-p", str(p)]) for p in _ours(node, fault, "memory")
         ]
-        return sum(int(rss) for done in told for rss in done.output.split()) // 1024
+        return sum(int(rss) for done in sizes for rss in done.output.split()) // 1024
 
     proven = poll_until(lambda: held_mb() >= memory_mb, within_s=_SEEN_S, every_s=0.2)
-    return Proof(
-        proven, [f"{node.name}: {held_mb()} MiB are held in memory, asked was {memory_mb}"]
-    )
+    evidence = f"{node.name}: {held_mb()} MiB are held in memory, {memory_mb} requested"
+    return Proof(proven, [evidence])

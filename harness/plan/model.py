@@ -18,10 +18,17 @@ from harness.plan.reference_figures import Reference
 from harness.plan.steps import FaultStep, Image, Mix, Section, Settings, Slug, Version
 
 
-class ClusterPlan(Section):
-    """Where the nodes are."""
+class ClusterPlan(BaseModel):
+    """Where the nodes are; other keys are the options of this kind."""
 
-    kind: Slug = Field("docker", description="The kind of cluster: docker.")
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    kind: Slug = Field("docker", description="The kind of cluster: docker, or memory (simulated).")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the kind, as given."""
+        return dict(self.model_extra or {})
 
 
 class TargetPlan(Section):

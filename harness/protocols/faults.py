@@ -1,23 +1,65 @@
-"""Faults: levers, which are the mechanism, and nemeses, which are the policy."""
+"""Faults: levers are the mechanism, nemeses are the policy.
+
+A nemesis turns chosen nodes into acts, which are data: the name of a lever and an undo record. One
+place (`harness.faults.injection`) journals, applies, proves and undoes acts for all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+    runtime_checkable,
+)
+
+from pydantic import ConfigDict, StringConstraints
 
 from harness.protocols.nodes import Cluster, Node
 
-Token = dict[str, Any]
+if TYPE_CHECKING:
+    from harness.plan import Plan
+
+NodeNames = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._,-]*$")]
+FaultId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UndoRecord:
+    """What one act did: enough for any process to undo and to probe it, after any crash.
+
+    Each lever has a record type of its own (see `harness.faults.records`), a frozen dataclass whose
+    fields are the keys in the journal. `node` is where the act is done (several names, joined by
+    commas, where one act is for all of them). A nemesis leaves out `fault`, the id of the plan's
+    step, and `seed`, the plan's: both are filled in before the record is journalled.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+    node: NodeNames
+    fault: FaultId = ""
+    seed: int = 0
+
+
+RecordT = TypeVar("RecordT", bound=UndoRecord)
+RecordT_contra = TypeVar("RecordT_contra", bound=UndoRecord, contravariant=True)
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A probe's answer: does the fault hold (or no longer), and in sentences, how that was seen.
+    """What a probe saw: whether the fault is in force (or no longer is), and sentences that say how
+    this was seen.
 
-    `met` is how much of the system, beyond what the probe itself sent or did, the fault has met
-    since it was applied, in the lever's own unit (packets, milliseconds ...). Null where the
-    mechanism itself is of the system: a process that is gone needs no witness.
+    `met` counts what the fault has done to the system since it was applied, in the lever's own unit
+    (packets, milliseconds ...), without what the probe itself sent or did. It is None where the
+    mechanism acts on the system itself: a process that is gone needs no further witness.
     """
 
     proven: bool
@@ -26,45 +68,71 @@ class Proof:
 
 
 @runtime_checkable
-class Lever(Protocol):
-    """The mechanism that changes one thing on a node.
-
-    A token is JSON data, enough to undo and probe the act without any memory of this process.
-    """
+class Lever(Protocol[RecordT_contra]):
+    """The mechanism that changes one thing on a node, can undo it, and can prove both."""
 
     name: ClassVar[str]
+    record_type: ClassVar[type[UndoRecord]]
 
-    def apply(self, token: Token) -> None:
-        """Do it. The token was written to the journal before this call."""
+    @abstractmethod
+    def unavailable(self, node: Node, record: RecordT_contra) -> str | None:
+        """None, or why an act such as the record's cannot be done on this node. The record is an
+        example: what a nemesis finds out only when it acts (peers, a pid) may be missing."""
         ...
 
-    def undo(self, token: Token) -> None:
-        """Undo it; harmless when it is not in force."""
+    @abstractmethod
+    def apply(self, record: RecordT_contra) -> None:
+        """Make the change. The record is in the journal before this call."""
         ...
 
-    def probe(self, token: Token, *, applied: bool) -> Proof:
-        """Show that it is in force (`applied`), or that it no longer is."""
+    @abstractmethod
+    def undo(self, record: RecordT_contra) -> None:
+        """Undo the change; harmless when it is not in force."""
         ...
 
+    @abstractmethod
+    def probe(self, record: RecordT_contra, *, applied: bool) -> Proof:
+        """Look whether the change is in force (`applied`), or whether it no longer is."""
+        ...
+
+    @abstractmethod
     def leftover_state(self, node: Node) -> list[str]:
-        """What of this lever is in force on a node, in sentences: none on an unfaulted one."""
+        """What of this lever is in force on a node, in sentences; empty on an unfaulted node."""
         ...
 
 
 @runtime_checkable
-class CapturesPriorState(Protocol):
-    """A lever that must know how things stand before it changes them."""
+class CapturesPriorState(Protocol[RecordT]):
+    """A lever that must know the state before its change, to undo or to prove it."""
 
-    def look(self, token: Token) -> Token:
-        """The token with what was found, as it will be journalled; raises nothing expected."""
+    @abstractmethod
+    def capture_prior_state(self, record: RecordT) -> RecordT:
+        """The record with the state that was found, as it will be journalled. What cannot be found
+        is recorded as unknown: this raises no expected failure."""
+        ...
+
+
+@runtime_checkable
+class HasLevers(Protocol):
+    """A target with levers of its own (`own_levers`, by name), for what only this system can do."""
+
+    own_levers: ClassVar[frozenset[str]]
+
+    @abstractmethod
+    def levers(
+        self, cluster: Cluster, plan: Plan, *, say: Callable[[str], None] | None = None
+    ) -> Mapping[str, Lever[Any]]:
+        """Its own levers over this cluster by name, and those of the cluster to which it adds what
+        it knows (how it stores, for instance), which take the place of the cluster's. With `say`,
+        for a dry run, nothing is requested of the system, and what would be is said instead."""
         ...
 
 
 class Act(NamedTuple):
-    """One pull of a lever: its name and the token that says what."""
+    """One use of a lever: its name and the undo record that says what it does."""
 
     lever: str
-    token: Token
+    record: UndoRecord
 
 
 Select = Callable[[str], Sequence[Node]]
@@ -72,7 +140,7 @@ Select = Callable[[str], Sequence[Node]]
 
 @runtime_checkable
 class Nemesis(Protocol):
-    """The policy of a fault family: turns chosen nodes into pulls of levers.
+    """The policy of a fault family: turns chosen nodes into acts.
 
     Applying, journalling, proving and undoing the acts is done in one place for all families
     (`harness.faults.injection`); so a nemesis holds no state, and healing needs no memory.
@@ -80,12 +148,15 @@ class Nemesis(Protocol):
 
     plugin: ClassVar[str]
 
-    def available(self, cluster: Cluster) -> str | None:
-        """Null, or why this fault cannot be made on this cluster."""
+    @abstractmethod
+    def requires(self, node: str) -> list[Act]:
+        """The levers that this fault needs on a node, each with an example of what it would do: a
+        plan is refused where the cluster does not offer one of them, or it cannot do that there."""
         ...
 
+    @abstractmethod
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        """The acts that this fault consists of, on these nodes; they are done all at once.
+        """The acts that this fault consists of, on these nodes; all are applied at the same time.
 
         `select` resolves a further selector (`role:controller`) in the same situation.
         """
@@ -93,24 +164,24 @@ class Nemesis(Protocol):
 
 
 FAKETIME = "faketime"
-"""A need: the target's process starts with libfaketime in it (see `harness.levers.clock`)."""
+"""A need: the target's process starts with libfaketime loaded (see `harness.levers.clock`)."""
 
 BOUNDED_DISK = "bounded disk"
-"""A need: what the target stores lies on a small disk of its own (see `harness.levers.full`)."""
+"""A need: the target stores on a small disk of its own (see `harness.levers.full`)."""
 
 
 @runtime_checkable
 class Needs(Protocol):
-    """A nemesis whose fault cannot be made on a node that was not started for it."""
+    """A nemesis whose fault is possible only on a node that was started for it."""
 
     @property
     def needs(self) -> frozenset[str]:
-        """By name, what nodes must have from their start (see `harness.run.preparing`)."""
+        """The names of what nodes must have from their start."""
         ...
 
 
 @runtime_checkable
 class SingleUse(Protocol):
-    """A nemesis after which a cluster may not be used again, healed or not."""
+    """A nemesis after which a cluster may not be used for another run, healed or not."""
 
     single_use: ClassVar[bool]

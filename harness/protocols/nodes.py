@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from harness.protocols.faults import Lever
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,9 @@ class Ingredients:
 CLIENT_ROLE = "client"
 """The role of nodes that hold a client: in the cluster's network, and no part of the system."""
 
+MEMBER_ROLES = frozenset({"broker", "replica"})
+"""The roles of nodes that hold what clients write; `one`, `majority` and their like mean these."""
+
 NODE_DATA = "/var/lib/ackloss"
 STORED = "data"
 """The folder below `NODE_DATA` in which a target stores what clients write; its own log, and what
@@ -123,10 +129,17 @@ ackloss keeps, lie beside it."""
 
 @runtime_checkable
 class Cluster(Protocol):
-    """Nodes of one run, by name in the order in which the target named them."""
+    """The nodes of one run, by name in the order in which the target named them, and the levers
+    that this kind of cluster offers."""
 
     @property
     def nodes(self) -> Mapping[str, Node]: ...
+
+    @property
+    def levers(self) -> Mapping[str, Lever[Any]]:
+        """The levers over these nodes by name. The names do not depend on the nodes: a plan that
+        needs another lever is refused before anything starts."""
+        ...
 
 
 def with_role(cluster: Cluster, role: str) -> list[Node]:

@@ -85,23 +85,6 @@ class Target(Protocol[PlanOf]):
         """Refuse, by PlanError, what this system cannot do or a plan may not ask."""
         ...
 
-    def names(self, plan: PlanOf) -> list[str]:
-        """The names of the nodes of a cluster for this plan."""
-        ...
-
-    def prepare(self, plan: PlanOf, say: Callable[[str], None]) -> Ingredients:
-        """Build or find the image and all else that nodes need; what takes long is told to `say`.
-
-        Raises PlanError (no such version), EnvironmentFailure (cannot be built or pulled).
-        """
-        ...
-
-    def nodes(
-        self, plan: PlanOf, ingredients: Ingredients, addresses: Mapping[str, str]
-    ) -> list[NodeSpec]:
-        """The nodes of a cluster for this plan, `addresses` by node name."""
-        ...
-
     def bring_up(self, cluster: Cluster, plan: PlanOf, *, timeout_s: float) -> None:
         """Wait until every node has joined, make the topic, wait until its ISR is whole.
 
@@ -139,7 +122,8 @@ class Target(Protocol[PlanOf]):
         ...
 
     def readers(self, plan: PlanOf) -> tuple[str, str]:
-        """The Python packages that can read everything: the first, and the second opinion."""
+        """What can read everything: the first reader, and the second opinion. Python packages, or
+        words for what else differs between the two."""
         ...
 
     def read_all(
@@ -150,6 +134,28 @@ class Target(Protocol[PlanOf]):
         The table has the columns of `harness.history.READS` but `run_id`; `time_ns` is on the
         monotonic clock, not yet counted from the run's start.
         """
+        ...
+
+
+@runtime_checkable
+class RunsInContainers(Protocol[PlanOf]):
+    """A target whose nodes are processes in containers, or on hosts: commands, files, an image."""
+
+    def names(self, plan: PlanOf) -> list[str]:
+        """The names of the nodes of a cluster for this plan."""
+        ...
+
+    def prepare(self, plan: PlanOf, say: Callable[[str], None]) -> Ingredients:
+        """Build or find the image and all else that nodes need; what takes long is told to `say`.
+
+        Raises PlanError (no such version), EnvironmentFailure (cannot be built or pulled).
+        """
+        ...
+
+    def nodes(
+        self, plan: PlanOf, ingredients: Ingredients, addresses: Mapping[str, str]
+    ) -> list[NodeSpec]:
+        """The nodes of a cluster for this plan, `addresses` by node name."""
         ...
 
 

@@ -1,16 +1,19 @@
-"""Nodes, clients and leaders that do nothing and write down what they are asked: for dry runs, and
-for tests of the exact commands of levers."""
+"""Nodes and clients that do nothing but note what is requested of them: for dry runs, and for tests
+of the exact commands of levers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from harness.levers import all_levers
 from harness.plan import Plan
 from harness.protocols import (
     NODE_DATA,
     STORED,
     Completed,
+    Lever,
     PartitionView,
     ProcessState,
     Situation,
@@ -79,28 +82,14 @@ class DryRunClients:
 
 
 @dataclass(frozen=True)
-class DryRunLeadership:
-    """Leadership that moves nowhere: what would be asked is written down at the first node."""
+class DryRunCluster:
+    """Nodes that do nothing, with every lever over them."""
 
-    plan: Plan
     nodes: Mapping[str, DryRunNode]
 
-    def placements(self) -> Mapping[int, PartitionView]:
-        return as_if_first_led(self.plan, list(self.nodes)).partitions
-
-    def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
-        for partition, replicas in wanted.items():
-            before = ",".join(self.placements()[partition].replicas)
-            self._record(f"partition {partition}: replicas {before} -> {','.join(replicas)}")
-
-    def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
-        for partition in partitions:
-            self._record(f"partition {partition}: elect the preferred leader")
-        return {}
-
-    def _record(self, asked: str) -> None:
-        first = next(iter(self.nodes.values()))
-        first.commands.append(f"{self.plan.target.system}: {asked}")
+    @property
+    def levers(self) -> Mapping[str, Lever[Any]]:
+        return all_levers(self.nodes)
 
 
 def as_if_first_led(plan: Plan, names: list[str]) -> Situation:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,11 @@ class RunMetadata:
         *,
         command: list[str],
         file: str,
+        simulated: bool = False,
         forced: Iterable[Unsupported] = (),
     ) -> RunMetadata:
-        """Write plan.json and the first run.json. `forced`: what its version does not honour."""
+        """Write plan.json and the first run.json. `forced`: what its version does not honour;
+        `simulated`: nothing real is tested."""
         rundir.write_json(rundir.plan, plan.document())
         record = cls(rundir)
         record.update(
@@ -45,6 +48,7 @@ class RunMetadata:
             run_id=rundir.run_id,
             state="preparing",
             manifest=True,
+            simulated=simulated,
             wall_time=None,
             seed=plan.seed,
             plan_file=file,
@@ -109,12 +113,20 @@ class RunMetadata:
 
 
 def client_versions(writer: str, first: str, second: str) -> dict[str, str]:
-    """What wrote, and the packages that read or would have, with their installed versions."""
+    """What wrote, and what read or would have, with their installed versions."""
     return {
         "client": writer,
-        "reader": f"{first} {installed(first)}",
-        "second_reader": f"{second} {installed(second)}",
+        "reader": _named(first),
+        "second_reader": _named(second),
     }
+
+
+def _named(reader: str) -> str:
+    """A reader with its installed version; by its name alone where it is not a package."""
+    try:
+        return f"{reader} {installed(reader)}"
+    except (PackageNotFoundError, ValueError):
+        return reader
 
 
 def _commit() -> str | None:

@@ -8,24 +8,22 @@ from typing import Any
 
 from harness import registry
 from harness.faults import selectors
-from harness.faults.injection import looked
-from harness.levers import all_levers
+from harness.faults.injection import announced
+from harness.faults.records import to_document
 from harness.plan import FaultStep, Plan, plan_model
 from harness.protocols import (
     CLIENT_ROLE,
     Act,
-    ImageRef,
-    Ingredients,
     Lever,
     Nemesis,
     Node,
     Warns,
 )
 from harness.protocols.crashes import ClientNemesis, client_names
+from harness.run.availability import levers_of
 from harness.run.dry_run import (
-    EXAMPLE_SUBNET,
     DryRunClients,
-    DryRunLeadership,
+    DryRunCluster,
     DryRunNode,
     as_if_first_led,
 )
@@ -36,35 +34,33 @@ from harness.run.schedule import ResolvedStep
 def dry_run(bound: ResolvedPlan) -> dict[str, Any]:
     """The nodes that would start and, for every step, when it begins and what it would run.
 
-    Selectors are looked up when a fault begins; here they are shown as if the first broker led.
+    Selectors are looked up when a fault begins; here they are shown as if the first node led.
     """
-    plan = bound.plan
-    names = bound.target.names(plan)
-    addresses = {name: f"{EXAMPLE_SUBNET}.{11 + n}" for n, name in enumerate(names)}
-    version = plan.target.version
-    image = ImageRef(
-        reference=plan.target.image or f"{plan.target.system} {version}", id="", version=version
-    )
-    specs = bound.target.nodes(plan, Ingredients(image=image), addresses)
-    nodes = {s.name: DryRunNode(s.name, s.roles, addresses[s.name]) for s in specs}
+    plan, outline = bound.plan, bound.provider.outline(bound.order)
+    nodes = {each.name: DryRunNode(each.name, each.roles, each.address) for each in outline}
     clients = DryRunClients()
-    levers = all_levers(nodes, leadership=DryRunLeadership(plan, nodes), clients=clients)
+    levers = levers_of(bound, DryRunCluster(nodes), clients, say=clients.told.append)
     met: dict[str, tuple[str, ...]] = {}
     return {
         "plan": plan.document(),
-        "image": image.reference,
+        "image": None if bound.provider.simulated else image_of(plan),
         "nodes": [
             {
-                "name": spec.name,
-                "roles": sorted(spec.roles),
-                "address": addresses[spec.name],
-                "command": " ".join(spec.argv),
-                "files": sorted(spec.files),
+                "name": each.name,
+                "roles": sorted(each.roles),
+                "address": each.address,
+                "command": each.command,
+                "files": list(each.files),
             }
-            for spec in specs
+            for each in outline
         ],
         "faults": [_dry_step(bound, step, nodes, clients, levers, met) for step in bound.steps],
     }
+
+
+def image_of(plan: Plan) -> str:
+    """The image that a plan names, or its system and version."""
+    return plan.target.image or f"{plan.target.system} {plan.target.version}"
 
 
 def _dry_step(
@@ -72,7 +68,7 @@ def _dry_step(
     bound_step: ResolvedStep,
     nodes: Mapping[str, DryRunNode],
     clients: DryRunClients,
-    levers: Mapping[str, Lever],
+    levers: Mapping[str, Lever[Any]],
     met: dict[str, tuple[str, ...]],
 ) -> dict[str, Any]:
     step, plan = bound_step.step, bound.plan
@@ -81,11 +77,14 @@ def _dry_step(
         return {**told, "heals": step.heal}
     acts, chosen = _dry_acts(bound_step.nemesis, step, plan, nodes, met)
     met[step.id] = tuple(chosen)
-    for act in acts:
-        lever = levers[act.lever]
-        lever.apply(looked(lever, {**act.token, "fault": step.id, "seed": plan.seed}))
-    commands = [command for node in nodes.values() for command in node.commands] + clients.told
-    clients.told = []
+    if bound.provider.simulated:
+        commands = [_in_words(act) for act in acts]
+    else:
+        for act in acts:
+            lever = levers[act.lever]
+            lever.apply(announced(lever, act, fault=step.id, seed=plan.seed))
+        commands = [command for node in nodes.values() for command in node.commands] + clients.told
+    clients.told.clear()
     for node in nodes.values():
         node.commands.clear()
     asked = f"{step.nodes} (here as if {', '.join(chosen) or 'none'})"
@@ -96,6 +95,14 @@ def _dry_step(
         "commands": commands,
         "healed": f"after {step.for_s:g} s" if step.for_s else "by a later step, or at the end",
     }
+
+
+def _in_words(act: Act) -> str:
+    """An act on a simulated node, on which no commands are run."""
+    record = to_document(act.record)
+    left_out = ("node", "fault", "seed", "pid")
+    options = ", ".join(f"{key} = {value}" for key, value in record.items() if key not in left_out)
+    return f"{act.record.node}: {act.lever}{f' ({options})' if options else ''}"
 
 
 def _dry_acts(
@@ -109,7 +116,7 @@ def _dry_acts(
     if isinstance(nemesis, ClientNemesis):
         draw = random.Random(f"{plan.seed}/{step.id}")
         acts = nemesis.client_acts(client_names(plan), draw)
-        return acts, [act.token["node"] for act in acts]
+        return acts, [act.record.node for act in acts]
     choice = selectors.Choice(
         roles={name: node.roles for name, node in nodes.items()},
         situation=as_if_first_led(plan, [n for n in nodes if CLIENT_ROLE not in nodes[n].roles]),

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from harness import registry
 from harness.errors import PlanError
 from harness.faults import conditions, selectors
+from harness.faults.availability import missing_levers
 from harness.models import MODELS
 from harness.plan import Family, FaultStep, Plan
-from harness.protocols import Checker, Limited, Needs, Nemesis, Target, Unsupported, Workload
+from harness.protocols import (
+    Checker,
+    HasLevers,
+    Limited,
+    Needs,
+    Nemesis,
+    Order,
+    Provider,
+    Target,
+    Unsupported,
+    Workload,
+)
 from harness.protocols.crashes import ClientNemesis, KnowsCrashes, client_names
-from harness.protocols.leadership import LEADERSHIP, MovesLeaders
 from harness.run.schedule import ResolvedStep
 
 
@@ -25,8 +37,19 @@ class ResolvedPlan:
     plan: Plan
     target: Target[Any]
     workload: Workload
+    provider: Provider
     steps: tuple[ResolvedStep, ...]
     unsupported: tuple[Unsupported, ...] = ()
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the faults need of nodes from their start, by name."""
+        return needs_of(step.nemesis for step in self.steps)
+
+    @property
+    def order(self) -> Order:
+        """What a cluster is made for."""
+        return Order(plan=self.plan, target=self.target, needs=self.needs)
 
 
 def resolve(plan: Plan, *, file: str = "plan") -> ResolvedPlan:
@@ -37,12 +60,17 @@ def resolve(plan: Plan, *, file: str = "plan") -> ResolvedPlan:
     workload: Workload = registry.make(
         "workloads", plan.workload.name, plan.workload.options, key="workload.name", file=file
     )
+    provider: Provider = registry.make(
+        "clusters", plan.cluster.kind, plan.cluster.options, key="cluster.kind", file=file
+    )
     try:
+        _check_cluster(target, provider)
         _check_model(target, workload)
         _check_checks(plan, workload)
         target.check(plan)
         steps = tuple(
-            _resolve_step(plan, place, step, target) for place, step in enumerate(plan.faults)
+            _resolve_step(plan, place, step, target, provider)
+            for place, step in enumerate(plan.faults)
         )
         _check_same(plan)
     except PlanError as error:
@@ -50,7 +78,33 @@ def resolve(plan: Plan, *, file: str = "plan") -> ResolvedPlan:
         raise
     in_vain = tuple(target.unsupported(plan)) if isinstance(target, Limited) else ()
     return ResolvedPlan(
-        plan=plan, target=target, workload=workload, steps=steps, unsupported=in_vain
+        plan=plan,
+        target=target,
+        workload=workload,
+        provider=provider,
+        steps=steps,
+        unsupported=in_vain,
+    )
+
+
+def needs_of(nemeses: Iterable[object]) -> frozenset[str]:
+    """All that these nemeses need of nodes from their start, by name."""
+    return frozenset().union(*(n.needs for n in nemeses if isinstance(n, Needs)))
+
+
+def _check_cluster(target: Target[Any], provider: Provider) -> None:
+    """Refuse a target that cannot run on this kind of cluster."""
+    if provider.runs(type(target)):
+        return
+    kinds = [
+        kind
+        for kind in registry.plugins("clusters")
+        if registry.make("clusters", kind, {}, key="cluster.kind").runs(type(target))
+    ]
+    raise PlanError(
+        f"{target.plugin} cannot run on a cluster of kind {provider.plugin!r}",
+        key="cluster.kind",
+        hint=f"it can on: {', '.join(kinds) or 'none'}",
     )
 
 
@@ -99,7 +153,9 @@ def refuse_unsupported(bound: ResolvedPlan, *, file: str, force: bool = False) -
     raise PlanError(f"{first.what} ({first.source})", file=file, key=first.key, hint=hint)
 
 
-def _resolve_step(plan: Plan, place: int, step: FaultStep, target: Target[Any]) -> ResolvedStep:
+def _resolve_step(
+    plan: Plan, place: int, step: FaultStep, target: Target[Any], provider: Provider
+) -> ResolvedStep:
     where = f"faults.{place}"
     condition = None
     if step.when is not None:
@@ -112,12 +168,24 @@ def _resolve_step(plan: Plan, place: int, step: FaultStep, target: Target[Any]) 
     )
     if isinstance(nemesis, ClientNemesis):
         _check_clients(plan, step, nemesis, target, where)
-    needs = nemesis.needs if isinstance(nemesis, Needs) else frozenset()
-    if LEADERSHIP in needs and not isinstance(target, MovesLeaders):
-        raise PlanError(
-            f"{target.plugin} has no leaders that could be moved on request", key=f"{where}.nemesis"
-        )
+    else:
+        _check_levers(step, nemesis, target, provider, where)
     return ResolvedStep(step=step, condition=condition, nemesis=nemesis)
+
+
+def _check_levers(
+    step: FaultStep, nemesis: Nemesis, target: Target[Any], provider: Provider, where: str
+) -> None:
+    """The cluster offers every lever that the fault needs, or else the target has it."""
+    own = target.own_levers if isinstance(target, HasLevers) else frozenset()
+    offered = [*provider.levers, *own]
+    if missing := missing_levers(nemesis, offered):
+        raise PlanError(
+            f"{step.nemesis} needs the lever {missing[0]!r}, which neither a cluster of kind "
+            f"{provider.plugin!r} nor {target.plugin} offers",
+            key=f"{where}.nemesis",
+            hint=f"the levers here are {', '.join(offered) or 'none'}",
+        )
 
 
 def _check_clients(
@@ -125,7 +193,7 @@ def _check_clients(
 ) -> None:
     """The clients are there and can crash, and no nodes are named that it would not meet."""
     if isinstance(target, KnowsCrashes) and (why := target.why_no_crashes(plan)):
-        raise PlanError(why, key=f"{where}.nemesis", hint='nemesis = "kill", nodes = "role:client"')
+        raise PlanError(why, key=f"{where}.nemesis", hint="choose another nemesis, such as kill")
     if step.nodes not in (part.model_fields["nodes"].default for part in (FaultStep, Family)):
         raise PlanError(
             f"{step.nemesis} meets clients, not nodes", key=f"{where}.nodes", hint="leave it out"

@@ -1,46 +1,44 @@
-"""Plays one plan: the whole life of a run, from an empty folder to final reads.
+"""Runs one plan: the life of a run, from an empty folder to the final reads.
 
-    cluster up -> target up -> settings read back -> proven whole and unfaulted
+    cluster up -> target up -> settings read back -> proven fully replicated and unfaulted
     -> workload | fault schedule | observer -> heal all -> every op completed, clients closed
-    -> wait until whole -> final reads -> node logs -> down
+    -> wait until fully replicated -> final reads -> node logs -> down
 
-Clean-up is registered before the step that it undoes. Checking is another stage: what is left here
-are files.
+Cleanup is registered before the step that it undoes. Checking is another stage, which reads the
+files that are left here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.clusters.docker.cluster import DockerCluster
-from harness.clusters.docker.pod import DockerNode
-from harness.errors import EnvironmentFailure, HarnessFailure
+from harness.errors import HarnessFailure
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal
 from harness.history import OBSERVATIONS
 from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
-from harness.images.building import infra_image
-from harness.images.daemon import connect
-from harness.levers import all_levers
 from harness.machine import state
-from harness.protocols import Client, Cluster, HasLeaders, HasLogs, Ingredients, Lever, Nemesis
+from harness.protocols import HasLeaders, HasLogs, LeavesObjects, Node, RunCluster
 from harness.protocols.clock import RunClock
-from harness.protocols.crashes import ClientNemesis, Crashes
-from harness.protocols.leadership import leadership_of
+from harness.run.availability import (
+    levers_of,
+    prove_unfaulted,
+    refuse_unavailable,
+    refuse_without_crashes,
+)
 from harness.run.final_read import NOT_FULLY_REPLICATED, read_everything, wait_until_replicated
 from harness.run.interpreter import LoadReport, run_workload
 from harness.run.interrupts import Interrupts
 from harness.run.metadata import RunMetadata, client_versions
 from harness.run.node_logs import last_words
 from harness.run.observer import Observer
-from harness.run.preparing import needs_of, prepared
 from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan
 from harness.run.schedule import Schedule
@@ -79,54 +77,54 @@ class RunOptions:
 
 
 def play(bound: ResolvedPlan, how: RunOptions) -> RunDir:
-    """Play one plan; returns its folder. Whatever is raised, what was begun has been undone and
+    """Run one plan; returns its folder. Whatever is raised, what was begun has been undone and
     what was recorded is in the folder."""
-    docker = connect()
     with how.interrupts.raising():
-        holding = infra_image(how.status.enter)
-        ingredients = bound.target.prepare(bound.plan, how.status.enter)
+        cluster = bound.provider.cluster(bound.order, how.run_id, how.status.enter)
     rundir = RunDir.create(how.folder, how.run_id)
     record = RunMetadata.begin(
         rundir,
         bound.plan,
         command=how.command,
         file=how.plan_file,
+        simulated=bound.provider.simulated,
         forced=bound.unsupported,
     )
-    cluster = DockerCluster(how.run_id, docker, holding.id)
     with record.outcome():
-        with state.registered(how.run_id, rundir.path), _taken_down(cluster, how):
+        with registered(bound, how.run_id, rundir.path), _taken_down(cluster, how):
             with how.interrupts.raising(), record.timed("cluster_s"):
                 how.status.enter("starting the cluster")
-                start_nodes(bound, ingredients, cluster)
-            run_on(cluster, bound, ingredients, record, how)
+                cluster.start()
+            run_on(cluster, bound, record, how)
         how.interrupts.check()
         record.finish()
     return rundir
 
 
-def run_on(
-    cluster: DockerCluster,
-    bound: ResolvedPlan,
-    ingredients: Ingredients,
-    record: RunMetadata,
-    how: RunOptions,
-) -> None:
-    """Play a plan on nodes that have been started, from their coming up to their logs."""
-    with how.interrupts.raising(), record.timed("cluster_s"):
-        _come_up(bound, ingredients, cluster, record)
-    refuse_unavailable(bound, cluster)
-    prove_unfaulted(all_levers(cluster.nodes), cluster)
-    try:
-        _play(bound, cluster, record, how)
-    finally:
-        how.status.enter("collecting logs")
-        _keep_logs(bound, cluster, record.rundir)
+def registered(bound: ResolvedPlan, run_id: str, folder: Path) -> AbstractContextManager[None]:
+    """Register a run on this machine, if anything of it could outlive its process."""
+    if isinstance(bound.provider, LeavesObjects):
+        return state.registered(run_id, folder)
+    return nullcontext()
+
+
+def run_on(cluster: RunCluster, bound: ResolvedPlan, record: RunMetadata, how: RunOptions) -> None:
+    """Run a plan on nodes that have been started, from bringing them up to their logs."""
+    with cluster.clock.taking_part("main"):
+        with how.interrupts.raising(), record.timed("cluster_s"):
+            _come_up(bound, cluster, record)
+        refuse_unavailable(bound, cluster)
+        prove_unfaulted(cluster)
+        try:
+            _play(bound, cluster, record, how)
+        finally:
+            how.status.enter("collecting logs")
+            _keep_logs(bound, cluster, record.rundir)
 
 
 @contextmanager
-def _taken_down(cluster: DockerCluster, how: RunOptions) -> Iterator[None]:
-    """Takes the cluster down whatever happens (unless a person wants to keep it)."""
+def _taken_down(cluster: RunCluster, how: RunOptions) -> Iterator[None]:
+    """Takes the cluster down whatever happens (unless the user wants to keep it)."""
     try:
         yield
     finally:
@@ -138,49 +136,14 @@ def _taken_down(cluster: DockerCluster, how: RunOptions) -> Iterator[None]:
             state.forget(how.run_id)
 
 
-def start_nodes(bound: ResolvedPlan, ingredients: Ingredients, cluster: DockerCluster) -> None:
-    """Make the network and start every node of a plan's cluster, prepared for the plan's faults;
-    they are not up yet."""
-    addresses = cluster.create_network(bound.target.names(bound.plan))
-    specs = bound.target.nodes(bound.plan, ingredients, addresses)
-    needs = needs_of(step.nemesis for step in bound.steps)
-    specs = prepared(specs, needs, holder_id=cluster.infra_image)
-    cluster.start(specs, ingredients.image.id, addresses)
-
-
-def refuse_unavailable(bound: ResolvedPlan, cluster: Cluster) -> None:
-    """Raise EnvironmentFailure for the first fault that cannot be made on this cluster."""
-    asked: list[Nemesis] = []
-    for step in bound.steps:
-        if not isinstance(step.nemesis, Nemesis) or step.nemesis in asked:
-            continue
-        asked.append(step.nemesis)
-        if why := step.nemesis.available(cluster):
-            raise EnvironmentFailure(
-                f"the fault {step.step.id!r} ({step.step.nemesis}) cannot be made here: {why}"
-            )
-
-
-def refuse_without_crashes(bound: ResolvedPlan, client: Client) -> None:
-    """Raise EnvironmentFailure for the first client crash that this target's client cannot have."""
-    for step in bound.steps:
-        if isinstance(step.nemesis, ClientNemesis) and not isinstance(client, Crashes):
-            raise EnvironmentFailure(
-                f"the fault {step.step.id!r} ({step.step.nemesis}) cannot be made here: "
-                f"the clients of {bound.plan.target.system} cannot crash one by one"
-            )
-
-
-def _come_up(
-    bound: ResolvedPlan, ingredients: Ingredients, cluster: DockerCluster, record: RunMetadata
-) -> None:
+def _come_up(bound: ResolvedPlan, cluster: RunCluster, record: RunMetadata) -> None:
     """Wait until the cluster is whole and has the plan's topic; write down what it is."""
-    plan, target, image = bound.plan, bound.target, ingredients.image
+    plan, target, image = bound.plan, bound.target, cluster.image
     clients = client_versions(target.writer(plan), *target.readers(plan))
-    record.update(
-        versions={**record.document["versions"], **clients, "target": image.version},
-        image={"reference": image.reference, "id": image.id, "digest": image.digest},
-    )
+    version = image.version if image is not None else None
+    record.update(versions={**record.document["versions"], **clients, "target": version})
+    if image is not None:
+        record.update(image={"reference": image.reference, "id": image.id, "digest": image.digest})
     try:
         target.bring_up(cluster, plan, timeout_s=_UP_S)
         effective = target.effective(cluster, plan)
@@ -206,21 +169,9 @@ def _come_up(
         record.warn(sentence)
 
 
-def prove_unfaulted(levers: dict[str, Lever], cluster: DockerCluster) -> None:
-    """Raise HarnessFailure if anything of any lever is in force on any node."""
-    with ThreadPoolExecutor(max_workers=12) as pool:
-        found = pool.map(
-            lambda pair: pair[0].leftover_state(pair[1]),
-            [(lever, node) for lever in levers.values() for node in cluster.nodes.values()],
-        )
-        leftover_state = [sentence for sentences in found for sentence in sentences]
-    if leftover_state:
-        raise HarnessFailure(f"the cluster is not unfaulted: {'; '.join(leftover_state)}")
-
-
 def _play(
     bound: ResolvedPlan,
-    cluster: DockerCluster,
+    cluster: RunCluster,
     record: RunMetadata,
     how: RunOptions,
 ) -> None:
@@ -230,12 +181,8 @@ def _play(
         raise HarnessFailure(f"{plan.target.system} cannot be asked who leads")
     client = bound.target.client(cluster, plan)
     refuse_without_crashes(bound, client)
-    levers = all_levers(
-        cluster.nodes,
-        leadership=leadership_of(bound.target, cluster.nodes, plan),
-        clients=client if isinstance(client, Crashes) else None,
-    )
-    clock = RunClock()
+    levers = levers_of(bound, cluster, client)
+    clock = RunClock(cluster.clock)
     record.update(state="running", wall_time=clock.wall_time)
     with (
         closing(Journal(rundir.faults, clock.now_ns)) as journal,
@@ -246,7 +193,7 @@ def _play(
         faults = Faults(levers, journal, partial(_note, recorder, clock), plan.seed)
         _show(how.status, clock, recorder, faults, observer)
         schedule = Schedule(plan, bound.steps, cluster.nodes, faults, observer, clock)
-        with record.timed("run_s"), schedule.playing():
+        with record.timed("run_s"), schedule.running():
             report = run_workload(
                 bound.workload,
                 client,
@@ -290,14 +237,16 @@ def _load(report: LoadReport) -> dict[str, Any]:
     return {**asdict(report), "starved": report.starved is not None, "why": report.starved}
 
 
-def _keep_logs(bound: ResolvedPlan, cluster: DockerCluster, rundir: RunDir) -> None:
+def _keep_logs(bound: ResolvedPlan, cluster: RunCluster, rundir: RunDir) -> None:
     """Copy every node's logs, and what its process printed, into the run folder."""
 
-    def keep(node: DockerNode) -> None:
+    def keep(node: Node) -> None:
         folder = rundir.node(node.name)
         folder.mkdir(parents=True, exist_ok=True)
         logs = bound.target.logs(node) if isinstance(bound.target, HasLogs) else {}
-        for name, content in {**logs, "console.log": cluster.output(node)}.items():
+        if (printed := cluster.output(node)) is not None:
+            logs = {**logs, "console.log": printed}
+        for name, content in logs.items():
             write_atomically(folder / Path(name).name, content)
 
     with ThreadPoolExecutor(max_workers=6) as pool:

@@ -1,8 +1,8 @@
-"""Plays the fault schedule of a plan: waits for times and observations, injects, heals.
+"""Executes the fault schedule of a plan: waits for times and conditions, injects, heals.
 
-Steps begin one after the other in the plan's order; faults overlap, and one with `for_s` is healed
-by itself while later steps are being waited for. Selectors and waits are resolved while the
-schedule runs and their resolution is journalled; every random draw comes from the plan's seed.
+Steps begin one after the other in the plan's order. Faults overlap: one with `for_s` is healed by
+itself while later steps wait. Selectors and conditions are resolved while the schedule runs, and
+the journal says to what; every random draw comes from the plan's seed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _TICK_S = 0.05
 
 
 class Observes(Protocol):
-    """Whoever can tell the situation now."""
+    """Something that knows the situation now."""
 
     def situation(self) -> Situation: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedStep:
-    """A step of the plan with its nemesis (null: it heals) and its parsed observation."""
+    """A step of the plan with its nemesis (None: it heals) and its parsed condition."""
 
     step: FaultStep
     condition: Condition | None
@@ -42,7 +42,7 @@ class ResolvedStep:
 
 @dataclass
 class Schedule:
-    """One playing of a plan's steps, in a thread of its own."""
+    """One execution of a plan's steps, in its own thread."""
 
     plan: Plan
     steps: Sequence[ResolvedStep]
@@ -59,16 +59,16 @@ class Schedule:
     _task: Task | None = None
 
     @contextmanager
-    def playing(self) -> Iterator[None]:
-        """Run in a thread while the context lasts; `finish` at its end."""
-        self._task = self.clock.spawn("schedule", self._play)
+    def running(self) -> Iterator[None]:
+        """Execute the steps in a thread while the context lasts; `finish` at its end."""
+        self._task = self.clock.spawn("schedule", self._run)
         try:
             yield
         finally:
             self.finish()
 
     def finish(self) -> None:
-        """End the schedule where it is, heal all, and raise what went wrong in it, once."""
+        """End the schedule where it is, heal all, and raise what failed in it, once."""
         self.stop.set()
         if self._task is not None:
             self._task.join()
@@ -76,10 +76,10 @@ class Schedule:
         if failure is not None:
             raise failure
 
-    def _play(self) -> None:
+    def _run(self) -> None:
         try:
             for bound in self.steps:
-                self._play_step(bound)
+                self._execute(bound)
             while not self._pause():
                 pass
         except Exception as error:
@@ -89,7 +89,7 @@ class Schedule:
         except Exception as error:
             self._failure = self._failure or error
 
-    def _play_step(self, bound: ResolvedStep) -> None:
+    def _execute(self, bound: ResolvedStep) -> None:
         step = bound.step
         met, why = self._wait(bound)
         if self.stop.is_set():
@@ -102,7 +102,8 @@ class Schedule:
             self._inject_step(bound, bound.nemesis, met, why)
 
     def _wait(self, bound: ResolvedStep) -> tuple[bool | None, str]:
-        """Wait until the step is due: whether its observation came (null: it waits for none)."""
+        """Wait until the step is due. Returns whether its condition held (None: it has none) and a
+        sentence about it."""
         step, met, why = bound.step, None, ""
         if step.at_s is not None:
             self._wait_until(int(step.at_s * 1e9))
@@ -129,7 +130,7 @@ class Schedule:
         return True
 
     def _pause(self, at_most_s: float = _TICK_S) -> bool:
-        """Let a moment pass, healing what is due; true when the schedule is to stop."""
+        """Wait for a moment, healing what is due; True when the schedule is to stop."""
         for fault, due_ns in list(self._heal_at_ns.items()):
             if self.clock.now_ns() >= due_ns:
                 del self._heal_at_ns[fault]
@@ -144,7 +145,7 @@ class Schedule:
         acts: list[Act] = []
         if isinstance(nemesis, ClientNemesis):
             acts = nemesis.client_acts(client_names(self.plan), draw)
-            names = [act.token["node"] for act in acts]
+            names = [act.record.node for act in acts]
         else:
             names = self._select(step.nodes, draw)
         self._met[step.id] = tuple(names)

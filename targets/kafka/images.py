@@ -19,7 +19,8 @@ from pathlib import Path
 
 from harness.errors import EnvironmentFailure, PlanError
 from harness.images.building import alone, base_reference, ensure, find, pulled
-from harness.images.oneoff import FILES, OneOff, one_off
+from harness.images.oneoff import OneOff, one_off
+from harness.images.recipe import FILES
 from harness.images.steps import Say, quietly, step
 from harness.machine.paths import cache_dir
 from harness.protocols import ImageRef

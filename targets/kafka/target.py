@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from harness.errors import PlanError
+from harness.levers.disk import DiskLever
 from harness.models import LOG
 from harness.protocols import (
     CLIENT_ROLE,
@@ -17,15 +18,16 @@ from harness.protocols import (
     Cluster,
     End,
     Ingredients,
+    Lever,
     Node,
     NodeSpec,
     NodeView,
     Promises,
+    RunsInContainers,
     Target,
     Unsupported,
 )
-from harness.protocols.leadership import Leadership
-from targets.kafka import brokers, images, promises, reading, reuse, settings, support
+from targets.kafka import brokers, promises, reading, reuse, settings, support
 from targets.kafka.asking import NoAnswer
 from targets.kafka.clients import library_of
 from targets.kafka.clients.library import readers
@@ -37,12 +39,15 @@ from targets.kafka.clients.nodes import (
 )
 from targets.kafka.configuration import LOGS, check_settings, node_ids
 from targets.kafka.eras import era_for
+from targets.kafka.levers.dry_run import DryRunLeadership
+from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.storage import KafkaStorage
 
 
 @dataclass(frozen=True)
-class Kafka(Target[KafkaPlan]):
+class Kafka(Target[KafkaPlan], RunsInContainers[KafkaPlan]):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
     z1 ... ."""
 
@@ -51,6 +56,7 @@ class Kafka(Target[KafkaPlan]):
     models: ClassVar[frozenset[str]] = frozenset({LOG.name})
     default: ClassVar[bool] = True
     """Plans that name no system mean this one, as they always did."""
+    own_levers: ClassVar[frozenset[str]] = frozenset({LeadershipLever.name})
 
     def check(self, plan: KafkaPlan) -> None:
         """Refuse settings that a plan may not touch, and versions of no known era."""
@@ -89,6 +95,8 @@ class Kafka(Target[KafkaPlan]):
 
     def prepare(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
         """The image, and what the plan's mode and its clients need besides."""
+        from targets.kafka import images  # imports Docker's client
+
         plan, image = support.sent(plan), images.resolve(plan.target, say)
         made = mode_of(plan).ingredients(plan, image, say)
         return replace(made, files={**made.files, **client_files(plan, image, say)})
@@ -163,9 +171,21 @@ class Kafka(Target[KafkaPlan]):
             return None
         return mode_of(plan).observe(node, plan, timeout_s=timeout_s)
 
-    def leadership(self, nodes: Mapping[str, Node], plan: KafkaPlan) -> Leadership:
-        """The leaders of the plan's topic, to be moved on request."""
-        return mode_of(plan).leadership(nodes, plan)
+    def levers(
+        self, cluster: Cluster, plan: KafkaPlan, *, say: Callable[[str], None] | None = None
+    ) -> Mapping[str, Lever[Any]]:
+        """The lever that moves leaders; and the cluster's lever of disks, which learns how Kafka
+        stores."""
+        leadership = mode_of(plan).leadership(cluster.nodes, plan)
+        if say is not None:
+            names = [name for name, node in cluster.nodes.items() if CLIENT_ROLE not in node.roles]
+            leadership = DryRunLeadership(plan, names, say)
+        found: dict[str, Lever[Any]] = {
+            LeadershipLever.name: LeadershipLever(leadership, cluster.nodes)
+        }
+        if isinstance(disk := cluster.levers.get(DiskLever.name), DiskLever):
+            found[DiskLever.name] = replace(disk, storage=KafkaStorage())
+        return found
 
     def cluster_key(self, plan: KafkaPlan) -> str | None:
         """Equal for plans whose targets are equal; null where a cluster serves one run."""

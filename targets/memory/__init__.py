@@ -10,6 +10,15 @@ controller  who is alive, who leads
 requests    the clients' side: retries, and what is known when a request ends
 clients     clients of the harness over it, for logs, registers and sets
 system      all of it on a simulated cluster, and what it says of itself
+plan        its sections of a plan
+reading     the final read
+target      the plug-in
 
 It exists so that ackloss can be tested against a system whose every fault is known.
 """
+
+from __future__ import annotations
+
+from targets.memory.target import Memory
+
+__all__ = ["Memory"]

@@ -1,17 +1,18 @@
 """Clients of the harness over the reference system: time passes while they are polled.
 
-`PolledRequests` serves every model: a register's read, write and compare-and-set, a set's add
-(`append`) and read (`read-all`). `LogClient` is the client of the append workload over it.
+`PolledRequests` serves every model; one client for each model makes requests of its operations.
 """
 
 from __future__ import annotations
 
 import threading
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
+from zlib import crc32
 
 from harness.clusters.memory.cluster import MemoryCluster
-from harness.protocols import Completion, Done, Invoke, completion
+from harness.protocols import NULL, OK, Client, Completion, Done, Invoke, Result, completion
 from targets.memory.requests import Command, Outcome, Requests
 
 
@@ -58,25 +59,73 @@ class PolledRequests:
         self._answered.set()
 
 
-class LogClient:
-    """Appends, as the append workload invokes them."""
+class ModelClient(Client):
+    """What the clients of all models have in common: an operation becomes a request, and what was
+    answered a completion."""
 
-    def __init__(self, cluster: MemoryCluster, requests: Requests) -> None:
+    def __init__(self, cluster: MemoryCluster, requests: Requests, partitions: int = 1) -> None:
         self._polled = PolledRequests(cluster, requests)
+        self.partitions = partitions
+
+    @abstractmethod
+    def command(self, op: Invoke) -> Command:
+        """The request that an operation means."""
+
+    def result(self, outcome: Outcome) -> Result:
+        """What an operation has read."""
+        value: int | None = outcome.result
+        return value
 
     def submit(self, process: int, op: Invoke) -> bool:
-        """Begin an append."""
-        _, value, partition, key, _ = op
-        return self._polled.submit(process, Command("append", key, value, None, partition))
+        """See `harness.protocols.Client`."""
+        return self._polled.submit(process, self.command(op))
 
     def poll(self, timeout_s: float, done: Done) -> None:
         """See `harness.protocols.Client`."""
-        self._polled.poll(timeout_s, lambda process, outcome: done(process, _completion(outcome)))
+        self._polled.poll(timeout_s, lambda process, ended: done(process, self._completion(ended)))
 
     def close(self, timeout_s: float, done: Done) -> None:
         """See `harness.protocols.Client`."""
-        self._polled.close(timeout_s, lambda process, outcome: done(process, _completion(outcome)))
+        self._polled.close(timeout_s, lambda process, ended: done(process, self._completion(ended)))
+
+    def _completion(self, ended: Outcome) -> Completion:
+        result = self.result(ended) if ended.type == OK else None
+        return completion(ended.type, ended.position, ended.error, ended.node, result)
 
 
-def _completion(outcome: Outcome) -> Completion:
-    return completion(outcome.type, outcome.position, outcome.error, outcome.node)
+class LogClient(ModelClient):
+    """Appends, each to its own partition."""
+
+    def command(self, op: Invoke) -> Command:
+        """An append."""
+        _, value, partition, key, _ = op
+        return Command("append", key, value, None, partition)
+
+
+class RegisterClient(ModelClient):
+    """Reads, writes and compare-and-sets of registers; a key belongs to one partition."""
+
+    def command(self, op: Invoke) -> Command:
+        """A read, a write or a compare-and-set."""
+        f, value, _, key, expected = op
+        partition = crc32((key or "").encode()) % self.partitions
+        return Command(f, key, _or_none(value), _or_none(expected), partition)
+
+
+class SetClient(ModelClient):
+    """One set, in the first partition: its elements are what was appended there."""
+
+    def command(self, op: Invoke) -> Command:
+        """An append, or a read of everything."""
+        f, value, *_ = op
+        return Command("append", None, value) if f == "add" else Command("read-all")
+
+    def result(self, outcome: Outcome) -> Result:
+        """All elements, in the order of the log; nothing for an add."""
+        if outcome.result is None:
+            return None
+        return tuple(value for _, _, value in outcome.result)
+
+
+def _or_none(number: int) -> int | None:
+    return None if number == NULL else number

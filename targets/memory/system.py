@@ -61,28 +61,7 @@ class System:
 
     def observe(self, name: str) -> list[Seen] | None:
         """A node's own view of every partition; None when it does not answer."""
-        node = self.cluster.nodes[name]
-        if not node.answers():
-            return None
-        process = node.process_now
-        if isinstance(process, Controller):
-            return [
-                Seen(name, number, state.leader, state.epoch, state.isr, authority=True)
-                for number, state in enumerate(process.states)
-            ]
-        assert isinstance(process, Replica)
-        return [
-            Seen(
-                node=name,
-                partition=part.number,
-                leader=part.state.leader,
-                epoch=part.state.epoch,
-                members=part.leading.isr if part.leading is not None else part.state.isr,
-                end=part.stored.log.end,
-                committed=part.stored.commit,
-            )
-            for part in process.parts
-        ]
+        return seen_by(self.cluster.nodes[name])
 
     def fully_replicated(self) -> bool:
         """Whether every partition has a leader, and every replica has all of its log committed."""
@@ -116,3 +95,28 @@ class System:
 
     def _controller(self, node: MemoryNode) -> Process:
         return Controller(node, self.settings)
+
+
+def seen_by(node: MemoryNode) -> list[Seen] | None:
+    """A node's own view of every partition; None when it does not answer."""
+    if not node.answers():
+        return None
+    process = node.process_now
+    if isinstance(process, Controller):
+        return [
+            Seen(node.name, number, state.leader, state.epoch, state.isr, authority=True)
+            for number, state in enumerate(process.states)
+        ]
+    assert isinstance(process, Replica)
+    return [
+        Seen(
+            node=node.name,
+            partition=part.number,
+            leader=part.state.leader,
+            epoch=part.state.epoch,
+            members=part.leading.isr if part.leading is not None else part.state.isr,
+            end=part.stored.log.end,
+            committed=part.stored.commit,
+        )
+        for part in process.parts
+    ]

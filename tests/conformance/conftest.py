@@ -15,12 +15,13 @@ import pytest
 
 from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
+from harness.clusters.docker.preparing import prepared
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.machine import state
 from harness.protocols import BOUNDED_DISK, NodeSpec
-from harness.run.preparing import needs_of, prepared
+from harness.run.resolving import needs_of
 
 ROLES = {
     "b1": frozenset({"broker"}),

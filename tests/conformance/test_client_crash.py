@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,18 +22,18 @@ from confluent_kafka import Consumer, TopicPartition
 from harness import registry
 from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
 from harness.faults.injection import Faults
-from harness.faults.journal import Journal, open_acts, windows
-from harness.levers import all_levers
+from harness.faults.journal import Journal, OpenActs, open_acts, windows
+from harness.faults.records import ClientRecord, from_document, to_document
 from harness.levers.client import ClientLever
 from harness.plan import Plan, parse_plan
 from harness.protocols import INFO, Act, Completion, Situation, completion, invoke
 from harness.protocols.clock import RunClock
 from harness.protocols.crashes import ClientNemesis, Crashes
+from harness.run.availability import refuse_without_crashes
 from harness.run.interpreter import LoadReport, run_workload
 from harness.run.preview import dry_run
 from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan, resolve
-from harness.run.runner import refuse_without_crashes
 from harness.run.schedule import Schedule
 from targets.kafka.clients.kafka_python import KafkaPython, KafkaPythonProducer
 from targets.kafka.clients.librdkafka import Librdkafka, LibrdkafkaProducer
@@ -121,7 +122,7 @@ def faults(client: KafkaClient, tmp_path: Path) -> Faults:
 
 def faults_of(client: KafkaClient, folder: Path, clock: RunClock) -> Faults:
     journal = Journal(folder / "faults.jsonl", clock.now_ns)
-    return Faults(all_levers({}, clients=client), journal)
+    return Faults({"client": ClientLever(client)}, journal)
 
 
 def acts(options: dict[str, Any], seed: int = 1) -> list[Act]:
@@ -130,13 +131,19 @@ def acts(options: dict[str, Any], seed: int = 1) -> list[Act]:
     return nemesis.client_acts(NAMES, random.Random(seed))
 
 
+def crash(act: Act, fault: str = "") -> ClientRecord:
+    """The record of an act, as one of this fault."""
+    assert isinstance(act.record, ClientRecord)
+    return replace(act.record, fault=fault)
+
+
 def injected(faults: Faults, fault: str, options: dict[str, Any]) -> list[int]:
     """Inject it; the numbers of the clients that it meets."""
     chosen = acts(options)
-    names = [act.token["node"] for act in chosen]
+    names = [act.record.node for act in chosen]
     faults.journal.write("step", fault=fault, nemesis="client", nodes=names, met=None, why="")
     faults.inject(fault, "client", chosen)
-    return [act.token["client"] for act in chosen]
+    return [crash(act).client for act in chosen]
 
 
 def ids(client: KafkaClient) -> list[str | None]:
@@ -147,18 +154,17 @@ FIRST = ["ackloss-1.1", "ackloss-2.1", "ackloss-3.1"]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_tokens_are_plain_data_and_the_same_for_the_same_seed(options: dict[str, Any]) -> None:
+def test_records_are_plain_data_and_the_same_for_the_same_seed(options: dict[str, Any]) -> None:
     chosen = acts(options)
     assert chosen
-    assert json.loads(json.dumps([act.token for act in chosen])) == [act.token for act in chosen]
+    for record in (crash(act, "x") for act in chosen):
+        assert from_document(ClientRecord, json.loads(json.dumps(to_document(record)))) == record
+        assert record.node == f"client-{record.client}"
     assert chosen == acts(options)
-    assert [act.token["node"] for act in chosen] == [
-        f"client-{act.token['client']}" for act in chosen
-    ]
 
 
 def test_one_is_drawn_from_the_seed() -> None:
-    met = Counter(act.token["client"] for seed in range(60) for act in acts({}, seed))
+    met = Counter(crash(act).client for seed in range(60) for act in acts({}, seed))
     assert set(met) == {1, 2, 3}
 
 
@@ -216,8 +222,8 @@ def test_it_is_proven_on_and_proven_off_and_leaves_nothing(
     assert ids(client) == after
     (window,) = windows(tmp_path / "faults.jsonl")
     assert window.proven, window.evidence
-    assert "crashed with 3 operations under way, unknown now; no thread" in window.evidence[0]
-    assert open_acts(tmp_path / "faults.jsonl") == []
+    assert "crashed with 3 operations in flight, now unknown; no thread" in window.evidence[0]
+    assert open_acts(tmp_path / "faults.jsonl") == OpenActs()
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -225,7 +231,7 @@ def test_healing_what_was_never_injected_is_harmless(
     client: KafkaClient, faults: Faults, options: dict[str, Any]
 ) -> None:
     for act in acts(options):
-        faults.levers[act.lever].undo({**act.token, "fault": "never"})
+        faults.levers[act.lever].undo(crash(act, "never"))
     assert ids(client) == FIRST
 
 
@@ -235,8 +241,8 @@ def test_crashing_twice_for_one_fault_crashes_once(
 ) -> None:
     lever = ClientLever(client)
     for act in acts(options) * 2:
-        lever.apply({**act.token, "fault": "x"})
-    met = [act.token["client"] for act in acts(options)]
+        lever.apply(crash(act, "x"))
+    met = [crash(act).client for act in acts(options)]
     again = "ackloss-{}.2" if options.get("replaced") else None
     for number in met:
         assert ids(client)[number - 1] == (again.format(number) if again else None)
@@ -290,7 +296,7 @@ def test_healing_one_of_two_overlapping_faults_leaves_the_other(
     assert ids(client) == ["ackloss-1.2", "ackloss-2.2", "ackloss-3.2"]
     first, second = windows(tmp_path / "faults.jsonl")
     assert first.proven, first.evidence
-    assert "kept dead by second too" in first.evidence[-1]
+    assert "also kept dead by second" in first.evidence[-1]
     assert not second.proven, "one of the three was dead before"
     assert "no client was there to crash" in second.evidence[1]
 
@@ -299,12 +305,12 @@ def test_undone_from_a_journal_by_another_process_it_is_harmless_and_says_so(
     client: KafkaClient,
 ) -> None:
     """There the clients are others, and nobody need play them."""
-    token = {**acts({"clients": [2]})[0].token, "fault": "x"}
-    ClientLever(client).apply(token)
+    record = crash(acts({"clients": [2]})[0], "x")
+    ClientLever(client).apply(record)
     other = Librdkafka().producing(NOBODY, plan_for())
     lever = ClientLever(other)
-    lever.undo(json.loads(json.dumps(token)))
-    proof = lever.probe(token, applied=False)
+    lever.undo(from_document(ClientRecord, to_document(record)))
+    proof = lever.probe(record, applied=False)
     assert proof.proven
     assert proof.evidence == ["client-2: none crashed by this fault; ackloss-2.1 is there"]
     assert ids(other) == FIRST
@@ -402,7 +408,7 @@ def play(
     bound, clock, client = resolve(plan), RunClock(), writing(library, brokers, plan)
     with Recorder(folder, run_id="r") as recorder:
         schedule = Schedule(plan, bound.steps, {}, faults_of(client, folder, clock), Blind(), clock)
-        with schedule.playing():
+        with schedule.running():
             report = run_workload(
                 bound.workload,
                 client,

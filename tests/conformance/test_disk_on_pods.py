@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,16 @@ import pytest
 
 from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.pod import DockerNode
+from harness.faults.availability import unavailable
+from harness.faults.records import DiskRecord
 from harness.levers.disk import DiskLever
 from harness.protocols import Completed
 from nemeses.disk import Disk
+from targets.kafka.storage import KafkaStorage
 
 pytestmark = pytest.mark.docker
 
-SEGMENT = (Path(__file__).parents[1] / "harness" / "levers" / "segment.log").read_bytes()
+SEGMENT = (Path(__file__).parents[1] / "targets" / "kafka" / "segment.log").read_bytes()
 FOLDER = "data/ackloss-0"
 LOG = f"{0:020}.log"
 META = b"version=1\ncluster.id=C\nnode.id=1\ndirectory.id=old\n"
@@ -39,30 +43,31 @@ def node(pods: DockerCluster) -> Iterator[DockerNode]:
     node.admin(["rm", "-rf", "/var/lib/ackloss/data", "/var/lib/ackloss/ackloss-disk"])
 
 
-def token(node: DockerNode, **options: Any) -> dict[str, Any]:
+def record(node: DockerNode, **options: Any) -> DiskRecord:
     (act,) = Disk(**options).acts([node], lambda _: [])
-    return {**act.token, "fault": "x", "seed": 1}
+    assert isinstance(act.record, DiskRecord)
+    return replace(act.record, fault="x", seed=1)
 
 
-def played(node: DockerNode, asked: dict[str, Any]) -> dict[str, bytes]:
-    """Apply, prove, undo from the token alone, prove; the data folder as the fault left it."""
-    nodes = {node.name: node}
-    DiskLever(nodes).apply(asked)
-    proof = DiskLever(nodes).probe(asked, applied=True)
+def played(node: DockerNode, asked: DiskRecord) -> dict[str, bytes]:
+    """Apply, prove, undo from the record alone, prove; the data folder as the fault left it."""
+    lever = DiskLever({node.name: node}, KafkaStorage())
+    lever.apply(asked)
+    proof = lever.probe(asked, applied=True)
     assert proof.proven, proof.evidence
-    assert DiskLever(nodes).leftover_state(node)
+    assert lever.leftover_state(node)
     left = node.get("data")
-    DiskLever(nodes).undo(asked)
-    proof = DiskLever(nodes).probe(asked, applied=False)
+    lever.undo(asked)
+    proof = lever.probe(asked, applied=False)
     assert proof.proven, proof.evidence
-    assert DiskLever(nodes).leftover_state(node) == []
+    assert lever.leftover_state(node) == []
     assert node.process().running
     assert node.get("data") == left, "what was lost stays lost"
     return left
 
 
 def test_wipe_deletes_the_topic_and_nothing_else(node: DockerNode) -> None:
-    left = played(node, token(node, form="wipe"))
+    left = played(node, record(node, form="wipe"))
     assert left == {
         path.removeprefix("data/"): content
         for path, content in FILES.items()
@@ -71,7 +76,7 @@ def test_wipe_deletes_the_topic_and_nothing_else(node: DockerNode) -> None:
 
 
 def test_reformat_leaves_a_formatted_disk_with_another_id(node: DockerNode) -> None:
-    left = played(node, token(node, form="reformat"))
+    left = played(node, record(node, form="reformat"))
     assert set(left) == {"meta.properties", "bootstrap.checkpoint"}
     assert left["bootstrap.checkpoint"] == b"c"
     assert left["meta.properties"].startswith(META.partition(b"directory.id=")[0])
@@ -83,13 +88,13 @@ def test_reformat_leaves_a_formatted_disk_with_another_id(node: DockerNode) -> N
     [("clean", SEGMENT[:268]), ("zeros", SEGMENT[:268] + bytes(len(SEGMENT) - 268))],
 )
 def test_power_loss_cuts_at_the_recovery_point(node: DockerNode, tail: str, log: bytes) -> None:
-    left = played(node, token(node, form="unsynced", tail=tail))
+    left = played(node, record(node, form="unsynced", tail=tail))
     assert left[f"ackloss-0/{LOG}"] == log
     assert left["meta.properties"] == META
 
 
 def test_a_torn_tail_ends_inside_a_batch(node: DockerNode) -> None:
-    left = played(node, token(node, form="unsynced", tail="torn"))[f"ackloss-0/{LOG}"]
+    left = played(node, record(node, form="unsynced", tail="torn"))[f"ackloss-0/{LOG}"]
     assert SEGMENT.startswith(left)
     assert 268 < len(left) < 346
 
@@ -98,7 +103,7 @@ def test_every_byte_can_be_flipped_to_any_other(node: DockerNode) -> None:
     before = bytes(range(256))
     node.put({f"{FOLDER}/{LOG}": before})
     pid = node.pid()
-    asked = token(node, form="flip", flip_count=1024, alive=True)
+    asked = record(node, form="flip", flip_count=1024, alive=True)
     after = played(node, asked)[f"ackloss-0/{LOG}"]
     assert len(after) == 256
     assert sum((a ^ b).bit_count() for a, b in zip(before, after, strict=True)) == 1024
@@ -119,9 +124,9 @@ def test_a_command_that_does_nothing_is_found_out(
         return Completed(0, "") if argv[0] == command else real(node, argv, **kinds)
 
     monkeypatch.setattr(DockerNode, "admin", lying)
-    asked = token(node, **options)
-    DiskLever({node.name: node}).apply(asked)
-    proof = DiskLever({node.name: node}).probe(asked, applied=True)
+    asked = record(node, **options)
+    DiskLever({node.name: node}, KafkaStorage()).apply(asked)
+    proof = DiskLever({node.name: node}, KafkaStorage()).probe(asked, applied=True)
     assert not proof.proven, proof.evidence
     assert not node.process().running
 
@@ -129,6 +134,7 @@ def test_a_command_that_does_nothing_is_found_out(
 def test_it_is_not_available_without_its_tools(
     pods: DockerCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Disk().available(pods) is None
-    monkeypatch.setattr("nemeses.disk.TOOLS", ("find", "no-such-tool"))
-    assert "no-such-tool" in (Disk().available(pods) or "")
+    levers = {"disk": DiskLever(pods.nodes, KafkaStorage())}
+    assert unavailable(Disk(), pods.nodes, levers) is None
+    monkeypatch.setattr("harness.levers.equipment.TOOLS", ("find", "no-such-tool"))
+    assert "no-such-tool" in (unavailable(Disk(), pods.nodes, levers) or "")

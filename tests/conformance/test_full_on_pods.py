@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.pod import DockerNode
 from harness.errors import HarnessFailure
+from harness.faults.records import FullRecord
 from harness.levers.full import FullLever, unbounded
 from harness.levers.waiting import poll_until
-from harness.protocols import Token
 from nemeses.disk import Disk
 
 pytestmark = pytest.mark.docker
@@ -29,9 +30,10 @@ def node(pods: DockerCluster) -> Iterator[DockerNode]:
     node.start()
 
 
-def token(node: DockerNode, fault: str) -> Token:
+def record(node: DockerNode, fault: str) -> FullRecord:
     (act,) = Disk(form="full").acts([node], lambda _: [])
-    return {**act.token, "fault": fault}
+    assert isinstance(act.record, FullRecord)
+    return replace(act.record, fault=fault)
 
 
 def written(node: DockerNode) -> int:
@@ -40,7 +42,7 @@ def written(node: DockerNode) -> int:
 
 
 def test_the_target_cannot_store_a_byte_until_it_is_undone(node: DockerNode) -> None:
-    asked, lever = token(node, "x"), FullLever({"b2": node})
+    asked, lever = record(node, "x"), FullLever({"b2": node})
     lever.apply(asked)
     assert lever.probe(asked, applied=True).proven
     assert written(node) != 0
@@ -56,9 +58,9 @@ def test_the_target_cannot_store_a_byte_until_it_is_undone(node: DockerNode) -> 
 
 
 def test_a_process_that_died_of_it_runs_again(node: DockerNode) -> None:
-    asked, lever = token(node, "x"), FullLever({"b2": node})
+    asked, lever = record(node, "x"), FullLever({"b2": node})
     lever.apply(asked)
-    node.admin(["kill", "-KILL", str(asked["pid"])])
+    node.admin(["kill", "-KILL", str(asked.pid)])
     assert poll_until(lambda: not node.process().running, within_s=10)
     assert lever.probe(asked, applied=True).proven
     assert not lever.probe(asked, applied=False).proven
@@ -70,7 +72,7 @@ def test_a_process_that_died_of_it_runs_again(node: DockerNode) -> None:
 
 def test_it_is_no_longer_full_once_the_target_gave_space_back(node: DockerNode) -> None:
     node.put({"data/topic-0/old": bytes(100_000)})
-    asked, lever = token(node, "x"), FullLever({"b2": node})
+    asked, lever = record(node, "x"), FullLever({"b2": node})
     lever.apply(asked)
     node.run(["rm", f"{DATA}/topic-0/old"])
     proof = lever.probe(asked, applied=True)
@@ -78,7 +80,7 @@ def test_it_is_no_longer_full_once_the_target_gave_space_back(node: DockerNode) 
 
 
 def test_undoing_one_of_two_leaves_it_full(node: DockerNode) -> None:
-    first, second, lever = token(node, "first"), token(node, "second"), FullLever({"b2": node})
+    first, second, lever = record(node, "first"), record(node, "second"), FullLever({"b2": node})
     lever.apply(first)
     lever.apply(second)
     lever.undo(first)
@@ -91,7 +93,7 @@ def test_undoing_one_of_two_leaves_it_full(node: DockerNode) -> None:
 
 
 def test_a_disk_that_others_use_too_is_refused(node: DockerNode) -> None:
-    asked = {**token(node, "x"), "folder": "conf"}
+    asked = replace(record(node, "x"), folder="conf")
     assert "GiB that others use too" in (unbounded(node, "conf") or "")
     with pytest.raises(HarnessFailure, match="that others use too"):
         FullLever({"b2": node}).apply(asked)

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from harness import registry
-from harness.clusters.docker.cluster import DockerCluster
 from harness.errors import HarnessFailure
+from harness.faults.availability import unavailable
 from harness.faults.injection import Faults
-from harness.faults.journal import Journal, entries, open_acts, windows
+from harness.faults.journal import Journal, OpenActs, entries, open_acts, windows
+from harness.faults.records import LeadershipRecord, ProcessRecord, from_document, to_document
 from harness.history.run_folder import new_run_id
-from harness.images.building import infra_image
-from harness.images.daemon import connect
-from harness.levers import all_levers
-from harness.levers.leadership import LeadershipLever
 from harness.levers.waiting import poll_until
 from harness.machine import state
 from harness.plan import parse_plan
-from harness.protocols import Act, FaultWindow, Nemesis, PartitionView
-from harness.protocols.leadership import Leadership, leadership_of
+from harness.protocols import Act, FaultWindow, Nemesis, PartitionView, RunCluster
+from harness.run.availability import levers_of
 from harness.run.resolving import ResolvedPlan, resolve
-from harness.run.runner import start_nodes
 from nemeses.membership import Membership
 from targets.kafka.kraft.leadership import KraftLeadership
+from targets.kafka.levers.leaders import Leadership
+from targets.kafka.levers.leadership import LeadershipLever
 
 pytestmark = pytest.mark.docker
 
@@ -45,13 +44,12 @@ def bound() -> ResolvedPlan:
 
 
 @pytest.fixture(scope="module")
-def kafka(bound: ResolvedPlan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    run_id, image = new_run_id(), infra_image()
-    ingredients = bound.target.prepare(bound.plan, lambda _: None)
+def kafka(bound: ResolvedPlan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunCluster]:
+    run_id = new_run_id()
+    cluster = bound.provider.cluster(bound.order, run_id, lambda _: None)
     with state.registered(run_id, tmp_path_factory.mktemp("kafka")):
-        cluster = DockerCluster(run_id, connect(), image.id)
         try:
-            start_nodes(bound, ingredients, cluster)
+            cluster.start()
             bound.target.bring_up(cluster, bound.plan, timeout_s=90)
             yield cluster
         finally:
@@ -60,22 +58,31 @@ def kafka(bound: ResolvedPlan, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture
-def leadership(bound: ResolvedPlan, kafka: DockerCluster) -> Leadership:
-    made = leadership_of(bound.target, kafka.nodes, bound.plan)
-    assert made is not None
-    return made
+def leadership(bound: ResolvedPlan, kafka: RunCluster) -> Leadership:
+    return KraftLeadership(kafka.nodes, bound.plan)
 
 
 @pytest.fixture
-def faults(kafka: DockerCluster, leadership: Leadership, tmp_path: Path) -> Faults:
+def faults(bound: ResolvedPlan, kafka: RunCluster, tmp_path: Path) -> Faults:
     ticks = count()
     journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
-    return Faults(all_levers(kafka.nodes, leadership=leadership), journal)
+    return Faults(levers_of(bound, kafka), journal)
 
 
-def acts_on(kafka: DockerCluster, names: str, form: str = "move") -> list[Act]:
+def acts_on(kafka: RunCluster, names: str, form: str = "move") -> list[Act]:
     nemesis: Nemesis = registry.make("nemeses", "membership", {"form": form}, key="nemesis")
     return nemesis.acts([kafka.nodes[name] for name in names.split()], lambda _: [])
+
+
+def moved(act: Act, fault: str) -> LeadershipRecord:
+    """The record of an act, as one of this fault."""
+    assert isinstance(act.record, LeadershipRecord)
+    return replace(act.record, fault=fault)
+
+
+def plain(record: LeadershipRecord) -> object:
+    """The record as another process reads it."""
+    return json.loads(json.dumps(to_document(record), default=asdict))
 
 
 def leaders(leadership: Leadership) -> dict[int, tuple[str | None, tuple[str, ...]]]:
@@ -93,33 +100,36 @@ def played(faults: Faults, acts: list[Act], journal: Path) -> FaultWindow:
     for _ in range(2):
         faults.heal("x")
     faults.heal_all()
-    assert open_acts(journal) == []
+    assert open_acts(journal) == OpenActs()
     (window,) = windows(journal)
     return window
 
 
-def test_it_is_a_nemesis_and_available_where_another_broker_can_lead(kafka: DockerCluster) -> None:
+def test_it_is_a_nemesis_and_available_where_another_broker_can_lead(
+    kafka: RunCluster, leadership: Leadership, faults: Faults
+) -> None:
     assert isinstance(Membership(), Nemesis)
-    assert Membership().available(kafka) is None
+    assert unavailable(Membership(), kafka.nodes, faults.levers) is None
     alone = {name: kafka.nodes[name] for name in ("b1", "c1")}
-    assert Membership().available(type("One", (), {"nodes": alone})()) == "there is only one broker"
+    levers = {"leadership": LeadershipLever(leadership, alone)}
+    assert unavailable(Membership(), alone, levers) == "there is only one broker"
 
 
-def test_its_tokens_are_plain_data_and_the_same_for_the_same_nodes(
-    kafka: DockerCluster, leadership: Leadership
+def test_its_records_are_plain_data_and_the_same_for_the_same_nodes(
+    kafka: RunCluster, leadership: Leadership
 ) -> None:
     lever = LeadershipLever(leadership)
     (act,) = acts_on(kafka, "b1")
-    token = lever.look({**act.token, "fault": "x", "seed": 0})
-    assert json.loads(json.dumps(token)) == token
+    record = lever.capture_prior_state(moved(act, "x"))
+    assert from_document(LeadershipRecord, plain(record)) == record
     assert acts_on(kafka, "b1") == [act]
-    assert lever.look({**act.token, "fault": "x", "seed": 0}) == token
-    assert [p["leader"] for p in token["partitions"]] == ["b1"]
+    assert lever.capture_prior_state(moved(act, "x")) == record
+    assert [move.leader for move in record.partitions] == ["b1"]
 
 
 @pytest.mark.parametrize("names", ["b1", "b2 b3", "b3 c1"])
 def test_a_move_is_proven_on_and_proven_off_and_leaves_nothing(
-    kafka: DockerCluster, leadership: Leadership, faults: Faults, tmp_path: Path, names: str
+    kafka: RunCluster, leadership: Leadership, faults: Faults, tmp_path: Path, names: str
 ) -> None:
     before = leaders(leadership)
     window = played(faults, acts_on(kafka, names), tmp_path / "faults.jsonl")
@@ -129,38 +139,38 @@ def test_a_move_is_proven_on_and_proven_off_and_leaves_nothing(
     assert poll_until(lambda: leaders(leadership) == before, within_s=5)
 
 
-def test_a_move_is_undone_from_its_token_alone(
-    bound: ResolvedPlan, kafka: DockerCluster, leadership: Leadership
+def test_a_move_is_undone_from_its_record_alone(
+    bound: ResolvedPlan, kafka: RunCluster, leadership: Leadership
 ) -> None:
     lever = LeadershipLever(leadership)
     before = leaders(leadership)
     (act,) = acts_on(kafka, "b2")
-    token = lever.look({**act.token, "fault": "x", "seed": 0})
+    record = lever.capture_prior_state(moved(act, "x"))
     for _ in range(2):
-        lever.apply(token)
-    assert lever.probe(token, applied=True).proven
+        lever.apply(record)
+    assert lever.probe(record, applied=True).proven
     fresh = LeadershipLever(KraftLeadership(kafka.nodes, bound.plan))
     for _ in range(2):
-        fresh.undo(json.loads(json.dumps(token)))
-    proof = fresh.probe(token, applied=False)
+        fresh.undo(from_document(LeadershipRecord, plain(record)))
+    proof = fresh.probe(record, applied=False)
     assert proof.proven, proof.evidence
     assert leaders(leadership) == before
 
 
 @pytest.mark.parametrize("form", ["move", "elect"])
 def test_healing_what_was_never_injected_is_harmless(
-    kafka: DockerCluster, leadership: Leadership, form: str
+    kafka: RunCluster, leadership: Leadership, form: str
 ) -> None:
     before = leadership.placements()
     lever = LeadershipLever(leadership)
     (act,) = acts_on(kafka, "b1 b2", form)
-    lever.undo(lever.look({**act.token, "fault": "never", "seed": 0}))
+    lever.undo(lever.capture_prior_state(moved(act, "never")))
     assert leadership.placements() == before
 
 
 @pytest.mark.parametrize("form", ["move", "elect"])
 def test_requests_that_are_never_sent_are_found_out(
-    kafka: DockerCluster,
+    kafka: RunCluster,
     faults: Faults,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -168,7 +178,7 @@ def test_requests_that_are_never_sent_are_found_out(
 ) -> None:
     monkeypatch.setattr(KraftLeadership, "reorder", lambda *_: None)
     monkeypatch.setattr(KraftLeadership, "elect", lambda *_: {})
-    monkeypatch.setattr("harness.levers.leadership._SEEN_S", 0.5)
+    monkeypatch.setattr("targets.kafka.levers.leadership._SEEN_S", 0.5)
     window = played(faults, acts_on(kafka, "b1 b2", form), tmp_path / "faults.jsonl")
     assert not window.proven, window.evidence
     assert "no leader has changed" in window.evidence
@@ -181,7 +191,7 @@ def test_a_replica_that_is_none_is_refused_by_name(leadership: Leadership) -> No
 
 
 def test_a_dead_leader_can_be_led_for_and_is_elected_when_it_is_back(
-    kafka: DockerCluster, leadership: Leadership, faults: Faults, tmp_path: Path
+    kafka: RunCluster, leadership: Leadership, faults: Faults, tmp_path: Path
 ) -> None:
     """A move whose old leader dies cannot be undone, and says so; an election sets it right."""
     (act,) = acts_on(kafka, "b1")
@@ -190,7 +200,7 @@ def test_a_dead_leader_can_be_led_for_and_is_elected_when_it_is_back(
     faults.inject(
         "dead",
         "kill",
-        [Act("process", {"node": "b1", "signal": "KILL", "pid": kafka.nodes["b1"].pid()})],
+        [Act("process", ProcessRecord(node="b1", signal="KILL", pid=kafka.nodes["b1"].pid()))],
     )
     assert poll_until(
         lambda: all("b1" not in v.isr for v in leadership.placements().values()), within_s=30

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -23,12 +23,14 @@ from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.pod import DockerNode
 from harness.faults import selectors
+from harness.faults.availability import missing_levers, unavailable
 from harness.faults.injection import NOTHING_MET, Faults
-from harness.faults.journal import Journal, entries, open_acts, windows
+from harness.faults.journal import Journal, OpenActs, entries, open_acts, windows
+from harness.faults.records import from_document, to_document
 from harness.levers import all_levers
-from harness.protocols import Act, Completed, Nemesis, Node, Situation
-from harness.protocols.leadership import LEADERSHIP
-from harness.run.preparing import needs_of
+from harness.levers.disk import DiskLever
+from harness.protocols import Act, Completed, Lever, Nemesis, Node, Situation
+from targets.kafka.storage import KafkaStorage
 from tests.conformance.conftest import pods_in, talking
 
 pytestmark = pytest.mark.docker
@@ -37,9 +39,9 @@ NEMESES = [
     name
     for name, plugin in registry.plugins("nemeses").items()
     if not hasattr(plugin, "client_acts")  # clients: see test_client_crash.py
-    and LEADERSHIP not in needs_of([registry.make("nemeses", name, {}, key="nemesis")])
+    and not missing_levers(registry.make("nemeses", name, {}, key="nemesis"), all_levers({}))
 ]  # pods have no leaders: see test_membership_on_kafka.py
-SEGMENT = Path(__file__).parents[1] / "harness" / "levers" / "segment.log"
+SEGMENT = Path(__file__).parents[1] / "targets" / "kafka" / "segment.log"
 CLUSTERS = 5
 QUIET_CLUSTERS = 2
 WINDOW_S = 1.2  # a process reads its moved clock within a second
@@ -102,16 +104,19 @@ Promise = Callable[[Nemesis, DockerCluster, Path], None]
 
 def is_a_nemesis_and_available(nemesis: Nemesis, pods: DockerCluster, folder: Path) -> None:
     assert isinstance(nemesis, Nemesis)
-    assert nemesis.available(pods) is None
+    assert unavailable(nemesis, pods.nodes, levers_on(pods.nodes)) is None
     assert type(nemesis).__doc__
 
 
-def its_tokens_are_plain_data_and_the_same_for_the_same_nodes(
+def its_records_are_plain_data_and_the_same_for_the_same_nodes(
     nemesis: Nemesis, pods: DockerCluster, folder: Path
 ) -> None:
     acts = acts_on(nemesis, pods)
     assert acts
-    assert json.loads(json.dumps([act.token for act in acts])) == [act.token for act in acts]
+    for act in acts:
+        record = replace(act.record, fault="x")
+        document = json.loads(json.dumps(to_document(record), default=asdict))
+        assert from_document(type(record), document) == record
     assert acts == acts_on(nemesis, pods)
 
 
@@ -122,7 +127,7 @@ def is_proven_on_and_proven_off_and_leaves_nothing(
     faults = faults_of(pods.nodes, folder)
     begin(faults, "x", acts_on(nemesis, pods))
     assert leftover_state(pods) != []
-    assert open_acts(folder / "faults.jsonl")
+    assert open_acts(folder / "faults.jsonl").acts
     time.sleep(WINDOW_S)
     faults.heal("x")
     assert leftover_state(pods) == []
@@ -131,7 +136,7 @@ def is_proven_on_and_proven_off_and_leaves_nothing(
     assert leftover_state(pods) == []
     (window,) = windows(folder / "faults.jsonl")
     assert window.proven, window.evidence
-    assert open_acts(folder / "faults.jsonl") == []
+    assert open_acts(folder / "faults.jsonl") == OpenActs()
 
 
 def is_unproven_where_nothing_meets_it(nemesis: Nemesis, pods: DockerCluster, folder: Path) -> None:
@@ -153,7 +158,7 @@ def healing_what_was_never_injected_is_harmless(
 ) -> None:
     faults = faults_of(pods.nodes, folder)
     for act in acts_on(nemesis, pods):
-        faults.levers[act.lever].undo({**act.token, "fault": "never"})
+        faults.levers[act.lever].undo(replace(act.record, fault="never"))
     assert leftover_state(pods) == []
 
 
@@ -201,9 +206,14 @@ def acts_on(nemesis: Nemesis, pods: DockerCluster) -> list[Act]:
     return nemesis.acts(nodes if among_them else [pods.nodes["b1"]], select)
 
 
+def levers_on(nodes: Mapping[str, Node]) -> dict[str, Lever[Any]]:
+    """Every lever over pods that store as Kafka does."""
+    return {**all_levers(nodes), "disk": DiskLever(nodes, KafkaStorage())}
+
+
 def faults_of(nodes: Mapping[str, Node], folder: Path) -> Faults:
     ticks = iter(range(1_000_000))
-    return Faults(all_levers(nodes), Journal(folder / "faults.jsonl", lambda: next(ticks)))
+    return Faults(levers_on(nodes), Journal(folder / "faults.jsonl", lambda: next(ticks)))
 
 
 def begin(faults: Faults, fault: str, acts: list[Act]) -> None:
@@ -212,7 +222,7 @@ def begin(faults: Faults, fault: str, acts: list[Act]) -> None:
 
 
 def leftover_state(pods: DockerCluster) -> list[str]:
-    levers = all_levers(pods.nodes).values()
+    levers = pods.levers.values()
     return [
         told for lever in levers for n in pods.nodes.values() for told in lever.leftover_state(n)
     ]
@@ -231,7 +241,7 @@ def store_files(pods: DockerCluster) -> None:
 
 HONEST: tuple[Promise, ...] = (
     is_a_nemesis_and_available,
-    its_tokens_are_plain_data_and_the_same_for_the_same_nodes,
+    its_records_are_plain_data_and_the_same_for_the_same_nodes,
     is_proven_on_and_proven_off_and_leaves_nothing,
     healing_what_was_never_injected_is_harmless,
 )

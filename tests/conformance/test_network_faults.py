@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,25 +12,20 @@ from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.pod import DockerNode
 from harness.errors import HarnessFailure
+from harness.faults.availability import unavailable
+from harness.faults.records import NetRecord, Peer, ShapingRecord
 from harness.levers.net import NetLever
 from harness.levers.shaping import ShapingLever, refused
 from harness.protocols import Completed
 
 pytestmark = pytest.mark.docker
 
-SLOW = {"node": "b1", "fault": "slow", "kind": "tbf", "rate_kbit": 800}
+SLOW = ShapingRecord(node="b1", fault="slow", kind="tbf", rate_kbit=800)
 
 
-def link(pods: DockerCluster, **how: Any) -> dict[str, Any]:
-    peer = {"name": "b2", "address": pods.nodes["b2"].address}
-    return {
-        "node": "b1",
-        "fault": "x",
-        "peers": [peer],
-        "ports": [],
-        "direction": "both",
-        **how,
-    }
+def link(pods: DockerCluster, **how: Any) -> NetRecord:
+    peer = Peer(name="b2", address=pods.nodes["b2"].address)
+    return replace(NetRecord(node="b1", fault="x", peers=(peer,)), **how)
 
 
 @pytest.fixture
@@ -61,15 +57,15 @@ def test_what_is_not_ours_stays_as_it_is(pods: DockerCluster, foreign: DockerNod
     assert theirs() == before
 
 
-def test_done_twice_is_done_once_and_undone_by_anybody_with_the_token(pods: DockerCluster) -> None:
+def test_done_twice_is_done_once_and_undone_by_anybody_with_the_record(pods: DockerCluster) -> None:
     node = pods.nodes["b1"]
-    for token in (link(pods, share=0.5), link(pods, action="reset")):
-        NetLever(pods.nodes).apply(token)
+    for record in (link(pods, share=0.5), link(pods, action="reset")):
+        NetLever(pods.nodes).apply(record)
         once = node.admin(["iptables", "-w", "-S"]).output
-        NetLever(pods.nodes).apply(token)
+        NetLever(pods.nodes).apply(record)
         assert node.admin(["iptables", "-w", "-S"]).output == once
         for _ in range(2):
-            NetLever(pods.nodes).undo(token)
+            NetLever(pods.nodes).undo(record)
             assert NetLever(pods.nodes).leftover_state(node) == []
     for _ in range(2):
         ShapingLever(pods.nodes).apply(SLOW)
@@ -99,7 +95,7 @@ def test_rules_of_an_older_version_are_undone_by_its_journal(pods: DockerCluster
 
 
 def test_two_that_shape_one_node_the_second_fails_and_undoes_nothing(pods: DockerCluster) -> None:
-    lever, second = ShapingLever(pods.nodes), {**SLOW, "fault": "slower"}
+    lever, second = ShapingLever(pods.nodes), replace(SLOW, fault="slower")
     lever.apply(SLOW)
     try:
         with pytest.raises(HarnessFailure, match="shaped by another"):
@@ -125,18 +121,18 @@ def test_another_share_than_was_asked_is_no_proof(
         )
 
     monkeypatch.setattr(DockerNode, "admin", other)
-    lever, token = NetLever(pods.nodes), link(pods, share=0.4)
-    lever.apply(token)
+    lever, record = NetLever(pods.nodes), link(pods, share=0.4)
+    lever.apply(record)
     try:
-        proof = lever.probe(token, applied=True)
+        proof = lever.probe(record, applied=True)
     finally:
-        lever.undo(token)
+        lever.undo(record)
     assert not proof.proven, proof.evidence
-    assert "asked 40.0%" in proof.evidence[0]
+    assert "requested 40.0%" in proof.evidence[0]
 
 
 def test_a_closed_port_is_no_reset_of_ours(pods: DockerCluster) -> None:
-    proof = NetLever(pods.nodes).probe(link(pods, action="reset", ports=[7]), applied=True)
+    proof = NetLever(pods.nodes).probe(link(pods, action="reset", ports=(7,)), applied=True)
     assert not proof.proven
     assert "was refused" in proof.evidence[0]
 
@@ -147,7 +143,8 @@ def test_available_tells_whether_the_kernel_has_netem(pods: DockerCluster) -> No
     asked = node.admin(["tc", "qdisc", "add", "dev", "eth0", "root", "netem", "delay", "1ms"])
     if asked.exit_code == 0:
         node.admin(["tc", "qdisc", "del", "dev", "eth0", "root"])
-    told = registry.make("nemeses", "lossy", {"delay_ms": 1}, key="n").available(pods)
+    late = registry.make("nemeses", "lossy", {"delay_ms": 1}, key="n")
+    told = unavailable(late, pods.nodes, pods.levers)
     assert (told is None) == (asked.exit_code == 0)
     assert told is None or "this kernel has no netem" in told
     assert refused(node, "tbf") is None

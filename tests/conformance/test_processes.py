@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.pod import DockerNode
 from harness.errors import HarnessFailure
+from harness.faults.records import PauseRecord, ProcessRecord, StressRecord
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import connect
-from harness.levers import all_levers
 from harness.levers.waiting import poll_until
 from harness.machine import state as known_runs
-from harness.protocols import Completed, Lever, NodeSpec, Token
+from harness.protocols import Completed, Lever, NodeSpec
 
 pytestmark = pytest.mark.docker
 
@@ -28,7 +28,7 @@ def node(pods: DockerCluster) -> Iterator[DockerNode]:
     node = pods.nodes["b1"]
     before = processes(node)
     yield node
-    levers = all_levers(pods.nodes).values()
+    levers = pods.levers.values()
     assert [told for lever in levers for told in lever.leftover_state(node)] == []
     assert not [name for name in node.admin(["ls", "/run"]).output.split() if "ackloss" in name]
     assert poll_until(lambda: processes(node) == before, within_s=5), processes(node)
@@ -40,22 +40,34 @@ def processes(node: DockerNode) -> list[str]:
     return sorted(line for line in told if " ps -e" not in line)
 
 
-def lever(pods: DockerCluster, name: str) -> Lever:
+def lever(pods: DockerCluster, name: str) -> Lever[Any]:
     """A lever that remembers nothing."""
-    return all_levers(pods.nodes)[name]
+    return pods.levers[name]
 
 
-def pause(node: DockerNode, fault: str) -> Token:
-    return {"node": node.name, "fault": fault, "pid": node.pid()}
+def pause(node: DockerNode, fault: str) -> PauseRecord:
+    return PauseRecord(node=node.name, fault=fault, pid=node.pid())
 
 
-def kill(node: DockerNode, signal: str = "KILL") -> Token:
-    return {"node": node.name, "fault": "kill", "signal": signal, "pid": node.pid()}
+def kill(node: DockerNode, signal: Literal["KILL", "TERM"] = "KILL") -> ProcessRecord:
+    return ProcessRecord(node=node.name, fault="kill", signal=signal, pid=node.pid())
 
 
-def stress(node: DockerNode, fault: str, **options: Any) -> Token:
-    given = {"busy_count": 0, "memory_mb": 0, "at_most_s": 600.0, **options}
-    return {"node": node.name, "fault": fault, **given}
+def stress(
+    node: DockerNode,
+    fault: str,
+    *,
+    busy_count: int = 0,
+    memory_mb: int = 0,
+    at_most_s: float = 600.0,
+) -> StressRecord:
+    return StressRecord(
+        node=node.name,
+        fault=fault,
+        busy_count=busy_count,
+        memory_mb=memory_mb,
+        at_most_s=at_most_s,
+    )
 
 
 def state(node: DockerNode, pid: int | None) -> str:
@@ -66,12 +78,12 @@ def test_a_pause_healed_leaves_the_other_pause_in_force(
     pods: DockerCluster, node: DockerNode
 ) -> None:
     first, second = pause(node, "first"), pause(node, "second")
-    for token in (first, second, first):
-        lever(pods, "pause").apply(token)
+    for record in (first, second, first):
+        lever(pods, "pause").apply(record)
     lever(pods, "pause").undo(first)
     undone = lever(pods, "pause").probe(first, applied=False)
     assert undone.proven
-    assert "paused by second too" in undone.evidence[0]
+    assert "also paused by second" in undone.evidence[0]
     assert lever(pods, "pause").probe(second, applied=True).proven
     for _ in range(2):
         lever(pods, "pause").undo(second)
@@ -137,8 +149,8 @@ def test_load_is_started_once_and_ended_for_one_fault_alone(
     pods: DockerCluster, node: DockerNode
 ) -> None:
     busy, other = stress(node, "busy", busy_count=2), stress(node, "busy2", busy_count=1)
-    for token in (busy, other, busy):
-        lever(pods, "stress").apply(token)
+    for record in (busy, other, busy):
+        lever(pods, "stress").apply(record)
     assert len(lever(pods, "stress").leftover_state(node)) == 3
     proof = lever(pods, "stress").probe(busy, applied=True)
     assert proof.proven, proof.evidence
@@ -150,8 +162,8 @@ def test_load_is_started_once_and_ended_for_one_fault_alone(
 
 
 def test_load_ends_by_itself(pods: DockerCluster, node: DockerNode) -> None:
-    token = stress(node, "short", busy_count=1, memory_mb=5, at_most_s=5.0)
-    lever(pods, "stress").apply(token)
+    record = stress(node, "short", busy_count=1, memory_mb=5, at_most_s=5.0)
+    lever(pods, "stress").apply(record)
     assert lever(pods, "stress").leftover_state(node)
     assert poll_until(lambda: lever(pods, "stress").leftover_state(node) == [], within_s=30)
 
@@ -159,27 +171,27 @@ def test_load_ends_by_itself(pods: DockerCluster, node: DockerNode) -> None:
 def test_busy_loops_that_stand_still_are_no_load(
     pods: DockerCluster, node: DockerNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = stress(node, "idle", busy_count=1)
-    lever(pods, "stress").apply(token)
+    record = stress(node, "idle", busy_count=1)
+    lever(pods, "stress").apply(record)
     pid = lever(pods, "stress").leftover_state(node)[0].split()[2]
     node.admin(["kill", "-STOP", pid])
     assert poll_until(lambda: state(node, int(pid)) == "T", within_s=10)
     monkeypatch.setattr("harness.levers.stress._SEEN_S", 0.2)
-    proof = lever(pods, "stress").probe(token, applied=True)
+    proof = lever(pods, "stress").probe(record, applied=True)
     assert not proof.proven
     assert "0 of 1 busy loops took 0.00 s" in proof.evidence[0]
     monkeypatch.undo()
-    lever(pods, "stress").undo(token)
+    lever(pods, "stress").undo(record)
 
 
 def test_memory_beyond_the_nodes_limit_ends_ours_and_not_the_target(
     pods: DockerCluster, node: DockerNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pid, token = node.pid(), stress(node, "much", memory_mb=900)
-    lever(pods, "stress").apply(token)
+    pid, record = node.pid(), stress(node, "much", memory_mb=900)
+    lever(pods, "stress").apply(record)
     assert poll_until(lambda: lever(pods, "stress").leftover_state(node) == [], within_s=30)
     monkeypatch.setattr("harness.levers.stress._SEEN_S", 0.2)
-    assert not lever(pods, "stress").probe(token, applied=True).proven
+    assert not lever(pods, "stress").probe(record, applied=True).proven
     assert node.process().running
     assert node.pid() == pid
 
@@ -187,14 +199,14 @@ def test_memory_beyond_the_nodes_limit_ends_ours_and_not_the_target(
 def test_load_that_cannot_be_looked_for_is_not_taken_for_gone(
     pods: DockerCluster, node: DockerNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = stress(node, "busy", busy_count=1)
-    lever(pods, "stress").apply(token)
+    record = stress(node, "busy", busy_count=1)
+    lever(pods, "stress").apply(record)
     with monkeypatch.context() as blind:
         blind.setattr(DockerNode, "admin", lambda *_, **__: Completed(124, "no answer"))
         with pytest.raises(HarnessFailure, match="no answer"):
-            lever(pods, "stress").undo(token)
+            lever(pods, "stress").undo(record)
     assert lever(pods, "stress").leftover_state(node)
-    lever(pods, "stress").undo(token)
+    lever(pods, "stress").undo(record)
 
 
 def test_load_beside_a_dead_process_is_refused(pods: DockerCluster, node: DockerNode) -> None:
@@ -215,10 +227,10 @@ def test_a_paused_process_does_not_keep_its_cluster_from_being_taken_down(tmp_pa
             cluster.start([spec], image.id, cluster.create_network(["b1"]))
             node = cluster.nodes["b1"]
             assert poll_until(lambda: node.pid() is not None, within_s=5)
-            token = pause(node, "still")
-            lever(cluster, "pause").apply(token)
+            record = pause(node, "still")
+            lever(cluster, "pause").apply(record)
             lever(cluster, "stress").apply(stress(node, "busy", busy_count=1))
-            assert lever(cluster, "pause").probe(token, applied=True).proven
+            assert lever(cluster, "pause").probe(record, applied=True).proven
         finally:
             removed = cluster.down()
             known_runs.forget(run_id)

@@ -10,6 +10,8 @@ import pytest
 from harness import registry
 from harness.errors import PlanError
 from harness.faults import selectors
+from harness.faults.records import NetRecord, Peer, ShapingRecord
+from harness.levers.net import NetLever
 from harness.protocols import Act, Node, Situation
 from harness.run.dry_run import DryRunNode
 
@@ -32,8 +34,13 @@ def acts(nemesis: str, nodes: str, **options: Any) -> list[Act]:
     return found
 
 
+def net(act: Act) -> NetRecord:
+    assert isinstance(act.record, NetRecord)
+    return act.record
+
+
 def met(found: list[Act]) -> dict[str, list[str]]:
-    return {act.token["node"]: [peer["name"] for peer in act.token["peers"]] for act in found}
+    return {r.node: [peer.name for peer in r.peers] for r in map(net, found)}
 
 
 @pytest.mark.parametrize(
@@ -41,18 +48,18 @@ def met(found: list[Act]) -> dict[str, list[str]]:
     [
         ("lossy", {"share": 0.2, "reset": True}, "one form at a time"),
         ("lossy", {"rate_kbit": 500, "delay_ms": 5}, "one form at a time"),
-        ("lossy", {"share": 1.0}, "to drop all, take a partition"),
+        ("lossy", {"share": 1.0}, "to drop all, use a partition"),
         ("lossy", {"rate_kbit": 1}, "from 64 to 100000"),
-        ("lossy", {"rate_kbit": 500, "ports": [9092]}, "only share and reset know"),
-        ("lossy", {"delay_ms": 5, "peers": "role:broker"}, "only share and reset know"),
+        ("lossy", {"rate_kbit": 500, "ports": [9092]}, "only share and reset have"),
+        ("lossy", {"delay_ms": 5, "peers": "role:broker"}, "only share and reset have"),
         ("lossy", {"jitter_ms": 5}, "need delay_ms"),
         ("lossy", {"delay_ms": -1}, "delay_ms is from"),
         ("lossy", {"corrupt_share": 2}, "corrupt_share is from"),
-        ("lossy", {"ports": [0]}, "no TCP port"),
-        ("lossy", {"peers": "nobody"}, "no selector"),
+        ("lossy", {"ports": [0]}, "is not a TCP port"),
+        ("lossy", {"peers": "nobody"}, "not a selector"),
         ("partition", {"groups": ["node:b1"]}, "name two or more"),
         ("partition", {"groups": ["node:b1", "node:b2"], "form": "ring"}, "leave out form"),
-        ("partition", {"groups": ["node:b1", "huh"]}, "no selector"),
+        ("partition", {"groups": ["node:b1", "huh"]}, "not a selector"),
         ("partition", {"form": "ring", "peers": "role:broker"}, "leave out peers"),
         ("partition", {"form": "halves", "peers": "clients"}, "only by form isolate"),
         ("partition", {"form": "star"}, "isolate"),
@@ -68,8 +75,8 @@ def test_what_cannot_be_is_refused_in_a_sentence(
 def test_isolated_nodes_are_cut_from_all_but_themselves() -> None:
     found = acts("partition", "node:b1", peers="role:broker", direction="in", ports=[9092])
     assert met(found) == {"b1": ["b2", "b3"]}
-    assert found[0].token["direction"] == "in"
-    assert found[0].token["ports"] == [9092]
+    assert net(found[0]).direction == "in"
+    assert net(found[0]).ports == (9092,)
 
 
 def test_halves_keep_the_chosen_together() -> None:
@@ -95,11 +102,12 @@ def test_groups_are_named_by_selectors_among_the_chosen() -> None:
 @pytest.mark.parametrize("nemesis", ["partition", "lossy"])
 def test_clients_are_where_the_default_route_goes_and_in_nodes(nemesis: str) -> None:
     (act,) = acts(nemesis, "node:b1", peers="clients", direction="in")
-    assert act.token["peers"] == [
-        {"name": "clients", "address": "198.18.0.1"},
-        {"name": "k1", "address": "198.18.0.15"},
-        {"name": "k2", "address": "198.18.0.16"},
-    ]
+    lever = NetLever({node.name: node for node in NODES})
+    assert lever.capture_prior_state(net(act)).peers == (
+        Peer(name="clients", address="198.18.0.1"),
+        Peer(name="k1", address="198.18.0.15"),
+        Peer(name="k2", address="198.18.0.16"),
+    )
     assert met(acts(nemesis, "node:k2", peers="clients")) == {"k2": ["clients", "k1"]}
 
 
@@ -113,15 +121,15 @@ def test_a_client_in_a_node_is_cut_by_name(nemesis: str) -> None:
     assert met(acts(nemesis, "node:k1", peers="node:b2")) == {"k1": ["b2"]}
     found = acts(nemesis, "node:b2", peers="role:client")
     assert met(found) == {"b2": ["k1", "k2"]}
-    assert found[0].token["peers"][0]["address"] == "198.18.0.15"
+    assert net(found[0]).peers[0].address == "198.18.0.15"
 
 
-def test_a_form_becomes_the_levers_token() -> None:
-    assert acts("lossy", "node:b1")[0].token["share"] == 0.2
-    assert acts("lossy", "node:b1", reset=True)[0].token["action"] == "reset"
+def test_a_form_becomes_the_levers_record() -> None:
+    assert net(acts("lossy", "node:b1")[0]).share == 0.2
+    assert net(acts("lossy", "node:b1", reset=True)[0]).action == "reset"
     assert acts("lossy", "node:b1", rate_kbit=500) == [
-        Act("shaping", {"node": "b1", "kind": "tbf", "rate_kbit": 500})
+        Act("shaping", ShapingRecord(node="b1", kind="tbf", rate_kbit=500))
     ]
     assert acts("lossy", "node:b1", delay_ms=50, jitter_ms=5) == [
-        Act("shaping", {"node": "b1", "kind": "netem", "delay_ms": 50.0, "jitter_ms": 5.0})
+        Act("shaping", ShapingRecord(node="b1", kind="netem", delay_ms=50.0, jitter_ms=5.0))
     ]

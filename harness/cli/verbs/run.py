@@ -151,8 +151,8 @@ def _run_one(
     from reports.page import write_report
 
     plan, run_id, status = resolved.plan, new_run_id(), Status()
-    clean_before(out)
-    require(plan, nodes=len(resolved.target.names(plan)), runs=options.folder)
+    clean_before(out, resolved.provider)
+    require(resolved.provider, resolved.order, runs=options.folder)
     out.say(f"{plan.name}  seed {plan.seed}  run {run_id}", style="bold")
     for each in resolved.unsupported:
         out.say(f"  forced: {each}", style="yellow")

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import docker
 from docker.errors import APIError
@@ -27,12 +28,11 @@ from harness.clusters.docker.removal import INFRA_SUFFIX, remove_run
 from harness.errors import EnvironmentFailure
 from harness.images.archives import packed
 from harness.images.daemon import LABEL, RUN_LABEL
-from harness.protocols import NODE_DATA, STORED, NodeSpec
+from harness.images.recipe import INFRA_MB
+from harness.levers import all_levers
+from harness.protocols import NODE_DATA, STORED, Lever, NodeSpec
 
 SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
-
-INFRA_MB = 64
-"""Memory limit of an infrastructure container, beside what its node stores in memory."""
 
 _INFRA_CAPABILITIES = ["NET_ADMIN", "NET_RAW", "KILL", "SYS_PTRACE", "DAC_OVERRIDE"]
 # Process 1 of the pod only adopts processes whose parents have died, so that none stays a zombie.
@@ -51,6 +51,11 @@ class DockerCluster:
     network: str = ""
     subnet: ipaddress.IPv4Network | None = None
     nodes: dict[str, DockerNode] = field(default_factory=dict)
+
+    @property
+    def levers(self) -> Mapping[str, Lever[Any]]:
+        """Every lever of the core: a pod is a Linux host of its own."""
+        return all_levers(self.nodes)
 
     def create_network(self, names: Sequence[str]) -> dict[str, str]:
         """Make a network with a free subnet and assign an address in it to each name."""

@@ -9,3 +9,9 @@ virtual_clock  time that passes only while every thread of the harness waits
 
 Nothing real is tested here: results of this kind never mix with real ones.
 """
+
+from __future__ import annotations
+
+from harness.clusters.memory.provider import Memory
+
+__all__ = ["Memory"]

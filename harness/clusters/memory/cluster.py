@@ -6,11 +6,16 @@ import threading
 from collections.abc import Mapping
 from functools import partial
 from time import monotonic_ns
+from typing import Any
 
-from harness.clusters.memory.network import CLIENTS, Network
+from harness.clusters.memory.levers import memory_levers
+from harness.clusters.memory.network import Network
 from harness.clusters.memory.node import MemoryNode, Program
 from harness.clusters.memory.simulation import Host, Simulation
 from harness.clusters.memory.virtual_clock import VirtualClock
+from harness.clusters.memory.world import World
+from harness.faults.records import CLIENTS
+from harness.protocols import Lever
 from harness.protocols.clock import Clock, RealClock, Task
 
 
@@ -24,13 +29,23 @@ class MemoryCluster:
         self.simulation = Simulation(seed)
         self.network = Network(self.simulation)
         self.clients = Host(self.simulation, CLIENTS)
-        self.nodes: dict[str, MemoryNode] = {}
-        self.clock: Clock = (
-            RealClock(monotonic_ns()) if real_time else VirtualClock(self.simulation)
-        )
+        self.world = World(self.simulation, self.network)
+        self.clock: Clock = VirtualClock(self.simulation)
+        if real_time:
+            self.clock = RealClock(zero_ns=monotonic_ns())  # the simulation begins at 0 too
         self._real_time = real_time
         self._driver: Task | None = None
         self._stop = threading.Event()
+
+    @property
+    def nodes(self) -> dict[str, MemoryNode]:
+        """The nodes by name, in the order in which they were made."""
+        return self.world.nodes
+
+    @property
+    def levers(self) -> Mapping[str, Lever[Any]]:
+        """Every lever over simulated nodes."""
+        return memory_levers(self.world)
 
     def create(self, roles: Mapping[str, frozenset[str]]) -> None:
         """Make the nodes by name, with their roles; nothing runs on them yet."""

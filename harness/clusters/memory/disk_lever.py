@@ -9,73 +9,90 @@ import random
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from harness.clusters.memory.cluster import MemoryCluster
 from harness.clusters.memory.disk import Disk
-from harness.clusters.memory.process_levers import MemoryProcessLever, in_force, started_again
-from harness.protocols import Node, Proof, Token
+from harness.clusters.memory.process_levers import (
+    end_process,
+    ended,
+    not_running,
+    runs_again,
+    start_process,
+)
+from harness.clusters.memory.world import World
+from harness.faults.records import DiskRecord
+from harness.protocols import Lever, Node, Proof, UndoRecord
 
 DISK_FORMS: Final = ("unsynced", "wipe", "truncate")
 
 
 @dataclass(frozen=True)
-class MemoryDiskLever:
+class MemoryDiskLever(Lever[DiskRecord]):
     """Damages what a node has stored, under a dead process."""
 
-    cluster: MemoryCluster
+    world: World
     name: ClassVar[str] = "disk"
+    record_type: ClassVar[type[UndoRecord]] = DiskRecord
 
-    def apply(self, token: Token) -> None:
+    def unavailable(self, node: Node, record: DiskRecord) -> str | None:
+        """For forms that need bytes, and under a running process."""
+        if record.form not in DISK_FORMS or record.alive:
+            known = ", ".join(DISK_FORMS)
+            return f"{node.name}: a simulated disk has only the forms {known}, under a dead process"
+        return not_running(node)
+
+    def apply(self, record: DiskRecord) -> None:
         """Kill the process and damage its files; applied before: only the first."""
-        node = self.cluster.nodes[token["node"]]
-        MemoryProcessLever(self.cluster).apply(token)
-        with self.cluster.simulation.held():
-            if token["fault"] not in node.damage:
-                node.damage[token["fault"]] = damaged(node.disk, token)
+        node = self.world.nodes[record.node]
+        end_process(self.world, record)
+        with self.world.simulation.held():
+            if record.fault not in node.damage:
+                node.damage[record.fault] = damaged(node.disk, record)
 
-    def undo(self, token: Token) -> None:
+    def undo(self, record: DiskRecord) -> None:
         """Start the process again, if it was running before, and forget the damage."""
-        node = self.cluster.nodes.get(token["node"])
+        node = self.world.nodes.get(record.node)
         if node is None:
             return
-        if token["pid"] is not None:
-            MemoryProcessLever(self.cluster).undo(token)
-        node.damage.pop(token["fault"], None)
+        if record.pid is not None:
+            start_process(self.world, record)
+        node.damage.pop(record.fault, None)
 
-    def probe(self, token: Token, *, applied: bool) -> Proof:
+    def probe(self, record: DiskRecord, *, applied: bool) -> Proof:
         """In force: the process is dead and something was lost. Undone: another process runs."""
-        node = self.cluster.nodes[token["node"]]
+        node = self.world.nodes[record.node]
         if not applied:
-            return started_again(node, token)
-        changes = node.damage.get(token["fault"], [])
-        process = in_force(node, token)
-        told = [f"{node.name}: {change}" for change in changes]
+            return runs_again(node, record)
+        changes = node.damage.get(record.fault, [])
+        process = ended(node, record)
+        evidence = [f"{node.name}: {change}" for change in changes]
         if not changes:
-            told = [f"{node.name}: there was nothing to change ({token['form']})"]
-        return Proof(process.proven and bool(changes), [*process.evidence, *told])
+            evidence = [f"{node.name}: there was nothing to change ({record.form})"]
+        return Proof(process.proven and bool(changes), [*process.evidence, *evidence])
 
     def leftover_state(self, node: Node) -> list[str]:
         """Damage that was not undone."""
-        faults = self.cluster.nodes[node.name].damage
+        faults = self.world.nodes[node.name].damage
         return [f"{node.name}: files were damaged by {fault}" for fault in faults]
 
 
-def damaged(disk: Disk, token: Token) -> list[str]:
+def damaged(disk: Disk, record: DiskRecord) -> list[str]:
     """Damage the folders that the record names; in sentences, what changed."""
     changes = []
-    for folder in disk.folders(token["folders"]):
-        if token["form"] == "wipe":
+    for folder in disk.folders(record.folders):
+        if record.form == "wipe":
             sizes = [disk.files[path].size_bytes for path in disk.below(folder)]
             disk.wipe(folder)
             changes.append(f"{folder}: {len(sizes)} files with {sum(sizes):,} bytes before, 0 now")
             continue
-        if token["form"] == "unsynced":
-            share = token["keep_share"]
-            if share == "random":
-                role = f"{token['seed']}/{token['fault']}/{token['node']}/{folder}"
-                share = random.Random(role).random()
-            lost = disk.lose_power(folder, share)
+        if record.form == "unsynced":
+            lost = disk.lose_power(folder, _kept_share(record, folder))
         else:
-            lost = disk.shorten(folder, token["cut_bytes"])
+            lost = disk.shorten(folder, record.cut_bytes)
         for path, count in lost.items():
             changes.append(f"{path}: its last {count:,} records are gone")
     return changes
+
+
+def _kept_share(record: DiskRecord, folder: str) -> float:
+    if record.keep_share != "random":
+        return record.keep_share
+    return random.Random(f"{record.seed}/{record.fault}/{record.node}/{folder}").random()

@@ -21,9 +21,6 @@ from harness.clusters.memory.simulation import Host, Simulation
 PORT: Final = 7000
 """The one port on which every simulated process listens."""
 
-CLIENTS: Final = "clients"
-"""The host at which all clients are; nemeses use the same name for them."""
-
 _LEAST_DELAY_NS: Final = 150_000
 _SPREAD_NS: Final = 350_000
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, Protocol
 
 from harness.clusters.memory.disk import Disk
-from harness.clusters.memory.network import CLIENTS, Network
+from harness.clusters.memory.network import Network
 from harness.clusters.memory.simulation import Host
 from harness.errors import EnvironmentFailure
+from harness.faults.records import CLIENTS
 from harness.protocols import Completed, ProcessState
 
 EXIT_CODES: Final = {"KILL": 137, "TERM": 143}

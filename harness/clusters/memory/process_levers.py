@@ -1,104 +1,133 @@
-"""The pause and the process lever of simulated nodes; see the real ones for their undo records."""
+"""The pause and the process lever of simulated nodes, with the real levers' undo records."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from harness.clusters.memory.cluster import MemoryCluster
 from harness.clusters.memory.node import EXIT_CODES, MemoryNode
-from harness.protocols import Node, Proof, Token
+from harness.clusters.memory.world import World
+from harness.faults.records import DiskRecord, PauseRecord, ProcessRecord
+from harness.protocols import Lever, Node, Proof, UndoRecord
+
+Ends = ProcessRecord | DiskRecord
+"""The records of the levers that end a process."""
 
 
 @dataclass(frozen=True)
-class MemoryPauseLever:
+class MemoryPauseLever(Lever[PauseRecord]):
     """Stops a node's process where it is: what comes for it waits until it goes on."""
 
-    cluster: MemoryCluster
+    world: World
     name: ClassVar[str] = "pause"
+    record_type: ClassVar[type[UndoRecord]] = PauseRecord
 
-    def look(self, token: Token) -> Token:
-        """Nobody but faults of ours stops a simulated process."""
-        return {**token, "stopped": False}
+    def unavailable(self, node: Node, record: PauseRecord) -> str | None:  # noqa: ARG002
+        """Where no process runs."""
+        return not_running(node)
 
-    def apply(self, token: Token) -> None:
+    def capture_prior_state(self, record: PauseRecord) -> PauseRecord:
+        """Only faults of ours stop a simulated process."""
+        return replace(record, stopped=False)
+
+    def apply(self, record: PauseRecord) -> None:
         """Stop the process, if it is still the one that the record names."""
-        node = self.cluster.nodes[token["node"]]
-        with self.cluster.simulation.held():
-            if token["pid"] is not None and node.pid() == token["pid"]:
-                node.pause(token["fault"])
+        node = self.world.nodes[record.node]
+        with self.world.simulation.held():
+            if record.pid is not None and node.pid() == record.pid:
+                node.pause(record.fault)
 
-    def undo(self, token: Token) -> None:
+    def undo(self, record: PauseRecord) -> None:
         """Let it go on unless another fault wants it stopped."""
-        node = self.cluster.nodes.get(token["node"])
-        if node is not None and node.pid() == token["pid"]:
-            with self.cluster.simulation.held():
-                node.resume(token["fault"])
+        node = self.world.nodes.get(record.node)
+        if node is not None and node.pid() == record.pid:
+            with self.world.simulation.held():
+                node.resume(record.fault)
 
-    def probe(self, token: Token, *, applied: bool) -> Proof:
+    def probe(self, record: PauseRecord, *, applied: bool) -> Proof:
         """In force: it is stopped by this fault. Undone: it runs, or another fault stops it."""
-        node, fault = self.cluster.nodes[token["node"]], token["fault"]
-        same = node.pid() is not None and node.pid() == token["pid"]
+        node, fault = self.world.nodes[record.node], record.fault
+        same = node.pid() is not None and node.pid() == record.pid
         ours = same and fault in node.paused_by
         others = [each for each in node.paused_by if each != fault]
-        told = "is stopped" if node.paused_by else "runs"
+        state = "is stopped" if node.paused_by else "runs"
         if not same:
-            told = "is not there"
-        also = f", paused by {', '.join(others)} too" if others else ""
+            state = "is not there"
+        also = f", also paused by {', '.join(others)}" if others else ""
         waits = f", {len(node.host.backlog):,} events wait for it" if node.paused_by else ""
-        evidence = [f"{node.name}: process {token['pid']} {told}{waits}{also}"]
+        evidence = [f"{node.name}: process {record.pid} {state}{waits}{also}"]
         return Proof(ours if applied else same and not ours, evidence)
 
     def leftover_state(self, node: Node) -> list[str]:
         """A process that is stopped."""
-        by = self.cluster.nodes[node.name].paused_by
+        by = self.world.nodes[node.name].paused_by
         return [f"{node.name}: its process is stopped by {', '.join(by)}"] if by else []
 
 
 @dataclass(frozen=True)
-class MemoryProcessLever:
+class MemoryProcessLever(Lever[ProcessRecord]):
     """Ends a node's process; undone by starting it again."""
 
-    cluster: MemoryCluster
+    world: World
     name: ClassVar[str] = "process"
+    record_type: ClassVar[type[UndoRecord]] = ProcessRecord
 
-    def apply(self, token: Token) -> None:
+    def unavailable(self, node: Node, record: ProcessRecord) -> str | None:  # noqa: ARG002
+        """Where no process runs."""
+        return not_running(node)
+
+    def apply(self, record: ProcessRecord) -> None:
         """End the process that the record names."""
-        node = self.cluster.nodes[token["node"]]
-        with self.cluster.simulation.held():
-            if token["pid"] is not None and node.pid() == token["pid"]:
-                node.kill(token["signal"])
+        end_process(self.world, record)
 
-    def undo(self, token: Token) -> None:
+    def undo(self, record: ProcessRecord) -> None:
         """Start the process again; nothing when it runs."""
-        node = self.cluster.nodes.get(token["node"])
-        if node is not None:
-            with self.cluster.simulation.held():
-                node.start()
+        start_process(self.world, record)
 
-    def probe(self, token: Token, *, applied: bool) -> Proof:
+    def probe(self, record: ProcessRecord, *, applied: bool) -> Proof:
         """In force: it ended with the signal's exit code. Undone: another process runs."""
-        node = self.cluster.nodes[token["node"]]
-        return in_force(node, token) if applied else started_again(node, token)
+        node = self.world.nodes[record.node]
+        return ended(node, record) if applied else runs_again(node, record)
 
     def leftover_state(self, node: Node) -> list[str]:
         """A process that does not run."""
         return [] if node.process().running else [f"{node.name}: its process does not run"]
 
 
-def in_force(node: MemoryNode, token: Token) -> Proof:
-    """Whether a node's process ended of the record's signal."""
+def not_running(node: Node) -> str | None:
+    """None, or that no process runs on a node."""
+    return None if node.process().running else f"{node.name}: its process does not run"
+
+
+def end_process(world: World, record: Ends) -> None:
+    """End the process of a record by its signal, if it still runs."""
+    node = world.nodes[record.node]
+    with world.simulation.held():
+        if record.pid is not None and node.pid() == record.pid:
+            node.kill(record.signal)
+
+
+def start_process(world: World, record: Ends) -> None:
+    """Start the process of a record's node; nothing when it runs, or when the node is gone."""
+    node = world.nodes.get(record.node)
+    if node is not None:
+        with world.simulation.held():
+            node.start()
+
+
+def ended(node: MemoryNode, record: Ends) -> Proof:
+    """Whether a node's process ended by the record's signal."""
     state = node.process()
-    told = (
+    outcome = (
         "still runs"
         if state.running
         else f"ended with exit code {state.exit_code} at {state.finished_at}"
     )
-    proven = token["pid"] is not None and state.exit_code == EXIT_CODES[token["signal"]]
-    return Proof(proven, [f"{node.name}: process {token['pid']} {told}"])
+    proven = record.pid is not None and state.exit_code == EXIT_CODES[record.signal]
+    return Proof(proven, [f"{node.name}: process {record.pid} {outcome}"])
 
 
-def started_again(node: MemoryNode, token: Token) -> Proof:
+def runs_again(node: MemoryNode, record: Ends) -> Proof:
     """Whether a node has another process than the record's."""
-    told = f"{node.name}: process {node.pid()} runs since {node.process().started_at}"
-    return Proof(node.pid() not in (None, token["pid"]), [told])
+    evidence = f"{node.name}: process {node.pid()} runs since {node.process().started_at}"
+    return Proof(node.pid() not in (None, record.pid), [evidence])

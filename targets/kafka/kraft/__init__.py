@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
-from harness.protocols.leadership import Leadership
 from targets.kafka.kraft import admin, layout
 from targets.kafka.kraft.leadership import KraftLeadership
+from targets.kafka.levers.leaders import Leadership
 from targets.kafka.plan import KafkaPlan
 
 

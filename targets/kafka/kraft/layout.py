@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from harness.images.steps import Say
 from harness.protocols import NODE_DATA, STORED, ImageRef, Ingredients, NodeSpec
-from targets.kafka import images
 from targets.kafka.configuration import (
     BROKER_PORT,
     CONTROLLER_PORT,
@@ -46,6 +45,8 @@ _META: Final = "version=1\ncluster.id={cluster}\nnode.id={number}\ndirectory.id=
 
 def ingredients(plan: KafkaPlan, image: ImageRef, say: Say) -> Ingredients:
     """The image, a class-data archive for it, and a formatted bootstrap checkpoint."""
+    from targets.kafka import images  # imports Docker's client
+
     archive = images.archive(image, say)
     levels = {name: n for name, n in plan.target.features.items() if name != voters.FEATURE}
     return Ingredients(

@@ -38,7 +38,7 @@ _LATER = (_TIMED_OUT, _NOT_CONTROLLER)
 
 @dataclass(frozen=True)
 class KraftLeadership:
-    """See `harness.protocols.leadership.Leadership`."""
+    """See `targets.kafka.levers.leaders.Leadership`."""
 
     nodes: Mapping[str, Node]
     plan: KafkaPlan

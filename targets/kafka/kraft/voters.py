@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from harness.images.oneoff import FILES
+from harness.images.recipe import FILES
 from harness.protocols import ImageRef
-from targets.kafka import images
 from targets.kafka.configuration import CONTROLLER_PORT
 from targets.kafka.eras import Era
 from targets.kafka.plan import KafkaPlan
@@ -63,6 +62,8 @@ def first_snapshot(
         number=first, servers=_servers(controllers), port=CONTROLLER_PORT, files=FILES
     )
     options = ["--initial-controllers", initial]
+    from targets.kafka import images  # imports Docker's client
+
     return images.formatted(
         image, era, properties, options, cluster_id=cluster_id, read=[_SNAPSHOT]
     )

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from harness.errors import PlanError
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
-from harness.protocols.leadership import Leadership
 from targets.kafka.eras import DEFAULT_VERSION, ZOOKEEPER, era_of
+from targets.kafka.levers.leaders import Leadership
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.zookeeper import admin, layout
 from targets.kafka.zookeeper.leadership import ZooKeeperLeadership

@@ -28,7 +28,7 @@ _NOT_MOVED = "PREFERRED_LEADER_NOT_AVAILABLE"
 
 @dataclass(frozen=True)
 class ZooKeeperLeadership:
-    """See `harness.protocols.leadership.Leadership`."""
+    """See `targets.kafka.levers.leaders.Leadership`."""
 
     nodes: Mapping[str, Node]
     plan: KafkaPlan

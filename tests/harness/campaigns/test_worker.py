@@ -70,7 +70,7 @@ class Worker(_Worker):
 
     def _build(self, plan: ResolvedPlan, key: str) -> _KeptCluster:
         self.built.append(Cluster(f"cluster-{len(self.built)}"))
-        self.kept = _KeptCluster(self.built[-1], None, key)  # type: ignore[arg-type]
+        self.kept = _KeptCluster(self.built[-1], plan.provider, key)  # type: ignore[arg-type]
         return self.kept
 
 
@@ -86,7 +86,7 @@ class World:
     def __post_init__(self) -> None:
         self.worker = Worker(self.path, lambda rundir: {"verdict": f"judged {rundir.run_id}"})
 
-    def run_on(self, cluster: Any, plan: ResolvedPlan, _: Any, record: Any, options: Any) -> None:
+    def run_on(self, cluster: Any, plan: ResolvedPlan, record: Any, options: Any) -> None:
         self.executed.append((cluster.run_id, options.run_id, plan.plan.topic.name))
         if self.runs:
             self.runs.pop(0)(record)

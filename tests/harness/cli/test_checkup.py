@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import namedtuple
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from harness.cli.checkup import Finding, Status
 from harness.errors import EnvironmentFailure
 from harness.machine.user_config import user_config
 from harness.plan import parse_plan
+from harness.run.resolving import resolve
 
-PLAN = parse_plan({"schema": 1, "name": "p", "target": {"version": "4.3.1"}})
+PLAN = resolve(parse_plan({"schema": 1, "name": "p", "target": {"version": "4.3.1"}}))
 _Usage = namedtuple("_Usage", "total used free")
 
 
@@ -76,7 +78,7 @@ def test_a_daemon_that_does_not_answer(bare: Path, monkeypatch: pytest.MonkeyPat
     found, info = doctor.docker_daemon()
     assert (found.status, found.detail, info) == (Status.MISSING, "Docker does not answer", None)
     with pytest.raises(EnvironmentFailure, match="Docker does not answer"):
-        doctor.require(PLAN, nodes=6, runs=bare)
+        doctor.require(PLAN.provider, PLAN.order, runs=bare)
 
 
 def test_mmdebstrap_is_not_needed_with_an_own_base(
@@ -102,24 +104,26 @@ def test_the_disk_is_that_of_the_nearest_existing_folder(
         checked.append(place)
         return _Usage(1 << 40, (1 << 40) - free, free)
 
-    monkeypatch.setattr(doctor.shutil, "disk_usage", usage)
+    monkeypatch.setattr(shutil, "disk_usage", usage)
     assert doctor.disk("disk of runs", tmp_path / "not" / "there").status is status
     assert checked == [tmp_path]
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.docker
 def test_a_run_needs_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: _Usage(1, 1, 1 << 30))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: _Usage(1, 1, 1 << 30))
     with pytest.raises(EnvironmentFailure, match=r"1\.0 GiB are free .*but a run needs 2\.0 GiB"):
-        doctor.require(PLAN, nodes=6, runs=tmp_path)
+        doctor.require(PLAN.provider, PLAN.order, runs=tmp_path)
 
 
-@pytest.mark.docker
-def test_a_run_needs_memory_for_its_nodes(tmp_path: Path) -> None:
-    doctor.require(PLAN, nodes=1, runs=tmp_path)
-    with pytest.raises(EnvironmentFailure, match="9999 nodes of 512 MiB may use") as raised:
-        doctor.require(PLAN, nodes=9999, runs=tmp_path)
+def test_a_run_needs_memory_for_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.images.daemon.docker_root", lambda: tmp_path)
+    nodes, available = len(PLAN.provider.outline(PLAN.order)), "harness.clusters.docker.provider"
+    monkeypatch.setattr(f"{available}.memory_available", lambda: nodes * 512 << 20)
+    PLAN.provider.require(PLAN.order)
+    monkeypatch.setattr(f"{available}.memory_available", lambda: (nodes * 512 << 20) - 1)
+    with pytest.raises(EnvironmentFailure, match="6 nodes of 512 MiB may use") as raised:
+        PLAN.provider.require(PLAN.order)
     assert raised.value.key == "target.memory_mb"
 
 

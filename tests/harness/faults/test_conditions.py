@@ -63,6 +63,6 @@ def test_nothing_observed_satisfies_nothing() -> None:
 
 
 def test_nonsense_is_refused_with_the_forms() -> None:
-    with pytest.raises(PlanError, match="is no observation") as refused:
+    with pytest.raises(PlanError, match="is not a condition") as refused:
         parse("isr is small", key="faults.1.when")
     assert "leader moved" in (refused.value.hint or "")

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from harness.errors import HarnessFailure
 from harness.faults.injection import NOTHING_MET, Faults
-from harness.faults.journal import Journal, windows
+from harness.faults.journal import Journal, entries, windows
+from harness.faults.records import PauseRecord
 from harness.levers.pause import PauseLever
-from harness.protocols import Act, Completed, Node, Proof, Token
+from harness.protocols import Act, Completed, Node, Proof, UndoRecord
 from harness.run.dry_run import DryRunNode
 
 
 @dataclass(frozen=True)
 class Counting:
-    """A lever whose mechanism works, and that has met so much in the node of its token."""
+    """A lever whose mechanism works, and that has met so much on the node of its record."""
 
     name: str
     met: dict[str, int | None]
+    record_type: ClassVar[type[UndoRecord]] = UndoRecord
 
-    def apply(self, token: Token) -> None: ...
+    def unavailable(self, node: Node, record: UndoRecord) -> None: ...
 
-    def undo(self, token: Token) -> None: ...
+    def apply(self, record: UndoRecord) -> None: ...
 
-    def probe(self, token: Token, *, applied: bool) -> Proof:
-        return Proof(True, ["seen"], self.met[token["node"]] if applied else None)
+    def undo(self, record: UndoRecord) -> None: ...
+
+    def probe(self, record: UndoRecord, *, applied: bool) -> Proof:
+        return Proof(True, ["seen"], self.met[record.node] if applied else None)
 
     def leftover_state(self, node: Node) -> list[str]:
         return []
@@ -56,7 +61,7 @@ def test_a_fault_must_meet_the_system_through_one_act_of_each_lever(
     levers = {"net": Counting("net", net), "shaping": Counting("shaping", shaping)}
     faults = Faults(levers, journal)
     journal.write("step", fault="cut", nemesis="n", nodes=["b1", "b2"], met=None, why="")
-    acts = [Act(name, {"node": node}) for name, one in levers.items() for node in one.met]
+    acts = [Act(name, UndoRecord(node=node)) for name, one in levers.items() for node in one.met]
     faults.inject("cut", "n", acts)
     faults.heal("cut")
     (window,) = windows(tmp_path / "faults.jsonl")
@@ -75,13 +80,37 @@ def test_a_probe_that_cannot_look_leaves_the_fault_unproven(tmp_path: Path) -> N
     node, ticks = Unseen("b1", frozenset({"broker"}), "198.18.0.11"), count()
     journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
     faults = Faults({"pause": PauseLever({"b1": node})}, journal)
-    token = {"node": "b1", "pid": 7}
+    record = PauseRecord(node="b1", pid=7)
     with pytest.raises(HarnessFailure):
-        faults.levers["pause"].probe({**token, "fault": "still"}, applied=True)
+        faults.levers["pause"].probe(replace(record, fault="still"), applied=True)
     journal.write("step", fault="still", nemesis="pause", nodes=["b1"], met=None, why="")
-    faults.inject("still", "pause", [Act("pause", token)])
+    faults.inject("still", "pause", [Act("pause", record)])
     faults.heal("still")
     (window,) = windows(tmp_path / "faults.jsonl")
     assert not window.proven
     assert "no answer" in window.evidence[0]
     assert window.to_s is not None
+
+
+def test_a_record_of_another_lever_is_refused_before_anything_is_journalled(
+    tmp_path: Path,
+) -> None:
+    node = DryRunNode("b1", frozenset({"broker"}), "198.18.0.11")
+    journal = Journal(tmp_path / "faults.jsonl", lambda: 0)
+    faults = Faults({"pause": PauseLever({"b1": node})}, journal)
+    with pytest.raises(HarnessFailure, match="'pause' takes a PauseRecord, not a UndoRecord"):
+        faults.inject("x", "pause", [Act("pause", UndoRecord(node="b1"))])
+    assert (tmp_path / "faults.jsonl").read_bytes() == b""
+    assert node.commands == []
+
+
+def test_the_fault_and_the_seed_are_in_every_record(tmp_path: Path) -> None:
+    lever = Counting("net", {"b1": None, "b2": None})
+    journal = Journal(tmp_path / "faults.jsonl", lambda: 0)
+    faults = Faults({"net": lever}, journal, seed=7)
+    faults.inject("cut", "n", [Act("net", UndoRecord(node=node)) for node in ("b1", "b2")])
+    intents = [entry for entry in entries(tmp_path / "faults.jsonl") if entry["type"] == "intent"]
+    assert [entry["token"] for entry in intents] == [
+        {"node": "b1", "fault": "cut", "seed": 7},
+        {"node": "b2", "fault": "cut", "seed": 7},
+    ]

@@ -11,7 +11,10 @@ import orjson
 import pytest
 
 from harness.errors import HistoryError
-from harness.faults.journal import Journal, open_acts, windows
+from harness.faults.journal import Journal, OpenActs, open_acts, windows
+from harness.faults.records import NetRecord, Peer
+
+CUT = NetRecord(node="b1", fault="cut", peers=(Peer(name="b2", address="198.18.0.12"),))
 
 
 @pytest.fixture
@@ -29,7 +32,7 @@ def journal(path: Path) -> Iterator[Journal]:
 
 def _play(journal: Journal, *, proofs: tuple[bool, ...] = (True, True), heal: bool = True) -> int:
     journal.write("step", fault="cut", nemesis="partition", nodes=["b1"], met=None, why="")
-    n = journal.intent(fault="cut", lever="net", token={"node": "b1"})
+    n = journal.intent(fault="cut", lever="net", record=CUT)
     journal.write("done", n=n)
     journal.write("on", fault="cut")
     for proven in proofs:
@@ -125,7 +128,7 @@ def test_what_was_not_seen_while_it_was_on_is_unproven(
 )
 def test_a_line_that_is_not_as_it_is_written_is_refused(path: Path, line: dict[str, Any]) -> None:
     path.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in [STEP, ON, line]))
-    with pytest.raises(HistoryError, match="is no journal as ackloss writes it") as caught:
+    with pytest.raises(HistoryError, match="is not a journal as ackloss writes it") as caught:
         windows(path)
     assert caught.value.file == f"{path}:3"
 
@@ -138,10 +141,10 @@ def test_a_journal_of_before_is_read_as_before(journal: Journal, path: Path) -> 
 
 def test_what_was_not_undone_is_open(journal: Journal, path: Path) -> None:
     n = _play(journal, heal=False)
-    assert [act["n"] for act in open_acts(path)] == [n]
+    assert [act.n for act in open_acts(path).acts] == [n]
     assert windows(path)[0].to_s is None
     journal.write("undone", n=n)
-    assert open_acts(path) == []
+    assert open_acts(path) == OpenActs()
 
 
 def test_a_skipped_step_is_told_and_unproven(journal: Journal, path: Path) -> None:

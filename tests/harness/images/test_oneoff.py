@@ -11,7 +11,8 @@ import pytest
 from harness.clusters.cleaning import clean_all
 from harness.images.building import infra_image
 from harness.images.daemon import connect
-from harness.images.oneoff import FILES, one_off
+from harness.images.oneoff import one_off
+from harness.images.recipe import FILES
 
 pytestmark = pytest.mark.docker
 

@@ -11,6 +11,8 @@ import pytest
 
 from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
+from harness.faults.availability import unavailable
+from harness.faults.records import ClockRecord
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import connect
@@ -76,11 +78,11 @@ def sees(pods: DockerCluster, name: str, asked_s: float) -> bool:
     return poll_until(holds, within_s=3)
 
 
-def token(node: str = "b1", fault: str = "wrong", **options: Any) -> dict[str, Any]:
+def record(node: str = "b1", fault: str = "wrong", **options: Any) -> ClockRecord:
     nemesis = registry.make("nemeses", "clock", options, key="nemesis")
-    return {"node": node, "fault": fault, **nemesis.acts([_Named(node)], lambda _: [])[0].token} | {
-        "node": node
-    }
+    (act,) = nemesis.acts([_Named(node)], lambda _: [])
+    made: ClockRecord = replace(act.record, fault=fault)
+    return made
 
 
 class _Named:
@@ -92,7 +94,7 @@ class _Named:
 def test_a_jump_is_seen_by_the_process_and_by_nobody_else(
     pods: DockerCluster, offset_s: float
 ) -> None:
-    lever, asked = ClockLever(pods.nodes), token(offset_s=offset_s)
+    lever, asked = ClockLever(pods.nodes), record(offset_s=offset_s)
     host_s = time.time() - time.monotonic()
     lever.apply(asked)
     lever.apply(asked)
@@ -112,7 +114,7 @@ def test_a_jump_is_seen_by_the_process_and_by_nobody_else(
 
 def test_two_jumps_add_up_and_healing_one_leaves_the_other(pods: DockerCluster) -> None:
     lever = ClockLever(pods.nodes)
-    first, second = token(fault="first", offset_s=100), token(fault="second", offset_s=-30)
+    first, second = record(fault="first", offset_s=100), record(fault="second", offset_s=-30)
     lever.apply(first)
     lever.apply(second)
     assert sees(pods, "b1", 70)
@@ -121,7 +123,7 @@ def test_two_jumps_add_up_and_healing_one_leaves_the_other(pods: DockerCluster) 
     lever.undo(first)
     undone = lever.probe(first, applied=False)
     assert undone.proven, undone.evidence
-    assert "second still asked for" in undone.evidence[0]
+    assert "second still in force" in undone.evidence[0]
     assert lever.probe(second, applied=True).proven
     lever.undo(second)
     assert lever.probe(second, applied=False).proven
@@ -129,7 +131,7 @@ def test_two_jumps_add_up_and_healing_one_leaves_the_other(pods: DockerCluster) 
 
 
 def test_a_drift_moves_ever_further_and_is_put_back(pods: DockerCluster) -> None:
-    lever, asked = ClockLever(pods.nodes), token(form="drift", drift_ms_per_s=-100)
+    lever, asked = ClockLever(pods.nodes), record(form="drift", drift_ms_per_s=-100)
     lever.apply(asked)
     lever.apply(asked)
     time.sleep(4)
@@ -145,7 +147,7 @@ def test_a_drift_moves_ever_further_and_is_put_back(pods: DockerCluster) -> None
 
 
 def test_a_strobe_is_seen_in_both_its_states(pods: DockerCluster) -> None:
-    lever, asked = ClockLever(pods.nodes), token(form="strobe", offset_s=30, period_s=4)
+    lever, asked = ClockLever(pods.nodes), record(form="strobe", offset_s=30, period_s=4)
     lever.apply(asked)
     proof = lever.probe(asked, applied=True)
     assert proof.proven, proof.evidence
@@ -157,7 +159,7 @@ def test_a_strobe_is_seen_in_both_its_states(pods: DockerCluster) -> None:
 
 
 def test_a_loop_ends_by_itself_and_puts_the_clock_back(pods: DockerCluster) -> None:
-    lever, asked = ClockLever(pods.nodes), token(form="strobe", offset_s=30, limit_s=1)
+    lever, asked = ClockLever(pods.nodes), record(form="strobe", offset_s=30, limit_s=1)
     lever.apply(asked)
     assert lever.leftover_state(pods.nodes["b1"])
     assert poll_until(lambda: lever.leftover_state(pods.nodes["b1"]) == [], within_s=4)
@@ -166,7 +168,7 @@ def test_a_loop_ends_by_itself_and_puts_the_clock_back(pods: DockerCluster) -> N
 
 
 def test_a_dead_loop_is_found_out(pods: DockerCluster) -> None:
-    lever, asked = ClockLever(pods.nodes), token(form="drift")
+    lever, asked = ClockLever(pods.nodes), record(form="drift")
     lever.apply(asked)
     pods.nodes["b1"].admin(["pkill", "-9", "-f", "^sh clock.sh loop wrong"])
     proof = lever.probe(asked, applied=True)
@@ -177,7 +179,7 @@ def test_a_dead_loop_is_found_out(pods: DockerCluster) -> None:
 
 def test_a_library_that_is_not_loaded_proves_nothing(pods: DockerCluster) -> None:
     """The check of the check: the file says +60 and `date` believes it, the process does not."""
-    lever, asked = ClockLever(pods.nodes), token("b3")
+    lever, asked = ClockLever(pods.nodes), record("b3")
     lever.apply(asked)
     proof = lever.probe(asked, applied=True)
     assert not proof.proven
@@ -187,7 +189,7 @@ def test_a_library_that_is_not_loaded_proves_nothing(pods: DockerCluster) -> Non
 
 
 def test_a_process_that_starts_again_sees_the_wrong_clock(pods: DockerCluster) -> None:
-    lever, asked, node = ClockLever(pods.nodes), token("b2", offset_s=-300), pods.nodes["b2"]
+    lever, asked, node = ClockLever(pods.nodes), record("b2", offset_s=-300), pods.nodes["b2"]
     lever.apply(asked)
     node.admin(["kill", "-9", str(node.pid())])
     assert poll_until(lambda: not node.process().running, within_s=5)
@@ -200,14 +202,11 @@ def test_a_process_that_starts_again_sees_the_wrong_clock(pods: DockerCluster) -
 
 
 def test_a_node_that_was_not_prepared_says_so(pods: DockerCluster) -> None:
-    lever, asked, nemesis = (
-        ClockLever(pods.nodes),
-        token("b4"),
-        registry.plugins("nemeses")["clock"],
-    )
-    assert "b3: its process" in str(nemesis().available(pods))
-    pods_of_one = DockerCluster("x", pods.client, "", nodes={"b4": pods.nodes["b4"]})
-    assert "not started with a clock" in str(nemesis().available(pods_of_one))
+    lever, asked = ClockLever(pods.nodes), record("b4")
+    nemesis = registry.make("nemeses", "clock", {}, key="nemesis")
+    assert "b3: its process" in str(unavailable(nemesis, pods.nodes, pods.levers))
+    alone = {"b4": pods.nodes["b4"]}
+    assert "not started with a clock" in str(unavailable(nemesis, alone, pods.levers))
     with pytest.raises(Exception, match="its clock was not moved"):
         lever.apply(asked)
     assert not lever.probe(asked, applied=True).proven
@@ -216,7 +215,7 @@ def test_a_node_that_was_not_prepared_says_so(pods: DockerCluster) -> None:
 
 
 def test_times_of_files_stay_what_they_are(pods: DockerCluster) -> None:
-    lever, asked, node = ClockLever(pods.nodes), token(offset_s=691_200), pods.nodes["b1"]
+    lever, asked, node = ClockLever(pods.nodes), record(offset_s=691_200), pods.nodes["b1"]
     lever.apply(asked)
     assert sees(pods, "b1", 691_200)
     environ = node.admin(["cat", f"/proc/{node.pid()}/environ"]).output.split("\0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,8 +40,9 @@ def test_each_form_is_one_command_on_its_own_node(
     (act,) = nemesis.acts([nodes["b1"]], lambda _: [])
     assert act.lever == "clock"
     lever = ClockLever(nodes)
-    lever.apply({**act.token, "fault": "wrong"})
-    lever.undo({**act.token, "fault": "wrong"})
+    record = replace(act.record, fault="wrong")
+    lever.apply(record)
+    lever.undo(record)
     assert nodes["b1"].commands == [f"b1# sh {SCRIPT} {command}", f"b1# sh {SCRIPT} drop wrong"]
     assert nodes["b2"].commands == []
 

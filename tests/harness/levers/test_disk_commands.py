@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.errors import HarnessFailure
+from harness.faults.records import DiskRecord
 from harness.levers.disk import DiskLever
 from harness.protocols import NODE_DATA, Completed, ProcessState
 from harness.run.dry_run import DryRunNode
 from nemeses.disk import Disk
+from targets.kafka.storage import KafkaStorage
 
-SEGMENT = (Path(__file__).parent / "segment.log").read_bytes()
+SEGMENT = (Path(__file__).parents[2] / "targets" / "kafka" / "segment.log").read_bytes()
 LOG = f"data/ackloss-0/{0:020}.log"
 KILL = "b1# kill -KILL 7"
 
@@ -68,19 +70,20 @@ def node() -> DiskNode:
     return DiskNode("b1", frozenset({"broker"}), "198.18.0.11", files=files)
 
 
-def token(node: DiskNode, **options: Any) -> dict[str, Any]:
+def record(node: DiskNode, **options: Any) -> DiskRecord:
     (act,) = Disk(**options).acts([node], lambda _: [])
-    return {**act.token, "fault": "x", "seed": 1}
+    assert isinstance(act.record, DiskRecord)
+    return replace(act.record, fault="x", seed=1)
 
 
 def lever(node: DiskNode) -> DiskLever:
-    return DiskLever({"b1": node})
+    return DiskLever({"b1": node}, KafkaStorage())
 
 
-def test_the_process_is_dead_and_the_record_written_before_anything_is_deleted(
+def test_the_process_is_dead_and_our_file_written_before_anything_is_deleted(
     node: DiskNode,
 ) -> None:
-    lever(node).apply(token(node, form="wipe"))
+    lever(node).apply(record(node, form="wipe"))
     assert node.commands == [
         KILL,
         f"b1# find {NODE_DATA} -type f -printf %s %P\\n",
@@ -91,7 +94,7 @@ def test_the_process_is_dead_and_the_record_written_before_anything_is_deleted(
 
 
 def test_a_tail_of_zeros_keeps_the_length(node: DiskNode) -> None:
-    asked = token(node, tail="zeros", keep_share=0.6)
+    asked = record(node, tail="zeros", keep_share=0.6)
     lever(node).apply(asked)
     assert node.commands[-2:] == [
         f"b1# truncate -s 346 -- {NODE_DATA}/{LOG}",
@@ -103,9 +106,9 @@ def test_a_tail_of_zeros_keeps_the_length(node: DiskNode) -> None:
 
 
 def test_flipped_bits_are_written_byte_by_byte(node: DiskNode) -> None:
-    lever(node).apply(token(node, form="flip", alive=True))
-    record = json.loads(node.files["ackloss-disk/x.json"])
-    ((place, byte),) = record["changes"][0]["flips"]
+    lever(node).apply(record(node, form="flip", alive=True))
+    damage = json.loads(node.files["ackloss-disk/x.json"])
+    ((place, byte),) = damage["changes"][0]["flips"]
     assert node.commands[-1].endswith(f"flip \\0{byte:03o} {NODE_DATA}/{LOG} {place}")
     assert KILL not in node.commands
 
@@ -116,20 +119,20 @@ def test_no_file_is_touched_while_the_process_lives(
     monkeypatch.setattr("harness.levers.process._DEATH_S", 0.1)
     node.broken = ("kill",)
     with pytest.raises(HarnessFailure, match="still runs"):
-        lever(node).apply(token(node))
+        lever(node).apply(record(node))
     assert set(node.commands) == {KILL}
-    assert not lever(node).probe(token(node), applied=True).proven
+    assert not lever(node).probe(record(node), applied=True).proven
 
 
 def test_applied_twice_is_applied_once(node: DiskNode) -> None:
-    asked = token(node, form="truncate", cut_bytes=100)
+    asked = record(node, form="truncate", cut_bytes=100)
     lever(node).apply(asked)
     lever(node).apply(asked)
     assert len(node.files[LOG]) == 480
 
 
-def test_undo_starts_the_process_and_takes_our_record_away(node: DiskNode) -> None:
-    asked = token(node, form="truncate")
+def test_undo_starts_the_process_and_removes_our_file(node: DiskNode) -> None:
+    asked = record(node, form="truncate")
     lever(node).apply(asked)
     lever(node).undo(asked)
     lever(node).undo(asked)
@@ -139,7 +142,7 @@ def test_undo_starts_the_process_and_takes_our_record_away(node: DiskNode) -> No
 
 def test_a_process_that_was_dead_before_is_not_started(node: DiskNode) -> None:
     node.running = False
-    asked = {**token(node), "pid": None}
+    asked = replace(record(node), pid=None)
     lever(node).apply(asked)
     assert lever(node).probe(asked, applied=True).proven
     lever(node).undo(asked)
@@ -162,7 +165,7 @@ def test_a_command_that_does_nothing_is_found_out(
     node: DiskNode, options: dict[str, Any], command: str
 ) -> None:
     node.broken = (command,)
-    asked = token(node, **options)
+    asked = record(node, **options)
     lever(node).apply(asked)
     proof = lever(node).probe(asked, applied=True)
     assert not proof.proven, proof.evidence
@@ -170,7 +173,7 @@ def test_a_command_that_does_nothing_is_found_out(
 
 def test_a_log_without_anything_to_lose_is_no_proof(node: DiskNode) -> None:
     node.files[LOG] = b""
-    asked = token(node)
+    asked = record(node)
     lever(node).apply(asked)
     proof = lever(node).probe(asked, applied=True)
     assert not proof.proven
@@ -184,10 +187,10 @@ def test_a_log_without_anything_to_lose_is_no_proof(node: DiskNode) -> None:
         ({"alive": True}, "belongs to form 'flip'"),
         ({"keep_share": 1.0}, "below 1"),
         ({"form": "flip", "flip_count": 0}, "at least 1"),
-        ({"folders": ()}, "no folder"),
-        ({"folders": ("../etc",)}, "no pattern"),
-        ({"folders": ("/etc",)}, "no pattern"),
-        ({"folders": ("data/../..",)}, "no pattern"),
+        ({"folders": ()}, "at least one folder"),
+        ({"folders": ("../etc",)}, "not a pattern"),
+        ({"folders": ("/etc",)}, "not a pattern"),
+        ({"folders": ("data/../..",)}, "not a pattern"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], told: str) -> None:

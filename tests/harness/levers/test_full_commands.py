@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from harness.errors import HarnessFailure
+from harness.faults.records import FullRecord
 from harness.levers.full import FullLever, unbounded
-from harness.protocols import Completed, Token
+from harness.protocols import Completed
 from harness.run.dry_run import DryRunNode
 from nemeses.disk import Disk
 
@@ -34,16 +36,18 @@ def node() -> Storing:
     return Storing("b1", frozenset({"broker"}), "198.18.0.11")
 
 
-def token(node: DryRunNode) -> Token:
+RECORD = FullRecord(node="b1", fault="x", folder="data", pid=7)
+
+
+def test_its_nemesis_names_where_a_node_stores(node: Storing) -> None:
     (act,) = Disk(form="full").acts([node], lambda _: [])
-    assert act == ("full", {"node": "b1", "folder": "data", "pid": 7})
-    return {**act.token, "fault": "x"}
+    assert act == ("full", replace(RECORD, fault=""))
 
 
 def test_it_writes_and_removes_one_file_of_its_own(node: Storing) -> None:
     lever = FullLever({"b1": node})
-    lever.apply(token(node))
-    lever.undo({**token(node), "pid": None})
+    lever.apply(RECORD)
+    lever.undo(replace(RECORD, pid=None))
     assert node.commands == [
         f"b1# dd if=/dev/zero of={FILE} bs=1048576 count=128 oflag=append conv=notrunc status=none",
         f"b1# rm -f -- {FILE}",
@@ -52,7 +56,7 @@ def test_it_writes_and_removes_one_file_of_its_own(node: Storing) -> None:
 
 
 def test_a_process_that_died_of_it_is_started_again(node: Storing) -> None:
-    FullLever({"b1": node}).undo(token(node))
+    FullLever({"b1": node}).undo(RECORD)
     assert node.commands[-1] == "b1: start the target's process"
 
 
@@ -70,10 +74,10 @@ def test_a_disk_that_others_use_or_that_is_large_is_never_filled(
     node.mounted_at, node.size_bytes = mounted_at, size_bytes
     assert (unbounded(node) or "").startswith(why)
     with pytest.raises(HarnessFailure, match=why):
-        FullLever({"b1": node}).apply(token(node))
+        FullLever({"b1": node}).apply(RECORD)
     assert node.commands == []
 
 
 def test_where_a_block_can_be_written_nothing_is_proven(node: Storing) -> None:
-    proof = FullLever({"b1": node}).probe(token(node), applied=True)
+    proof = FullLever({"b1": node}).probe(RECORD, applied=True)
     assert not proof.proven, proof.evidence

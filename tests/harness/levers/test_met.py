@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
+from harness.faults.records import (
+    NOT_CAPTURED,
+    ClockRecord,
+    FullRecord,
+    PauseRecord,
+    ReadOnlyRecord,
+    ShapingRecord,
+    StorageRecord,
+    StressRecord,
+)
 from harness.levers import shaping
-from harness.levers.clock import _Look, _written
+from harness.levers.clock_reading import Reading, written_lines
 from harness.levers.clock_written import Written, newest
 from harness.levers.full import FullLever
 from harness.levers.pause import PauseLever
 from harness.levers.read_only import ReadOnlyLever
 from harness.levers.shaping import ShapingLever
 from harness.levers.stress import StressLever
-from harness.protocols import Completed, ProcessState, Token
+from harness.protocols import Completed, ProcessState
 from harness.run.dry_run import DryRunNode
 
 Answer = Completed | Callable[[], Completed]
@@ -51,16 +61,11 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Telling:
     return Telling("b1", frozenset({"broker"}), "198.18.0.11")
 
 
-def looked(lever: Any, token: Token) -> Token:
-    found: Token = lever.look(token)
-    return found
-
-
-def told(output: str) -> Completed:
+def said(output: str) -> Completed:
     return Completed(0, output)
 
 
-BUSY = {"node": "b1", "fault": "busy", "busy_count": 1, "memory_mb": 0, "at_most_s": 60}
+BUSY = StressRecord(node="b1", fault="busy", busy_count=1, memory_mb=0, at_most_s=60)
 
 
 @pytest.mark.parametrize(("waited_ms", "met"), [(0, 0), (812, 812)])
@@ -68,17 +73,18 @@ def test_busy_loops_take_what_the_system_waited_for(
     node: Telling, waited_ms: int, met: int
 ) -> None:
     """Beside an idle process they burn, and take nothing from it."""
-    node.answers["schedstat"] = told("500 7000000 3\n100 1000000 1\n")
-    token = looked(StressLever({"b1": node}), BUSY)
-    assert token["waited_ns"] == 8_000_000
-    node.answers["schedstat"] = told(f"500 {7_000_000 + waited_ms * 10**6} 9\n100 1000000 1\n")
-    proof = StressLever({"b1": node}).probe(token, applied=True)
+    node.answers["schedstat"] = said("500 7000000 3\n100 1000000 1\n")
+    record = StressLever({"b1": node}).capture_prior_state(BUSY)
+    assert record.waited_ns == 8_000_000
+    node.answers["schedstat"] = said(f"500 {7_000_000 + waited_ms * 10**6} 9\n100 1000000 1\n")
+    proof = StressLever({"b1": node}).probe(record, applied=True)
     assert proof.met == met
     assert f"waited for a CPU for {met:,} ms" in proof.evidence[1]
 
 
 def test_what_the_kernel_does_not_say_was_not_met(node: Telling) -> None:
-    proof = StressLever({"b1": node}).probe(looked(StressLever({"b1": node}), BUSY), applied=True)
+    lever = StressLever({"b1": node})
+    proof = lever.probe(lever.capture_prior_state(BUSY), applied=True)
     assert proof.met == 0
     assert "is not known" in proof.evidence[1]
 
@@ -90,14 +96,15 @@ def test_held_memory_takes_what_had_to_give_way(
 ) -> None:
     """cgroup v1 and v2."""
     before, after = before_after
-    held = {**BUSY, "busy_count": 0, "memory_mb": 100}
-    node.answers["memory"] = told(before.format(3))
-    token = looked(StressLever({"b1": node}), held)
-    node.answers["memory"] = told(after.format(3 + times))
-    assert StressLever({"b1": node}).probe(token, applied=True).met == times
+    held = replace(BUSY, busy_count=0, memory_mb=100)
+    node.answers["memory"] = said(before.format(3))
+    record = StressLever({"b1": node}).capture_prior_state(held)
+    node.answers["memory"] = said(after.format(3 + times))
+    assert StressLever({"b1": node}).probe(record, applied=True).met == times
 
 
-def test_a_token_of_before_is_judged_as_it_was(node: Telling) -> None:
+def test_a_record_of_an_older_version_is_judged_without_the_prior_state(node: Telling) -> None:
+    assert BUSY.waited_ns is NOT_CAPTURED
     assert StressLever({"b1": node}).probe(BUSY, applied=True).met is None
 
 
@@ -105,12 +112,12 @@ def test_a_token_of_before_is_judged_as_it_was(node: Telling) -> None:
 def test_what_was_held_back_while_no_probe_ran_is_the_systems(
     node: Telling, monkeypatch: pytest.MonkeyPatch, by_system: int
 ) -> None:
-    token = {"node": "b1", "fault": "slow", "kind": "tbf", "rate_kbit": 500}
+    record = ShapingRecord(node="b1", fault="slow", kind="tbf", rate_kbit=500)
     count, kept = {"overlimits": 0}, ["", ""]
 
     def show() -> Completed:
         shape = {"kind": "tbf", "handle": "5289:", "options": {"rate": 62_500}, "bytes": 1}
-        return told(json.dumps([{**shape, "drops": 0, **count}]))
+        return said(json.dumps([{**shape, "drops": 0, **count}]))
 
     def ping(*_: object) -> str:
         count["overlimits"] += 100
@@ -118,57 +125,66 @@ def test_what_was_held_back_while_no_probe_ran_is_the_systems(
 
     def keep() -> Completed:
         kept[:] = node.commands[-1].split()[-2:]
-        return told("")
+        return said("")
 
     node.answers = {
         "qdisc show": show,
-        "cat /run": lambda: told(" ".join(kept)) if kept[0] else Completed(1, ""),
+        "cat /run": lambda: said(" ".join(kept)) if kept[0] else Completed(1, ""),
         "printf": keep,
     }
     monkeypatch.setattr(shaping, "_ping", ping)
     lever = ShapingLever({"b1": node})
-    assert lever.probe(token, applied=True).met == 0
+    assert lever.probe(record, applied=True).met == 0
     count["overlimits"] += by_system
-    assert lever.probe(token, applied=True).met == by_system
-    assert lever.probe(token, applied=True).met == by_system
+    assert lever.probe(record, applied=True).met == by_system
+    assert lever.probe(record, applied=True).met == by_system
 
 
-FULL = {"node": "b1", "fault": "x", "folder": "data", "pid": 7}
-
-
-@pytest.mark.parametrize("lever", [FullLever, ReadOnlyLever])
+@pytest.mark.parametrize(
+    ("lever_type", "asked"),
+    [
+        (FullLever, FullRecord(node="b1", fault="x", folder="data", pid=7)),
+        (ReadOnlyLever, ReadOnlyRecord(node="b1", fault="x", folder="data", pid=7)),
+    ],
+)
 @pytest.mark.parametrize(
     ("lines", "running", "met"), [("2\n0\n", True, 0), ("4\n0\n", True, 2), ("2\n0\n", False, 1)]
 )
 def test_the_process_itself_must_be_refused_or_end(
-    node: Telling, lever: type[FullLever | ReadOnlyLever], lines: str, running: bool, met: int
+    node: Telling,
+    lever_type: type[Any],
+    asked: StorageRecord,
+    lines: str,
+    running: bool,
+    met: int,
 ) -> None:
     """Our own block that cannot be written is no write of the system's."""
-    node.answers |= {"grep": told("2\n0\n"), "df -B1": told("/var/lib/ackloss/data 1000 0\n")}
-    token = looked(lever({"b1": node}), FULL)
-    assert token["refusals"] == 2
-    node.answers["grep"], node.running = told(lines), running
-    proof = lever({"b1": node}).probe(token, applied=True)
+    node.answers |= {"grep": said("2\n0\n"), "df -B1": said("/var/lib/ackloss/data 1000 0\n")}
+    lever = lever_type({"b1": node})
+    record = lever.capture_prior_state(asked)
+    assert record.refusals == 2
+    node.answers["grep"], node.running = said(lines), running
+    proof = lever.probe(record, applied=True)
     assert proof.met == met
     if not met:
         assert "its own process was refused nothing so far" in proof.evidence[0]
 
 
 def test_what_somebody_else_had_stopped_is_not_paused_by_us(node: Telling) -> None:
-    node.answers |= {"ps": told("T\nT\n"), "ls": told("other\n")}
-    lever, asked = PauseLever({"b1": node}), {"node": "b1", "fault": "still", "pid": 7}
-    proof = lever.probe(looked(lever, asked), applied=True)
+    node.answers |= {"ps": said("T\nT\n"), "ls": said("other\n")}
+    lever, asked = PauseLever({"b1": node}), PauseRecord(node="b1", fault="still", pid=7)
+    proof = lever.probe(lever.capture_prior_state(asked), applied=True)
     assert (proof.proven, proof.met) == (True, 0)
-    assert "as it did before, by somebody else" in proof.evidence[0]
+    assert "as it was before, by something else" in proof.evidence[0]
 
 
 @pytest.mark.parametrize("files", ["ackloss.paused.7.earlier\n", ""])
 def test_what_another_fault_or_nobody_had_stopped_is(node: Telling, files: str) -> None:
-    node.answers |= {"ps": told("T\n" if files else "S\n"), "ls": told(files)}
-    lever, asked = PauseLever({"b1": node}), {"node": "b1", "fault": "still", "pid": 7}
-    token = looked(lever, asked)
-    node.answers["ps"] = told("T\n")
-    assert lever.probe(token, applied=True).met is None
+    node.answers |= {"ps": said("T\n" if files else "S\n"), "ls": said(files)}
+    lever, asked = PauseLever({"b1": node}), PauseRecord(node="b1", fault="still", pid=7)
+    record = lever.capture_prior_state(asked)
+    node.answers["ps"] = said("T\n")
+    assert lever.probe(record, applied=True).met is None
 
 
 @pytest.mark.parametrize(
@@ -183,51 +199,51 @@ def test_what_another_fault_or_nobody_had_stopped_is(node: Telling, files: str) 
 def test_what_was_written_last_tells_its_clock(
     node: Telling, output: str, written: Written | None
 ) -> None:
-    node.answers["find"] = told(output + "\n")
+    node.answers["find"] = said(output + "\n")
     assert newest(node) == written
 
 
-JUMP = {"node": "b1", "fault": "wrong", "form": "jump", "offset_s": 60.0}
-DRIFT = {**JUMP, "form": "drift", "drift_ms_per_s": 50.0}
+JUMP = ClockRecord(node="b1", fault="wrong", form="jump", offset_s=60.0)
+DRIFT = replace(JUMP, form="drift", drift_ms_per_s=50.0)
 
 
-def look(written: Written | None, *, others_s: float = 0, age_s: float = 10) -> _Look:
-    """A look at a clock that is as far off as this fault, and others, ask for."""
+def look(written: Written | None, *, others_s: float = 0, age_s: float = 10) -> Reading:
+    """A reading of a clock that is as far off as this fault, and others, request."""
     offsets = {"wrong": 60.0} | ({"other": others_s} if others_s else {})
-    return _Look(
+    return Reading(
         at_s=100,
         off_s=60 + others_s,
         offsets_s=offsets,
         ages_s={"wrong": age_s},
         loops=(),
         why=None,
-        told=True,
+        known=True,
         written=written,
     )
 
 
 @pytest.mark.parametrize(
-    ("token", "seen", "met", "words"),
+    ("record", "seen", "met", "words"),
     [
         (JUMP, look(Written(2, 60.1)), 1, "dated +60.100 s from the host's clock"),
         (JUMP, look(Written(2, 65.1), others_s=5), 1, "dated +60.100 s from the host's clock"),
         (JUMP, look(Written(2, 0.1)), 0, "dated +0.100 s from the host's clock"),
         (JUMP, look(Written(2, 61.0)), 0, "dated +61.000 s from the host's clock"),
-        (JUMP, look(Written(12, 60.0)), 0, "has written nothing since"),
-        (JUMP, look(None), 0, "has written nothing since"),
+        (JUMP, look(Written(12, 60.0)), 0, "has written no line with a time since"),
+        (JUMP, look(None), 0, "has written no line with a time since"),
         (DRIFT, look(Written(4, 0.31)), 1, "dated +0.310 s from the host's clock"),
         (DRIFT, look(Written(4, 0.1)), 0, "dated +0.100 s from the host's clock"),
     ],
     ids=["off", "beside another", "right", "off otherwise", "before", "never", "drift", "no drift"],
 )
 def test_a_moved_clock_shows_in_what_the_process_writes(
-    token: Token, seen: _Look, met: int, words: str
+    record: ClockRecord, seen: Reading, met: int, words: str
 ) -> None:
-    lines, told_of_it = _written([seen], token)
+    lines, sentence = written_lines([seen], record)
     assert lines == met
-    assert words in told_of_it
+    assert words in sentence
 
 
 def test_one_line_looked_at_twice_is_one() -> None:
-    lines, _ = _written([look(Written(2, 60)), look(Written(2.001, 60))], JUMP)
+    lines, _ = written_lines([look(Written(2, 60)), look(Written(2.001, 60))], JUMP)
     assert lines == 1

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from harness.errors import HarnessFailure
+from harness.faults.records import NetRecord, Peer
 from harness.levers.net import NetLever
 from harness.levers.net_rules import refused
 from harness.protocols import Completed
@@ -19,13 +22,13 @@ def nodes() -> dict[str, DryRunNode]:
     return {f"b{n}": DryRunNode(f"b{n}", roles, f"198.18.0.{10 + n}") for n in (1, 2)}
 
 
-TOKEN = {
-    "node": "b1",
-    "fault": "cut",
-    "peers": [{"name": "b2", "address": "198.18.0.12"}],
-    "ports": [9092],
-    "direction": "in",
-}
+RECORD = NetRecord(
+    node="b1",
+    fault="cut",
+    peers=(Peer(name="b2", address="198.18.0.12"),),
+    ports=(9092,),
+    direction="in",
+)
 
 
 OURS = "61000:64999"
@@ -39,7 +42,7 @@ def added(node: DryRunNode) -> list[str]:
 
 
 def test_it_adds_rules_to_its_own_chain_only(nodes: dict[str, DryRunNode]) -> None:
-    NetLever(nodes).apply(TOKEN)
+    NetLever(nodes).apply(RECORD)
     assert nodes["b1"].commands[:2] == [
         "b1# iptables -w -N ACKLOSS-IN",
         "b1# iptables -w -I INPUT -j ACKLOSS-IN",
@@ -56,7 +59,7 @@ def test_it_adds_rules_to_its_own_chain_only(nodes: dict[str, DryRunNode]) -> No
 def test_without_ports_all_is_dropped_and_what_is_our_own_counts_apart(
     nodes: dict[str, DryRunNode],
 ) -> None:
-    NetLever(nodes).apply({**TOKEN, "ports": [], "direction": "both"})
+    NetLever(nodes).apply(replace(RECORD, ports=(), direction="both"))
     own = "-m comment --comment ackloss/cut/b2/own -j DROP"
     assert added(nodes["b1"]) == [
         rule
@@ -75,7 +78,7 @@ def test_no_command_names_a_built_in_chain_but_to_hook_ours(
     nodes: dict[str, DryRunNode],
 ) -> None:
     lever = NetLever(nodes)
-    lever.apply({**TOKEN, "direction": "both"})
+    lever.apply(replace(RECORD, direction="both"))
     for command in nodes["b1"].commands:
         words = command.split()
         if "INPUT" in words or "OUTPUT" in words:
@@ -85,7 +88,7 @@ def test_no_command_names_a_built_in_chain_but_to_hook_ours(
 def test_a_share_is_dropped_at_random_and_a_rule_in_front_counts_all(
     nodes: dict[str, DryRunNode],
 ) -> None:
-    NetLever(nodes).apply({**TOKEN, "share": 0.2})
+    NetLever(nodes).apply(replace(RECORD, share=0.2))
     match = "-I ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m tcp --dport 9092"
     assert added(nodes["b1"]) == [
         rule
@@ -99,7 +102,7 @@ def test_a_share_is_dropped_at_random_and_a_rule_in_front_counts_all(
 
 
 def test_a_reset_leaves_resets_and_all_but_tcp_alone(nodes: dict[str, DryRunNode]) -> None:
-    NetLever(nodes).apply({**TOKEN, "ports": [], "direction": "out", "action": "reset"})
+    NetLever(nodes).apply(replace(RECORD, ports=(), direction="out", action="reset"))
     rules = added(nodes["b1"])
     assert rules[0] == (
         f"-I ACKLOSS-OUT -d 198.18.0.12/32 -p tcp -m tcp ! --sport {OURS} ! --dport {OURS} "
@@ -110,8 +113,9 @@ def test_a_reset_leaves_resets_and_all_but_tcp_alone(nodes: dict[str, DryRunNode
 
 
 def test_what_clients_get_comes_from_the_port(nodes: dict[str, DryRunNode]) -> None:
-    clients = [{"name": "clients", "address": "198.18.0.1"}]
-    NetLever(nodes).apply({**TOKEN, "peers": clients, "direction": "both"})
+    lever = NetLever(nodes)
+    clients = replace(RECORD, peers=(Peer(name="clients"),), direction="both")
+    lever.apply(lever.capture_prior_state(clients))
     to_node = "-I ACKLOSS-IN -s 198.18.0.1/32 -p tcp -m tcp --dport 9092"
     to_them = "-I ACKLOSS-OUT -d 198.18.0.1/32 -p tcp -m tcp --sport 9092"
     assert added(nodes["b1"]) == [
@@ -133,11 +137,13 @@ def test_a_trial_rule_is_tried_where_no_packet_comes_by(nodes: dict[str, DryRunN
 
 
 @pytest.mark.parametrize("action", ["drop", "reset"])
-def test_rules_that_cannot_be_seen_are_not_taken_for_gone(action: str) -> None:
+def test_rules_that_cannot_be_seen_are_not_taken_for_gone(
+    action: Literal["drop", "reset"],
+) -> None:
     class Blind(DryRunNode):
         def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
             return Completed(1 if argv[0] == "iptables-save" else 0, "no such table")
 
     blind = {name: Blind(name, frozenset(), f"198.18.0.1{name[1]}") for name in ("b1", "b2")}
     with pytest.raises(HarnessFailure, match="iptables-save"):
-        NetLever(blind).probe({**TOKEN, "action": action}, applied=False)
+        NetLever(blind).probe(replace(RECORD, action=action), applied=False)

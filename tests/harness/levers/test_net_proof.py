@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harness.faults.injection import NOTHING_MET, Faults
+from harness.faults.injection import NOTHING_MET, Faults, _Announced
 from harness.faults.journal import Journal, windows
+from harness.faults.records import NetRecord, Peer
 from harness.levers.net import NetLever
 from harness.protocols import Completed, FaultWindow
 from harness.run.dry_run import DryRunNode
 
 SYSTEM, OWN = "ackloss/cut/b2", "ackloss/cut/b2/own"
-TOKEN: dict[str, Any] = {
-    "node": "b1",
-    "fault": "cut",
-    "peers": [{"name": "b2", "address": "198.18.0.12"}],
-    "ports": [9092],
-    "direction": "in",
-}
+RECORD = NetRecord(
+    node="b1",
+    fault="cut",
+    peers=(Peer(name="b2", address="198.18.0.12"),),
+    ports=(9092,),
+    direction="in",
+)
 
 
 @dataclass
@@ -59,13 +59,15 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 def played(
-    nodes: dict[str, Filtering], journal: Journal, tmp_path: Path, *tokens: dict[str, Any]
+    nodes: dict[str, Filtering], journal: Journal, tmp_path: Path, *records: NetRecord
 ) -> FaultWindow:
     """The window of a fault of these acts that stands already, and passes again once undone."""
     faults = Faults({"net": NetLever(nodes)}, journal)
     journal.write("step", fault="cut", nemesis="partition", nodes=["b1"], met=None, why="")
     journal.write("on", fault="cut")
-    acts = [(n, faults.levers["net"], token) for n, token in enumerate(tokens or (TOKEN,))]
+    acts = [
+        _Announced(n, faults.levers["net"], record) for n, record in enumerate(records or (RECORD,))
+    ]
     for phase in ("applied", "held"):
         faults._prove("cut", acts, phase=phase, applied=True)
     (window,) = windows(tmp_path / "faults.jsonl")
@@ -100,7 +102,7 @@ def test_one_link_that_carries_something_is_enough(
     """Two followers have nothing to say to each other; the evidence names each link."""
     nodes["b1"].packets = {SYSTEM: 3, OWN: 1}
     nodes["b3"].packets = {SYSTEM: 0, OWN: 1}
-    window = played(nodes, journal, tmp_path, TOKEN, {**TOKEN, "node": "b3"})
+    window = played(nodes, journal, tmp_path, RECORD, replace(RECORD, node="b3"))
     assert (window.proven, window.touched) == (True, 3)
     assert any("b3: 0 packets of the system from b2" in told for told in window.evidence)
 
@@ -117,7 +119,7 @@ def test_a_share_must_have_dropped_packets_of_the_system(
     nodes: dict[str, Filtering], journal: Journal, tmp_path: Path, hit: int, proven: bool
 ) -> None:
     nodes["b1"].packets = {SYSTEM: hit, f"{SYSTEM}/seen": 50, OWN: 40, f"{OWN}/seen": 200}
-    window = played(nodes, journal, tmp_path, {**TOKEN, "share": 0.2})
+    window = played(nodes, journal, tmp_path, replace(RECORD, share=0.2))
     assert (window.proven, window.touched) == (proven, hit)
     assert f"b1: {hit} of 50 packets of the system from b2 dropped" in window.evidence[0]
     assert f"with our own {hit + 40} of 250" in window.evidence[0]
@@ -125,8 +127,8 @@ def test_a_share_must_have_dropped_packets_of_the_system(
 
 def test_packets_of_clients_are_the_workloads(nodes: dict[str, Filtering]) -> None:
     nodes["b1"].packets = {"ackloss/cut/clients": 4, "ackloss/cut/clients/own": 9}
-    clients = [{"name": "clients", "address": "198.18.0.1"}]
-    proof = NetLever(nodes).probe({**TOKEN, "peers": clients, "ports": []}, applied=True)
+    clients = (Peer(name="clients", address="198.18.0.1"),)
+    proof = NetLever(nodes).probe(replace(RECORD, peers=clients, ports=()), applied=True)
     assert (proof.proven, proof.met) == (True, 4)
     assert "4 packets from the workload's clients dropped" in proof.evidence[0]
 
@@ -134,7 +136,7 @@ def test_packets_of_clients_are_the_workloads(nodes: dict[str, Filtering]) -> No
 def test_rules_of_an_older_version_are_removed_as_they_stand(nodes: dict[str, Filtering]) -> None:
     """`own` rules did not exist: what is undone is what stands, by its comment."""
     nodes["b1"].packets = {SYSTEM: 7, "ackloss/other/b2": 1, "ackloss/cut/b3": 1}
-    NetLever(nodes).undo(TOKEN)
+    NetLever(nodes).undo(RECORD)
     (removed,) = [command for command in nodes["b1"].commands if "restore" in command]
     assert removed.endswith(
         'rules -D ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m comment --comment "ackloss/cut/b2" -j DROP'

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import pytest
 
 from harness import registry
 from harness.errors import PlanError
+from harness.faults.records import PauseRecord, ProcessRecord, StressRecord
 from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
 from harness.levers.stress import StressLever
+from harness.protocols import UndoRecord
 from harness.run.dry_run import DryRunNode
 
-PAUSE = {"node": "b1", "fault": "still", "pid": 7}
-STRESS = {"node": "b1", "fault": "busy", "busy_count": 2, "memory_mb": 0, "at_most_s": 60.0}
+PAUSE = PauseRecord(node="b1", fault="still", pid=7)
+STRESS = StressRecord(node="b1", fault="busy", busy_count=2, memory_mb=100, at_most_s=60.0)
 
 
 @pytest.fixture
@@ -21,8 +25,10 @@ def node() -> DryRunNode:
 
 
 @pytest.mark.parametrize("signal", ["KILL", "TERM"])
-def test_a_process_is_sent_one_signal_by_its_id(node: DryRunNode, signal: str) -> None:
-    ProcessLever({"b1": node}).apply({"node": "b1", "signal": signal, "pid": 7})
+def test_a_process_is_sent_one_signal_by_its_id(
+    node: DryRunNode, signal: Literal["KILL", "TERM"]
+) -> None:
+    ProcessLever({"b1": node}).apply(ProcessRecord(node="b1", signal=signal, pid=7))
     assert node.commands == [f"b1# kill -{signal} 7"]
 
 
@@ -31,18 +37,23 @@ def test_whose_pause_it_is_stands_on_the_node_before_the_process_stops(node: Dry
     assert node.commands == ["b1# touch /run/ackloss.paused.7.still", "b1# kill -STOP 7"]
 
 
-@pytest.mark.parametrize("lever", [ProcessLever, PauseLever])
+@pytest.mark.parametrize(
+    ("lever", "record"),
+    [
+        (ProcessLever, ProcessRecord(node="b1", fault="late", signal="KILL", pid=None)),
+        (PauseLever, PauseRecord(node="b1", fault="late", pid=None)),
+    ],
+)
 def test_a_process_that_was_dead_before_is_sent_nothing(
-    node: DryRunNode, lever: type[ProcessLever | PauseLever]
+    node: DryRunNode, lever: type[Any], record: UndoRecord
 ) -> None:
-    token = {"node": "b1", "fault": "late", "signal": "KILL", "pid": None}
-    lever({"b1": node}).apply(token)
+    lever({"b1": node}).apply(record)
     assert node.commands == []
-    assert not lever({"b1": node}).probe(token, applied=True).proven
+    assert not lever({"b1": node}).probe(record, applied=True).proven
 
 
 def test_load_is_started_at_once_and_names_its_fault_and_its_end(node: DryRunNode) -> None:
-    StressLever({"b1": node}).apply({**STRESS, "memory_mb": 100})
+    StressLever({"b1": node}).apply(STRESS)
     busy, memory = [command for command in node.commands if "/bin/sh" in command]
     assert " sh 2 /bin/sh -c " in busy
     assert busy.endswith(" ackloss/busy/cpu 60 100")

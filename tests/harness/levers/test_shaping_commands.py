@@ -9,19 +9,15 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessFailure
+from harness.faults.records import ShapingRecord
 from harness.levers.shaping import ShapingLever, refused
 from harness.protocols import Completed
 from harness.run.dry_run import DryRunNode
 
-RATE = {"node": "b1", "fault": "slow", "kind": "tbf", "rate_kbit": 500}
-DELAY = {
-    "node": "b1",
-    "fault": "slow",
-    "kind": "netem",
-    "delay_ms": 100.0,
-    "jitter_ms": 20.0,
-    "reorder_share": 0.25,
-}
+RATE = ShapingRecord(node="b1", fault="slow", kind="tbf", rate_kbit=500)
+DELAY = ShapingRecord(
+    node="b1", fault="slow", kind="netem", delay_ms=100.0, jitter_ms=20.0, reorder_share=0.25
+)
 
 
 class Shaped(DryRunNode):
@@ -75,7 +71,7 @@ def test_undo_names_our_handle(node: Shaped) -> None:
     ]
 
 
-def test_what_cannot_be_removed_is_told(node: Shaped) -> None:
+def test_what_cannot_be_removed_is_reported(node: Shaped) -> None:
     node.standing = ({"kind": "tbf", "handle": "5289:"},)
     with pytest.raises(HarnessFailure, match="cannot be removed"):
         ShapingLever({"b1": node}).undo(RATE)

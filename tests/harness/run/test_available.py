@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
-from harness.errors import EnvironmentFailure
+from harness import registry
+from harness.clusters.docker.provider import Docker
+from harness.errors import EnvironmentFailure, PlanError
 from harness.plan import parse_plan
-from harness.protocols import Completed, Node
-from harness.run.dry_run import DryRunNode
+from harness.protocols import Completed, Lever
+from harness.protocols.crashes import ClientNemesis
+from harness.run.availability import refuse_unavailable
+from harness.run.dry_run import DryRunCluster, DryRunNode
 from harness.run.resolving import resolve
-from harness.run.runner import refuse_unavailable
 
 PLAN = {
     "schema": 1,
@@ -34,24 +37,51 @@ class OldKernel(DryRunNode):
         return super().admin(argv, timeout_s=timeout_s)
 
 
-@dataclass(frozen=True)
-class One:
-    """A cluster of one node."""
-
-    node: Node
+class Bare(DryRunCluster):
+    """A cluster that offers the lever of processes and no other."""
 
     @property
-    def nodes(self) -> Mapping[str, Node]:
-        return {"b1": self.node}
+    def levers(self) -> Mapping[str, Lever[Any]]:
+        return {"process": super().levers["process"]}
+
+
+def one(node: DryRunNode) -> DryRunCluster:
+    return DryRunCluster({node.name: node})
 
 
 def test_a_fault_that_cannot_be_made_is_named_with_the_reason() -> None:
     old = OldKernel("b1", frozenset({"broker"}), "198.18.0.11")
     with pytest.raises(EnvironmentFailure, match=r"the fault 'late' \(lossy\) cannot be made"):
-        refuse_unavailable(resolve(parse_plan(PLAN)), One(old))
+        refuse_unavailable(resolve(parse_plan(PLAN)), one(old))
 
 
 def test_what_can_be_made_is_not_refused() -> None:
     refuse_unavailable(
-        resolve(parse_plan(PLAN)), One(DryRunNode("b1", frozenset({"broker"}), "198.18.0.11"))
+        resolve(parse_plan(PLAN)), one(DryRunNode("b1", frozenset({"broker"}), "198.18.0.11"))
     )
+
+
+def test_a_lever_that_the_cluster_does_not_offer_is_named_with_those_it_does() -> None:
+    node = DryRunNode("b1", frozenset({"broker"}), "198.18.0.11")
+    with pytest.raises(EnvironmentFailure, match="does not offer the lever 'net'; it offers proc"):
+        refuse_unavailable(resolve(parse_plan(PLAN)), Bare({"b1": node}))
+
+
+def test_a_plan_that_needs_such_a_lever_is_refused_when_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Docker, "levers", ("process", "net"))
+    resolve(parse_plan({**PLAN, "faults": PLAN["faults"][:1]}))  # type: ignore[index]
+    why = "lossy needs the lever 'shaping', which neither a cluster of kind 'docker' nor kafka"
+    with pytest.raises(PlanError, match=why) as refused:
+        resolve(parse_plan(PLAN))
+    assert refused.value.key == "faults.1.nemesis"
+    assert "process, net, leadership" in (refused.value.hint or "")
+
+
+def test_nothing_is_run_on_a_node_to_learn_what_a_fault_needs() -> None:
+    for name in registry.plugins("nemeses"):
+        nemesis = registry.make("nemeses", name, {}, key="nemesis")
+        if not isinstance(nemesis, ClientNemesis):
+            (act,) = nemesis.requires("b1")
+            assert act.record.node == "b1"

@@ -19,7 +19,7 @@ from harness.faults import conditions
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal, entries
 from harness.plan import parse_plan
-from harness.protocols import Act, PartitionView, Proof, Situation
+from harness.protocols import Act, PartitionView, Proof, Situation, UndoRecord
 from harness.run.dry_run import DryRunNode
 from harness.run.schedule import ResolvedStep, Schedule
 from tests.fixtures.virtual_time import S, VirtualTime
@@ -38,24 +38,28 @@ class NotingLever:
     pulls: list[tuple[float, str, str, str]] = field(default_factory=list)
     pulled: threading.Event = field(default_factory=threading.Event)
     name: ClassVar[str] = "note"
+    record_type: ClassVar[type[UndoRecord]] = UndoRecord
 
-    def apply(self, token: dict[str, Any]) -> None:
-        self._pull("apply", token)
+    def unavailable(self, node: object, record: UndoRecord) -> None:
+        return None
 
-    def undo(self, token: dict[str, Any]) -> None:
-        self._pull("undo", token)
+    def apply(self, record: UndoRecord) -> None:
+        self._pull("apply", record)
 
-    def probe(self, token: dict[str, Any], *, applied: bool) -> Proof:
+    def undo(self, record: UndoRecord) -> None:
+        self._pull("undo", record)
+
+    def probe(self, record: UndoRecord, *, applied: bool) -> Proof:
         return Proof(True, ["noted"])
 
     def leftover_state(self, node: object) -> list[str]:
         return []
 
-    def _pull(self, what: str, token: dict[str, Any]) -> None:
-        if f"{what} {token['fault']}" in self.broken:
-            raise HarnessFailure(f"cannot {what} {token['fault']}")
+    def _pull(self, what: str, record: UndoRecord) -> None:
+        if f"{what} {record.fault}" in self.broken:
+            raise HarnessFailure(f"cannot {what} {record.fault}")
         at_s = round(self.time.now_ns() / S, 2)
-        self.pulls.append((at_s, what, token["fault"], token["node"]))
+        self.pulls.append((at_s, what, record.fault, record.node))
         self.pulled.set()
 
 
@@ -66,12 +70,12 @@ class NotingNemesis:
     also: str | None = None
     plugin: ClassVar[str] = "kill"
 
-    def available(self, cluster: object) -> None:
-        return None
+    def requires(self, node: str) -> list[Act]:
+        return [Act("note", UndoRecord(node=node))]
 
     def acts(self, nodes: Sequence[Any], select: Callable[[str], Sequence[Any]]) -> list[Act]:
         further = select(self.also) if self.also else []
-        return [Act("note", {"node": node.name}) for node in (*nodes, *further)]
+        return [Act("note", UndoRecord(node=node.name)) for node in (*nodes, *further)]
 
 
 @dataclass
@@ -102,7 +106,7 @@ class Staged:
 
     def play(self) -> list[tuple[float, str, str, str]]:
         """Play until the workload ends: the pulls of the lever."""
-        with self.schedule.playing():
+        with self.schedule.running():
             assert self.schedule._task is not None
             assert self.schedule._task.thread is not None
             self.schedule._task.thread.join(30)
@@ -337,7 +341,7 @@ def test_a_step_that_waits_when_the_workload_ends_is_skipped(
 
 def test_leaving_the_context_ends_a_schedule_and_heals_all(stage: Stage) -> None:
     staged = stage(kill("one"), kill("two", when=NO_LEADER, within_s=3600), ends_s=1e9)
-    with staged.schedule.playing():
+    with staged.schedule.running():
         assert staged.lever.pulled.wait(30)
     assert staged.time.is_set()
     assert staged.time.now_ns() < staged.time.ends_ns
@@ -351,7 +355,7 @@ def test_leaving_the_context_ends_a_schedule_and_heals_all(stage: Stage) -> None
 def test_a_failure_is_raised_once_and_all_is_healed(stage: Stage) -> None:
     """The second step's nemesis raises when it is asked what to do."""
     staged = stage(kill("one"), kill("two", at_s=2, also="nonsense("), ends_s=20)
-    with pytest.raises(PlanError, match="is no selector"):
+    with pytest.raises(PlanError, match="is not a selector"):
         staged.play()
     assert [pull[1:3] for pull in staged.lever.pulls] == [("apply", "one"), ("undo", "one")]
     staged.schedule.finish()  # nothing is left to be raised

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from harness.protocols import Token
+from harness.faults.records import DiskRecord, NetRecord, PauseRecord, Peer, ProcessRecord
+from harness.protocols import Act
 from targets.memory.settings import CONTROLLER
 from tests.targets.memory.world import LOAD_FROM_NS, LOAD_UNTIL_NS, MS, World
 
@@ -31,8 +33,8 @@ def lossy(world: World) -> None:
     """All links of all replicas lose messages for a while, and a leader is paused meanwhile."""
     for name in world.settings.names:
         peers = [*world.settings.names, CONTROLLER, "clients"]
-        token = _net(name, [peer for peer in peers if peer != name], share=0.15, direction="in")
-        world.at(600 * MS, world.fault, "net", 600 * MS, 1_400 * MS, token)
+        act = _net(name, [peer for peer in peers if peer != name], share=0.15, direction="in")
+        world.at(600 * MS, world.fault, act, 600 * MS, 1_400 * MS)
     _often(world, _pause)
 
 
@@ -62,8 +64,8 @@ def storm(world: World) -> None:
     for _ in range(2):
         _often(world, lambda world: world.draw.choice([_pause, _kill, _cut, _lose_power])(world))
     at_ns = world.draw.randrange(LOAD_FROM_NS, LOAD_UNTIL_NS)
-    token = {"node": CONTROLLER, "signal": "KILL", "pid": 1}
-    world.at(at_ns, world.fault, "process", at_ns, 200 * MS, token)
+    act = Act("process", ProcessRecord(node=CONTROLLER, signal="KILL", pid=1))
+    world.at(at_ns, world.fault, act, at_ns, 200 * MS)
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -103,14 +105,18 @@ def _now(world: World) -> int:
 
 def _pause(world: World) -> None:
     node = world.cluster.nodes[_victim(world)]
-    token = {"node": node.name, "pid": node.pid()}
-    world.fault("pause", _now(world), _for_ns(world), token)
+    act = Act("pause", PauseRecord(node=node.name, pid=node.pid()))
+    world.fault(act, _now(world), _for_ns(world))
 
 
 def _kill(world: World) -> None:
-    node = world.cluster.nodes[_victim(world)]
-    token = {"node": node.name, "signal": "KILL", "pid": node.pid()}
-    world.fault("process", _now(world), _for_ns(world), token)
+    act = _killed(world, _victim(world))
+    world.fault(act, _now(world), _for_ns(world))
+
+
+def _killed(world: World, name: str) -> Act:
+    pid = world.cluster.nodes[name].pid()
+    return Act("process", ProcessRecord(node=name, signal="KILL", pid=pid))
 
 
 def _lose_power(world: World) -> None:
@@ -121,18 +127,17 @@ def _wipe(world: World) -> None:
     _damage(world, "wipe", world.draw.randrange(20, 300) * MS)
 
 
-def _damage(world: World, form: str, for_ns: int) -> None:
+def _damage(world: World, form: Any, for_ns: int) -> None:
     node = world.cluster.nodes[_victim(world)]
-    token = {
-        "node": node.name,
-        "signal": "KILL",
-        "pid": node.pid(),
-        "form": form,
-        "folders": ["data/[!_]*-[0-9]*"],
-        "keep_share": "random",
-        "alive": False,
-    }
-    world.fault("disk", _now(world), for_ns, token)
+    record = DiskRecord(
+        node=node.name,
+        signal="KILL",
+        pid=node.pid(),
+        form=form,
+        folders=("data/[!_]*-[0-9]*",),
+        keep_share="random",
+    )
+    world.fault(Act("disk", record), _now(world), for_ns)
 
 
 def _cut(world: World) -> None:
@@ -142,25 +147,24 @@ def _cut(world: World) -> None:
     if draw.random() < 0.3:
         peers = draw.sample(peers, draw.randrange(1, len(peers) + 1))
     direction = draw.choice(["in", "out", "both", "both"])
-    world.fault("net", _now(world), _for_ns(world), _net(name, peers, direction=direction))
+    world.fault(_net(name, peers, direction=direction), _now(world), _for_ns(world))
 
 
 def _isolate_leader(world: World) -> None:
     name = world.leader()
     peers = [peer for peer in [*world.settings.names, CONTROLLER] if peer != name]
     for_ns = world.draw.randrange(400, 800) * MS
-    world.fault("net", _now(world), for_ns, _net(name, peers))
+    world.fault(_net(name, peers), _now(world), for_ns)
 
 
 def _let_lag_then_kill(world: World) -> None:
     leader, now_ns = world.leader(), _now(world)
     name = world.draw.choice([name for name in world.settings.names if name != leader])
     others = [other for other in world.settings.names if other != name]
-    world.fault("net", now_ns, 330 * MS, _net(name, others))
-    token = {"node": leader, "signal": "KILL", "pid": world.cluster.nodes[leader].pid()}
-    world.at(now_ns + 250 * MS, world.fault, "process", now_ns + 250 * MS, 450 * MS, token)
+    world.fault(_net(name, others), now_ns, 330 * MS)
+    act = _killed(world, leader)
+    world.at(now_ns + 250 * MS, world.fault, act, now_ns + 250 * MS, 450 * MS)
 
 
-def _net(name: str, peers: list[str], *, share: float = 1, direction: str = "both") -> Token:
-    named = [{"name": peer, "address": ""} for peer in peers]
-    return {"node": name, "peers": named, "ports": [], "direction": direction, "share": share}
+def _net(name: str, peers: list[str], **how: Any) -> Act:
+    return Act("net", NetRecord(node=name, peers=tuple(Peer(name=peer) for peer in peers), **how))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.clusters.memory.cluster import MemoryCluster
-from harness.clusters.memory.levers import levers
+from harness.faults.records import NetRecord, Peer
 from targets.memory.requests import Command, Outcome
 from targets.memory.settings import CONTROLLER, Settings
 from targets.memory.system import System, system_of
@@ -56,6 +56,10 @@ class Bench:
         self.kill(name)
         self.cluster.nodes[name].disk.wipe("data/log-0")
         self.cluster.nodes[name].start()
+
+
+def net(node: str, *peers: str, **how: Any) -> NetRecord:
+    return NetRecord(node=node, fault="f", peers=tuple(Peer(name=peer) for peer in peers), **how)
 
 
 @pytest.fixture(params=["quorum", "isr"])
@@ -115,29 +119,25 @@ def test_an_attempt_that_went_unanswered_leaves_the_end_unknown(bench: Bench) ->
 
 
 def test_a_reset_connection_leaves_the_end_unknown(bench: Bench) -> None:
-    lever = levers(bench.cluster)["net"]
-    peers = [{"name": "clients", "address": ""}]
-    tokens = [
-        {"node": name, "fault": "f", "peers": peers, "direction": "in", "action": "reset"}
-        for name in bench.system.settings.names
-    ]
-    for token in tokens:
-        lever.apply(token)
+    lever = bench.cluster.levers["net"]
+    names = bench.system.settings.names
+    records = [net(name, "clients", direction="in", action="reset") for name in names]
+    for record in records:
+        lever.apply(record)
     ended = bench.ask("append", value=1)
     assert (ended.type, ended.error) == ("info", "connection-reset")
-    proofs = [lever.probe(token, applied=True) for token in tokens]
+    proofs = [lever.probe(record, applied=True) for record in records]
     assert sum(proof.met or 0 for proof in proofs) > 5
 
 
 def test_a_retry_is_answered_and_not_appended_again(bench: Bench) -> None:
     leader = bench.leader()
-    lever = levers(bench.cluster)["net"]
-    peers = [{"name": "clients", "address": ""}]
-    token = {"node": leader, "fault": "f", "peers": peers, "direction": "out"}
-    lever.apply(token)
+    lever = bench.cluster.levers["net"]
+    record = net(leader, "clients", direction="out")
+    lever.apply(record)
     clients = bench.cluster.clients
     bench.cluster.simulation.push(
-        bench.cluster.simulation.now_ns + 300 * MS, clients, clients, lever.undo, token
+        bench.cluster.simulation.now_ns + 300 * MS, clients, clients, lever.undo, record
     )
     ended = bench.ask("append", value=7)
     assert ended.type == "ok"
@@ -174,9 +174,8 @@ def test_a_wiped_replica_does_not_lead_until_it_has_caught_up(bench: Bench) -> N
     first, second = [name for name in bench.system.settings.names if name != leader]
     bench.kill(second)
     bench.run(500)
-    lever = levers(bench.cluster)["net"]
-    others = [{"name": name, "address": ""} for name in (leader, second)]
-    cut = {"node": first, "fault": "f", "peers": others, "direction": "both"}
+    lever = bench.cluster.levers["net"]
+    cut = net(first, leader, second)
     lever.apply(cut)
     bench.wipe(first)
     bench.kill(leader)
@@ -194,9 +193,7 @@ def test_a_wiped_replica_does_not_lead_until_it_has_caught_up(bench: Bench) -> N
 def test_a_deposed_leader_answers_no_read(bench: Bench) -> None:
     leader = bench.leader()
     others = [name for name in bench.cluster.nodes if name != leader]
-    peers = [{"name": name, "address": ""} for name in others]
-    token = {"node": leader, "fault": "f", "peers": peers, "direction": "both"}
-    levers(bench.cluster)["net"].apply(token)
+    bench.cluster.levers["net"].apply(net(leader, *others))
     bench.run(1_000)
     assert bench.leader() != leader
     bench.ask("write", key="k", value=1)

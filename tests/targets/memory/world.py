@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 from harness.clusters.memory.cluster import MemoryCluster
-from harness.clusters.memory.levers import levers
-from harness.protocols import Lever, Token
+from harness.protocols import Act, Lever, UndoRecord
 from targets.memory.requests import Command, Outcome
 from targets.memory.settings import CONTROLLER, Settings
 from targets.memory.system import System
@@ -74,7 +73,7 @@ class World:
     def __post_init__(self) -> None:
         self.cluster = MemoryCluster(self.seed)
         self.system = System(self.cluster, self.settings)
-        self.levers = levers(self.cluster)
+        self.levers = self.cluster.levers
         self.draw = Random(f"{self.seed}/world")
         self.run = Run()
         self._fault_count = self._value_count = 0
@@ -101,22 +100,22 @@ class World:
         host = self.cluster.clients
         self.cluster.simulation.push(time_ns, host, host, call, *args)
 
-    def fault(self, lever: str, from_ns: int, for_ns: int, token: Token) -> None:
-        """Have a lever pulled now and undone later, before the load ends at the latest."""
+    def fault(self, act: Act, from_ns: int, for_ns: int) -> None:
+        """Have an act applied now and undone later, before the load ends at the latest."""
         self._fault_count += 1
-        full = {"fault": f"f{self._fault_count}", "seed": self.seed, **token}
+        record = replace(act.record, fault=f"f{self._fault_count}", seed=self.seed)
         until_ns = min(from_ns + for_ns, LOAD_UNTIL_NS)
         self.run.faults += 1
-        self.levers[lever].apply(full)
-        self.at(until_ns, self._undo, self.levers[lever], full)
+        self.levers[act.lever].apply(record)
+        self.at(until_ns, self._undo, self.levers[act.lever], record)
 
     def leader(self) -> str:
         """Who leads, as the controller has decided; some replica if nobody does."""
         views = self.system.observe(CONTROLLER) or []
         return (views and views[0].leader) or self.draw.choice(self.settings.names)
 
-    def _undo(self, lever: Lever, token: Token) -> None:
-        lever.undo(token)
+    def _undo(self, lever: Lever[Any], record: UndoRecord) -> None:
+        lever.undo(record)
 
     def _next(self, process: int) -> None:
         self._value_count += 1

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import EnvironmentFailure, PlanError
-from harness.images.oneoff import FILES, one_off
+from harness.images.recipe import FILES
 from harness.images.steps import Say, step
 from harness.protocols import (
     CLIENT_ROLE,
@@ -21,7 +21,6 @@ from harness.protocols import (
     Ingredients,
     NodeSpec,
 )
-from targets.kafka import images
 from targets.kafka.clients.java.lines import DRIVER_PORT
 from targets.kafka.eras import JAR_FOLDER, Era
 from targets.kafka.plan import KafkaPlan
@@ -47,6 +46,8 @@ def names(plan: KafkaPlan) -> list[str]:
 
 def jar(image: ImageRef, say: Say) -> bytes:
     """The compiled driver. Raises PlanError for an image whose Java cannot compile it."""
+    from targets.kafka import images  # imports Docker's client
+
     source = _SOURCE.read_bytes()
 
     def make() -> bytes:
@@ -87,6 +88,8 @@ def specs(plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]
 
 
 def _compiled(image: ImageRef, source: bytes) -> bytes:
+    from harness.images.oneoff import one_off
+
     argv = ["sh", "-c", _COMPILE, FILES, JAR_FOLDER]
     with one_off(image.id, argv, files={_SOURCE.name: source}) as compiler:
         code = compiler.wait(limit_s=_COMPILE_S)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from harness.clusters.memory.cluster import MemoryCluster
-from harness.clusters.memory.levers import levers, unavailable
 from harness.clusters.memory.node import MemoryNode, Process
 from harness.errors import EnvironmentFailure
-from harness.protocols import Lever, Node, Token
+from harness.faults.records import (
+    RECORD_TYPES,
+    DiskRecord,
+    NetRecord,
+    PauseRecord,
+    Peer,
+    ProcessRecord,
+)
+from harness.protocols import CapturesPriorState, Cluster, Lever, Node, UndoRecord
 
 MS = 1_000_000
 NAMES = ("a", "b", "c")
@@ -56,57 +64,59 @@ def later(cluster: MemoryCluster, ms: float) -> None:
 
 
 def heard(cluster: MemoryCluster, name: str, since_ns: int, source: str | None = None) -> int:
-    records = cluster.nodes[name].disk.open("data/log-0/records").records
-    return sum(at > since_ns and source in (None, who) for at, who in records)
+    entries = cluster.nodes[name].disk.open("data/log-0/records").records
+    return sum(at > since_ns and source in (None, who) for at, who in entries)
 
 
-def net(name: str, *peers: str, **how: object) -> Token:
-    named = [{"name": peer, "address": "198.18.0.9"} for peer in peers]
-    return {"node": name, "fault": "f", "peers": named, "ports": [], "direction": "both", **how}
+def net(name: str, *peers: str, fault: str = "f", **how: Any) -> NetRecord:
+    named = tuple(Peer(name=peer, address="198.18.0.9") for peer in peers)
+    return NetRecord(node=name, fault=fault, peers=named, **how)
 
 
-def disk(cluster: MemoryCluster, form: str, **how: object) -> Token:
-    return {
-        "node": "a",
-        "fault": "f",
-        "seed": 1,
-        "form": form,
-        "folders": ["data/[!_]*-[0-9]*"],
-        "signal": "KILL",
-        "pid": cluster.nodes["a"].pid(),
-        "alive": False,
-        **how,
-    }
+def disk(cluster: MemoryCluster, form: Any, **how: Any) -> DiskRecord:
+    options = {"folders": ("data/[!_]*-[0-9]*",), "pid": cluster.nodes["a"].pid(), **how}
+    return DiskRecord(node="a", fault="f", seed=1, form=form, signal="KILL", **options)
 
 
-def token_of(cluster: MemoryCluster, lever: str) -> Token:
+def pause(cluster: MemoryCluster, fault: str = "f") -> PauseRecord:
+    return PauseRecord(node="a", fault=fault, pid=cluster.nodes["a"].pid())
+
+
+def process(cluster: MemoryCluster, signal: Any = "KILL") -> ProcessRecord:
+    return ProcessRecord(node="a", fault="f", signal=signal, pid=cluster.nodes["a"].pid())
+
+
+def record_of(cluster: MemoryCluster, lever: str) -> UndoRecord:
     return {
         "net": net("a", "b"),
-        "pause": {"node": "a", "fault": "f", "pid": cluster.nodes["a"].pid()},
-        "process": {"node": "a", "fault": "f", "signal": "KILL", "pid": cluster.nodes["a"].pid()},
-        "disk": disk(cluster, "unsynced", keep_share=0.0),
+        "pause": pause(cluster),
+        "process": process(cluster),
+        "disk": disk(cluster, "unsynced"),
     }[lever]
 
 
 @pytest.mark.parametrize("name", ["net", "pause", "process", "disk"])
 def test_every_lever_proves_undoes_and_leaves_nothing(cluster: MemoryCluster, name: str) -> None:
-    lever, token = levers(cluster)[name], token_of(cluster, name)
+    lever, record = cluster.levers[name], record_of(cluster, name)
     node = cluster.nodes["a"]
     assert isinstance(lever, Lever)
     assert isinstance(node, Node)
+    assert isinstance(cluster, Cluster)
+    assert lever.record_type is RECORD_TYPES[name]
+    assert lever.unavailable(node, record) is None
     assert lever.leftover_state(node) == []
-    lever.undo(token)  # not in force: nothing happens
-    lever.apply(token)
-    lever.apply(token)  # twice is once
+    lever.undo(record)  # not in force: nothing happens
+    lever.apply(record)
+    lever.apply(record)  # twice is once
     later(cluster, 5)
-    held = lever.probe(token, applied=True)
+    held = lever.probe(record, applied=True)
     assert held.proven, held
     assert lever.leftover_state(node) or name == "disk"
-    assert not lever.probe(token, applied=False).proven
-    lever.undo(token)
-    lever.undo(token)
+    assert not lever.probe(record, applied=False).proven
+    lever.undo(record)
+    lever.undo(record)
     later(cluster, 5)
-    assert lever.probe(token, applied=False).proven
+    assert lever.probe(record, applied=False).proven
     assert lever.leftover_state(node) == []
     since_ns = cluster.simulation.now_ns
     later(cluster, 5)
@@ -114,14 +124,14 @@ def test_every_lever_proves_undoes_and_leaves_nothing(cluster: MemoryCluster, na
 
 
 def test_what_was_never_applied_is_not_proven(cluster: MemoryCluster) -> None:
-    for name, lever in levers(cluster).items():
-        proof = lever.probe(token_of(cluster, name), applied=True)
+    for name, lever in cluster.levers.items():
+        proof = lever.probe(record_of(cluster, name), applied=True)
         assert not proof.proven, proof
 
 
 @pytest.mark.parametrize(("direction", "hears"), [("in", "b"), ("out", "a"), ("both", None)])
 def test_a_cut_has_a_direction(cluster: MemoryCluster, direction: str, hears: str | None) -> None:
-    levers(cluster)["net"].apply(net("a", "b", direction=direction))
+    cluster.levers["net"].apply(net("a", "b", direction=direction))
     later(cluster, 1)
     since_ns = cluster.simulation.now_ns
     later(cluster, 10)
@@ -131,45 +141,44 @@ def test_a_cut_has_a_direction(cluster: MemoryCluster, direction: str, hears: st
 
 
 def test_only_messages_of_the_system_are_met(cluster: MemoryCluster) -> None:
-    lever, token = levers(cluster)["net"], net("a", "b")
-    lever.apply(token)
-    assert [lever.probe(token, applied=True).met for _ in range(5)] == [0] * 5
+    lever, record = cluster.levers["net"], net("a", "b")
+    lever.apply(record)
+    assert [lever.probe(record, applied=True).met for _ in range(5)] == [0] * 5
     later(cluster, 5)
-    assert 8 <= (lever.probe(token, applied=True).met or 0) <= 12
+    assert 8 <= (lever.probe(record, applied=True).met or 0) <= 12
 
 
 def test_a_cut_through_which_nobody_speaks_meets_nothing(cluster: MemoryCluster) -> None:
-    lever, token = levers(cluster)["net"], net("a", "clients")
-    lever.apply(token)
+    lever, record = cluster.levers["net"], net("a", "clients")
+    lever.apply(record)
     later(cluster, 50)
-    proof = lever.probe(token, applied=True)
+    proof = lever.probe(record, applied=True)
     assert proof.proven
     assert proof.met == 0
     assert not cluster.nodes["a"].answers()
-    lever.undo(token)
+    lever.undo(record)
     assert cluster.nodes["a"].answers()
 
 
 def test_rules_for_ports_where_nobody_listens_meet_nothing(cluster: MemoryCluster) -> None:
-    lever, token = levers(cluster)["net"], net("a", "b", ports=[9092])
-    lever.apply(token)
+    lever, record = cluster.levers["net"], net("a", "b", ports=(9092,))
+    lever.apply(record)
     later(cluster, 5)
-    assert not lever.probe(token, applied=True).proven
+    assert not lever.probe(record, applied=True).proven
 
 
 def test_a_share_is_dropped_and_proven_as_asked(cluster: MemoryCluster) -> None:
-    lever, token = levers(cluster)["net"], net("a", "b", "c", share=0.3, direction="in")
-    lever.apply(token)
+    lever, record = cluster.levers["net"], net("a", "b", "c", share=0.3, direction="in")
+    lever.apply(record)
     later(cluster, 300)
-    proof = lever.probe(token, applied=True)
+    proof = lever.probe(record, applied=True)
     assert proof.proven, proof
     assert 140 <= (proof.met or 0) <= 220
-    assert not lever.probe({**token, "share": 0.6}, applied=True).proven
+    assert not lever.probe(replace(record, share=0.6), applied=True).proven
 
 
 def test_overlapping_faults_count_and_heal_apart(cluster: MemoryCluster) -> None:
-    lever, first, second = levers(cluster)["net"], net("a", "b"), net("a", "b", "c")
-    second["fault"] = "g"
+    lever, first, second = cluster.levers["net"], net("a", "b"), net("a", "b", "c", fault="g")
     lever.apply(first)
     lever.apply(second)
     later(cluster, 5)
@@ -181,9 +190,10 @@ def test_overlapping_faults_count_and_heal_apart(cluster: MemoryCluster) -> None
 
 
 def test_pauses_of_two_faults_end_with_the_last(cluster: MemoryCluster) -> None:
-    lever, node = levers(cluster)["pause"], cluster.nodes["a"]
-    first = {"node": "a", "fault": "f", "pid": node.pid()}
-    second = {**first, "fault": "g"}
+    lever, node = cluster.levers["pause"], cluster.nodes["a"]
+    first, second = pause(cluster), pause(cluster, "g")
+    assert isinstance(lever, CapturesPriorState)
+    assert lever.capture_prior_state(first).stopped is False
     lever.apply(first)
     lever.apply(second)
     since_ns = cluster.simulation.now_ns
@@ -198,20 +208,20 @@ def test_pauses_of_two_faults_end_with_the_last(cluster: MemoryCluster) -> None:
 
 
 def test_a_killed_process_forgets_what_was_on_its_way(cluster: MemoryCluster) -> None:
-    lever, node = levers(cluster)["process"], cluster.nodes["a"]
-    token = {"node": "a", "fault": "f", "signal": "TERM", "pid": node.pid()}
-    levers(cluster)["pause"].apply({"node": "a", "fault": "p", "pid": node.pid()})
+    lever, node = cluster.levers["process"], cluster.nodes["a"]
+    record = process(cluster, "TERM")
+    cluster.levers["pause"].apply(pause(cluster, "p"))
     later(cluster, 10)
-    lever.apply(token)
+    lever.apply(record)
     assert node.process().exit_code == 143
     since_ns = cluster.simulation.now_ns
-    lever.undo(token)
+    lever.undo(record)
     assert node.pid() == 2
     later(cluster, 0.1)
     assert heard(cluster, "a", since_ns) == 0
-    late = {"node": "a", "fault": "q", "pid": 1}
-    levers(cluster)["pause"].apply(late)
-    assert not levers(cluster)["pause"].probe(late, applied=True).proven
+    late = PauseRecord(node="a", fault="q", pid=1)
+    cluster.levers["pause"].apply(late)
+    assert not cluster.levers["pause"].probe(late, applied=True).proven
     assert not node.host.paused
 
 
@@ -231,32 +241,37 @@ def test_disks_lose_what_they_should(
     file = cluster.nodes["a"].disk.open("data/log-0/records")
     was, synced = len(file.records), file.synced
     assert 0 < synced < was
-    lever, token = levers(cluster)["disk"], disk(cluster, form, **options)
-    lever.apply(token)
+    lever, record = cluster.levers["disk"], disk(cluster, form, **options)
+    lever.apply(record)
     now = cluster.nodes["a"].disk.open("data/log-0/records")
     assert len(now.records) == left(was, synced)
-    assert lever.probe(token, applied=True).proven
-    lever.undo(token)
+    assert lever.probe(record, applied=True).proven
+    lever.undo(record)
     assert cluster.nodes["a"].pid() == 2
 
 
 def test_folders_that_no_pattern_fits_are_left_alone(cluster: MemoryCluster) -> None:
-    lever, token = levers(cluster)["disk"], disk(cluster, "wipe", folders=["data/_*"])
-    lever.apply(token)
-    assert not lever.probe(token, applied=True).proven
+    lever, record = cluster.levers["disk"], disk(cluster, "wipe", folders=("data/_*",))
+    lever.apply(record)
+    assert not lever.probe(record, applied=True).proven
     assert cluster.nodes["a"].disk.exists("data/log-0/records")
 
 
 def test_undo_after_the_cluster_is_gone_is_harmless(cluster: MemoryCluster) -> None:
-    tokens = {name: token_of(cluster, name) for name in levers(cluster)}
+    records = {name: record_of(cluster, name) for name in cluster.levers}
     assert cluster.down() == list(NAMES)
-    for name, lever in levers(cluster).items():
-        lever.undo(tokens[name])
+    for name, lever in cluster.levers.items():
+        lever.undo(records[name])
 
 
 def test_what_cannot_be_done_here_is_said(cluster: MemoryCluster) -> None:
-    assert unavailable("net", net("a", "b")) is None
-    assert "no lever 'clock'" in (unavailable("clock", {}) or "")
-    assert "only the forms" in (unavailable("disk", disk(cluster, "flip")) or "")
+    node = cluster.nodes["a"]
+    why = cluster.levers["disk"].unavailable
+    assert "only the forms unsynced, wipe" in (why(node, disk(cluster, "flip")) or "")
+    assert "only the forms" in (why(node, disk(cluster, "wipe", alive=True)) or "")
+    node.kill()
+    for name in ("pause", "process", "disk"):
+        said = cluster.levers[name].unavailable(node, record_of(cluster, name))
+        assert said == "a: its process does not run"
     with pytest.raises(EnvironmentFailure, match="simulated and runs no commands: iptables -S"):
-        cluster.nodes["a"].admin(["iptables", "-S"])
+        node.admin(["iptables", "-S"])

@@ -10,13 +10,14 @@ import pytest
 
 from harness import registry
 from harness.errors import HarnessFailure, PlanError
-from harness.levers.leadership import LeadershipLever
+from harness.faults.records import LeadershipRecord
 from harness.plan import Plan, parse_plan
-from harness.protocols import PartitionView, Token
+from harness.protocols import PartitionView
 from harness.run.dry_run import DryRunNode
 from harness.run.preview import dry_run
 from harness.run.resolving import resolve
 from nemeses.membership import Membership
+from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.plan import KafkaPlan
 
 PLAN = {
@@ -91,7 +92,7 @@ class Unseen(Topic):
 
 @pytest.fixture(autouse=True)
 def seen_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.levers.leadership._SEEN_S", 0)
+    monkeypatch.setattr("targets.kafka.levers.leadership._SEEN_S", 0)
 
 
 def three(kind: type[Topic] = Topic) -> Topic:
@@ -100,16 +101,17 @@ def three(kind: type[Topic] = Topic) -> Topic:
     )
 
 
-def token(topic: Topic, nodes: str, form: str = "move") -> Token:
+def record(topic: Topic, nodes: str, form: str = "move") -> LeadershipRecord:
     chosen = [DryRunNode(name, frozenset({"broker"}), "") for name in nodes.split()]
     (act,) = Membership(form=form).acts(chosen, lambda _: [])  # type: ignore[arg-type]
-    return LeadershipLever(topic).look({**act.token, "fault": "x", "seed": 1})
+    made: LeadershipRecord = replace(act.record, fault="x", seed=1)  # type: ignore[assignment]
+    return LeadershipLever(topic).capture_prior_state(made)
 
 
 def test_a_move_puts_the_leader_last_elects_the_next_and_is_put_back() -> None:
     topic = three()
     before = topic.placements()
-    asked = token(topic, "b1")
+    asked = record(topic, "b1")
     LeadershipLever(topic).apply(asked)
     assert topic.asked == [{0: "b2 b3 b1"}, [0]]
     proof = LeadershipLever(topic).probe(asked, applied=True)
@@ -131,7 +133,7 @@ def test_a_move_puts_the_leader_last_elects_the_next_and_is_put_back() -> None:
 
 def test_applied_twice_it_moves_once() -> None:
     topic = three()
-    asked = token(topic, "b1")
+    asked = record(topic, "b1")
     LeadershipLever(topic).apply(asked)
     once = topic.placements()
     LeadershipLever(topic).apply(asked)
@@ -140,20 +142,20 @@ def test_applied_twice_it_moves_once() -> None:
 
 def test_what_was_never_moved_is_not_put_back() -> None:
     topic = three()
-    LeadershipLever(topic).undo(token(topic, "b1"))
+    LeadershipLever(topic).undo(record(topic, "b1"))
     assert topic.asked == []
 
 
 def test_the_leaders_of_several_nodes_go_to_one_that_was_not_chosen() -> None:
     topic = three()
-    LeadershipLever(topic).apply(token(topic, "b1 b2"))
+    LeadershipLever(topic).apply(record(topic, "b1 b2"))
     assert [view.leader for view in topic.views.values()] == ["b3", "b3", "b3"]
     assert topic.asked[0] == {0: "b3 b2 b1", 1: "b3 b1 b2"}
 
 
 def test_a_leader_that_was_not_the_preferred_one_leads_again_in_the_old_order() -> None:
     topic = Topic({0: led(0, "b2", "b1 b2 b3")})
-    asked = token(topic, "b2")
+    asked = record(topic, "b2")
     LeadershipLever(topic).apply(asked)
     assert topic.views[0].leader == "b1"
     LeadershipLever(topic).undo(asked)
@@ -163,7 +165,7 @@ def test_a_leader_that_was_not_the_preferred_one_leads_again_in_the_old_order() 
 
 def test_where_no_other_replica_is_in_sync_nothing_moves_and_nothing_is_proven() -> None:
     topic = Topic({0: led(0, "b1", "b1 b2 b3", isr="b1")})
-    asked = token(topic, "b1")
+    asked = record(topic, "b1")
     LeadershipLever(topic).apply(asked)
     proof = LeadershipLever(topic).probe(asked, applied=True)
     assert not proof.proven
@@ -173,7 +175,7 @@ def test_where_no_other_replica_is_in_sync_nothing_moves_and_nothing_is_proven()
 
 def test_an_old_leader_that_is_out_of_sync_leaves_the_undo_unproven_but_not_failed() -> None:
     topic = three()
-    asked = token(topic, "b1")
+    asked = record(topic, "b1")
     LeadershipLever(topic).apply(asked)
     topic.views[0] = replace(topic.views[0], isr=("b2", "b3"))
     LeadershipLever(topic).undo(asked)
@@ -185,9 +187,9 @@ def test_an_old_leader_that_is_out_of_sync_leaves_the_undo_unproven_but_not_fail
 
 def test_an_order_that_another_fault_has_made_is_left_to_that_one() -> None:
     topic = three()
-    asked = token(topic, "b1")
+    asked = record(topic, "b1")
     LeadershipLever(topic).apply(asked)
-    another = token(topic, "b2")
+    another = record(topic, "b2")
     LeadershipLever(topic).apply(another)
     here = topic.views[0]
     LeadershipLever(topic).undo(asked)
@@ -203,7 +205,7 @@ def test_an_order_that_another_fault_has_made_is_left_to_that_one() -> None:
 def test_an_election_changes_who_leads_and_no_order() -> None:
     topic = three()
     topic.lead(0, "b3")
-    asked = token(topic, "b1 b2 b3 c1", "elect")
+    asked = record(topic, "b1 b2 b3 c1", "elect")
     LeadershipLever(topic).apply(asked)
     assert topic.asked == [[0, 1, 2]]
     proof = LeadershipLever(topic).probe(asked, applied=True)
@@ -218,7 +220,7 @@ def test_an_election_changes_who_leads_and_no_order() -> None:
 
 def test_where_every_preferred_leader_led_there_was_nothing_to_elect() -> None:
     topic = three()
-    asked = token(topic, "b1 b2 b3", "elect")
+    asked = record(topic, "b1 b2 b3", "elect")
     LeadershipLever(topic).apply(asked)
     proof = LeadershipLever(topic).probe(asked, applied=True)
     assert not proof.proven
@@ -228,14 +230,14 @@ def test_where_every_preferred_leader_led_there_was_nothing_to_elect() -> None:
 def test_an_election_that_is_refused_is_named() -> None:
     topic = Topic({0: led(0, "b2", "b1 b2 b3", isr="b2 b3")})
     with pytest.raises(HarnessFailure, match="partition 0: PREFERRED_LEADER_NOT_AVAILABLE"):
-        LeadershipLever(topic).apply(token(topic, "b1", "elect"))
+        LeadershipLever(topic).apply(record(topic, "b1", "elect"))
 
 
 @pytest.mark.parametrize("form", ["move", "elect"])
 def test_requests_that_do_nothing_are_found_out(form: str) -> None:
     topic = three(Deaf)
     topic.lead(1, "b1")
-    asked = token(topic, "b1 b2", form)
+    asked = record(topic, "b1 b2", form)
     LeadershipLever(topic).apply(asked)
     assert not LeadershipLever(topic).probe(asked, applied=True).proven
 
@@ -245,7 +247,7 @@ def test_requests_that_do_nothing_are_found_out(form: str) -> None:
 )
 def test_a_node_that_leads_nothing_gives_nothing_to_move(form: str, told: str) -> None:
     topic = Topic({0: led(0, "b1", "b1 b2")})
-    asked = token(topic, "b3", form)
+    asked = record(topic, "b3", form)
     LeadershipLever(topic).apply(asked)
     proof = LeadershipLever(topic).probe(asked, applied=True)
     assert not proof.proven
@@ -255,7 +257,7 @@ def test_a_node_that_leads_nothing_gives_nothing_to_move(form: str, told: str) -
 
 def test_a_topic_that_cannot_be_seen_is_not_touched() -> None:
     topic = three(Unseen)
-    asked = token(topic, "b1")
+    asked = record(topic, "b1")
     with pytest.raises(HarnessFailure, match="no broker has told"):
         LeadershipLever(topic).apply(asked)
     assert not LeadershipLever(topic).probe(asked, applied=True).proven
@@ -287,6 +289,7 @@ class Leaderless:
 def test_a_target_that_cannot_move_leaders_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.plugins("targets"), "leaderless", dataclass(Leaderless))
     plan = {**PLAN, "target": {"system": "leaderless"}}
-    with pytest.raises(PlanError, match="leaderless has no leaders that could") as refused:
+    why = r"needs the lever 'leadership', which neither .* nor leaderless offers"
+    with pytest.raises(PlanError, match=why) as refused:
         resolve(parse_plan(plan))
     assert refused.value.key == "faults.0.nemesis"

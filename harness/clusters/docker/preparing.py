@@ -5,20 +5,15 @@ A nemesis that needs something says so by name (`harness.protocols.Needs`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.images import faketime
 from harness.levers import clock
-from harness.protocols import BOUNDED_DISK, FAKETIME, Needs, NodeSpec
+from harness.protocols import BOUNDED_DISK, FAKETIME, NodeSpec
 
 _DATA_MB = 128
 """Holds what Kafka stores in some minutes at 2,000 small writes a second."""
-
-
-def needs_of(nemeses: Iterable[object]) -> frozenset[str]:
-    """All that these nemeses need, by name."""
-    return frozenset().union(*(n.needs for n in nemeses if isinstance(n, Needs)))
 
 
 def prepared(specs: Sequence[NodeSpec], needs: frozenset[str], *, holder_id: str) -> list[NodeSpec]:

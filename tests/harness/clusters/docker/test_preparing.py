@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from harness import registry
+from harness.clusters.docker.preparing import prepared
 from harness.protocols import BOUNDED_DISK, FAKETIME, NodeSpec
-from harness.run.preparing import needs_of, prepared
+from harness.run.resolving import needs_of
 
 
 def nemesis(name: str, **options: object) -> object:

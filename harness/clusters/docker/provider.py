@@ -1,0 +1,151 @@
+"""`cluster.kind = "docker"`: pods of containers on this machine's Docker daemon.
+
+Everything that imports Docker's client is imported when it is first needed: plans are validated
+with this module, and not with that library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from harness.errors import EnvironmentFailure
+from harness.images.recipe import INFRA_MB
+from harness.levers import all_levers
+from harness.machine.space import DISK_MIN_BYTES, free_bytes, gib, memory_available
+from harness.protocols import (
+    Cost,
+    ImageRef,
+    Ingredients,
+    LeavesObjects,
+    NodeOutline,
+    Order,
+    Provider,
+    RunCluster,
+    RunsInContainers,
+    Target,
+)
+
+EXAMPLE_SUBNET = "198.18.0"
+# Measured on two cores: the time of a run beside its workload, on a kept and on a new cluster.
+_KEPT_S, _NEW_S = 5.0, 22.0
+
+
+@dataclass(frozen=True)
+class Docker(Provider, LeavesObjects):
+    """Real processes in containers of this machine, on a network of their own."""
+
+    plugin: ClassVar[str] = "docker"
+    simulated: ClassVar[bool] = False
+
+    @property
+    def levers(self) -> Sequence[str]:
+        """Every lever of the core: a pod is a Linux host of its own."""
+        return tuple(all_levers({}))
+
+    @property
+    def trouble(self) -> tuple[type[Exception], ...]:
+        """What Docker's client raises."""
+        from harness.images.daemon import DAEMON_TROUBLE
+
+        return DAEMON_TROUBLE
+
+    def runs(self, target: type[Target[Any]]) -> bool:
+        """A target that names its nodes and prepares their image."""
+        return issubclass(target, RunsInContainers)
+
+    def outline(self, order: Order) -> list[NodeOutline]:
+        """The target's nodes, at the addresses of an example subnet."""
+        target, plan = _target(order), order.plan
+        version = plan.target.version
+        reference = plan.target.image or f"{plan.target.system} {version}"
+        image = ImageRef(reference=reference, id="", version=version)
+        names = target.names(plan)
+        addresses = {name: f"{EXAMPLE_SUBNET}.{11 + n}" for n, name in enumerate(names)}
+        return [
+            NodeOutline(
+                name=spec.name,
+                roles=spec.roles,
+                address=addresses[spec.name],
+                command=" ".join(spec.argv),
+                files=tuple(sorted(spec.files)),
+            )
+            for spec in target.nodes(plan, Ingredients(image=image), addresses)
+        ]
+
+    def cost(self, order: Order, *, kept: bool) -> Cost:
+        """Memory limits of both containers of each node."""
+        nodes = len(_target(order).names(order.plan))
+        return Cost(
+            memory_mb=nodes * (order.plan.target.memory_mb + INFRA_MB),
+            seconds=order.plan.workload.duration_s + (_KEPT_S if kept else _NEW_S),
+        )
+
+    def reach(self) -> None:
+        """Connect to the daemon."""
+        from harness.images.daemon import connect
+
+        connect()
+
+    def require(self, order: Order) -> None:
+        """A daemon that answers, room on its disk, memory for the nodes."""
+        from harness.images.daemon import docker_root
+
+        root = docker_root()
+        if (free := free_bytes(root)) < DISK_MIN_BYTES:
+            raise EnvironmentFailure(
+                f"{gib(free)} are free on the disk of Docker, "
+                f"but a run needs {gib(DISK_MIN_BYTES)}",
+                file=str(root),
+                hint="free some space",
+            )
+        nodes, each_mb = len(_target(order).names(order.plan)), order.plan.target.memory_mb
+        needed, free = nodes * each_mb << 20, memory_available()
+        if free < needed:
+            raise EnvironmentFailure(
+                f"{gib(free)} of memory are available, but {nodes} nodes of {each_mb} MiB "
+                f"may use {gib(needed)}",
+                key="target.memory_mb",
+                hint="stop other programs, or configure fewer or smaller nodes",
+            )
+
+    def prepare(self, order: Order, say: Callable[[str], None]) -> None:
+        """The infrastructure image, and the target's."""
+        from harness.images.building import infra_image
+
+        infra_image(say)
+        _target(order).prepare(order.plan, say)
+
+    def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
+        """Pods that are not started yet; their images are there."""
+        from harness.clusters.docker.cluster import DockerCluster
+        from harness.clusters.docker.pods_of_run import PodsOfRun
+        from harness.images.building import infra_image
+        from harness.images.daemon import connect
+
+        client = connect()
+        infra = infra_image(say)
+        ingredients = _target(order).prepare(order.plan, say)
+        return PodsOfRun(order, ingredients, DockerCluster(run_id, client, infra.id))
+
+    def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
+        """Containers, networks and volumes, by label."""
+        from harness.clusters.docker.removal import remove_run
+        from harness.images.daemon import connect
+
+        return remove_run(connect(), run_id, dry_run=dry_run)
+
+    def unknown_runs(self, known: set[str]) -> set[str]:
+        """Runs whose label something of this daemon carries."""
+        from harness.clusters.docker.removal import unknown_runs
+        from harness.images.daemon import connect
+
+        return unknown_runs(connect(), known)
+
+
+def _target(order: Order) -> RunsInContainers[Any]:
+    """The target as one that runs in containers: a plan whose target is none was refused."""
+    target = order.target
+    assert isinstance(target, RunsInContainers)
+    return target

@@ -1,0 +1,163 @@
+"""`cluster.kind = "memory"`: simulated nodes in this process, by default in virtual time.
+
+Nothing real is tested on them. They exist so that ackloss can test itself, and so that plans,
+workloads and checkers can be tried out in seconds, without Docker and without root.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+
+from harness.clusters.memory.cluster import MemoryCluster
+from harness.clusters.memory.levers import memory_levers
+from harness.clusters.memory.network import Network
+from harness.clusters.memory.simulation import Simulation
+from harness.clusters.memory.world import World
+from harness.plan import Plan
+from harness.protocols import (
+    Cost,
+    ImageRef,
+    Lever,
+    Node,
+    NodeOutline,
+    Order,
+    Provider,
+    RunCluster,
+    Target,
+)
+from harness.protocols.clock import Clock
+
+PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
+
+_MEMORY_MB = 300
+_SPEED = 8.0
+"""Virtual seconds that pass in a second, about, at some hundred operations a second."""
+
+
+@runtime_checkable
+class RunsSimulated(Protocol[PlanOf]):
+    """A target whose nodes are programs of simulated nodes."""
+
+    @abstractmethod
+    def roles(self, plan: PlanOf) -> Mapping[str, frozenset[str]]:
+        """The nodes of a cluster for this plan by name, with their roles."""
+        ...
+
+    @abstractmethod
+    def start(self, cluster: MemoryCluster, plan: PlanOf) -> None:
+        """Make the nodes, install their programs and start them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Memory(Provider):
+    """Simulated nodes in this process: no Docker, no rights, and nothing real is tested.
+
+    real_time  let time pass as it does outside, instead of as fast as it can be computed
+    """
+
+    plugin: ClassVar[str] = "memory"
+    simulated: ClassVar[bool] = True
+
+    real_time: bool = False
+
+    @property
+    def levers(self) -> Sequence[str]:
+        """Network, processes, pauses and disks."""
+        simulation = Simulation(0)
+        return tuple(memory_levers(World(simulation, Network(simulation))))
+
+    @property
+    def trouble(self) -> tuple[type[Exception], ...]:
+        """There is no machinery that could fail for a while."""
+        return ()
+
+    def runs(self, target: type[Target[Any]]) -> bool:
+        """A target that has programs for simulated nodes."""
+        return issubclass(target, RunsSimulated)
+
+    def outline(self, order: Order) -> list[NodeOutline]:
+        """The target's nodes, as `MemoryCluster.create` makes them."""
+        cluster = MemoryCluster(0)
+        cluster.create(_target(order).roles(order.plan))
+        return [
+            NodeOutline(name=node.name, roles=node.roles, address=node.address)
+            for node in cluster.nodes.values()
+        ]
+
+    def cost(self, order: Order, *, kept: bool) -> Cost:  # noqa: ARG002
+        """A run computes all the time, unless it has to wait for a real clock."""
+        duration_s = order.plan.workload.duration_s
+        seconds = duration_s if self.real_time else duration_s / _SPEED
+        return Cost(memory_mb=_MEMORY_MB, seconds=seconds + 1, whole_cores=not self.real_time)
+
+    def reach(self) -> None:
+        """It is always there."""
+
+    def require(self, order: Order) -> None:
+        """This machine lacks nothing."""
+
+    def prepare(self, order: Order, say: Callable[[str], None]) -> None:
+        """Nothing has to be made."""
+
+    def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:  # noqa: ARG002
+        """Simulated nodes that do not run yet; the plan's seed decides all that happens there."""
+        cluster = MemoryCluster(order.plan.seed, real_time=self.real_time)
+        return SimulatedRun(order, run_id, cluster)
+
+
+@dataclass
+class SimulatedRun(RunCluster):
+    """A simulated cluster with the system of one run; see `harness.protocols.RunCluster`."""
+
+    order: Order
+    id_of_run: str
+    simulated: MemoryCluster
+
+    @property
+    def run_id(self) -> str:
+        return self.id_of_run
+
+    @property
+    def clock(self) -> Clock:
+        return self.simulated.clock
+
+    @property
+    def image(self) -> ImageRef | None:
+        return None
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        return self.simulated.nodes
+
+    @property
+    def levers(self) -> Mapping[str, Lever[Any]]:
+        return self.simulated.levers
+
+    def start(self) -> None:
+        """Have the target make its nodes and start their programs."""
+        _target(self.order).start(self.simulated, self.order.plan)
+
+    def output(self, node: Node) -> bytes | None:  # noqa: ARG002
+        """Simulated programs print nothing."""
+        return None
+
+    def down(self) -> list[str]:
+        """End all processes."""
+        return self.simulated.down()
+
+
+def simulated_of(cluster: object) -> MemoryCluster:
+    """The simulated cluster on which a run takes place."""
+    assert isinstance(cluster, SimulatedRun)
+    return cluster.simulated
+
+
+def _target(order: Order) -> RunsSimulated[Any]:
+    """The target as one that runs simulated: a plan whose target is none was refused."""
+    target = order.target
+    assert isinstance(target, RunsSimulated)
+    return target

@@ -1,0 +1,28 @@
+"""Whether a fault can be made on a cluster: the levers answer, so a nemesis runs no command."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from harness.protocols import Lever, Nemesis, Node
+
+
+def missing_levers(nemesis: Nemesis, offered: Collection[str]) -> list[str]:
+    """The levers that a fault needs and that are not among those offered."""
+    needed = dict.fromkeys(act.lever for act in nemesis.requires("any"))
+    return [lever for lever in needed if lever not in offered]
+
+
+def unavailable(
+    nemesis: Nemesis, nodes: Mapping[str, Node], levers: Mapping[str, Lever[Any]]
+) -> str | None:
+    """None, or why this fault cannot be made on these nodes with these levers."""
+    if missing := missing_levers(nemesis, levers):
+        offered = ", ".join(levers) or "none"
+        return f"the cluster does not offer the lever {missing[0]!r}; it offers {offered}"
+    for node in nodes.values():
+        for act in nemesis.requires(node.name):
+            if why := levers[act.lever].unavailable(node, act.record):
+                return why
+    return None

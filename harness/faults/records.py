@@ -1,0 +1,259 @@
+"""Undo records: one typed record for each lever, and the one place where they become JSON and back.
+
+The fields of a record are the keys of `token` in a line of the journal (`harness.faults.journal`).
+They are a contract: a run that an older version began must still be undone. So a field that was
+added later has a default, and a field that does not apply is left out of the JSON (`LEFT_OUT`).
+
+Levers of every kind of cluster, and the own levers of targets, share these types: a record says
+what was done to which node, never by which mechanism.
+
+A journal may be damaged, or be of another version. Reading is strict: an unknown key, a missing one
+or a value of another type is refused with one sentence, because an undo that is half right would
+change something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from typing import Annotated, ClassVar, Final, Literal, TypeVar
+
+import orjson
+from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+
+from harness.errors import HistoryError
+from harness.protocols import NodeNames, UndoRecord
+
+RecordT = TypeVar("RecordT", bound=UndoRecord)
+
+Pid = Annotated[int, Field(gt=0)]
+Port = Annotated[int, Field(gt=0, lt=65536)]
+Folder = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*$")]
+Signal = Literal["KILL", "TERM"]
+Direction = Literal["in", "out", "both"]
+
+CLIENTS: Final = "clients"
+"""The peer that stands for the workload's clients on this host, which are not nodes."""
+
+LEFT_OUT: Final = {"left_out": True}
+"""Marks a field that the JSON leaves out while it has its default."""
+
+
+class NotCaptured(Enum):
+    """The type of `NOT_CAPTURED`."""
+
+    NOT_CAPTURED = "not captured"
+
+
+NOT_CAPTURED: Final = NotCaptured.NOT_CAPTURED
+"""The prior state was not captured: not yet, or by a version that did not. None means that it was
+looked for and could not be found."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """The other end of a link. `address` is None until the lever has looked it up."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+    name: NodeNames
+    address: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetRecord(UndoRecord):
+    """Packets between a node and its peers are dropped (all, or a share) or answered with a reset.
+
+    `direction` is seen from the node. No ports: all traffic; else TCP to these ports only. The peer
+    `clients` stands for the workload's clients on this host (`CLIENTS`).
+    """
+
+    peers: tuple[Peer, ...]
+    ports: tuple[Port, ...] = ()
+    direction: Direction = "both"
+    action: Literal["drop", "reset"] = field(default="drop", metadata=LEFT_OUT)
+    share: float = field(default=1.0, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShapingRecord(UndoRecord):
+    """What a node sends is limited in rate (tbf), or delayed, duplicated, corrupted or reordered
+    (netem)."""
+
+    kind: Literal["tbf", "netem"]
+    rate_kbit: int = field(default=0, metadata=LEFT_OUT)
+    delay_ms: float = field(default=0.0, metadata=LEFT_OUT)
+    jitter_ms: float = field(default=0.0, metadata=LEFT_OUT)
+    duplicate_share: float = field(default=0.0, metadata=LEFT_OUT)
+    corrupt_share: float = field(default=0.0, metadata=LEFT_OUT)
+    reorder_share: float = field(default=0.0, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessRecord(UndoRecord):
+    """The target's process is ended by a signal. No pid: it was dead before."""
+
+    signal: Signal
+    pid: Pid | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PauseRecord(UndoRecord):
+    """The target's process is stopped. No pid: it was dead before. `stopped`: something else than a
+    fault of ours had stopped it already."""
+
+    pid: Pid | None
+    stopped: bool | NotCaptured = field(default=NOT_CAPTURED, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StressRecord(UndoRecord):
+    """Busy loops run and memory is held beside the target's process, at most for `at_most_s`.
+
+    Captured before: the target's `pid`, for how long its threads had waited for a CPU, and how
+    often the node's memory was at its limit.
+    """
+
+    busy_count: int
+    memory_mb: int
+    at_most_s: float
+    pid: Pid | NotCaptured | None = field(default=NOT_CAPTURED, metadata=LEFT_OUT)
+    waited_ns: int | NotCaptured | None = field(default=NOT_CAPTURED, metadata=LEFT_OUT)
+    reclaims: int | NotCaptured | None = field(default=NOT_CAPTURED, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockRecord(UndoRecord):
+    """The wall clock that the target's process sees is moved.
+
+    jump    by `offset_s` at once
+    drift   by `drift_ms_per_s`, for at most `limit_s`
+    strobe  by `offset_s` in one half of each `period_s`, for at most `limit_s`
+    """
+
+    form: Literal["jump", "drift", "strobe"]
+    offset_s: float = field(default=0.0, metadata=LEFT_OUT)
+    drift_ms_per_s: float = field(default=0.0, metadata=LEFT_OUT)
+    period_s: float = field(default=0.0, metadata=LEFT_OUT)
+    limit_s: float = field(default=0.0, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiskRecord(UndoRecord):
+    """Files of a node are damaged while its process is dead, or under it (`alive`). No pid: the
+    process was dead before. The other fields are the options of `nemeses.disk`."""
+
+    signal: Signal
+    pid: Pid | None
+    form: Literal["wipe", "reformat", "unsynced", "truncate", "flip"]
+    folders: tuple[str, ...]
+    keep_share: float | Literal["random"] = 0.0
+    tail: Literal["clean", "torn", "zeros"] = "clean"
+    cut_bytes: int = 10
+    flip_count: int = 1
+    alive: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageRecord(UndoRecord):
+    """A node cannot store in `folder` any more. No pid: its process was dead before. Captured
+    before: how many times the process had logged that a write was refused."""
+
+    folder: Folder
+    pid: Pid | None
+    refusals: int | NotCaptured | None = field(default=NOT_CAPTURED, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOnlyRecord(StorageRecord):
+    """No file can be made, renamed or removed in the folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullRecord(StorageRecord):
+    """No byte is free on the disk that holds the folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientRecord(UndoRecord):
+    """A client of the workload crashes, by its number; `at_once`: another takes its place
+    immediately and not when the fault is healed."""
+
+    client: Annotated[int, Field(gt=0)]
+    at_once: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """One partition: its leader, leader epoch and order of replicas `before`, and the order that is
+    `wanted`."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+    partition: int
+    leader: str | None
+    epoch: int
+    before: tuple[str, ...]
+    wanted: tuple[str, ...]
+
+    @property
+    def leading_first(self) -> tuple[str, ...]:
+        """The order of before, with the leader of before as the preferred one."""
+        others = tuple(name for name in self.before if name != self.leader)
+        return (*([self.leader] if self.leader else []), *others)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeadershipRecord(UndoRecord):
+    """Leaders of `node` (one name, or several joined by commas) are moved, or elected. Captured
+    before: the partitions concerned, or `unseen`, why they could not be found."""
+
+    form: Literal["move", "elect"]
+    partitions: tuple[Move, ...] = ()
+    unseen: str | None = None
+
+
+RECORD_TYPES: Final[Mapping[str, type[UndoRecord]]] = {
+    "net": NetRecord,
+    "shaping": ShapingRecord,
+    "process": ProcessRecord,
+    "pause": PauseRecord,
+    "stress": StressRecord,
+    "clock": ClockRecord,
+    "disk": DiskRecord,
+    "read-only": ReadOnlyRecord,
+    "full": FullRecord,
+    "client": ClientRecord,
+    "leadership": LeadershipRecord,
+}
+"""The type of each lever's undo record, by the lever's name."""
+
+
+def to_document(record: UndoRecord) -> dict[str, object]:
+    """A record as the journal holds it."""
+    return {
+        each.name: getattr(record, each.name)
+        for each in fields(record)
+        if not (each.metadata == LEFT_OUT and getattr(record, each.name) == each.default)
+    }
+
+
+def from_document(record_type: type[RecordT], document: object) -> RecordT:
+    """The record that a journal holds. Raises HistoryError that says in one sentence which key is
+    wrong; the caller adds the file."""
+    try:
+        record = TypeAdapter(record_type).validate_json(orjson.dumps(document))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the record"
+        raise HistoryError(
+            f"is not an undo record as this version writes it: {key}: {_lower(first['msg'])}"
+        ) from error
+    if not record.fault:
+        raise HistoryError("is not an undo record as this version writes it: fault: is missing")
+    return record
+
+
+def _lower(message: str) -> str:
+    return message[0].lower() + message[1:]

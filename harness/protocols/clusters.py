@@ -1,0 +1,157 @@
+"""Cluster providers: one for each value of `cluster.kind`, found by name as all plug-ins are.
+
+A provider decides where nodes are and which levers there are over them. Its fields are the other
+keys of the plan's section `cluster`. It must be light to import: plans are validated with it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from harness.plan import Plan
+from harness.protocols.clock import Clock
+from harness.protocols.nodes import Cluster, ImageRef, Node
+from harness.protocols.systems import Target
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What a cluster is made for: a plan, its target, and what its faults need of nodes from their
+    start (see `harness.protocols.Needs`)."""
+
+    plan: Plan
+    target: Target[Any]
+    needs: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeOutline:
+    """A node as a dry run shows it. `command` is empty where no command is run."""
+
+    name: str
+    roles: frozenset[str]
+    address: str
+    command: str = ""
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a run takes: memory of its nodes, and time, on a cluster that is kept or on a new one.
+    `whole_cores`: it computes all the time, where others mostly wait."""
+
+    memory_mb: int
+    seconds: float
+    whole_cores: bool = False
+
+
+@runtime_checkable
+class RunCluster(Cluster, Protocol):
+    """The cluster of a run. It does not exist before `start`; `down` removes it."""
+
+    @property
+    def run_id(self) -> str: ...
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that everything in the run waits on."""
+        ...
+
+    @property
+    def image(self) -> ImageRef | None:
+        """The image that holds the system, where there is one."""
+        ...
+
+    @abstractmethod
+    def start(self) -> None:
+        """Make and start the nodes; the system on them is not up yet. Raises EnvironmentFailure."""
+        ...
+
+    @abstractmethod
+    def output(self, node: Node) -> bytes | None:
+        """What the process of a node has printed; `None` where that is not kept."""
+        ...
+
+    @abstractmethod
+    def down(self) -> list[str]:
+        """Remove everything of this cluster, however far `start` has come; the names of what was
+        removed. Raises HarnessFailure when something stays."""
+        ...
+
+
+@runtime_checkable
+class Provider(Protocol):
+    """A kind of cluster.
+
+    simulated  nothing real is tested: results never mix with real ones
+    levers     the names of the levers that it offers, known before a cluster is made
+    trouble    exceptions by which its machinery says that it does not answer at the moment
+    """
+
+    plugin: ClassVar[str]
+    simulated: ClassVar[bool]
+
+    @property
+    def levers(self) -> Sequence[str]: ...
+
+    @property
+    def trouble(self) -> tuple[type[Exception], ...]: ...
+
+    @abstractmethod
+    def runs(self, target: type[Target[Any]]) -> bool:
+        """Whether this target's class says how it runs on such nodes."""
+        ...
+
+    @abstractmethod
+    def outline(self, order: Order) -> list[NodeOutline]:
+        """The nodes that would start. Pure."""
+        ...
+
+    @abstractmethod
+    def cost(self, order: Order, *, kept: bool) -> Cost:
+        """What one run takes; `kept`: on a cluster that serves several runs."""
+        ...
+
+    @abstractmethod
+    def reach(self) -> None:
+        """Raise EnvironmentFailure when its machinery does not answer."""
+        ...
+
+    @abstractmethod
+    def require(self, order: Order) -> None:
+        """Raise EnvironmentFailure when this machine lacks what would make a run fail half-way."""
+        ...
+
+    @abstractmethod
+    def prepare(self, order: Order, say: Say) -> None:
+        """Make what takes long and is kept: images, archives. A run does it too."""
+        ...
+
+    @abstractmethod
+    def cluster(self, order: Order, run_id: str, say: Say) -> RunCluster:
+        """The cluster of a run, with all that it needs prepared, and not yet started.
+
+        Raises PlanError (no such version), EnvironmentFailure (cannot be built or reached).
+        """
+        ...
+
+
+@runtime_checkable
+class LeavesObjects(Protocol):
+    """A provider whose clusters outlive the process that made them: such runs are registered on
+    this machine first, and removed after a crash."""
+
+    @abstractmethod
+    def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
+        """Remove everything of a run; its names."""
+        ...
+
+    @abstractmethod
+    def unknown_runs(self, known: set[str]) -> set[str]:
+        """Runs of which something is there but that are not among these."""
+        ...

@@ -1,0 +1,67 @@
+"""What can be done to a cluster: the levers of a run, the faults that are refused for want of one,
+and the proof that no fault is in force before the first operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from harness.errors import EnvironmentFailure, HarnessFailure
+from harness.faults.availability import unavailable
+from harness.levers.client import ClientLever
+from harness.protocols import Client, Cluster, HasLevers, Lever, Nemesis
+from harness.protocols.crashes import ClientNemesis, Crashes
+from harness.run.resolving import ResolvedPlan
+
+
+def levers_of(
+    bound: ResolvedPlan,
+    cluster: Cluster,
+    client: object = None,
+    *,
+    say: Callable[[str], None] | None = None,
+) -> dict[str, Lever[Any]]:
+    """Every lever of a run by name: those that the cluster offers, the target's own, and the one
+    over the workload's clients where they can crash. For `say` see `HasLevers`."""
+    levers = dict(cluster.levers)
+    if isinstance(bound.target, HasLevers):
+        levers |= bound.target.levers(cluster, bound.plan, say=say)
+    if isinstance(client, Crashes):
+        levers[ClientLever.name] = ClientLever(client)
+    return levers
+
+
+def refuse_unavailable(bound: ResolvedPlan, cluster: Cluster) -> None:
+    """Raise EnvironmentFailure for the first fault that cannot be made on this cluster."""
+    levers, seen = levers_of(bound, cluster), list[Nemesis]()
+    for step in bound.steps:
+        if not isinstance(step.nemesis, Nemesis) or step.nemesis in seen:
+            continue
+        seen.append(step.nemesis)
+        if why := unavailable(step.nemesis, cluster.nodes, levers):
+            raise EnvironmentFailure(
+                f"the fault {step.step.id!r} ({step.step.nemesis}) cannot be made here: {why}"
+            )
+
+
+def refuse_without_crashes(bound: ResolvedPlan, client: Client) -> None:
+    """Raise EnvironmentFailure for the first client crash that this target's client cannot have."""
+    for step in bound.steps:
+        if isinstance(step.nemesis, ClientNemesis) and not isinstance(client, Crashes):
+            raise EnvironmentFailure(
+                f"the fault {step.step.id!r} ({step.step.nemesis}) cannot be made here: "
+                f"the clients of {bound.plan.target.system} cannot crash one by one"
+            )
+
+
+def prove_unfaulted(cluster: Cluster) -> None:
+    """Raise HarnessFailure if anything of any lever is in force on any node."""
+    with ThreadPoolExecutor(max_workers=12) as pool:
+        found = pool.map(
+            lambda pair: pair[0].leftover_state(pair[1]),
+            [(lever, node) for lever in cluster.levers.values() for node in cluster.nodes.values()],
+        )
+        leftover_state = [sentence for sentences in found for sentence in sentences]
+    if leftover_state:
+        raise HarnessFailure(f"the cluster is not unfaulted: {'; '.join(leftover_state)}")

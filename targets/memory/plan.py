@@ -1,0 +1,67 @@
+"""What a plan says of the reference system."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from harness.plan import ClusterPlan, Plan, Slug, TargetPlan
+from targets.memory.settings import Settings
+
+
+class MemoryTargetPlan(TargetPlan):
+    """The reference system; times are in milliseconds of virtual time."""
+
+    system: Slug = Field("memory", description="The system under test, a plug-in in targets/.")
+    replicas: int = Field(3, ge=1, le=9, description="How many replicas: n1 ..., beside c1.")
+    partitions: int = Field(1, ge=1, le=64, description="Logs that are replicated one by one.")
+    commit: Literal["quorum", "isr"] = Field(
+        "quorum",
+        description="An entry is committed once a majority has it, or all in the in-sync set.",
+    )
+    min_insync: int = Field(1, ge=1, le=9, description="isr: fewer in sync refuse writes.")
+    fsync: Literal["always", "never"] = Field(
+        "always", description="Before an entry is acknowledged to the leader, or never."
+    )
+    defects: list[Slug] = Field(
+        default_factory=list, max_length=20, description="Defects that are switched on."
+    )
+    session_ms: int = Field(300, ge=10, le=60_000, description="Unheard for so long: dead.")
+    heartbeat_ms: int = Field(60, ge=1, le=10_000, description="How often replicas report.")
+    lag_ms: int = Field(150, ge=10, le=60_000, description="isr: behind for so long: not in sync.")
+    attempt_ms: int = Field(120, ge=10, le=60_000, description="A client waits so long for a node.")
+    request_ms: int = Field(800, ge=10, le=60_000, description="A client tries for so long in all.")
+
+    def system_settings(self) -> Settings:
+        """As the system takes them. Raises ValueError for what cannot be."""
+        return Settings(
+            replicas=self.replicas,
+            partitions=self.partitions,
+            commit=self.commit,
+            min_insync=self.min_insync,
+            fsync=self.fsync,
+            session_ms=self.session_ms,
+            heartbeat_ms=self.heartbeat_ms,
+            lag_ms=self.lag_ms,
+            attempt_ms=self.attempt_ms,
+            request_ms=self.request_ms,
+            defects=frozenset(self.defects),
+        )
+
+
+class MemoryPlan(Plan):
+    """A plan whose target is the reference system."""
+
+    cluster: ClusterPlan = Field(default_factory=lambda: ClusterPlan(kind="memory"))
+    target: MemoryTargetPlan = Field(default_factory=lambda: MemoryTargetPlan())
+
+    @property
+    def partitions(self) -> int:
+        """Of the system."""
+        return self.target.partitions
+
+    @property
+    def replicas(self) -> int:
+        """Of each partition: all nodes but the controller."""
+        return self.target.replicas

@@ -1,0 +1,189 @@
+"""The reference system as a target: it runs on simulated nodes only."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from harness import registry
+from harness.clusters.memory.cluster import MemoryCluster
+from harness.clusters.memory.node import MemoryNode
+from harness.clusters.memory.provider import RunsSimulated, simulated_of
+from harness.errors import PlanError, nearest
+from harness.models import LOG, REGISTER, SET
+from harness.plan import Plan
+from harness.protocols import (
+    Client,
+    Cluster,
+    End,
+    HasLeaders,
+    Node,
+    NodeView,
+    PartitionView,
+    Promises,
+    Target,
+)
+from harness.protocols.crashes import KnowsCrashes
+from targets.memory import reading
+from targets.memory.clients import LogClient, RegisterClient, SetClient
+from targets.memory.plan import MemoryPlan
+from targets.memory.settings import DEFECTS
+from targets.memory.system import System, roles, seen_by, system_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_CLIENTS: dict[str, type[LogClient] | type[RegisterClient] | type[SetClient]] = {
+    LOG.name: LogClient,
+    REGISTER.name: RegisterClient,
+    SET.name: SetClient,
+}
+_LOOK_S = 0.05
+_SOFTWARE = "the reference system's own client"
+
+
+@dataclass(frozen=True)
+class Memory(Target[MemoryPlan], RunsSimulated[MemoryPlan], HasLeaders[MemoryPlan], KnowsCrashes):
+    """A reference system with switchable defects, simulated: a replicated log, and registers that
+    follow from it. It tests ackloss itself, and nothing real."""
+
+    plugin: ClassVar[str] = "memory"
+    plan: ClassVar[type[Plan]] = MemoryPlan
+    models: ClassVar[frozenset[str]] = frozenset(_CLIENTS)
+
+    def check(self, plan: MemoryPlan) -> None:
+        """Refuse unknown defects, settings that contradict each other, and what only a system in
+        an image has."""
+        target = plan.target
+        for key in ("version", "image", "settings"):
+            if getattr(target, key):
+                raise PlanError(
+                    "the reference system has none", key=f"target.{key}", hint="leave it out"
+                )
+        for place, name in enumerate(target.defects):
+            if name not in DEFECTS:
+                near = nearest(name, list(DEFECTS))
+                raise PlanError(
+                    f"there is no defect {name!r}",
+                    key=f"target.defects.{place}",
+                    hint=f"did you mean {near!r}?" if near else f"there are: {', '.join(DEFECTS)}",
+                )
+        try:
+            target.system_settings()
+        except ValueError as error:
+            raise PlanError(str(error), key="target") from error
+
+    def why_no_crashes(self, plan: Plan) -> str | None:  # noqa: ARG002
+        """They are simulated as one."""
+        return "the clients of the reference system cannot crash one by one"
+
+    def roles(self, plan: MemoryPlan) -> Mapping[str, frozenset[str]]:
+        """n1 ... and c1."""
+        return roles(plan.target.system_settings())
+
+    def start(self, cluster: MemoryCluster, plan: MemoryPlan) -> None:
+        """All processes run; nobody leads yet."""
+        System(cluster, plan.target.system_settings()).start()
+
+    def bring_up(self, cluster: Cluster, plan: MemoryPlan, *, timeout_s: float) -> None:
+        """Wait until every replica has all that is committed."""
+        del plan
+        if not self._replicated(cluster, timeout_s):
+            raise TimeoutError(f"it was not fully replicated within {timeout_s:g} s")
+
+    def effective(self, cluster: Cluster, plan: MemoryPlan) -> dict[str, Any]:
+        """What the running system was made with."""
+        settings = asdict(_system(cluster).settings)
+        known = {**settings, "defects": sorted(settings["defects"])}
+        wanted = self.requested(plan)["settings"]["system"]
+        for key, value in wanted.items():
+            if known[key] != value:
+                raise PlanError(
+                    f"the system has {known[key]!r}, requested was {value!r}", key=f"target.{key}"
+                )
+        return {"settings": {"system": known}, "features": {}}
+
+    def requested(self, plan: MemoryPlan) -> dict[str, Any]:
+        """All settings of the plan."""
+        settings = asdict(plan.target.system_settings())
+        system = {**settings, "defects": sorted(settings["defects"])}
+        return {"settings": {"system": system}, "features": {}}
+
+    def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
+        """Whatever its defects: what is acknowledged stays, once, on every replica."""
+        del effective
+        target = plan["target"]
+        return Promises(
+            model=model_of(plan["workload"]["name"]),
+            once=True,
+            partitions=int(target["partitions"]),
+            replicas=int(target["replicas"]),
+        )
+
+    def client(self, cluster: Cluster, plan: MemoryPlan) -> Client:
+        """The client of the workload's model; all processes share it."""
+        simulated = simulated_of(cluster)
+        make = _CLIENTS[model_of(plan.workload.name)]
+        return make(simulated, system_of(simulated).requests, plan.partitions)
+
+    def writer(self, plan: MemoryPlan) -> str:  # noqa: ARG002
+        """The requests of `targets.memory.requests`."""
+        return _SOFTWARE
+
+    def readers(self, plan: MemoryPlan) -> tuple[str, str]:  # noqa: ARG002
+        """First what the leader holds, then what another replica does."""
+        return reading.LEADER, reading.ANOTHER
+
+    def read_all(
+        self, cluster: Cluster, plan: MemoryPlan, *, reader: str, timeout_s: float
+    ) -> tuple[pa.Table, list[End]]:
+        """What a replica of each partition holds, once all replicas have everything."""
+        del plan
+        self._replicated(cluster, timeout_s)
+        return reading.read_all(_system(cluster), reader=reader)
+
+    def observe(self, node: Node, plan: MemoryPlan, *, timeout_s: float) -> NodeView | None:
+        """A node's own view; the controller keeps what was decided."""
+        del timeout_s
+        assert isinstance(node, MemoryNode)
+        if (seen := seen_by(node)) is None:
+            return None
+        names = plan.target.system_settings().names
+        authority = any(each.authority for each in seen)
+        return NodeView(
+            answered_by=node.name,
+            partitions=tuple(
+                PartitionView(
+                    partition=each.partition,
+                    leader=each.leader,
+                    leader_epoch=each.epoch,
+                    isr=each.members,
+                    replicas=names,
+                )
+                for each in seen
+            ),
+            controller=node.name if authority else None,
+            controller_epoch=0 if authority else None,
+            authority=authority,
+        )
+
+    def _replicated(self, cluster: Cluster, timeout_s: float) -> bool:
+        """Wait until every replica has everything; whether they have."""
+        system, clock = _system(cluster), simulated_of(cluster).clock
+        never, deadline_ns = threading.Event(), clock.now_ns() + round(timeout_s * 1e9)
+        while not system.fully_replicated():
+            if clock.now_ns() >= deadline_ns:
+                return False
+            clock.wait(never, _LOOK_S)
+        return True
+
+
+def model_of(workload: str) -> str:
+    """The model of a workload's operations."""
+    return str(registry.plugins("workloads")[workload].model)
+
+
+def _system(cluster: Cluster) -> System:
+    return system_of(simulated_of(cluster))

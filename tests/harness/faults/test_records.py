@@ -1,0 +1,223 @@
+"""Undo records: what a journal holds is read back exactly, or refused in one sentence.
+
+`journals/before-typed-records.jsonl` was written before records had types: lines of real runs, one
+for each lever and form, renumbered; its first act was undone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from harness.errors import HistoryError
+from harness.faults.journal import OpenActs, entries, open_acts
+from harness.faults.records import (
+    NOT_CAPTURED,
+    RECORD_TYPES,
+    ClockRecord,
+    NetRecord,
+    PauseRecord,
+    Peer,
+    StressRecord,
+    from_document,
+    to_document,
+)
+from harness.levers import all_levers
+from harness.levers.client import ClientLever
+from harness.protocols import PartitionView, UndoRecord
+from harness.run.dry_run import DryRunClients, DryRunNode
+from targets.kafka.levers.leadership import LeadershipLever
+
+JOURNAL = Path(__file__).parent / "journals" / "before-typed-records.jsonl"
+NAMES = ("b1", "b2", "b3", "c1")
+INTENT = {
+    "type": "intent",
+    "n": 1,
+    "fault": "still",
+    "lever": "pause",
+    "token": {"node": "b1", "pid": 7, "fault": "still", "seed": 3, "stopped": False},
+}
+
+
+def as_journalled(record: UndoRecord) -> Any:
+    return orjson.loads(orjson.dumps(to_document(record)))
+
+
+def stored() -> list[dict[str, Any]]:
+    return [entry for entry in entries(JOURNAL) if entry["type"] == "intent"]
+
+
+@pytest.mark.parametrize("entry", stored(), ids=lambda entry: entry["fault"])
+def test_what_an_older_version_journalled_is_read_and_written_as_it_was(
+    entry: dict[str, Any],
+) -> None:
+    record = from_document(RECORD_TYPES[entry["lever"]], entry["token"])
+    assert as_journalled(record) == {"seed": 0, **entry["token"]}
+
+
+def test_every_lever_names_its_record_type_and_all_are_stored() -> None:
+    levers = {**all_levers({}), "client": ClientLever, "leadership": LeadershipLever}
+    assert {name: lever.record_type for name, lever in levers.items()} == RECORD_TYPES
+    assert {entry["lever"] for entry in stored()} == set(RECORD_TYPES)
+
+
+@dataclass
+class Placed:
+    """Leaders as the stored act has left them; what is requested is noted."""
+
+    requests: list[object] = field(default_factory=list)
+
+    def placements(self) -> Mapping[int, PartitionView]:
+        moved = ("b3", "b1", "b2")
+        view = PartitionView(partition=0, leader="b3", leader_epoch=1, isr=moved, replicas=moved)
+        return {0: view}
+
+    def reorder(self, wanted: Mapping[int, object]) -> None:
+        self.requests.append(wanted)
+
+    def elect(self, partitions: object) -> Mapping[int, str]:
+        self.requests.append(partitions)
+        return {}
+
+
+def test_a_run_of_an_older_version_is_undone_from_its_journal() -> None:
+    """Every act but the one that was undone, and nothing else."""
+    nodes = {name: DryRunNode(name, frozenset({"broker"}), "198.18.0.11") for name in NAMES}
+    placed = Placed()
+    levers = {
+        **all_levers(nodes),
+        "client": ClientLever(DryRunClients()),
+        "leadership": LeadershipLever(placed),
+    }
+    left = open_acts(JOURNAL)
+    assert left.unreadable == []
+    assert [act.n for act in left.acts] == list(range(2, 23))
+    for act in left.acts:
+        levers[act.lever].undo(act.record)
+    commands = [line for node in nodes.values() for line in node.commands]
+    for undone in (
+        "b3# sh /var/lib/ackloss/clock/clock.sh drop clock-2",
+        "b1# rm -f -- /var/lib/ackloss/ackloss-disk/disk-5.json",
+        "b2# rm -f -- /var/lib/ackloss/data/ackloss-full.full-6",
+        "b2# iptables-save -c -t filter",
+        "b2# find /var/lib/ackloss/data -type d ! -perm -u+w -exec chmod u+w {} +",
+        "b2# rm -f /run/ackloss.shaped.shaping-15",
+        "b3# ps -e -ww -o pid=,args=",
+        "b1: start the target's process",
+    ):
+        assert undone in commands
+    assert placed.requests == [{0: ("b2", "b3", "b1")}, [0]]
+
+
+@pytest.mark.parametrize(
+    ("record", "document"),
+    [
+        (
+            NetRecord(node="b1", fault="x", peers=(Peer(name="clients"),)),
+            {
+                "node": "b1",
+                "fault": "x",
+                "seed": 0,
+                "peers": [{"name": "clients", "address": None}],
+                "ports": [],
+                "direction": "both",
+            },
+        ),
+        (
+            ClockRecord(node="b1", fault="x", form="jump", offset_s=-2.5),
+            {"node": "b1", "fault": "x", "seed": 0, "form": "jump", "offset_s": -2.5},
+        ),
+        (
+            PauseRecord(node="b1", fault="x", pid=None, stopped=False),
+            {"node": "b1", "fault": "x", "seed": 0, "pid": None, "stopped": False},
+        ),
+    ],
+)
+def test_what_does_not_apply_is_left_out_and_what_is_unknown_is_null(
+    record: UndoRecord, document: dict[str, Any]
+) -> None:
+    assert as_journalled(record) == document
+    assert from_document(type(record), document) == record
+
+
+def test_what_was_not_captured_is_not_what_could_not_be_found() -> None:
+    asked = StressRecord(node="b1", fault="x", busy_count=1, memory_mb=0, at_most_s=1)
+    unknown = replace(asked, pid=None, waited_ns=None, reclaims=None)
+    assert asked.waited_ns is NOT_CAPTURED
+    assert "waited_ns" not in to_document(asked)
+    assert from_document(StressRecord, as_journalled(asked)) == asked
+    assert from_document(StressRecord, as_journalled(unknown)) == unknown != asked
+
+
+def token(**changes: Any) -> dict[str, Any]:
+    return {**INTENT, "token": {**INTENT["token"], **changes}}  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (token(pid="7"), "is not an undo record as this version writes it: pid"),
+        (token(pid=-1), "is not an undo record as this version writes it: pid: input should be gr"),
+        (token(pid=0), "pid: input should be greater than 0"),
+        (token(pid=7.0), "pid: input should be a valid integer"),
+        (token(fault="../../etc"), "fault: string should match pattern"),
+        (token(node="b1; reboot"), "node: string should match pattern"),
+        (token(fault="other"), "is of fault 'still', but its record is of 'other'"),
+        (token(also=1), "also: unexpected keyword argument"),
+        ({**INTENT, "token": {"node": "b1", "pid": 7}}, "fault: is missing"),
+        ({**INTENT, "token": {"fault": "still", "pid": 7}}, "node: field required"),
+        ({**INTENT, "token": None}, "the record: input should be"),
+        ({**INTENT, "token": ["b1"]}, "the record: input should be"),
+        ({**INTENT, "lever": "warp"}, "names the lever 'warp', which this version does not have"),
+        ({**INTENT, "lever": None}, "is not an intent as ackloss writes it"),
+        ({**INTENT, "n": "1"}, "is not an intent as ackloss writes it"),
+        ({"type": "intent"}, "is not an intent as ackloss writes it"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_one_sentence_and_nothing_is_guessed(
+    tmp_path: Path, line: dict[str, Any], sentence: str
+) -> None:
+    path = tmp_path / "faults.jsonl"
+    good = json.dumps({**INTENT, "n": 2})
+    path.write_text(f"{json.dumps(line)}\n{good}\n")
+    left = open_acts(path)
+    assert [act.n for act in left.acts] == [2]
+    (told,) = left.unreadable
+    assert told.startswith(f"{path}:1: ")
+    assert sentence in told
+
+
+def test_a_line_that_is_cut_in_the_middle_of_a_journal_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "faults.jsonl"
+    path.write_text(f'{{"type": "intent", "n": 1, "fau\n{json.dumps({**INTENT, "n": 2})}\n')
+    assert open_acts(path).unreadable == [f"{path}:1: is damaged"]
+    assert [act.n for act in open_acts(path).acts] == [2]
+
+
+def test_two_acts_of_one_number_are_both_open(tmp_path: Path) -> None:
+    path = tmp_path / "faults.jsonl"
+    path.write_text(f"{json.dumps(INTENT)}\n" * 2)
+    assert len(open_acts(path).acts) == 2
+
+
+def test_without_a_journal_nothing_is_open(tmp_path: Path) -> None:
+    assert open_acts(tmp_path / "faults.jsonl") == OpenActs()
+
+
+def test_an_error_names_no_file_by_itself() -> None:
+    with pytest.raises(HistoryError) as refused:
+        from_document(PauseRecord, {"node": "b1"})
+    assert refused.value.file is None
+
+
+def test_every_field_of_a_record_is_data() -> None:
+    """Nothing that a record holds is a command, a host path or a device."""
+    for record_type in RECORD_TYPES.values():
+        names = {each.name for each in fields(record_type)}
+        assert names.isdisjoint({"command", "argv", "path", "device", "script"})
