@@ -44,7 +44,7 @@ def outcome_labels(
     """
     return {
         OK: f"{acknowledged}, survived" if judged else acknowledged,
-        FAIL: "refused",
+        FAIL: "failed",
         INFO: "unknown",
         OPEN: "no answer",
         ABSENT: f"{acknowledged}, not yet visible",

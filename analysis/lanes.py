@@ -46,7 +46,7 @@ def lanes(line: Timeline) -> list[Lane]:
     for partition in line.by_loss[:PARTITIONS_AT_MOST]:
         views = who.views[who.views["partition"] == partition]
         beliefs = who.beliefs[who.beliefs["partition"] == partition]
-        rows.append(Lane(f"p{partition}: ISR of", sizes=list(_sizes(views))))
+        rows.append(Lane(f"p{partition}: ISR", sizes=list(_sizes(views))))
         rows += [Lane(node, spans=list(_spans(views, beliefs, node))) for node in line.nodes]
     return rows
 

@@ -159,7 +159,7 @@ class CampaignView:
             lossy = numbers["lossy"]
             value = lossy.why
             if lossy.correlation is not None:
-                value = f"{lossy.correlation:.2f} (p = {lossy.p:.2g})"
+                value = f"{round(lossy.correlation, 2) + 0.0:.2f} (p = {lossy.p:.2g})"
             count = formatting.number(lossy.groups)
             parts.append(f"by {group} ({count} {group}{'' if lossy.groups == 1 else 's'}): {value}")
         return "; ".join(parts)

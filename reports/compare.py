@@ -69,7 +69,7 @@ def write_comparison(a: RunDir, b: RunDir, path: Path) -> RunComparison:
         views = run_view(a), run_view(b)
         lines = on_one_scale(views[0].line, views[1].line)
         first, second = (replace(one, line=line) for one, line in zip(views, lines, strict=True))
-        asked = list(differences(_asked(first), _asked(second)))
+        requested = list(differences(_requested(first), _requested(second)))
         outcomes = list(differences(_outcome(first), _outcome(second)))
         defaults = list(differences(_defaults(first), _defaults(second)))
         named = references(first.plan, second.plan)
@@ -85,7 +85,7 @@ def write_comparison(a: RunDir, b: RunDir, path: Path) -> RunComparison:
             ],
             headline=", ".join(_in_short(side.view, side.label) for side in sides),
             sides=sides,
-            asked=asked,
+            requested=requested,
             outcomes=outcomes,
             defaults=defaults,
             references=named,
@@ -95,7 +95,7 @@ def write_comparison(a: RunDir, b: RunDir, path: Path) -> RunComparison:
     return {
         "a": _summary(first),
         "b": _summary(second),
-        "differences": [asdict(one) for one in (*asked, *outcomes, *defaults)],
+        "differences": [asdict(one) for one in (*requested, *outcomes, *defaults)],
     }
 
 
@@ -139,7 +139,7 @@ def _link(report: Path, page: Path) -> str | None:
     return Path(os.path.relpath(report.resolve(), page.resolve().parent)).as_posix()
 
 
-def _asked(one: RunView) -> Groups:
+def _requested(one: RunView) -> Groups:
     """The user's decisions: each key of the plan, the requested settings with the values that the
     cluster reports, and the versions."""
     plan = {key: value for key, value in one.plan.items() if key not in _DESCRIPTIVE}
@@ -168,7 +168,7 @@ def _defaults(one: RunView) -> Groups:
 def _effective(rows: Iterable[Setting]) -> Groups:
     groups: dict[str, dict[str, str]] = {}
     for row in rows:
-        value = row.effective if row.effective is not None else row.asked
+        value = row.effective if row.effective is not None else row.requested
         groups.setdefault(row.group, {})[row.key] = value or ""
     return groups
 

@@ -127,7 +127,7 @@ def _where_lost(lossy: Cells, clean: Cells, in_common: str) -> str:
     if len(lossy) == 1:
         return f"{where}: {most.name}, in {runs_of_most}."
     equal = sum(_share(cell) == _share(most) for cell in lossy) - 1
-    also = f" and in {_counted(equal, 'other cell')}" if equal else ""
+    also = f" (also in {_counted(equal, 'other cell')})" if equal else ""
     return f"{where}{in_common}; the highest share is {runs_of_most}, in {most.name}{also}."
 
 
@@ -172,9 +172,9 @@ def _where_not(lossy: Cells, clean: Cells) -> str:
     if allowed[-1] > _SAME * allowed[0]:
         up_to = (
             f"up to {share(allowed[0])} of runs in the cell with the most evidence, and up to "
-            f"{share(allowed[-1])} in the one with the least"
+            f"{share(allowed[-1])} in the one with the least,"
         )
-    assumed = ", if all other runs are lossy" if any(map(has_many_others, clean)) else ""
+    assumed = ", with all other runs counted as lossy" if any(map(has_many_others, clean)) else ""
     wrong = sum(cell.verdicts[WRONG] for cell in clean)
     but = (
         f"; {_counted(wrong, 'run')} there {_is(wrong)} invalid for another reason" if wrong else ""
@@ -299,7 +299,7 @@ def _doubtful(comparisons: Iterable[Comparison]) -> Iterator[str]:
     if doubted := sum(each.doubtful for each in comparisons):
         yield (
             f"{_counted(doubted, 'difference')} between cells {_is(doubted)} doubtful: "
-            "significant, but runs that do not count may explain it."
+            f"significant, but runs that do not count may explain {_them(doubted)}."
         )
 
 

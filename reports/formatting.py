@@ -37,18 +37,13 @@ def milliseconds(value: float | None) -> str:
     return f"{value:.3g} ms" if value < 1000 else f"{value / 1e3:.3g} s"
 
 
-def percent(part: int, whole: int) -> str:
-    """A share that reads 0 % or 100 % only if it is exactly that."""
-    return rate(part / whole if whole else None)
-
-
 def rate(value: float | None) -> str:
     """A rate of result.json as a percentage; "not defined" if its denominator is 0."""
     return UNDEFINED if value is None else share(value)
 
 
 def share(value: float | None) -> str:
-    """A number between 0 and 1 as a percentage."""
+    """A number from 0 to 1 as a percentage; it reads 0 % or 100 % only if it is exactly that."""
     if value is None:
         return NOTHING
     if value in (0, 1):

@@ -73,24 +73,24 @@ class Callout:
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting; `asked` is None if the plan leaves it at its default."""
+    """One setting; `requested` is None if the plan leaves it at its default."""
 
     group: str
     key: str
-    asked: str | None
+    requested: str | None
     effective: str | None
 
     @property
     def shown(self) -> bool:
         """Whether it is in the table, or in the folded list of defaults."""
-        return self.asked is not None or (self.group, self.key) in DECISIVE
+        return self.requested is not None or (self.group, self.key) in DECISIVE
 
     @property
     def differs(self) -> bool:
         """Whether the cluster reports another value than the plan requests."""
-        if self.asked is None or self.effective is None:
+        if self.requested is None or self.effective is None:
             return False
-        return self.asked.lower() != self.effective.lower()
+        return self.requested.lower() != self.effective.lower()
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class RunView:
     @property
     def outcome_labels(self) -> dict[str, str]:
         """The labels of the outcomes of writes; with acks=0 a write is sent, not acknowledged."""
-        acks = {s.key: s.effective or s.asked for s in self.settings if s.group == "producer"}
+        acks = {s.key: s.effective or s.requested for s in self.settings if s.group == "producer"}
         return outcome_labels(
             "sent" if acks.get("acks") == "0" else "acknowledged",
             judged=bool(self.result and self.result.complete),
@@ -143,15 +143,15 @@ class RunView:
     def settings(self) -> list[Setting]:
         """Every setting that the plan requests or the cluster reports; requested ones first."""
         settings, features = self.metadata.settings, self.metadata.features
-        asked = {**(settings.asked or _asked(self.plan)), "features": features.asked}
+        requested = {**(settings.asked or _requested(self.plan)), "features": features.asked}
         effective = {**settings.effective, "features": features.effective}
-        rows = list(_settings(asked, effective))
-        return sorted(rows, key=lambda row: (not row.shown, row.asked is None))
+        rows = list(_settings(requested, effective))
+        return sorted(rows, key=lambda row: (not row.shown, row.requested is None))
 
     @property
     def sentence(self) -> str:
         """The settings that explain the headline, and the cluster, in one line."""
-        known = {(row.group, row.key): row.effective or row.asked for row in self.settings}
+        known = {(row.group, row.key): row.effective or row.requested for row in self.settings}
         named = [f"{key}={known[group, key]}" for group, key in DECISIVE if (group, key) in known]
         return ", ".join([*named, self.where])
 
@@ -289,7 +289,7 @@ def run_view(run: RunDir) -> RunView:
     )
 
 
-def _asked(plan: Mapping[str, Any]) -> dict[str, Any]:
+def _requested(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "broker": (plan.get("target") or {}).get("settings") or {},
         "topic": (plan.get("topic") or {}).get("settings") or {},
@@ -297,9 +297,9 @@ def _asked(plan: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _settings(asked: Mapping[str, Any], effective: Mapping[str, Any]) -> Iterator[Setting]:
+def _settings(requested: Mapping[str, Any], effective: Mapping[str, Any]) -> Iterator[Setting]:
     for group in ("producer", "topic", "broker", "features", DIFFERS):
-        wanted = formatting.flat(asked.get(group) or {})
+        wanted = formatting.flat(requested.get(group) or {})
         known = formatting.flat(effective.get(group) or {})
         for key in sorted({*wanted, *known}):
             yield Setting(group, key, wanted.get(key), known.get(key))

@@ -39,7 +39,7 @@ def cell_in_words(cell: ComparedCell, *, cells: int) -> str:
         others = old.inconclusive + new.inconclusive
         against = _p(1.0 if cell.p_unknown_against is None else cell.p_unknown_against)
         return (
-            f"doubtful whether it loses {more} often: {_count(others, 'run')} that "
+            f"doubtful whether it loses {more} often, since {_count(others, 'run')} that "
             f"{_do(others)} not count may explain the difference: {shares} ({p}; "
             f"{against} with those runs counted against it)"
         )

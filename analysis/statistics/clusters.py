@@ -51,9 +51,9 @@ def resemblance(
     sizes = np.bincount(of_group)
     empty = Resemblance(groups=sizes.size, runs=values.size)
     if sizes.size < 2:
-        return _unknown(empty, "there are no two groups")
+        return _unknown(empty, "there are fewer than two groups")
     if sizes.max() < 2:
-        return _unknown(empty, "no two runs share one")
+        return _unknown(empty, "no two runs share a group")
     means = np.bincount(of_cell, values) / np.bincount(of_cell)
     rest = values - means[of_cell]
     total = float((rest**2).sum())

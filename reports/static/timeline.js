@@ -126,7 +126,7 @@
 
     picker() {
       const select = element("select", { "aria-label": "Partitions shown" });
-      select.append(element("option", { value: "" }, `${this.data.lanes} partitions with most losses`));
+      select.append(element("option", { value: "" }, `${this.data.lanes} with most losses`));
       const order = this.data.partitions.map((p) => p.id).sort((a, b) => a - b);
       for (const id of order) select.append(element("option", { value: id }, `partition ${id}`));
       select.addEventListener("change", () => {
@@ -546,7 +546,7 @@
       this.chosen.forEach((partition, place) => {
         let y = this.lanesTop + place * this.groupTall + 6;
         this.rule(Math.round(y - 3) + 0.5);
-        this.text(this.narrow ? `p${partition.id} ISR` : `p${partition.id}: ISR of`, this.left - 7, y + laneTall / 2, { align: "right", size: 11, tone: "ink", most: this.left - 4 });
+        this.text(`p${partition.id}: ISR`, this.left - 7, y + laneTall / 2, { align: "right", size: 11, tone: "ink", most: this.left - 4 });
         this.paintSizes(partition, y);
         data.nodes.forEach((node, n) => {
           y += laneTall;

@@ -29,7 +29,7 @@ def loaded(path: Path, kind: Synthetic) -> tuple[CampaignDocument, Matrix, list[
     "kind",
     [
         Synthetic(runs=3),
-        Synthetic(axes=ONE_AXIS, runs=4, played=0),
+        Synthetic(axes=ONE_AXIS, runs=4, finished=0),
         Synthetic(axes="", runs=4),
         Synthetic(axes=ONE_AXIS, runs=4, chances=lambda key: Chances(harness_failure=1)),
     ],

@@ -41,7 +41,7 @@ def made(path: Path, kind: Synthetic) -> tuple[Parsed, Truth, CampaignDir]:
 
 @pytest.fixture(scope="module")
 def matrix36(tmp_path_factory: pytest.TempPathFactory) -> tuple[Parsed, Truth, CampaignDir]:
-    kind = Synthetic(runs=8, pages=3, said=("Worker 2 died; its cluster was rebuilt.",))
+    kind = Synthetic(runs=8, pages=3, events=("Worker 2 died; its cluster was rebuilt.",))
     return made(tmp_path_factory.mktemp("c") / "campaign", kind)
 
 
@@ -149,11 +149,11 @@ def test_many_runs_that_do_not_count_come_with_best_and_worst_case(tmp_path: Pat
 @pytest.mark.parametrize(
     ("changes", "state", "sentence"),
     [
-        ({"played": 4}, "finished", "all 8 planned runs"),
-        ({"played": 1, "ended": "interrupted"}, "interrupted", "2 of 8 planned runs; `ackloss"),
-        ({"played": 2, "ended": None}, "broken off", "4 of 8 planned runs; `ackloss"),
+        ({"finished": 4}, "finished", "all 8 planned runs"),
+        ({"finished": 1, "ended": "interrupted"}, "interrupted", "2 of 8 planned runs; `ackloss"),
+        ({"finished": 2, "ended": None}, "broken off", "4 of 8 planned runs; `ackloss"),
         (
-            {"played": 3, "ended": "the budget of hours is spent"},
+            {"finished": 3, "ended": "the budget of hours is spent"},
             "stopped early",
             "6 of 8 planned runs: the budget of hours is spent",
         ),
@@ -168,7 +168,7 @@ def test_the_state(tmp_path: Path, changes: dict[str, Any], state: str, sentence
 
 def test_a_running_campaign_is_marked(tmp_path: Path) -> None:
     folder, _ = build_campaign(
-        tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=4, played=2, ended=None)
+        tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=4, finished=2, ended=None)
     )
     with folder.locked():
         page = Parsed(write_campaign(folder).read_text(encoding="utf-8"))
@@ -177,7 +177,7 @@ def test_a_running_campaign_is_marked(tmp_path: Path) -> None:
 
 
 def test_before_any_run_is_finished(tmp_path: Path) -> None:
-    page, _, folder = made(tmp_path / "c", Synthetic(played=0, ended=None))
+    page, _, folder = made(tmp_path / "c", Synthetic(finished=0, ended=None))
     assert "No run is conclusive" in page.words
     assert "No run is finished." in page.words
     assert page.words.count("no conclusive run 0 of ") == 36
@@ -197,7 +197,7 @@ def test_failures_are_listed_by_their_error(tmp_path: Path) -> None:
 def test_untrusted_text_is_text(tmp_path: Path) -> None:
     chances = Chances(loss=0.3, unknown=0.3, harness_failure=0.3)
     kind = Synthetic(axes="", runs=20, chances=lambda key: chances, error=EVIL, reason=EVIL)
-    page, _, _ = made(tmp_path / "c", replace(kind, said=(EVIL,)))
+    page, _, _ = made(tmp_path / "c", replace(kind, events=(EVIL,)))
     assert len([raw for raw in page.raw if raw[0] == "script"]) == 2
     assert page.words.count("</script><script>window.hacked=1</script>") == 2
     assert "\\u202eevil" in page.words

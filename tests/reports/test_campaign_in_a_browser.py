@@ -28,7 +28,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Made:
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Made:
     chances = Chances(loss=0.2, unknown=0.3, harness_failure=0.4)
     kind = Synthetic(
-        axes=ONE_AXIS, runs=12, chances=lambda key: chances, error=EVIL, reason=EVIL, said=(EVIL,)
+        axes=ONE_AXIS, runs=12, chances=lambda key: chances, error=EVIL, reason=EVIL, events=(EVIL,)
     )
     folder, truth = build_campaign(tmp_path_factory.mktemp("c") / "c", kind)
     return write_campaign(folder), truth

@@ -34,8 +34,8 @@ def test_what_differs_comes_first(runs: dict[str, RunDir], tmp_path: Path) -> No
         "run_id": runs["unclean"].run_id, "verdict": "invalid",
         "headline": "842 of 3,995 acknowledged writes were lost (21.1 %)",
     }  # fmt: skip
-    asked = [d for d in document["differences"] if d["group"] == "topic"]
-    assert {d["key"] for d in asked} == {"min.insync.replicas", "unclean.leader.election.enable"}
+    topic = [d for d in document["differences"] if d["group"] == "topic"]
+    assert {d["key"] for d in topic} == {"min.insync.replicas", "unclean.leader.election.enable"}
 
 
 def test_both_share_their_axes(runs: dict[str, RunDir], tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def grid(lossy_where: str, runs: int = 50) -> CampaignDocument:
 def test_a_choice_that_all_lossy_cells_have_in_common_is_named() -> None:
     sentence = conclusions(grid("unclean=true")).sentences[0]
     assert "in 2 of 4 cells, all of them with unclean=true; the highest share is " in sentence
-    assert sentence.endswith(" and in 1 other cell.")
+    assert sentence.endswith(" (also in 1 other cell).")
     assert "all of them with acks=1;" in conclusions(grid("acks=1")).sentences[0]
 
 
@@ -97,7 +97,7 @@ def test_no_loss_always_comes_with_what_is_still_possible() -> None:
     )
     assert found.sentences[1] == (
         "Nothing was lost in 2 cells of 10 to 50 conclusive runs each; up to 7.1 % of runs in the "
-        "cell with the most evidence, and up to 30.8 % in the one with the least may still lose "
+        "cell with the most evidence, and up to 30.8 % in the one with the least, may still lose "
         "writes (95 %)."
     )
     assert found.cautions[0].startswith("1 cell of 2 has fewer than 20 conclusive runs: too few")
@@ -112,7 +112,7 @@ def test_many_runs_that_do_not_count_widen_the_interval() -> None:
         "100 %)" in (found.sentences[0])
     )
     assert (
-        "up to 41.2 % of runs may still lose writes (95 %), if all other runs are lossy"
+        "up to 41.2 % of runs may still lose writes (95 %), with all other runs counted as lossy"
         in found.sentences[1]
     )
     assert found.cautions[0] == (

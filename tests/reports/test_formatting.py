@@ -24,7 +24,7 @@ from reports import formatting
     ],
 )
 def test_a_share_reads_0_or_100_percent_only_if_it_is(part: int, whole: int, text: str) -> None:
-    assert formatting.percent(part, whole) == text
+    assert formatting.rate(part / whole if whole else None) == text
 
 
 def judged(verdict: str, *, acknowledged: int = 100, lost: int = 0, **more: int) -> RunResult:

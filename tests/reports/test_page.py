@@ -140,14 +140,14 @@ def test_the_result_comes_first(runs: dict[str, RunDir]) -> None:
 def test_it_shows_when_each_client_lost_writes(runs: dict[str, RunDir]) -> None:
     """Only partition 0 loses writes; its processes, 0 and 3, belong to the first client."""
     text = parsed(runs["unclean"]).words
-    place = text.index("When each client lost writes")
+    place = text.index("Losses by client")
     for sentence in (
         "all 842 6.00 s to 31.23 s 9.50 s to 31.23 s 0.00 s after cut began "
         "1.23 s after cut and isolate were healed",
         "client-1 842 6.00 s", "client-2 0 —", "client-3 0 —", "22.00 s b1 took over",
     ):  # fmt: skip
         place = text.index(sentence, place)
-    assert "When each client lost writes" not in parsed(runs["safe"]).words
+    assert "Losses by client" not in parsed(runs["safe"]).words
 
 
 def test_it_shows_error_codes_and_the_load_during_each_fault(runs: dict[str, RunDir]) -> None:

@@ -58,7 +58,7 @@ def test_differences_of_cells_are_not_attributed_to_clusters() -> None:
 
 @pytest.mark.parametrize(
     ("groups", "why"),
-    [(["a"] * 4, "there are no two groups"), (list("abcd"), "no two runs share one")],
+    [(["a"] * 4, "there are fewer than two groups"), (list("abcd"), "no two runs share a group")],
 )
 def test_without_shared_groups_nothing_is_estimated(groups: list[str], why: str) -> None:
     found = resemblance(["x"] * 4, groups, np.array([0.0, 1.0, 0.0, 1.0]))
@@ -126,7 +126,7 @@ def test_a_campaign_reports_the_similarity_by_cluster_and_worker(tmp_path: Any) 
     assert by_cluster["lossy"].correlation == pytest.approx(1)
     assert by_cluster["loss_rate"].p is not None
     assert by_cluster["loss_rate"].p <= 0.05
-    assert document.resemblance["worker"]["lossy"].why == "there are no two groups"
+    assert document.resemblance["worker"]["lossy"].why == "there are fewer than two groups"
     assert [each.test for each in document.comparisons] == [WITHIN]
     assert {row["cluster"] for row in run_rows(folder)} == {"c0", "c1"}
     assert {row["worker"] for row in run_rows(folder)} == {1}
