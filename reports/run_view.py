@@ -289,7 +289,7 @@ def run_view(run: RunDir) -> RunView:
     )
 
 
-def _requested(plan: Mapping[str, Any]) -> dict[str, Any]:
+def _requested(plan: Mapping[str, Any]) -> Mapping[str, Any]:
     return {
         "broker": (plan.get("target") or {}).get("settings") or {},
         "topic": (plan.get("topic") or {}).get("settings") or {},

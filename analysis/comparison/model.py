@@ -113,7 +113,7 @@ class CampaignComparison:
     def improvements(self) -> int:
         return sum(cell.status == IMPROVEMENT for cell in self.cells)
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> Mapping[str, Any]:
         """The JSON document. `nights`, `night`, `old` and `new` are earlier names of `campaigns`,
         `campaign`, `baseline` and `current`."""
         document = asdict(self)
