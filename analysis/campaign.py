@@ -1,240 +1,304 @@
 """A campaign's document: every cell with its intervals, and the cells compared.
 
-The runs' own results are read from their folders, so a campaign can be summed up at any time: while
-it is played, after a crash, after it was pruned.
+The results of the runs are read from their folders, so a campaign can be summarised at any time:
+while it runs, after a crash, after its runs were pruned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, TypedDict
 
 import numpy as np
 
-from analysis.statistics.cells import cell_of
-from analysis.statistics.clusters import resemblance
-from analysis.statistics.comparisons import comparisons_of
-from analysis.statistics.eligibility import is_conclusive
+from analysis.statistics.cells import CellStatistics, cell_of
+from analysis.statistics.clusters import Resemblance, resemblance
+from analysis.statistics.comparisons import Comparison, comparisons_of
+from analysis.statistics.eligibility import FailedRun, Outcome, is_conclusive
 from analysis.statistics.samples import LOSS, WRONG, verdict_class
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
 from harness.campaigns.policy import Tally
 from harness.campaigns.progress import Progress, Run, read_progress
 from harness.errors import HistoryError
+from harness.history.documents import (
+    Availability,
+    ForeignDocument,
+    LostSpan,
+    Rates,
+    RunResult,
+    StoredRun,
+    read_result,
+    read_run,
+)
 
-SCHEMA_VERSION = 1
-Document = dict[str, Any]
-Result = tuple[Run, Document]
-"""A finished run and its result.json."""
+SCHEMA_VERSION: Final = 1
+Finished = tuple[Run, Outcome]
+"""A finished run and its outcome."""
+
+_NO_SPAN: Final = LostSpan(client=None, lost=0)
 
 
-def campaign_document(folder: CampaignDir) -> Document:
-    """What campaign.json holds. Raises HistoryError when the folder cannot be read."""
+@dataclass(frozen=True, kw_only=True)
+class PlannedCell:
+    """A cell as the campaign plans it; `impossible` states why it cannot run."""
+
+    name: str
+    planned: int
+    impossible: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CampaignCell(CellStatistics, PlannedCell):
+    """An entry of `cells[]`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CampaignDocument:
+    """campaign.json. `resemblance` is by group (cluster, worker) and by number (lossy, loss_rate);
+    `events` are the journal's messages to the reader."""
+
+    id: str
+    name: str
+    about: str
+    plan_hash: str
+    started: str | None
+    ended: str | None
+    axes: Mapping[str, Sequence[str]]
+    planned: int
+    runs: int
+    versions: Mapping[str, Sequence[str]]
+    events: Sequence[str] = ()
+    cells: Sequence[CampaignCell]
+    comparisons: Sequence[Comparison]
+    resemblance: Mapping[str, Mapping[str, Resemblance]]
+
+    def json(self) -> Mapping[str, Any]:
+        """The JSON document. `said` is the earlier name of `events`."""
+        return {"schema": SCHEMA_VERSION, **asdict(self), "said": list(self.events)}
+
+
+RunRow = TypedDict(
+    "RunRow",
+    {
+        "run_id": str,
+        "cell": str,
+        "repetition": int,
+        "class": str,
+        "conclusive": bool,
+        "verdict": str | None,
+        "reason": str | None,
+        "seed": int | None,
+        "attempted": int | None,
+        "acknowledged": int | None,
+        "survivors": int | None,
+        "lost": int | None,
+        "lost_from_s": float | None,
+        "lost_until_s": float | None,
+        "unacknowledged_found": int | None,
+        "loss_rate": float | None,
+        "unacknowledged_success_rate": float | None,
+        "refused": int | None,
+        "longest_gap_s": float | None,
+        "recovery_s": float | None,
+        "faults_proven": int,
+        "faults": int,
+        "doubts": str,
+        "seconds": float | None,
+        "worker": int,
+        "cluster": str | None,
+    },
+)
+"""One row of the table `runs`."""
+
+
+def campaign_document(folder: CampaignDir) -> CampaignDocument:
+    """The document of a campaign. Raises HistoryError when the folder cannot be read."""
     progress = read_progress(folder.journal)
-    return summed_up(folder, progress, list(results_of(folder, progress)))
+    return summarised(folder, progress, list(results_of(folder, progress)))
 
 
-def summed_up(folder: CampaignDir, progress: Progress, results: Sequence[Result]) -> Document:
-    """The same, from what was read already."""
+def summarised(
+    folder: CampaignDir, progress: Progress, results: Sequence[Finished]
+) -> CampaignDocument:
+    """The document of a campaign whose results are read already."""
     campaign = folder.campaign()
     by_cell = by_cell_of(campaign, results)
     clusters = clusters_of(folder, (run for run, _ in results))
-    # A cell that a later ackloss calls impossible may have been played by an earlier one.
+    # A cell that this ackloss calls impossible may have run with an earlier one.
     impossible = {cell.name: cell.impossible for cell in campaign.cells if not by_cell[cell.name]}
-    return {
-        "schema": SCHEMA_VERSION,
-        "id": folder.path.resolve().name,
-        "name": campaign.plan.name,
-        "about": campaign.plan.about,
-        "plan_hash": campaign.digest,
-        "started": progress.started,
-        "ended": progress.ended,
-        "axes": {axis: list(given.by_label()) for axis, given in campaign.plan.axes.items()},
-        "planned": sum(cell.repetitions for cell in campaign.cells),
-        "runs": len(results),
-        "versions": versions_of(folder, (run for run, _ in results)),
-        "said": progress.said,
-        "cells": [
-            {
-                "name": cell.name,
-                "planned": cell.repetitions,
-                "impossible": impossible.get(cell.name),
-                **cell_of(cell.key, by_cell[cell.name]),
-            }
+    possible = [cell for cell in campaign.cells if not impossible.get(cell.name)]
+    return CampaignDocument(
+        id=folder.path.resolve().name,
+        name=campaign.plan.name,
+        about=campaign.plan.about,
+        plan_hash=campaign.digest,
+        started=progress.started,
+        ended=progress.ended,
+        axes={axis: list(given.by_label()) for axis, given in campaign.plan.axes.items()},
+        planned=sum(cell.repetitions for cell in campaign.cells),
+        runs=len(results),
+        versions=versions_of(folder, (run for run, _ in results)),
+        events=progress.said,
+        cells=[
+            CampaignCell(
+                name=cell.name,
+                planned=cell.repetitions,
+                impossible=impossible.get(cell.name),
+                **vars(cell_of(cell.key, by_cell[cell.name])),
+            )
             for cell in campaign.cells
         ],
-        "comparisons": comparisons_of(
-            [
-                (cell.key, by_cell[cell.name])
-                for cell in campaign.cells
-                if not impossible.get(cell.name)
-            ],
+        comparisons=comparisons_of(
+            [(cell.key, by_cell[cell.name]) for cell in possible],
             [
                 [clusters[run.run_id] for run, _ in results if run.cell == cell.name]
-                for cell in campaign.cells
-                if not impossible.get(cell.name)
+                for cell in possible
             ],
         ),
-        "resemblance": resemblances(results, clusters),
-    }
-
-
-def resemblances(results: Iterable[Result], clusters: Mapping[str, str | None]) -> Document:
-    """How much conclusive runs resemble each other that shared a cluster, or a worker."""
-    counted = [(run, document) for run, document in results if is_conclusive(document)]
-    told: Document = {}
-    for name in ("cluster", "worker"):
-        known = [
-            (run.cell, group, document)
-            for run, document in counted
-            if (group := clusters[run.run_id] if name == "cluster" else run.worker) is not None
-        ]
-        cells, groups = [cell for cell, _, _ in known], [group for _, group, _ in known]
-        numbers = {
-            "lossy": [float(verdict_class(document) == LOSS) for _, _, document in known],
-            "loss_rate": [document["rates"].get("loss") or 0.0 for _, _, document in known],
-        }
-        told[name] = {
-            of: asdict(resemblance(cells, groups, np.array(values)))
-            for of, values in numbers.items()
-        }
-    return told
-
-
-def clusters_of(folder: CampaignDir, runs: Iterable[Run]) -> dict[str, str | None]:
-    """By run the cluster that it was run on; null where nobody wrote it down."""
-    found: dict[str, str | None] = {}
-    for run in runs:
-        rundir = folder.run(run.run_id)
-        try:
-            cluster = rundir.read_json(rundir.run).get("cluster") or {}
-        except HistoryError:
-            cluster = {}
-        found[run.run_id] = cluster.get("id")
-    return found
-
-
-def by_cell_of(campaign: Campaign, results: Iterable[Result]) -> dict[str, list[Document]]:
-    """The documents by their cells' names, every cell of the campaign among them."""
-    by_cell: dict[str, list[Document]] = {cell.name: [] for cell in campaign.cells}
-    for run, document in results:
-        by_cell.setdefault(run.cell, []).append(document)
-    return by_cell
-
-
-def tallies_of(campaign: Campaign, by_cell: Mapping[str, Iterable[Document]]) -> dict[str, Tally]:
-    """What the campaign's policy looks at, of every cell that can be played."""
-    return {cell.name: tally_of(by_cell.get(cell.name, ())) for cell in campaign.possible}
-
-
-def tally_of(documents: Iterable[Document]) -> Tally:
-    """The runs of one cell, as a policy looks at them."""
-    told = [(verdict_class(each) in (LOSS, WRONG), is_conclusive(each)) for each in documents]
-    return Tally(
-        invalid=sum(invalid for invalid, _ in told),
-        conclusive=sum(conclusive for _, conclusive in told),
-        conclusive_invalid=sum(invalid and conclusive for invalid, conclusive in told),
+        resemblance={
+            "cluster": _resemblance(results, lambda run: clusters[run.run_id]),
+            "worker": _resemblance(results, lambda run: run.worker),
+        },
     )
 
 
-def results_of(folder: CampaignDir, progress: Progress) -> Iterator[Result]:
-    """Every finished run with its result.json, or with an error where the harness failed."""
+def _resemblance(
+    results: Iterable[Finished], group_of: Callable[[Run], Hashable | None]
+) -> dict[str, Resemblance]:
+    """The similarity of conclusive runs of one group: whether they lose, and how much."""
+    known = [
+        (run.cell, group, outcome)
+        for run, outcome in results
+        if isinstance(outcome, RunResult)
+        and is_conclusive(outcome)
+        and (group := group_of(run)) is not None
+    ]
+    cells, groups = [cell for cell, _, _ in known], [group for _, group, _ in known]
+    numbers = {
+        "lossy": [float(verdict_class(result) == LOSS) for _, _, result in known],
+        "loss_rate": [result.rates.loss or 0.0 for _, _, result in known],
+    }
+    return {name: resemblance(cells, groups, np.array(each)) for name, each in numbers.items()}
+
+
+def clusters_of(folder: CampaignDir, runs: Iterable[Run]) -> dict[str, str | None]:
+    """The cluster of each run, by run id; `None` where it was not recorded."""
+    return {run.run_id: _metadata(folder, run).cluster.id for run in runs}
+
+
+def versions_of(folder: CampaignDir, runs: Iterable[Run]) -> dict[str, list[str]]:
+    """The versions of each component over all runs. Several versions of one deserve a caution."""
+    found: dict[str, set[str]] = {}
+    for run in runs:
+        for name, version in _metadata(folder, run).versions.items():
+            if version is not None:
+                found.setdefault(name, set()).add(version)
+    return {name: sorted(each) for name, each in sorted(found.items())}
+
+
+def _metadata(folder: CampaignDir, run: Run) -> StoredRun:
+    try:
+        return read_run(folder.run(run.run_id))
+    except HistoryError:
+        return StoredRun()
+
+
+def by_cell_of(campaign: Campaign, results: Iterable[Finished]) -> dict[str, list[Outcome]]:
+    """The outcomes by cell name, with every cell of the campaign."""
+    by_cell: dict[str, list[Outcome]] = {cell.name: [] for cell in campaign.cells}
+    for run, outcome in results:
+        by_cell.setdefault(run.cell, []).append(outcome)
+    return by_cell
+
+
+def tallies_of(campaign: Campaign, by_cell: Mapping[str, Iterable[Outcome]]) -> dict[str, Tally]:
+    """The input of the campaign's policy, for every cell that can run."""
+    return {cell.name: tally_of(by_cell.get(cell.name, ())) for cell in campaign.possible}
+
+
+def tally_of(outcomes: Iterable[Outcome]) -> Tally:
+    """The runs of one cell, counted for a policy."""
+    runs = [(verdict_class(each) in (LOSS, WRONG), is_conclusive(each)) for each in outcomes]
+    return Tally(
+        invalid=sum(invalid for invalid, _ in runs),
+        conclusive=sum(conclusive for _, conclusive in runs),
+        conclusive_invalid=sum(invalid and conclusive for invalid, conclusive in runs),
+    )
+
+
+def results_of(folder: CampaignDir, progress: Progress) -> Iterator[Finished]:
+    """Every finished run with its outcome."""
     for run in progress.runs.values():
-        document = document_of(folder, run)
-        if document is not None:
-            yield run, document
+        outcome = outcome_of(folder, run)
+        if outcome is not None:
+            yield run, outcome
 
 
-def document_of(folder: CampaignDir, run: Run) -> Document | None:
-    """A finished run's result.json, or its error; null of a run that is not finished. The
-    result of another run, or one with something that no check writes, is an error: nobody counts
-    it."""
+def outcome_of(folder: CampaignDir, run: Run) -> Outcome | None:
+    """The result of a finished run, or its error; `None` if the run is not finished. A result of
+    another run, or a damaged one, is an error and never counts. Raises HistoryError for a file that
+    is no result at all: then the folder is not a campaign's."""
     if run.state == "failed":
-        return {"run_id": run.run_id, "error": run.error}
+        return FailedRun(run_id=run.run_id, error=run.error)
     if run.state != "done":
         return None
     rundir = folder.run(run.run_id)
     try:
-        document = rundir.read_json(rundir.result)
+        result = read_result(rundir)
+        if result.run_id not in (None, run.run_id):
+            raise HistoryError(f"is of another run, {result.run_id!r}", file=str(rundir.result))
+    except ForeignDocument:
+        raise
     except HistoryError as error:
-        return {"run_id": run.run_id, "error": str(error)}
-    if wrong := _wrong_with(document, run):
-        hint = f"`ackloss check {rundir.path}` writes it again"
-        return {"run_id": run.run_id, "error": f"{rundir.result}: {wrong}; {hint}"}
-    return document
+        error.hint = error.hint or f"`ackloss check {rundir.path}` writes it again"
+        return FailedRun(run_id=run.run_id, error=str(error))
+    return result
 
 
-def _wrong_with(document: Document, run: Run) -> str | None:
-    """Why a result.json cannot be counted as this run's; null where it can."""
-    if document.get("run_id", run.run_id) != run.run_id:
-        return f"is of another run, {document['run_id']!r}"
-    for name, kind in (("eligible", bool), ("doubts", list), ("counter_examples", list)):
-        if name in document and not isinstance(document[name], kind):
-            return f"{name} is {document[name]!r:.80}, and nobody writes it so"
-    for name, count in (document.get("counts") or {}).items():
-        if type(count) is not int or count < 0:
-            return f"counts.{name} is {count!r:.80}, and no number of writes"
-    return None
-
-
-def run_rows(folder: CampaignDir) -> list[Document]:
-    """One flat row for each finished run, in the order in which they were begun: for tables."""
+def run_rows(folder: CampaignDir) -> list[RunRow]:
+    """One row for each finished run, in the order of their starts."""
     progress = read_progress(folder.journal)
     return rows_of(results_of(folder, progress), clusters_of(folder, progress.runs.values()))
 
 
-def rows_of(
-    results: Iterable[Result], clusters: Mapping[str, str | None] | None = None
-) -> list[Document]:
-    """The same, from what was read already."""
-    rows, known = [], clusters or {}
-    for run, document in results:
-        counts, rates = document.get("counts", {}), document.get("rates", {})
-        seen = document.get("availability", {})
-        span: Document = next(iter(document.get("lost_spans") or []), {})
-        rows.append(
-            {
-                "run_id": run.run_id,
-                "cell": run.cell,
-                "repetition": run.repetition,
-                "class": verdict_class(document),
-                "conclusive": is_conclusive(document),
-                "verdict": document.get("verdict"),
-                "reason": document.get("reason") or document.get("error"),
-                "seed": document.get("seed"),
-                "attempted": counts.get("attempted"),
-                "acknowledged": counts.get("acknowledged"),
-                "survivors": counts.get("survivors"),
-                "lost": counts.get("lost"),
-                "lost_from_s": (span.get("begun_s") or [None])[0],
-                "lost_until_s": (span.get("acknowledged_s") or [None])[-1],
-                "unacknowledged_found": counts.get("unacknowledged_found"),
-                "loss_rate": rates.get("loss"),
-                "unacknowledged_success_rate": rates.get("unacknowledged_success"),
-                "refused": seen.get("refused"),
-                "longest_gap_s": seen.get("longest_gap_s"),
-                "recovery_s": seen.get("recovery_s"),
-                "faults_proven": sum(f["proven"] for f in document.get("faults", [])),
-                "faults": len(document.get("faults", [])),
-                "doubts": ", ".join(document.get("doubts", [])),
-                "seconds": run.seconds,
-                "worker": run.worker,
-                "cluster": known.get(run.run_id),
-            }
-        )
-    return rows
+def rows_of(results: Iterable[Finished], clusters: Mapping[str, str | None]) -> list[RunRow]:
+    """The rows of runs whose results are read already."""
+    return [_row(run, outcome, clusters.get(run.run_id)) for run, outcome in results]
 
 
-def versions_of(folder: CampaignDir, runs: Iterable[Run]) -> dict[str, list[str]]:
-    """All versions that the runs name, by what they are of: more than one is worth knowing."""
-    found: dict[str, set[str]] = {}
-    for run in runs:
-        rundir = folder.run(run.run_id)
-        try:
-            versions = rundir.read_json(rundir.run).get("versions", {})
-        except HistoryError:
-            continue
-        for name, version in versions.items():
-            found.setdefault(name, set()).add(str(version))
-    return {name: sorted(each) for name, each in sorted(found.items())}
+def _row(run: Run, outcome: Outcome, cluster: str | None) -> RunRow:
+    result = outcome if isinstance(outcome, RunResult) else None
+    counts: Mapping[str, int] = asdict(result.counts) if result else {}
+    rates, seen = (result.rates, result.availability) if result else (Rates(), Availability())
+    span = next(iter(result.lost_spans or ()), _NO_SPAN) if result else _NO_SPAN
+    faults = result.faults if result else ()
+    return {
+        "run_id": run.run_id,
+        "cell": run.cell,
+        "repetition": run.repetition,
+        "class": verdict_class(outcome),
+        "conclusive": is_conclusive(outcome),
+        "verdict": result.verdict if result else None,
+        "reason": outcome.reason if isinstance(outcome, RunResult) else outcome.error,
+        "seed": result.seed if result else None,
+        "attempted": counts.get("attempted"),
+        "acknowledged": counts.get("acknowledged"),
+        "survivors": counts.get("survivors"),
+        "lost": counts.get("lost"),
+        "lost_from_s": span.begun_s[0] if span.begun_s else None,
+        "lost_until_s": span.acknowledged_s[1] if span.acknowledged_s else None,
+        "unacknowledged_found": counts.get("unacknowledged_found"),
+        "loss_rate": rates.loss,
+        "unacknowledged_success_rate": rates.unacknowledged_success,
+        "refused": seen.refused,
+        "longest_gap_s": seen.longest_gap_s,
+        "recovery_s": seen.recovery_s,
+        "faults_proven": sum(fault.proven for fault in faults),
+        "faults": len(faults),
+        "doubts": ", ".join((result.doubts or ()) if result else ()),
+        "seconds": run.seconds,
+        "worker": run.worker,
+        "cluster": cluster,
+    }

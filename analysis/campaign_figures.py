@@ -1,13 +1,13 @@
 """The figures of a campaign: the matrix, loss against availability, and every run as a point.
 
-Shares read without colour: each is a number, the darker and the denser hatched the larger. In all
-figures a cell has the number that the page gives it: its place in the matrix, row by row.
+A share is readable without colour: it is written as a number, and a larger share is darker. All
+figures number the cells as the page does: by their place in the matrix, row by row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import matplotlib as mpl
 import numpy as np
@@ -19,13 +19,14 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from analysis.campaign import CampaignCell, RunRow
 from analysis.drawing import STYLE, plain
 from analysis.matrix import Matrix
 from analysis.palette import LIGHT
 
 Colours = Mapping[str, str]
-Cells = Sequence[Mapping[str, Any]]
-Runs = Sequence[Mapping[str, Any]]
+Cells = Sequence[CampaignCell]
+Runs = Sequence[RunRow]
 
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 _TINTS: Final = ("survived", "info", "leads", "absent", "fail", "fault-2")
@@ -33,10 +34,10 @@ _DARKEST: Final = 0.55
 _LEFT_IN: Final = 0.95
 _NONE: Final = -0.09
 _LABEL: Final = 80
-"""Characters of a cell's name beside its row."""
+"""The number of characters of a cell's name beside its row."""
 _ROW_PX: Final = 14
 _CHARACTER_PX: Final = 6
-"""How high and wide small letters are, about: whether two labels would run into each other."""
+"""The approximate height of a row and width of a small letter, to detect labels that overlap."""
 
 
 def heat_map(cells: Cells, table: Matrix, *, colours: Colours = LIGHT, title: str = "") -> Figure:
@@ -68,9 +69,9 @@ def heat_map(cells: Cells, table: Matrix, *, colours: Colours = LIGHT, title: st
     return figure
 
 
-def _square(panel: Axes, across: int, down: int, cell: Mapping[str, Any], colours: Colours) -> None:
-    told = cell["lossy_share"]
-    share = told["estimate"]
+def _square(panel: Axes, across: int, down: int, cell: CampaignCell, colours: Colours) -> None:
+    interval = cell.lossy_share
+    share = interval.estimate
     panel.add_patch(
         Rectangle(
             (across + 0.02, down + 0.04), 0.96, 0.92, lw=0.6,
@@ -85,13 +86,13 @@ def _square(panel: Axes, across: int, down: int, cell: Mapping[str, Any], colour
         )  # fmt: skip
         panel.add_patch(strip)
     first = "no conclusive run" if share is None else f"{_percent(share)} %"
-    second = f"{cell['runs']} runs"
-    if share is not None:
-        second = f"{_percent(told['low'])} to {_percent(told['high'])} %"
+    second = f"{cell.runs} runs"
+    if interval.low is not None and interval.high is not None:
+        second = f"{_percent(interval.low)} to {_percent(interval.high)} %"
     size = 8 if share is None else 11
-    for y, words, points in ((0.36, first, size), (0.68, second, 7)):
+    for y, text, points in ((0.36, first, size), (0.68, second, 7)):
         panel.text(
-            across + 0.5, down + y, words, ha="center", va="center", fontsize=points,
+            across + 0.5, down + y, text, ha="center", va="center", fontsize=points,
             color=colours["ink"],
         )  # fmt: skip
 
@@ -103,7 +104,7 @@ def _percent(share: float) -> str:
 
 
 def mixed(colours: Colours, share: float) -> tuple[float, float, float]:
-    """The paper, tinted the more the larger the share; ink stays readable on it."""
+    """The paper, tinted in proportion to the share; ink stays readable on it."""
     paper, lost = (np.array(to_rgb(colours[name])) for name in ("paper", "lost"))
     red, green, blue = (paper + (lost - paper) * _DARKEST * share).tolist()
     return red, green, blue
@@ -113,9 +114,9 @@ def _heads(figure: Figure, panel: Axes, table: Matrix, colours: Colours) -> None
     one_column = panel.get_position().width * figure.get_figwidth() / len(table.columns)
     wide = _LEFT_IN / one_column
     for across, label in enumerate(table.columns):
-        words = f"{table.across}={label}" if table.across else ""
+        title = f"{table.across}={label}" if table.across else ""
         panel.text(
-            across + 0.5, -0.12, words, ha="center", va="bottom", fontsize=8, color=colours["ink"]
+            across + 0.5, -0.12, title, ha="center", va="bottom", fontsize=8, color=colours["ink"]
         )
     for depth, axis in enumerate(table.down):
         x = (depth - len(table.down)) * wide
@@ -128,7 +129,7 @@ def _heads(figure: Figure, panel: Axes, table: Matrix, colours: Colours) -> None
 
 
 def trade_off(cells: Cells, table: Matrix, *, colours: Colours = LIGHT) -> Figure:
-    """The share of lossy runs against how long clients waited: the lower left is what one wants."""
+    """The share of lossy runs against the time that clients waited; the lower left is best."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9.6, 4.8), facecolor=colours["paper"])
         panel = figure.add_axes((0.085, 0.11, 0.895, 0.78))
@@ -137,15 +138,15 @@ def trade_off(cells: Cells, table: Matrix, *, colours: Colours = LIGHT) -> Figur
         panel.axhline(0, color=colours["rule"], lw=0.8, zorder=0)
         drawn = []
         for number, place in enumerate(table.in_order, 1):
-            share, gap = cells[place]["lossy_share"], cells[place]["longest_gap_s"]["median"]
-            if share["estimate"] is not None and gap:
-                drawn.append((gap, 100 * share["estimate"], number, place))
+            share, gap = cells[place].lossy_share.estimate, cells[place].longest_gap_s.median
+            if share is not None and gap:
+                drawn.append((gap, 100 * share, number, place))
         for across, label in enumerate(table.columns):
             of_column = {row.cells[across] for row in table.rows}
             _series(panel, [each for each in drawn if each[3] in of_column], across, cells, colours)
-            marker, tint = _look(across)
-            words = f"{table.across}={label}" if table.across else "cell"
-            panel.plot([], [], marker, color=colours[tint], label=words, markersize=6)
+            marker, tint = _style(across)
+            label_of_column = f"{table.across}={label}" if table.across else "cell"
+            panel.plot([], [], marker, color=colours[tint], label=label_of_column, markersize=6)
         _gap_axis(panel, [gap for gap, *_ in drawn])
         panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
         panel.set_yticks([0, 25, 50, 75, 100])
@@ -162,7 +163,7 @@ def trade_off(cells: Cells, table: Matrix, *, colours: Colours = LIGHT) -> Figur
     return figure
 
 
-def _look(across: int) -> tuple[str, str]:
+def _style(across: int) -> tuple[str, str]:
     return _MARKERS[across % len(_MARKERS)], _TINTS[across % len(_TINTS)]
 
 
@@ -173,11 +174,11 @@ def _series(
     cells: Cells,
     colours: Colours,
 ) -> None:
-    marker, tint = _look(across)
+    marker, tint = _style(across)
     for gap, percent, _, place in points:
-        share = cells[place]["lossy_share"]
-        ends = [100 * share["low"], 100 * share["high"]]
-        panel.plot([gap, gap], ends, color=colours[tint], lw=1, alpha=0.35, zorder=1)
+        share = cells[place].lossy_share
+        limits = [100 * (share.low or 0.0), 100 * (share.high or 0.0)]
+        panel.plot([gap, gap], limits, color=colours[tint], lw=1, alpha=0.35, zorder=1)
         panel.plot(
             [gap], [percent], marker, color=colours[tint], markersize=6.5, alpha=0.9, zorder=3,
             markeredgecolor=colours["paper"], markeredgewidth=0.6,
@@ -187,8 +188,8 @@ def _series(
 def _numbers(
     panel: Axes, points: Sequence[tuple[float, float, int, int]], colours: Colours
 ) -> None:
-    """Each point's number beside it; of points that lie on each other, all in one label. One that
-    would run into another stands below its point."""
+    """Each point's number beside it. Points on the same spot share one label. A label that would
+    overlap another stands below its point."""
     groups: list[tuple[npt.NDArray[np.float64], list[int]]] = []
     for gap, percent, number, _ in sorted(points):
         at = panel.transData.transform((gap, percent))
@@ -214,19 +215,19 @@ def _numbers(
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """`1-3, 7, 8`: three neighbours and more joined."""
+    """`1-3, 7, 8`: three or more neighbours become a range."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:
             runs[-1].append(number)
         else:
             runs.append([number])
-    told = (f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
-    return ", ".join(told)
+    parts = (f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    return ", ".join(parts)
 
 
 def _gap_axis(panel: Axes, gaps: Sequence[float], *, narrow: bool = False) -> None:
-    """Seconds on a log scale, with ticks that are numbers people say, fewer where it is narrow."""
+    """Seconds on a log scale, with round numbers as ticks, fewer on a narrow axis."""
     panel.set_xscale("log")
     low, high = (min(gaps), max(gaps)) if gaps else (0.5, 5.0)
     panel.set_xlim(low / 1.25, max(high * 1.4, low * 2))
@@ -240,12 +241,12 @@ def _gap_axis(panel: Axes, gaps: Sequence[float], *, narrow: bool = False) -> No
 
 
 def distributions(cells: Cells, table: Matrix, runs: Runs, *, colours: Colours = LIGHT) -> Figure:
-    """Loss rate and longest gap of every conclusive run, cell by cell; ticks are medians."""
+    """Loss rate and longest gap of every conclusive run, a row for each cell; bars are medians."""
     with mpl.rc_context(STYLE):
         order = table.in_order
         height = 0.245 * max(len(order), 3) + 0.95
         figure = Figure(figsize=(9.6, height), facecolor=colours["paper"])
-        of_cell = {cells[place]["name"]: at for at, place in enumerate(order)}
+        of_cell = {cells[place].name: at for at, place in enumerate(order)}
         shown = [run for run in runs if run["conclusive"] and run["cell"] in of_cell]
         lossy = np.array([run["class"] == "loss" for run in shown], bool)
         rows = np.array([of_cell[run["cell"]] for run in shown], np.float64)
@@ -253,7 +254,7 @@ def distributions(cells: Cells, table: Matrix, runs: Runs, *, colours: Colours =
         gaps = np.array([run["longest_gap_s"] or np.nan for run in shown], np.float64)
         known = gaps[np.isfinite(gaps)]
         bottom, tall = 0.5 / height, 1 - 0.95 / height
-        labels = [_row_label(cells[place]["name"], at) for at, place in enumerate(order, 1)]
+        labels = [_row_label(cells[place].name, at) for at, place in enumerate(order, 1)]
         start = 0.02 + 0.0058 * max(map(len, labels), default=0)
         wide = 0.98 - start
         left = figure.add_axes((start, bottom, wide * 0.62, tall))
@@ -269,9 +270,9 @@ def distributions(cells: Cells, table: Matrix, runs: Runs, *, colours: Colours =
         left.tick_params(axis="y", labelcolor=colours["ink"], length=0)
         _strip(left, np.where(lossy, rates, _NONE), rows, lossy, colours, spread=lossy)
         _strip(right, gaps, rows, lossy, colours, spread=np.ones_like(lossy))
-        _medians(right, [cells[place]["longest_gap_s"]["median"] for place in order], colours)
-        for panel, words in ((left, "lost, of acknowledged writes"), (right, "longest gap")):
-            panel.set_title(words, fontsize=9, color=colours["muted"], loc="left")
+        _medians(right, [cells[place].longest_gap_s.median for place in order], colours)
+        for panel, title in ((left, "lost / acknowledged writes"), (right, "longest gap")):
+            panel.set_title(title, fontsize=9, color=colours["muted"], loc="left")
     return figure
 
 
@@ -281,7 +282,7 @@ def _row_label(name: str, number: int) -> str:
 
 
 def _rates_axis(panel: Axes) -> None:
-    """Runs without loss stand apart, left of 0 %: a run that lost one write is none of them."""
+    """Runs without loss have their own place, left of 0 %, apart from runs with little loss."""
     panel.set_xlim(_NONE - 0.05, 1.02)
     percent = [0, 25, 50, 75, 100]
     ticks = [_NONE, *(each / 100 for each in percent)]
@@ -297,7 +298,7 @@ def _strip(
     *,
     spread: npt.NDArray[np.bool_],
 ) -> None:
-    """Points side by side within their row, in the order of the runs: no chance in a picture."""
+    """Points side by side within their row, in the order of the runs; nothing is random."""
     across, down = (np.arange(len(x)) * step % 1 - 0.5 for step in (0.754878, 0.569840))
     x, y = np.where(spread, x, x + across * 0.07), rows + down * 0.56
     for chosen, tint, marker, size in (
@@ -318,7 +319,7 @@ def _medians(panel: Axes, medians: Sequence[float | None], colours: Colours) -> 
 
 
 def drawn(cells: Cells, table: Matrix, runs: Runs, colours: Colours) -> dict[str, Figure]:
-    """All figures by the names of their files."""
+    """All figures by file name."""
     return {
         "matrix": heat_map(cells, table, colours=colours, title="Share of runs with loss"),
         "trade-off": trade_off(cells, table, colours=colours),

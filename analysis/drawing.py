@@ -1,7 +1,7 @@
-"""What all figures share: their style, their bare axes, and how they become files.
+"""The style, the axes and the file formats that all figures share.
 
-Text becomes outlines, so a picture looks the same everywhere and no font or network is needed.
-Nothing that a run says is taken for markup: TeX parsing is off.
+Text is drawn as outlines, so a picture looks the same everywhere and needs no font. TeX parsing is
+off, so text from a run is never markup.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def png(figure: Figure) -> bytes:
 
 
 def plain(panel: Axes, colours: Mapping[str, str]) -> None:
-    """Bare axes: no box, quiet ticks."""
+    """Axes without a box, with quiet ticks."""
     panel.set_facecolor(colours["paper"])
     for side in ("top", "right"):
         panel.spines[side].set_visible(False)

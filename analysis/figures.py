@@ -22,7 +22,7 @@ from analysis.timeline import Timeline, ms
 from analysis.visible import visible
 from harness.protocols import FAIL, INFO, OK
 
-_MARKS: Final[dict[str, dict[str, Any]]] = {
+_MARKS: Final[Mapping[str, Mapping[str, Any]]] = {
     OK: {"marker": "o", "s": 3.5, "linewidths": 0},
     FAIL: {"marker": "s", "s": 9, "linewidths": 0.7},
     INFO: {"marker": "D", "s": 9, "linewidths": 0.8},
@@ -34,17 +34,17 @@ _HOLLOW: Final = (FAIL, INFO, OPEN)
 _COLOUR: Final = {OK: "survived", OPEN: "info"}
 
 
-def names(
+def outcome_labels(
     acknowledged: str = "acknowledged", *, judged: bool = True, known: bool = True
 ) -> dict[str, str]:
-    """What a legend calls each outcome.
+    """The label of each outcome in a legend.
 
-    With acks=0 nothing is `acknowledged` but `sent`; that a write survived is said only where the
-    run was `judged` and read to its end, that it was lost only where the verdict is `known`.
+    With acks=0 a write is `sent`, not `acknowledged`. The label claims survival only for a run that
+    was `judged` and read completely, and loss only if the verdict is `known`.
     """
     return {
         OK: f"{acknowledged}, survived" if judged else acknowledged,
-        FAIL: "refused",
+        FAIL: "failed",
         INFO: "unknown",
         OPEN: "no answer",
         ABSENT: f"{acknowledged}, not yet visible",
@@ -58,10 +58,10 @@ def draw(
     colours: Mapping[str, str] = LIGHT,
     headline: str = "",
     sentence: str = "",
-    called: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Figure:
-    """The whole timeline; `headline` and `sentence` stand above it where it stands alone, `called`
-    is what its legend calls each outcome (`names`)."""
+    """The whole timeline. `headline` and `sentence` stand above a picture without a page; `labels`
+    name the outcomes in the legend (`outcome_labels`)."""
     with mpl.rc_context(STYLE):
         rows = lanes(line)
         heights = [0.26 * max(len(line.drawn_faults), 0.2), 2.7, 1.15, 0.21 * max(len(rows), 1)]
@@ -78,12 +78,12 @@ def draw(
         for panel in axes[1:]:
             _shade(panel, line, colours)
         _draw_faults(axes[0], line, colours)
-        _draw_latency(axes[1], line, colours, called or names())
+        _draw_latency(axes[1], line, colours, labels or outcome_labels())
         _draw_rates(axes[2], line, colours)
         draw_lanes(axes[3], rows, colours)
         axes[3].set_xlabel("seconds since the start of the run", color=colours["muted"], loc="left")
         if headline:
-            _draw_words(figure, headline, sentence, height, colours)
+            _draw_title(figure, headline, sentence, height, colours)
     return figure
 
 
@@ -110,13 +110,13 @@ def _draw_faults(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> Non
             linewidth=0.8,
         )
         proof = "proven" if fault.proven else "NOT PROVEN"
-        words = visible(f" {fault.id}: {fault.nemesis} {', '.join(fault.nodes)}   {proof} ")
-        # A label reads to the right of its bar's start, but to the left where room is short.
+        label = visible(f" {fault.id}: {fault.nemesis} {', '.join(fault.nodes)}   {proof} ")
+        # The label runs to the right of its bar's start; near the right edge, to the left.
         late = (from_s - line.scale.start_s) / (line.scale.end_s - line.scale.start_s) > 0.7
         panel.text(
             to_s if late else from_s,
             place + 0.52,
-            words,
+            label,
             ha="right" if late else "left",
             va="center",
             fontsize=8,
@@ -126,14 +126,14 @@ def _draw_faults(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> Non
 
 
 def _draw_latency(
-    panel: Axes, line: Timeline, colours: Mapping[str, str], called: Mapping[str, str]
+    panel: Axes, line: Timeline, colours: Mapping[str, str], labels: Mapping[str, str]
 ) -> None:
     low, high = line.scale.latency_ms
     top = high * (1.9 if line.total[OPEN] else 1.0)
     for outcome in OUTCOMES:
         marks = line.marks[outcome_is(line.marks, outcome)]
         colour = colours[_COLOUR.get(outcome, outcome)]
-        face: dict[str, Any] = {"c": colour}
+        face: Mapping[str, Any] = {"c": colour}
         if outcome in _HOLLOW:
             face = {"facecolors": "none", "edgecolors": colour}
         panel.scatter(
@@ -141,7 +141,7 @@ def _draw_latency(
             marks["latency_ms"].fillna(high * 1.4).clip(lower=low),
             rasterized=True,
             zorder=3,
-            label=f"{called[outcome]} {line.total[outcome]:,}",
+            label=f"{labels[outcome]} {line.total[outcome]:,}",
             **_MARKS[outcome],
             **face,
         )
@@ -209,7 +209,7 @@ def _draw_rates(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> None
     panel.set_ylabel("writes / s", color=colours["muted"])
 
 
-def _draw_words(
+def _draw_title(
     figure: Figure, headline: str, sentence: str, height: float, colours: Mapping[str, str]
 ) -> None:
     figure.text(

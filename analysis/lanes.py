@@ -1,4 +1,4 @@
-"""The lanes of the still timeline: per partition the ISR's size, and each node's part in it."""
+"""The lanes of the still timeline: the ISR's size of each partition, and the role of each node."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from analysis.timeline import Timeline
 from analysis.visible import visible
 
 PARTITIONS_AT_MOST: Final = 3
-"""How many partitions get lanes of their own, those that lost most first."""
+"""The number of partitions with lanes; those with the most lost writes come first."""
 
-_WORDS: Final = {
+_LEGEND: Final = {
     "leads": "leads",
     "insync": "in sync",
-    "believes": "only believes that it leads",
+    "believes": "believes that it leads, but was overtaken",
 }
 
 
 class Span(NamedTuple):
-    """What a node was (`leads`, `insync`, `believes`), from when to when."""
+    """A node's role (`leads`, `insync`, `believes`) during an interval."""
 
-    what: str
+    role: str
     from_s: float
     to_s: float
 
 
 @dataclass(frozen=True)
 class Lane:
-    """A row of bars, or of the numbers that the ISR's size was, each from its instant on."""
+    """A row of bars, or the sizes of the ISR, each with the instant of its change."""
 
     label: str
     spans: list[Span] = field(default_factory=list)
@@ -41,12 +41,12 @@ class Lane:
 
 
 def lanes(line: Timeline) -> list[Lane]:
-    """One lane for the size of the ISR and one a node, for each partition that is shown."""
+    """For each partition on the picture, one lane for the size of the ISR and one for each node."""
     who, rows = line.leadership, []
     for partition in line.by_loss[:PARTITIONS_AT_MOST]:
         views = who.views[who.views["partition"] == partition]
         beliefs = who.beliefs[who.beliefs["partition"] == partition]
-        rows.append(Lane(f"p{partition}: ISR of", sizes=list(_sizes(views))))
+        rows.append(Lane(f"p{partition}: ISR", sizes=list(_sizes(views))))
         rows += [Lane(node, spans=list(_spans(views, beliefs, node))) for node in line.nodes]
     return rows
 
@@ -70,8 +70,8 @@ def _spans(views: pd.DataFrame, beliefs: pd.DataFrame, node: str) -> Iterator[Sp
 
 
 def draw_lanes(panel: Axes, rows: list[Lane], colours: Mapping[str, str]) -> None:
-    """Draw the lanes and what their looks mean; the panel's limits along time are set already."""
-    looks: dict[str, dict[str, Any]] = {
+    """Draw the lanes and their legend; the caller has set the panel's limits along time."""
+    styles: dict[str, Mapping[str, Any]] = {
         "leads": {"facecolor": colours["leads"]},
         "insync": {"facecolor": colours["insync"]},
         "believes": {
@@ -82,11 +82,11 @@ def draw_lanes(panel: Axes, rows: list[Lane], colours: Mapping[str, str]) -> Non
         },
     }
     for place, row in enumerate(rows):
-        for what, look in looks.items():
+        for role, style in styles.items():
             bars = [
-                (span.from_s, span.to_s - span.from_s) for span in row.spans if span.what == what
+                (span.from_s, span.to_s - span.from_s) for span in row.spans if span.role == role
             ]
-            panel.broken_barh(bars, (place + 0.12, 0.76), **look)
+            panel.broken_barh(bars, (place + 0.12, 0.76), **style)
         if row.sizes:
             panel.axhline(place, color=colours["rule"], lw=0.6)
         for from_s, size in row.sizes:
@@ -100,8 +100,8 @@ def draw_lanes(panel: Axes, rows: list[Lane], colours: Mapping[str, str]) -> Non
     panel.set_yticklabels([visible(row.label) for row in rows])
     panel.tick_params(axis="y", length=0, labelsize=8)
     panel.legend(
-        [Patch(**looks[what]) for what in _WORDS],
-        list(_WORDS.values()),
+        [Patch(**styles[role]) for role in _LEGEND],
+        list(_LEGEND.values()),
         loc="upper right",
         bbox_to_anchor=(1.005, 0.0),
         borderaxespad=2.1,

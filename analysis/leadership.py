@@ -1,15 +1,15 @@
-"""Who led and who was in sync over time, and who only believed that it led.
+"""Who led and who was in sync over time, and which node only believed that it led.
 
-Every node is asked directly, several times a second, and answers differ: one that is cut off goes
-on saying "leader 3, ISR {3}" for ever. The rule (Kafka's own: leader epochs only ever grow):
+The observer asks every node several times a second, and the answers differ: an isolated node keeps
+answering "leader 3, ISR {3}". These rules decide, since leader epochs only ever grow:
 
-- the *quorum's view* at an instant is the answer with the highest leader epoch heard so far;
-- within an epoch the leader's own answer decides, as it is the one that shrinks and grows the ISR;
-  where the leader is silent for `HOLD_S`, the newest answer of the others;
-- a view holds until the next one, so differing answers leave no gaps; it stops holding when
-  nobody has answered for `HOLD_S`: then who led is not known, and is shown so;
-- a node *believes* that it leads where it goes on naming itself with an epoch that has been
-  overtaken by another leader's; it has believed so since it was overtaken.
+- The *quorum's view* at an instant is the answer with the highest leader epoch so far.
+- Within an epoch the answer of the leader itself decides, as the leader shrinks and grows the ISR.
+  If the leader has been silent for `HOLD_S`, the newest answer of another node decides.
+- A view holds until the next one, so differing answers leave no gap. It ends when no node has
+  answered for `HOLD_S`: from then on the leader is not known, and the page shows a gap.
+- A node *believes* that it leads while it names itself with an epoch that another leader has
+  overtaken. The belief begins when the node is overtaken.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.columns import MISSING, codes, integers, tables
+from harness.history.parquet_reader import NULL, decoded, integers, texts
 from harness.history.run_folder import RunDir
 
 HOLD_S: Final = 3.0
-"""How long an answer speaks for its node when no newer one comes."""
+"""How long an answer holds for its node when no newer answer follows."""
 
-_COLUMNS = (
-    "time_ns", "answered_by", "partition", "leader", "leader_epoch", "isr", "controller",
-    "controller_epoch",
-)  # fmt: skip
+_NUMBERS = ("partition", "leader_epoch", "controller_epoch")
+_TEXTS = ("answered_by", "leader", "controller")
+_COLUMNS = ("time_ns", "isr", *_NUMBERS, *_TEXTS)
 
 
 @dataclass(frozen=True)
@@ -54,44 +53,38 @@ class Leadership:
 
 
 def observations(run: RunDir) -> pd.DataFrame:
-    """The observer's rows in the order of time, `time_s` in seconds.
+    """The observer's rows in the order of time; `time_s` is in seconds.
 
-    `isr` is its members joined by commas, a null text is None, a null number MISSING.
+    `isr` is a string of names joined by commas. A missing text is None, a missing number NULL.
     """
-    pieces = [_observed(table) for table in tables(run.parts(run.observations), _COLUMNS)]
-    if not pieces:
-        return _observed(pa.table({}))
-    table = pd.concat(pieces, ignore_index=True)
-    return table.sort_values("time_s", kind="stable", ignore_index=True)
+    frames = list(decoded(run.parts(run.observations), _COLUMNS, _observations))
+    if not frames:
+        columns = ["time_s", *_NUMBERS, *_TEXTS, "isr"]
+        return pd.DataFrame({name: np.empty(0) for name in columns})
+    return pd.concat(frames).sort_values("time_s", kind="stable", ignore_index=True)
 
 
-def _observed(table: pa.Table) -> pd.DataFrame:
-    if "isr" in table.column_names:
-        members = table.column("isr").cast(pa.list_(pa.string()))
-        joined = pc.fill_null(pc.binary_join(members, ","), "")
-        table = table.set_column(table.column_names.index("isr"), "isr", joined)
-    text = {}
-    for name in ("answered_by", "leader", "isr", "controller"):
-        numbers, names = codes(table, name)
-        text[name] = np.array([*names, None], dtype=object)[numbers]
+def _observations(batch: pa.RecordBatch) -> pd.DataFrame:
+    members = batch["isr"].cast(pa.list_(pa.string()))
+    isr = pc.fill_null(pc.binary_join(members, ","), "").dictionary_encode()
+    joined = np.array(isr.dictionary.to_pylist(), dtype=object)[isr.indices.to_numpy()]
     return pd.DataFrame(
         {
-            "time_s": integers(table, "time_ns") / 1e9,
-            "partition": integers(table, "partition"),
-            "leader_epoch": integers(table, "leader_epoch"),
-            "controller_epoch": integers(table, "controller_epoch"),
-            **text,
+            "time_s": integers(batch, "time_ns") / 1e9,
+            **{name: integers(batch, name) for name in _NUMBERS},
+            **{name: texts(batch, name).objects() for name in _TEXTS},
+            "isr": joined,
         }
     )
 
 
 def leadership(rows: pd.DataFrame, *, end_s: float) -> Leadership:
-    """The intervals that follow from the observer's rows; nothing reaches beyond `end_s`."""
+    """The intervals that follow from the observer's rows; none reaches beyond `end_s`."""
     views, beliefs = [], []
-    for partition, told in rows[rows["partition"] != MISSING].groupby("partition", sort=True):
-        seen = _views(told, end_s=end_s)
+    for partition, answers in rows[rows["partition"] != NULL].groupby("partition", sort=True):
+        seen = _views(answers, end_s=end_s)
         views.append(seen.assign(partition=partition))
-        beliefs.append(_beliefs(told, seen, end_s=end_s).assign(partition=partition))
+        beliefs.append(_beliefs(answers, seen, end_s=end_s).assign(partition=partition))
     return Leadership(
         views=_joined(views, ["partition", "from_s", "to_s", "leader", "epoch", "isr"]),
         beliefs=_joined(beliefs, ["partition", "node", "from_s", "to_s", "epoch"]),
@@ -106,28 +99,28 @@ def _joined(frames: list[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
     return pd.concat(full, ignore_index=True)[columns]
 
 
-def _views(told: pd.DataFrame, *, end_s: float) -> pd.DataFrame:
-    """One partition's views of the quorum."""
-    epoch = told["leader_epoch"].to_numpy()
-    newest = told[epoch == np.maximum.accumulate(epoch)]
+def _views(answers: pd.DataFrame, *, end_s: float) -> pd.DataFrame:
+    """The quorum's views of one partition."""
+    epoch = answers["leader_epoch"].to_numpy()
+    newest = answers[epoch == np.maximum.accumulate(epoch)]
     decides = _decides(newest)
     states = newest.groupby(["leader", "leader_epoch", "isr"], dropna=False, sort=False).ngroup()
     state = states.to_numpy()[decides]
     runs = _runs(newest["time_s"].to_numpy(), state, end_s=end_s)
-    said = newest.iloc[decides[runs["first"].to_numpy()]]
+    deciding = newest.iloc[decides[runs["first"].to_numpy()]]
     return pd.DataFrame(
         {
             "from_s": runs["from_s"],
             "to_s": runs["to_s"],
-            "leader": said["leader"].to_numpy(),
-            "epoch": said["leader_epoch"].to_numpy(),
-            "isr": [tuple(filter(None, (isr or "").split(","))) for isr in said["isr"]],
+            "leader": deciding["leader"].to_numpy(),
+            "epoch": deciding["leader_epoch"].to_numpy(),
+            "isr": [tuple(filter(None, (isr or "").split(","))) for isr in deciding["isr"]],
         }
     )
 
 
 def _decides(newest: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """For each answer in the newest epoch, the place of the answer that decides at its time."""
+    """For each answer in the newest epoch, the index of the answer that decides at its time."""
     time_s, epoch = newest["time_s"].to_numpy(), newest["leader_epoch"].to_numpy()
     own = (newest["answered_by"] == newest["leader"]).to_numpy()
     last_own = _latest(own)
@@ -136,44 +129,45 @@ def _decides(newest: pd.DataFrame) -> npt.NDArray[np.int64]:
 
 
 def _latest(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """For each place, the latest place up to it where the mask holds, or -1."""
+    """For each index, the latest index up to it where the mask holds, or -1."""
     places = np.where(mask, np.arange(len(mask)), -1)
     return np.maximum.accumulate(places)
 
 
-def _beliefs(told: pd.DataFrame, views: pd.DataFrame, *, end_s: float) -> pd.DataFrame:
-    """One partition's intervals in which a node claims to lead while another one does."""
+def _beliefs(answers: pd.DataFrame, views: pd.DataFrame, *, end_s: float) -> pd.DataFrame:
+    """The intervals of one partition in which a node claims to lead while another node leads."""
     found = []
-    for node, answers in told.groupby("answered_by", sort=True):
-        claim = np.where(answers["leader"] == node, answers["leader_epoch"], MISSING)
-        runs = _runs(answers["time_s"].to_numpy(), claim, end_s=end_s)
+    for node, own in answers.groupby("answered_by", sort=True):
+        claim = np.where(own["leader"] == node, own["leader_epoch"], NULL)
+        runs = _runs(own["time_s"].to_numpy(), claim, end_s=end_s)
         for first, from_s, to_s, last_s in runs.itertuples(index=False):
-            # Between two answers nobody knows when a node learnt that it was overtaken: only one
-            # that claims to lead *after* that moment shows a belief.
+            # A node may learn between two answers that it was overtaken. Only a node that claims
+            # to lead *after* it was overtaken shows a belief.
             over = views[(views["leader"] != node) & (views["epoch"] > claim[first])]
             over = over[(over["to_s"] > from_s) & (over["from_s"] < to_s)]
-            if claim[first] != MISSING and len(over) and over["from_s"].iloc[0] <= last_s:
+            if claim[first] != NULL and len(over) and over["from_s"].iloc[0] <= last_s:
                 begin_s = max(from_s, over["from_s"].iloc[0])
                 found.append((node, begin_s, min(to_s, over["to_s"].iloc[-1]), int(claim[first])))
     return pd.DataFrame(found, columns=["node", "from_s", "to_s", "epoch"])
 
 
 def _controllers(rows: pd.DataFrame, *, end_s: float) -> pd.DataFrame:
-    """Which controller was active: the answer with the highest controller epoch so far."""
-    told = rows[rows["controller"].notna()]
-    epoch = told["controller_epoch"].to_numpy()
-    newest = told[epoch == np.maximum.accumulate(epoch)] if len(told) else told
+    """The active controller: the answer with the highest controller epoch so far."""
+    answers = rows[rows["controller"].notna()]
+    epoch = answers["controller_epoch"].to_numpy()
+    newest = answers[epoch == np.maximum.accumulate(epoch)] if len(answers) else answers
     runs = _runs(newest["time_s"].to_numpy(), pd.factorize(newest["controller"])[0], end_s=end_s)
-    said = newest["controller"].to_numpy()[runs["first"].to_numpy()]
-    return pd.DataFrame({"from_s": runs["from_s"], "to_s": runs["to_s"], "controller": said})
+    names = newest["controller"].to_numpy()[runs["first"].to_numpy()]
+    return pd.DataFrame({"from_s": runs["from_s"], "to_s": runs["to_s"], "controller": names})
 
 
 def _runs(
     time_s: npt.NDArray[np.float64], state: npt.NDArray[np.int64], *, end_s: float
 ) -> pd.DataFrame:
-    """Runs of one state in a row of answers: `first` (its place), `from_s`, `to_s`, `last_s`.
+    """Runs of equal states in a sequence of answers: `first` (an index), `from_s`, `to_s`,
+    `last_s`.
 
-    A run lasts until the next one begins, but for at most HOLD_S after its last answer, `last_s`.
+    A run lasts until the next one begins, but at most HOLD_S after its last answer, `last_s`.
     """
     if not len(time_s):
         return pd.DataFrame(

@@ -1,7 +1,7 @@
-"""What the nodes themselves logged, while the run went on, of elections, the ISR and truncation.
+"""The lines that nodes logged during the run about elections, the ISR and truncation.
 
-The lines of all nodes in one order of time. Logs may be large and may hold anything: they are read
-line by line and cut, and are only ever text. A line's time is that of its node's own clock.
+The lines of all nodes are in one order of time, each by its node's own clock. Logs may be large and
+may hold any bytes: they are read line by line, cut, and treated as text only.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Final
 from harness.history.run_folder import RunDir
 
 LINES_AT_MOST: Final = 40
-"""How many lines are shown."""
+"""The number of lines on a page."""
 
 _LENGTH_AT_MOST: Final = 320
 _BYTES_AT_MOST: Final = 64 * 1024 * 1024
 _DATED: Final = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (.*)", re.DOTALL)
-_TELLING: Final = re.compile(
+_RELEVANT: Final = re.compile(
     rb"Shrinking ISR|Expanding ISR|(?<!Replayed )partition change for|Fencing broker"
     rb"|Setting new leader|unclean election|Truncating \S+ to offset|Truncating to offset"
     rb"|starts at (leader )?epoch|Becoming the active controller|has been (un)?fenced"
     rb"|to unfence has been granted|New leader and ISR|resigned",
     re.IGNORECASE,
 )
-_OURSELVES: Final = re.compile(rb"__consumer_offsets|__transaction_state|__cluster_metadata")
+_INTERNAL: Final = re.compile(rb"__consumer_offsets|__transaction_state|__cluster_metadata")
 
 
 @dataclass(frozen=True, order=True)
@@ -41,39 +41,39 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Told:
-    """The first `lines` of the `found` ones."""
+class LogExcerpt:
+    """The first `lines` of the `found` relevant ones."""
 
     lines: list[Line] = field(default_factory=list)
     found: int = 0
 
 
-def logged(run: RunDir, *, wall_time: str | None, end_s: float) -> Told:
-    """The telling lines of all nodes between the run's start, at `wall_time`, and `end_s`."""
+def logged(run: RunDir, *, wall_time: str | None, end_s: float) -> LogExcerpt:
+    """The relevant lines of all nodes between the run's start, at `wall_time`, and `end_s`."""
     try:
         start_s = datetime.fromisoformat(wall_time or "").timestamp()
     except ValueError:
-        return Told()
+        return LogExcerpt()
     lines = {
         line
         for file in run.logs()
         if file.is_file() and not file.is_symlink()
-        for line in _telling(file, start_s)
+        for line in _relevant(file, start_s)
         if 0 <= line.at_s <= end_s
     }
-    return Told(sorted(lines)[:LINES_AT_MOST], len(lines))
+    return LogExcerpt(sorted(lines)[:LINES_AT_MOST], len(lines))
 
 
-def _telling(file: Path, start_s: float) -> Iterator[Line]:
+def _relevant(file: Path, start_s: float) -> Iterator[Line]:
     seen = 0
     with file.open("rb") as stream:
         while seen < _BYTES_AT_MOST and (raw := stream.readline(1 << 16)):
             seen += len(raw)
-            dated = _DATED.match(raw) if _TELLING.search(raw) else None
-            if dated is None or _OURSELVES.search(raw):
+            dated = _DATED.match(raw) if _RELEVANT.search(raw) else None
+            if dated is None or _INTERNAL.search(raw):
                 continue
             second, thousandth, rest = (part.decode("utf-8", "replace") for part in dated.groups())
-            # Nodes live in containers, and those in UTC.
+            # Nodes run in containers, whose time zone is UTC.
             moment = datetime.fromisoformat(second).replace(tzinfo=UTC).timestamp()
             text = rest.strip()
             if len(text) > _LENGTH_AT_MOST:

@@ -1,85 +1,79 @@
-"""Which events the spans of lost writes (`checkers.loss.spans`) begin and end with.
+"""The events at which the spans of lost writes begin and end.
 
-Whether a client left the old leader when another took over, or stayed until the network healed, is
-seen by which of the two the last write that it lost stands next to.
+`lost_spans` in result.json holds the spans: of all lost writes, and of each client. A client may
+leave the old leader when another takes over, or stay until the network heals: the event nearest to
+its last lost write shows which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
-
-from analysis.columns import tables
 from analysis.leadership import Leadership
 from analysis.timeline import Timeline
-from checkers.loss.spans import COLUMNS, LostSpan, lost_spans
-from harness.history.run_folder import RunDir
+from harness.history.documents import LostSpan
 from harness.protocols import FaultWindow
 
 TOGETHER_S: Final = 0.5
-"""Events of one kind that are no further apart are one: the heals of a step, the partitions of a
+"""Events of one kind within this time are shown as one: the heals of one step, the partitions of a
 leader that is replaced."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Something that happened to the cluster, in seconds since the run's start."""
+    """A change of the cluster, in seconds since the run's start."""
 
     what: str
     at_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Near:
-    """An event and how long after it something was; negative: before it."""
+class NearestEvent:
+    """The event nearest to an instant, which lies `after_s` after it (negative: before it)."""
 
     event: Event
     after_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placed:
-    """A span among the events: what is nearest to when its first write was begun, and to when its
-    last one was acknowledged. Null where nothing was lost, or no event is known."""
+class PlacedSpan:
+    """A span among the events: `began` is nearest to the start of its first write, `ended` to the
+    acknowledgement of its last one. `None` where nothing was lost, or no event is known."""
 
     span: LostSpan
-    began: Near | None = None
-    ended: Near | None = None
+    began: NearestEvent | None = None
+    ended: NearestEvent | None = None
 
 
-def placed_spans(run: RunDir, plan: Mapping[str, Any], line: Timeline) -> list[Placed]:
-    """The span of all lost writes, then one of each client. Empty when nothing was lost."""
-    clients = int((plan.get("workload") or {}).get("clients") or 1)
-    found = list(tables(sorted(run.findings.glob("*.parquet")), COLUMNS))
-    told = events(line)
-    spans = lost_spans(pa.concat_tables(found), clients=clients) if found else []
-    return [_placed(span, told) for span in spans]
+def placed_spans(spans: Iterable[LostSpan], line: Timeline) -> list[PlacedSpan]:
+    """Each span with its nearest events."""
+    known = events(line)
+    return [_placed(span, known) for span in spans]
 
 
-def _placed(span: LostSpan, told: Sequence[Event]) -> Placed:
+def _placed(span: LostSpan, known: Sequence[Event]) -> PlacedSpan:
     if span.begun_s is None or span.acknowledged_s is None:
-        return Placed(span=span)
+        return PlacedSpan(span=span)
     first_s, last_s = span.begun_s[0], span.acknowledged_s[1]
-    return Placed(span=span, began=_nearest(first_s, told), ended=_nearest(last_s, told))
+    return PlacedSpan(span=span, began=_nearest(first_s, known), ended=_nearest(last_s, known))
 
 
-def _nearest(at_s: float, told: Sequence[Event]) -> Near | None:
-    event = min(told, key=lambda event: abs(event.at_s - at_s), default=None)
-    return None if event is None else Near(event=event, after_s=at_s - event.at_s)
+def _nearest(at_s: float, known: Sequence[Event]) -> NearestEvent | None:
+    event = min(known, key=lambda event: abs(event.at_s - at_s), default=None)
+    return None if event is None else NearestEvent(event=event, after_s=at_s - event.at_s)
 
 
 def events(line: Timeline) -> list[Event]:
-    """What a span may begin or end with: faults that begin and are healed, leaders that change."""
+    """The starts and heals of faults, and the changes of leaders, in the order of time."""
     kinds: dict[str, list[tuple[float, str]]] = {
         "began": [(f.from_s, f.id) for f in line.faults if f.from_s is not None],
         "was healed": [(f.to_s, f.id) for f in _in_force(line.faults) if f.to_s is not None],
         "took over": list(_takeovers(line.leadership)),
     }
-    told = [event for verb, each in kinds.items() for event in _together(verb, sorted(each))]
-    return sorted(told, key=lambda event: event.at_s)
+    found = [event for verb, each in kinds.items() for event in _together(verb, sorted(each))]
+    return sorted(found, key=lambda event: event.at_s)
 
 
 def _in_force(faults: Sequence[FaultWindow]) -> Iterator[FaultWindow]:
@@ -87,7 +81,7 @@ def _in_force(faults: Sequence[FaultWindow]) -> Iterator[FaultWindow]:
 
 
 def _takeovers(who: Leadership) -> Iterator[tuple[float, str]]:
-    """When, by the quorum's view, a partition got another leader than it last had."""
+    """The instants at which the quorum's view of a partition names another leader."""
     for _, views in who.views.groupby("partition", sort=True):
         before: str | None = None
         for from_s, leader in zip(views["from_s"], views["leader"], strict=True):
@@ -98,15 +92,15 @@ def _takeovers(who: Leadership) -> Iterator[tuple[float, str]]:
             before = leader
 
 
-def _together(verb: str, told: Sequence[tuple[float, str]]) -> Iterator[Event]:
-    """Events of one kind, those close together as one at the time of the first."""
+def _together(verb: str, instants: Sequence[tuple[float, str]]) -> Iterator[Event]:
+    """Events of one kind; those close together are one event at the time of the first."""
     at = 0
-    while at < len(told):
-        first_s = told[at][0]
-        names = dict.fromkeys(name for when, name in told[at:] if when - first_s <= TOGETHER_S)
-        at += sum(when - first_s <= TOGETHER_S for when, _ in told[at:])
-        words = " and ".join(names)
-        yield Event(what=f"{words} {verb if len(names) == 1 else _plural(verb)}", at_s=first_s)
+    while at < len(instants):
+        first_s = instants[at][0]
+        names = dict.fromkeys(name for when, name in instants[at:] if when - first_s <= TOGETHER_S)
+        at += sum(when - first_s <= TOGETHER_S for when, _ in instants[at:])
+        subject = " and ".join(names)
+        yield Event(what=f"{subject} {verb if len(names) == 1 else _plural(verb)}", at_s=first_s)
 
 
 def _plural(verb: str) -> str:

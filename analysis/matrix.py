@@ -1,9 +1,9 @@
-"""Where each cell of a campaign stands in a table that people can read.
+"""The table of a campaign's cells: one axis across, all other axes down, in groups.
 
-One axis goes across, all others down, grouped: the last axis that has at most ACROSS values, as
-what varies last in the file is what one wants to see side by side. Of a campaign without such an
-axis every cell is a row. A combination that the campaign leaves out has a place and no cell; a cell
-that cannot be played has its place too, and no number.
+The axis across is the last one with at most ACROSS values: the axis that varies last in the file is
+the one that a reader wants side by side. Without such an axis every cell is a row. A combination
+that the campaign excludes has a place but no cell. A cell that cannot run has a place and no
+number.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 
 ACROSS: Final = 6
-"""More columns than that do not fit beside the heads of the rows."""
+"""The largest number of columns that fit beside the heads of the rows."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """The label of one axis before a row; it holds for so many rows, this one among them."""
+    """The label of one axis; it covers `rows` rows, beginning with this one."""
 
     axis: str
     label: str
@@ -28,7 +28,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: the heads that begin here, all its labels, and by column the place of its cell."""
+    """One row: the heads that begin here, all its labels, and the cell's place for each column."""
 
     heads: tuple[Head, ...]
     labels: tuple[str, ...]
@@ -37,8 +37,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Matrix:
-    """The table. `across` is None where there is one column only. `impossible` are the places of
-    cells that are never played."""
+    """The table. `across` is None if there is only one column. `impossible` holds the places of
+    cells that never run."""
 
     down: tuple[str, ...]
     across: str | None
@@ -48,7 +48,7 @@ class Matrix:
 
     @property
     def in_order(self) -> list[int]:
-        """The places of all cells that can be played, row by row."""
+        """The places of all cells that can run, row by row."""
         places = (place for row in self.rows for place in row.cells if place is not None)
         return [place for place in places if place not in self.impossible]
 
@@ -58,7 +58,7 @@ def matrix(
     keys: Sequence[Mapping[str, str]],
     impossible: Iterable[int] = (),
 ) -> Matrix:
-    """The table of these cells; a cell's place is its place in `keys`."""
+    """The table of these cells; a cell's place is its index in `keys`."""
     across = next((name for name in reversed(list(axes)) if len(axes[name]) <= ACROSS), None)
     down = tuple(name for name in axes if name != across)
     columns = tuple(axes[across]) if across is not None else ("",)
@@ -85,7 +85,7 @@ def matrix(
 
 
 def _heads(down: Sequence[str], rows: Sequence[tuple[str, ...]], at: int) -> tuple[Head, ...]:
-    """The labels that begin in row `at`: one stands for all rows that share it and those before."""
+    """The labels that begin in row `at`: a label covers all rows that share it and its parents."""
     heads = []
     for depth, axis in enumerate(down):
         same = rows[at][: depth + 1]

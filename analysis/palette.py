@@ -1,9 +1,9 @@
 """The colours of figures and pages, on light and on dark paper.
 
-From Paul Tol's schemes (bright, vibrant), which hold for colour-blind readers; the pairs that must
-be told apart (survived and lost, leads and in sync) differ in lightness too, so they hold in grey
-print. Colour never stands alone: lost is also a cross, and on top of its bar; what is only
-believed is hatched.
+They come from Paul Tol's schemes (bright, vibrant), which colour-blind readers can distinguish. The
+pairs that matter most (survived and lost, leads and in sync) also differ in lightness, for print in
+grey. Colour is never the only sign: a lost write is a cross at the top of its bar, and a belief is
+hatched.
 """
 
 from __future__ import annotations
@@ -49,4 +49,4 @@ DARK: Final = {
 }
 
 FAULT_TINTS: Final = 3
-"""How many tints faults take in turn."""
+"""The number of tints for faults; further faults repeat them."""

@@ -1,7 +1,7 @@
-"""Writes per second: attempted when they were due, acknowledged when the answer came.
+"""Writes per second: an attempt counts when it was due, an acknowledgement when the answer came.
 
-A bar's acknowledgements are split into those that survived and those that were lost, so a queue
-that is acknowledged all at once after a stall, and then lost, shows as what it was.
+The acknowledgements of a bar are split into survived, absent and lost. A queue that is acknowledged
+at once after a stall, and then lost, is therefore visible as one tall bar of lost writes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _WIDTHS_S: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 
 
 def bar_width_s(length_s: float) -> int:
-    """How many seconds a bar spans, so that a run of any length has a picture's worth of bars."""
+    """The seconds that a bar spans, so that a run of any length has at most BARS_AT_MOST bars."""
     return next((width for width in _WIDTHS_S if length_s / width <= BARS_AT_MOST), _WIDTHS_S[-1])
 
 
 def rates(frame: pd.DataFrame, *, start_s: float, end_s: float, width_s: int) -> pd.DataFrame:
-    """One row a bar: `from_s`, `attempted`, `survived`, `absent`, `lost`, all counts of writes.
+    """One row for each bar: `from_s`, and the counts `attempted`, `survived`, `absent`, `lost`.
 
-    `frame` is what `latency.writes` gives; divide by the width for writes per second.
+    `frame` comes from `latency.writes`. Divide by the width for writes per second.
     """
     bars = max(1, int(np.ceil((end_s - start_s) / width_s)))
     begin_s = frame["begin_s"].to_numpy() - start_s
@@ -41,6 +41,6 @@ def rates(frame: pd.DataFrame, *, start_s: float, end_s: float, width_s: int) ->
 
 
 def _histogram(times_s: Array, bars: int, width_s: int) -> Array:
-    # Not np.histogram: nothing may fall off the end, the last bar takes what is on its edge.
+    # Not np.histogram: the last bar must take every write on or beyond its edge.
     place = np.clip((times_s / width_s).astype(np.int64), 0, bars - 1)
     return np.bincount(place, minlength=bars)

@@ -1,7 +1,7 @@
 """The tables of a campaign as files: `cells`, `runs` and `comparisons`, as CSV and as Parquet.
 
-What is nested in campaign.json becomes columns with dots: `lossy_share.estimate`. CSV is safe to
-open in a spreadsheet: no text of a stranger begins a formula.
+A nested field of campaign.json becomes a column with dots: `lossy_share.estimate`. The CSV is safe
+to open in a spreadsheet: no text of a run becomes a formula.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from analysis.lost import neutral
+from analysis.lost import without_formulas
 from analysis.visible import visible
 from harness.history.run_folder import write_atomically
 
@@ -32,7 +32,7 @@ def write_tables(tables: Mapping[str, Rows], folder: Path) -> None:
 
 
 def frame(rows: Rows) -> pa.Table:
-    """The rows as a table of plain columns, in the order in which the rows name them."""
+    """The rows as a table of flat columns, in the order in which the rows name them."""
     flat = [dict(_flat(row)) for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
     return pa.table({name: pa.array([row.get(name) for row in flat]) for name in names})
@@ -69,4 +69,4 @@ def _cell(column: pa.ChunkedArray) -> Any:
     texts = pa.array(
         [None if text is None else visible(text) for text in column.to_pylist()], pa.string()
     )
-    return neutral(pc.fill_null(texts, ""))
+    return without_formulas(pc.fill_null(texts, ""))

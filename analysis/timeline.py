@@ -1,4 +1,4 @@
-"""All that the timeline of a run shows, gathered once: for the page, its print and comparisons."""
+"""The timeline of a run, gathered once for the live page, the still picture and comparisons."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Scale:
     rate_per_s: float
 
     def around(self, other: Scale) -> Scale:
-        """A scale on which both can be read."""
+        """A scale that covers both."""
         low = min(self.latency_ms[0], other.latency_ms[0])
         high = max(self.latency_ms[1], other.latency_ms[1])
         return Scale(
@@ -40,9 +40,9 @@ class Scale:
 class Timeline:
     """One run on one time axis.
 
-    `marks` are the thinned writes (`latency.thin`), `total` counts the writes behind them by
-    outcome, `bars` are those of `rates.rates`, each `bar_s` wide, `nodes` the names that lead or
-    follow, in the order of their lanes.
+    `marks` are the thinned writes (`latency.thin`) and `total` the writes behind them by outcome.
+    `bars` come from `rates.rates`, each `bar_s` wide. `nodes` are the nodes that lead or follow, in
+    the order of their lanes.
     """
 
     marks: pd.DataFrame
@@ -56,7 +56,7 @@ class Timeline:
 
     @property
     def by_loss(self) -> list[int]:
-        """The observed partitions: those that lost most first, then by number."""
+        """The observed partitions: those with the most lost writes first, then by number."""
         lost = self.marks[outcome_is(self.marks, LOST)].groupby("partition")["count"].sum()
         return sorted(self.leadership.partitions, key=lambda p: (-lost.get(p, 0), p))
 
@@ -67,14 +67,14 @@ class Timeline:
 
 
 def timeline(run: RunDir, *, nodes: list[str] | None = None) -> Timeline:
-    """Read a run's folder. `nodes` gives the order of the lanes; others are added after them."""
+    """Read a run's folder. `nodes` gives the order of the lanes; other nodes follow them."""
     frame = writes(run)
-    told = observations(run)
+    observed = observations(run)
     faults = windows(run.faults)
-    start_s, end_s = _ends_s(frame, told, faults)
+    start_s, end_s = _ends_s(frame, observed, faults)
     bar_s = bar_width_s(end_s - start_s)
     bars = rates(frame, start_s=start_s, end_s=end_s, width_s=bar_s)
-    who = leadership(told, end_s=end_s)
+    who = leadership(observed, end_s=end_s)
     marks = thin(frame)
     return Timeline(
         marks=marks,
@@ -89,30 +89,30 @@ def timeline(run: RunDir, *, nodes: list[str] | None = None) -> Timeline:
 
 
 def ms(value: float) -> str:
-    """A latency as people write it: 50 us, 3 ms, 2.5 s."""
+    """A latency with a fitting unit: 50 µs, 3 ms, 2.5 s."""
     if value < 1:
         return f"{value * 1e3:.3g} µs"
     return f"{value:.3g} ms" if value < 1000 else f"{value / 1e3:.3g} s"
 
 
 def on_one_scale(a: Timeline, b: Timeline) -> tuple[Timeline, Timeline]:
-    """Both on the same axes, so that lengths and heights can be compared by eye."""
+    """Both on the same axes, so that a reader can compare lengths and heights."""
     scale = a.scale.around(b.scale)
     return replace(a, scale=scale), replace(b, scale=scale)
 
 
 def _ends_s(
-    frame: pd.DataFrame, told: pd.DataFrame, faults: list[FaultWindow]
+    frame: pd.DataFrame, observed: pd.DataFrame, faults: list[FaultWindow]
 ) -> tuple[float, float]:
-    """From the second of the first write to the last answer or heal, a second at least.
+    """From the second of the first write to the last answer or heal, at least one second.
 
-    The observer starts earlier and goes on while the cluster is read; a tenth of that is shown,
-    enough to see the ISR become whole, and the writes keep their room.
+    The observer starts before the load and continues during the final read. A tenth of the load's
+    time is added for it: enough to show the ISR recover, and the writes keep their room.
     """
     answered_s = frame["begin_s"] + np.nan_to_num(frame["latency_ms"].to_numpy()) / 1e3
     last = [float(answered_s.max())] if len(frame) else []
     last += [s for fault in faults for s in (fault.from_s, fault.to_s) if s is not None]
-    observed_s = float(told["time_s"].max()) if len(told) else 0.0
+    observed_s = float(observed["time_s"].max()) if len(observed) else 0.0
     start_s = float(np.floor(frame["begin_s"].min())) if len(frame) else 0.0
     end_s = max(last, default=observed_s)
     end_s = max(end_s, min(observed_s, end_s + (end_s - start_s) / 10))
@@ -120,7 +120,7 @@ def _ends_s(
 
 
 def _latency_ends(marks: pd.DataFrame) -> tuple[float, float]:
-    """What was measured with a margin, a decade at least."""
+    """The measured range with a margin, at least one decade."""
     known = marks["latency_ms"].dropna().astype(float)
     known = known[known > 0]
     if known.empty:
@@ -135,7 +135,7 @@ def _highest(bars: pd.DataFrame) -> float:
 
 
 def _nodes(who: Leadership, nodes: list[str]) -> list[str]:
-    """The nodes that ever led or were in sync: in the order of the plan, then by name."""
+    """The nodes that led or were in sync at any time: in the order of the plan, then by name."""
     seen = {leader for leader in who.views["leader"] if isinstance(leader, str)}
     seen |= {member for isr in who.views["isr"] for member in isr}
     seen |= set(who.beliefs["node"])

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from analysis.statistics.comparisons import compared, corrected
 from analysis.statistics.contrasts import ALPHA, exact_test
 from analysis.statistics.samples import LOSS, NONE, Sample, sample_of
 from analysis.statistics.shares import Share
+from harness.history import documents
+from harness.history.documents import Rates, RunResult
 
 CAMPAIGNS: Final = 250
 RUNS: Final = 50
@@ -100,16 +102,16 @@ def sample(lossy: int, lossless: int, lossy_starved: int, starved: int) -> Sampl
     )
 
 
-def _run(verdict: str, lost: int, *doubts: str) -> dict[str, Any]:
-    return {
-        "verdict": verdict,
-        "eligible": not doubts,
-        "doubts": list(doubts),
-        "counter_examples": ["lost"] if lost else [],
-        "counts": {"lost": lost, "deleted": 0, "acknowledged": 1_000},
-        "rates": {"unacknowledged_success": 0.0},
-        "availability": {},
-    }
+def _run(verdict: str, lost: int, *doubts: str) -> RunResult:
+    counts = documents.Counts(lost=lost, acknowledged=1_000)
+    return RunResult(
+        verdict=verdict,
+        eligible=not doubts,
+        doubts=doubts,
+        counter_examples=("lost",) if lost else (),
+        counts=counts,
+        rates=Rates.of(counts),
+    )
 
 
 @lru_cache(maxsize=100_000)

@@ -1,1 +1,1 @@
-"""Pages: frames and findings to self-contained HTML."""
+"""Pages: frames, results and findings as self-contained HTML."""

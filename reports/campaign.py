@@ -1,4 +1,4 @@
-"""`report.html` of a campaign, and beside it what mail and other programs take.
+"""`report.html` of a campaign, and the files for mail and for other programs.
 
 campaign.json  every cell with its intervals, and the cells compared
 report.html    the page; one file, opens from disk, needs no network
@@ -11,37 +11,39 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import orjson
 
 from analysis import drawing
-from analysis.campaign import clusters_of, results_of, rows_of, summed_up
+from analysis.campaign import clusters_of, results_of, rows_of, summarised
 from analysis.campaign_figures import drawn
 from analysis.palette import DARK, LIGHT
+from analysis.statistics.contrasts import ALPHA
 from analysis.tables import write_tables
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import read_progress
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.history.run_folder import RunDir, write_atomically
 from reports import html
-from reports.beside import LABELS, alone, cell_rows, references
-from reports.cells import CLASSES, CampaignStory
-from reports.conclusions import ALPHA, counting, has_many_others, interval
+from reports.campaign_view import CLASSES, CampaignView
+from reports.conclusions import has_many_others, interval
 from reports.page import write_report
+from reports.references import LABELS, cell_rows, figures_of, references
 from reports.run_table import run_table
-from reports.story import trusting
+from reports.run_view import malformed_is_history_error
 
 
 def write_run_pages(folder: CampaignDir) -> int:
-    """Write the page of every run that still has its history, on all cores; returns how many."""
+    """Write the page of every run that still has its history, on all cores; return their number."""
     judged_runs = [run for run in folder.runs_with_history() if run.result.is_file()]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         return sum(pool.map(_write_page, judged_runs, chunksize=4))
 
 
 def _write_page(run: RunDir) -> bool:
-    """Whether a run's page could be written: one that cannot stops no other."""
+    """Whether the page could be written; a run that cannot be read does not stop the others."""
     try:
         write_report(run)
     except AcklossError:
@@ -50,51 +52,50 @@ def _write_page(run: RunDir) -> bool:
 
 
 def write_campaign(folder: CampaignDir) -> Path:
-    """Write a campaign's document, page, figures and tables; returns the page's path. May be
-    called at any time: while the campaign is played, after a crash, when it has ended.
+    """Write a campaign's document, page, figures and tables; return the page's path. This works at
+    any time: while the campaign runs, after a crash, after its end.
 
     Raises HistoryError when the folder's files cannot be read, EnvironmentFailure when the page
     cannot be written.
     """
-    with trusting(folder):
-        told = _story(folder)
-        stills = _write_figures(told)
+    with malformed_is_history_error(folder):
+        view = _view(folder)
+        stills = _write_figures(view)
         page = html.render(
             "campaign.html.j2",
-            data=run_table(told),
+            data=run_table(view),
             script="campaign.js",
-            story=told,
+            view=view,
             stills=stills,
             classes=CLASSES,
             alpha=ALPHA,
             interval=interval,
-            counting=counting,
             many_others=has_many_others,
             labels=LABELS,
-            references=[(one, alone(one)) for one in told.references],
-            own=cell_rows([cell["name"] for cell in told.document["cells"]], told.rows),
+            references=[(one, figures_of(one)) for one in view.references],
+            own=cell_rows([cell.name for cell in view.document.cells], view.rows),
         )
-        _made(folder.tables)
+        _make(folder.tables)
         write_tables(
             {
-                "cells": told.document["cells"],
-                "runs": told.rows,
-                "comparisons": told.document["comparisons"],
+                "cells": [asdict(cell) for cell in view.document.cells],
+                "runs": view.rows,
+                "comparisons": [asdict(each) for each in view.document.comparisons],
             },
             folder.tables,
         )
-    write_atomically(folder.result, orjson.dumps(told.document, option=orjson.OPT_INDENT_2))
+    write_atomically(folder.result, orjson.dumps(view.document.json(), option=orjson.OPT_INDENT_2))
     write_atomically(folder.report, page)
     return folder.report
 
 
-def _story(folder: CampaignDir) -> CampaignStory:
+def _view(folder: CampaignDir) -> CampaignView:
     cells = folder.campaign().cells
     progress = read_progress(folder.journal)
     results = list(results_of(folder, progress))
-    return CampaignStory(
+    return CampaignView(
         folder=folder,
-        document=summed_up(folder, progress, results),
+        document=summarised(folder, progress, results),
         rows=rows_of(results, clusters_of(folder, (run for run, _ in results))),
         progress=progress,
         alive=folder.alive,
@@ -103,21 +104,21 @@ def _story(folder: CampaignDir) -> CampaignStory:
     )
 
 
-def _write_figures(told: CampaignStory) -> Mapping[str, Mapping[str, str]]:
-    """Write all figures on light paper; returns them on light and dark paper as data URIs."""
-    _made(told.folder.figures)
+def _write_figures(view: CampaignView) -> Mapping[str, Mapping[str, str]]:
+    """Write all figures on light paper; return them on light and dark paper as data URIs."""
+    _make(view.folder.figures)
     stills: dict[str, dict[str, str]] = {}
     for theme, colours in (("light", LIGHT), ("dark", DARK)):
-        for name, figure in drawn(told.document["cells"], told.table, told.rows, colours).items():
+        for name, figure in drawn(view.document.cells, view.table, view.rows, colours).items():
             content = drawing.svg(figure)
             stills.setdefault(name, {})[theme] = html.picture(content, "image/svg+xml")
             if theme == "light":
-                write_atomically(told.folder.figures / f"{name}.svg", content)
-                write_atomically(told.folder.figures / f"{name}.png", drawing.png(figure))
+                write_atomically(view.folder.figures / f"{name}.svg", content)
+                write_atomically(view.folder.figures / f"{name}.png", drawing.png(figure))
     return stills
 
 
-def _made(folder: Path) -> None:
+def _make(folder: Path) -> None:
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The comparison of two runs in one page: what differs first, then both on the same axes."""
+"""Two runs compared on one page: first what differs, then both timelines on the same axes."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from analysis.timeline import on_one_scale
 from harness.history.run_folder import RunDir, write_atomically
-from reports import html, words
-from reports.beside import beside, references
+from reports import formatting, html
 from reports.page import stills
 from reports.payload import payload
-from reports.story import DIFFERS, Setting, Story, story, trusting
+from reports.references import compared, references
+from reports.run_view import DIFFERS, RunView, Setting, malformed_is_history_error, run_view
 
-_TOLD: Final = ("name", "about", "schema", "expect", "reference")
-"""Keys of a plan that only tell of it: they differ between any two plans."""
+_DESCRIPTIVE: Final = ("name", "about", "schema", "expect", "reference")
+"""Keys of a plan that have no effect on a run: they differ between any two plans."""
+
+Groups = Mapping[str, Mapping[str, str]]
+"""Values as text, by group and key."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that the two runs do not have in common; None: that run has no such thing."""
+    """One value in which the two runs differ; None: that run does not have it."""
 
     group: str
     key: str
@@ -32,61 +35,76 @@ class Difference:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs as the page shows it; `link` leads to its own page, if it has one."""
+    """One of the two runs; `link` leads to its own page, if that exists."""
 
-    story: Story
+    view: RunView
     label: str
     stills: dict[str, str]
     link: str | None
 
 
-def write_comparison(a: RunDir, b: RunDir, path: Path) -> dict[str, Any]:
-    """Write the page that compares two runs to `path`; returns what it says as JSON data: `a` and
-    `b` (`run_id, verdict, headline`) and `differences` (`group, key, a, b`).
+class RunSummary(TypedDict):
+    """One of the two runs in the JSON document."""
+
+    run_id: str
+    verdict: str
+    headline: str
+
+
+class RunComparison(TypedDict):
+    """What `ackloss compare` reports."""
+
+    a: RunSummary
+    b: RunSummary
+    differences: list[dict[str, str | None]]
+
+
+def write_comparison(a: RunDir, b: RunDir, path: Path) -> RunComparison:
+    """Write the page that compares two runs to `path`; return its contents as JSON.
 
     Raises HistoryError when a run's files cannot be read, EnvironmentFailure when the page cannot
     be written.
     """
-    with trusting(a, b):
-        stories = story(a), story(b)
-        lines = on_one_scale(stories[0].line, stories[1].line)
-        first, second = (replace(one, line=line) for one, line in zip(stories, lines, strict=True))
-        asked = list(differences(_asked(first), _asked(second)))
+    with malformed_is_history_error(a, b):
+        views = run_view(a), run_view(b)
+        lines = on_one_scale(views[0].line, views[1].line)
+        first, second = (replace(one, line=line) for one, line in zip(views, lines, strict=True))
+        requested = list(differences(_requested(first), _requested(second)))
         outcomes = list(differences(_outcome(first), _outcome(second)))
         defaults = list(differences(_defaults(first), _defaults(second)))
-        elsewhere = references(first.plan, second.plan)
-        told = zip((first, second), _labels(first, second), strict=True)
-        sides = [Side(one, label, stills(one), _link(one.run.report, path)) for one, label in told]
+        named = references(first.plan, second.plan)
+        sides = [
+            Side(view, label, stills(view), _link(view.run.report, path))
+            for view, label in zip((first, second), _labels(first, second), strict=True)
+        ]
         page = html.render(
             "compare.html.j2",
             data=[
-                payload(side.story.line, title=side.label, called=side.story.called)
+                payload(side.view.line, title=side.label, labels=side.view.outcome_labels)
                 for side in sides
             ],
-            headline=", ".join(_in_short(side.story, side.label) for side in sides),
+            headline=", ".join(_in_short(side.view, side.label) for side in sides),
             sides=sides,
-            asked=asked,
+            requested=requested,
             outcomes=outcomes,
             defaults=defaults,
-            references=elsewhere,
-            beside=beside([first.counts, second.counts], elsewhere),
+            references=named,
+            reference_rows=compared([first.counts, second.counts], named),
         )
     write_atomically(path, page)
     return {
         "a": _summary(first),
         "b": _summary(second),
-        "differences": [asdict(one) for one in (*asked, *outcomes, *defaults)],
+        "differences": [asdict(one) for one in (*requested, *outcomes, *defaults)],
     }
 
 
-def _summary(one: Story) -> dict[str, str]:
+def _summary(one: RunView) -> RunSummary:
     return {"run_id": one.run.run_id, "verdict": one.verdict, "headline": one.headline}
 
 
-def differences(
-    a: Mapping[str, Mapping[str, str]], b: Mapping[str, Mapping[str, str]]
-) -> Iterator[Difference]:
-    """What is not the same in both, group by group, in the order in which it is told."""
+def differences(a: Groups, b: Groups) -> Iterator[Difference]:
+    """The values that differ, group by group, in the order of the groups."""
     for group in dict.fromkeys([*a, *b]):
         ours, theirs = a.get(group, {}), b.get(group, {})
         for key in dict.fromkeys([*ours, *theirs]):
@@ -94,84 +112,83 @@ def differences(
                 yield Difference(group, key, ours.get(key), theirs.get(key))
 
 
-def _labels(a: Story, b: Story) -> tuple[str, str]:
-    """What to call the two: by their plans' names, and where those are the same, by their runs."""
+def _labels(a: RunView, b: RunView) -> tuple[str, str]:
+    """The names of the two plans, with the run ids if the names are equal."""
     if a.name != b.name:
         return a.name, b.name
     return f"{a.name}, run {a.run.run_id}", f"{b.name}, run {b.run.run_id}"
 
 
-def _in_short(one: Story, label: str) -> str:
-    """One run's answer as half a sentence."""
+def _in_short(one: RunView, label: str) -> str:
+    """The result of one run as half a sentence."""
     if one.result is None:
         return f"{label} was not checked"
-    lost, acknowledged = one.result["counts"]["lost"], one.result["counts"]["acknowledged"]
-    if lost and one.verdict != "unknown":
-        share = words.percent(lost, acknowledged)
-        return f"{label} lost {words.number(lost)} acknowledged writes ({share})"
+    counts = one.result.counts
+    if counts.lost and one.verdict != "unknown":
+        rate = formatting.rate(one.result.rates.loss)
+        return f"{label} lost {formatting.number(counts.lost)} acknowledged writes ({rate})"
     if one.verdict == "valid":
-        return f"{label} lost none of {words.number(acknowledged)}"
+        return f"{label} lost none of {formatting.number(counts.acknowledged)}"
     return f"{label} is {one.verdict}"
 
 
 def _link(report: Path, page: Path) -> str | None:
-    """The way from the comparison to a run's own page, if there is one."""
+    """The relative path from the comparison to a run's own page, if that exists."""
     if not report.is_file():
         return None
     return Path(os.path.relpath(report.resolve(), page.resolve().parent)).as_posix()
 
 
-def _asked(one: Story) -> dict[str, dict[str, str]]:
-    """What a person decided: the plan key by key, the settings that it asks for as the cluster
-    told them, and the versions."""
-    plan = {key: value for key, value in one.plan.items() if key not in _TOLD}
+def _requested(one: RunView) -> Groups:
+    """The user's decisions: each key of the plan, the requested settings with the values that the
+    cluster reports, and the versions."""
+    plan = {key: value for key, value in one.plan.items() if key not in _DESCRIPTIVE}
     for part, name in (("target", "settings"), ("topic", "settings"), ("workload", "producer")):
         inner = plan.get(part)
         if isinstance(inner, Mapping):
             plan[part] = {key: value for key, value in inner.items() if key != name}
     return {
         **_effective(row for row in one.settings if row.shown),
-        "plan": words.flat(plan),
-        "version": _short(words.flat(one.facts.get("versions") or {})),
-        "image": _short(words.flat(one.facts.get("image") or {})),
+        "plan": formatting.flat(plan),
+        "version": _short(formatting.flat(one.metadata.versions)),
+        "image": _short(formatting.flat(one.metadata.image)),
     }
 
 
-def _short(told: Mapping[str, str]) -> dict[str, str]:
-    """Commits and digests cut to what tells them apart; a run's own page has them whole."""
-    return {key: value[:19] if len(value) >= 40 else value for key, value in told.items()}
+def _short(texts: Mapping[str, str]) -> dict[str, str]:
+    """Commits and digests, abbreviated; a run's own page has them in full."""
+    return {key: text[:19] if len(text) >= 40 else text for key, text in texts.items()}
 
 
-def _defaults(one: Story) -> dict[str, dict[str, str]]:
-    """The settings that were left at their defaults; addresses and ids of brokers say nothing."""
+def _defaults(one: RunView) -> Groups:
+    """The settings at their defaults, without the addresses and ids of brokers."""
     return _effective(row for row in one.settings if not row.shown and row.group != DIFFERS)
 
 
-def _effective(rows: Iterable[Setting]) -> dict[str, dict[str, str]]:
+def _effective(rows: Iterable[Setting]) -> Groups:
     groups: dict[str, dict[str, str]] = {}
     for row in rows:
-        value = row.effective if row.effective is not None else row.asked
+        value = row.effective if row.effective is not None else row.requested
         groups.setdefault(row.group, {})[row.key] = value or ""
     return groups
 
 
-def _outcome(one: Story) -> dict[str, dict[str, str]]:
-    """The verdict, the counts, the rates and how available the cluster was."""
+def _outcome(one: RunView) -> Groups:
+    """The verdict, the rates, the counts and the availability."""
     if one.result is None:
         return {"": {"verdict": "not checked"}}
-    counts, has = one.result["counts"], one.result["availability"]
-    first: dict[str, str] = {
+    rates, seen = one.result.rates, one.result.availability
+    first = {
         "verdict": one.verdict,
-        "loss": words.percent(counts["lost"], counts["acknowledged"]),
-        "acknowledged, of attempted": words.percent(counts["acknowledged"], counts["attempted"]),
-        "unacknowledged success": words.percent(
-            counts["unacknowledged_found"], counts["acknowledged"]
-        ),
+        "loss": formatting.rate(rates.loss),
+        "acknowledged / attempted": formatting.rate(rates.ack),
+        "unacknowledged success": formatting.rate(rates.unacknowledged_success),
     }
-    numbers = {key.replace("_", " "): words.number(value) for key, value in counts.items()}
+    counts = asdict(one.result.counts).items()
+    numbers = {name.replace("_", " "): formatting.number(count) for name, count in counts}
     available = {
-        "longest gap": words.seconds(has.get("longest_gap_s")),
-        "latency, median": words.milliseconds(has.get("latency_p50_ms")),
-        "latency, 99th percentile": words.milliseconds(has.get("latency_p99_ms")),
+        "longest gap": formatting.seconds(seen.longest_gap_s),
+        "latency, median": formatting.milliseconds(seen.latency_p50_ms),
+        "latency, 99th percentile": formatting.milliseconds(seen.latency_p99_ms),
     }
     return {"": first, "writes": numbers, "availability": available}

@@ -1,59 +1,62 @@
-"""What a reader should conclude of a campaign: one headline, three sentences, and cautions.
+"""What follows from a campaign: one headline, three sentences, and cautions.
 
-The rules, so that nothing is said that the numbers do not hold:
+The rules that keep each sentence within its numbers:
 
-1. Where was loss? Counts of cells and runs, as seen. One cell's share comes with its own exact
-   interval; shares of different cells are never pooled. That all lossy cells have a choice in
-   common is said only where cells with another choice have conclusive runs and none of those lost.
-2. Where was none? "None seen" is always followed by the share of lossy runs that it still allows,
-   with runs that do not count taken for lossy ones where they are not few.
+1. Where was loss? Counts of cells and runs. The share of a cell comes with its own exact interval;
+   shares of different cells are never pooled. A choice that all lossy cells have in common is named
+   only if cells with another choice have conclusive runs, and none of those lost writes.
+2. Where was none? "Nothing was lost" always comes with the share of lossy runs that is still
+   possible. If many runs do not count, they are assumed to be lossy.
 3. What did clients pay? Medians of runs, as ranges over cells with and without loss; no cause.
 
-All of it is of conclusive runs; what was seen in the others is told beside. Everything that weakens
-these is a caution: too few runs, runs that do not count and what was lost in them, failures of the
-harness, cells without a conclusive run, differences that those runs may have made, runs of one
-cluster that resemble each other, a campaign that is not finished, versions that differ.
+The sentences cover conclusive runs; the cautions report the others. Everything that weakens a
+sentence is a caution: too few runs, runs that do not count and their losses, failures of the
+harness, cells without a conclusive run, doubtful differences, similar runs of one cluster, an
+unfinished campaign, differing versions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from analysis.campaign import CampaignCell, CampaignDocument
+from analysis.statistics.clusters import Resemblance
+from analysis.statistics.comparisons import Comparison
+from analysis.statistics.contrasts import ALPHA
 from analysis.statistics.samples import HARNESS_FAILURE, VACUOUS, WRONG
-from reports.words import number, share
+from analysis.statistics.shares import Estimate
+from reports.formatting import number, share
 
 FEW_RUNS: Final = 20
-"""Under so many conclusive runs, none with loss still allows more than 16.8 % with."""
-ALPHA: Final = 0.05
-"""A corrected p-value of this or less is told as a difference, unless it is doubtful."""
-_ALIKE: Final = 1.5
-"""Bounds that differ by less than this factor are told as one."""
+"""With fewer conclusive runs, no loss in any of them still allows more than 16.8 % lossy runs."""
+_SAME: Final = 1.5
+"""Bounds that differ by less than this factor are reported as one."""
 MANY: Final = 0.05
-"""Of a cell's runs: beyond this share, those that do not count are worth a caution."""
+"""Runs that do not count deserve a caution beyond this share of a cell's runs."""
 
-Cell = Mapping[str, Any]
+Cells = Sequence[CampaignCell]
 
 
 @dataclass(frozen=True)
 class Conclusions:
-    """The answer in a line, the three sentences, and what to mind."""
+    """The headline, the three sentences, and the cautions."""
 
     headline: str
     sentences: tuple[str, str, str]
     cautions: tuple[str, ...]
 
 
-def conclusions(document: Mapping[str, Any]) -> Conclusions:
-    """What a campaign.json supports."""
-    cells: Sequence[Cell] = document["cells"]
-    lossy = [cell for cell in cells if cell["conclusive_lossy"]]
-    seen = [cell for cell in cells if cell["inconclusive_lossy"] and not cell["conclusive_lossy"]]
-    clean = [cell for cell in cells if cell["conclusive"] and cell not in lossy + seen]
-    rest = [cell for cell in cells if cell["conclusive"] and cell not in lossy]
+def conclusions(document: CampaignDocument) -> Conclusions:
+    """What the document of a campaign supports."""
+    cells = document.cells
+    lossy = [cell for cell in cells if cell.conclusive_lossy]
+    seen = [cell for cell in cells if cell.inconclusive_lossy and not cell.conclusive_lossy]
+    rest = [cell for cell in cells if cell.conclusive and not cell.conclusive_lossy]
+    clean = [cell for cell in rest if not cell.inconclusive_lossy]
     return Conclusions(
-        _headline(lossy, rest) + _lost_beside(lossy, seen),
+        _headline(lossy, rest) + _lost_in_others(lossy, seen),
         (
             _where_lost(lossy, rest, _in_common([*lossy, *seen], clean)),
             _where_not([*lossy, *seen], clean),
@@ -63,168 +66,173 @@ def conclusions(document: Mapping[str, Any]) -> Conclusions:
     )
 
 
-def counting(cell: Cell) -> int:
-    """The conclusive runs of a cell: those that count, whichever way they ended."""
-    return int(cell["conclusive"])
+def has_many_others(cell: CampaignCell) -> bool:
+    """Whether so many runs do not count that the page must report the best and the worst case."""
+    return cell.inconclusive > MANY * cell.runs
 
 
-def has_many_others(cell: Cell) -> bool:
-    """Whether so many runs do not count that best and worst case must be told."""
-    return bool(cell["inconclusive"] > MANY * cell["runs"])
+def interval(estimate: Estimate) -> str:
+    """The interval of a share as text, or the reason why there is none."""
+    if estimate.low is None:
+        return str(estimate.why)
+    return f"{share(estimate.low)} to {share(estimate.high)}"
 
 
-def interval(estimate: Mapping[str, Any]) -> str:
-    """An interval of a share as people read it, or why there is none."""
-    if estimate["low"] is None:
-        return str(estimate["why"])
-    return f"{share(estimate['low'])} to {share(estimate['high'])}"
-
-
-def differs(comparison: Mapping[str, Any]) -> bool:
+def differs(comparison: Comparison) -> bool:
     """Whether two cells differ in their share of lossy runs, beyond chance and beyond doubt."""
-    p = comparison["p_adjusted"]
-    return p is not None and bool(p <= ALPHA) and not comparison["doubtful"]
+    return comparison.is_significant and not comparison.doubtful
 
 
-def _headline(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
-    runs = sum(map(counting, [*lossy, *clean]))
+def _runs(cells: Iterable[CampaignCell]) -> int:
+    return sum(cell.conclusive for cell in cells)
+
+
+def _headline(lossy: Cells, clean: Cells) -> str:
+    runs = _runs([*lossy, *clean])
     if not runs:
         return "No run is conclusive"
     if not lossy:
         return f"No acknowledged write was lost in {_counted(runs, 'conclusive run')}"
     if len(lossy) + len(clean) == 1:
-        lost = lossy[0]["conclusive_lossy"]
+        lost = lossy[0].conclusive_lossy
         return f"Acknowledged writes were lost in {lost} of {_counted(runs, 'conclusive run')}"
     return f"Acknowledged writes were lost in {len(lossy)} of {len(lossy) + len(clean)} cells"
 
 
-def _lost_beside(lossy: Sequence[Cell], seen: Sequence[Cell]) -> str:
-    """What must not be missed: cells with losses in none but runs that do not count."""
+def _lost_in_others(lossy: Cells, seen: Cells) -> str:
+    """Cells in which only runs that do not count lost writes."""
     if not seen:
         return ""
     if lossy:
-        return f", and in {len(seen)} more by runs that do not count"
-    runs = sum(cell["inconclusive_lossy"] for cell in seen)
-    return f"; {_counted(runs, 'run')} that {_do(runs)} not count lost some"
+        return f", and in {len(seen)} more in runs that do not count"
+    runs = sum(cell.inconclusive_lossy for cell in seen)
+    return f"; {_counted(runs, 'run')} that {_do(runs)} not count lost writes"
 
 
-def _where_lost(lossy: Sequence[Cell], clean: Sequence[Cell], in_common: str) -> str:
-    cells, runs = len(lossy) + len(clean), sum(map(counting, [*lossy, *clean]))
+def _where_lost(lossy: Cells, clean: Cells, in_common: str) -> str:
+    cells, runs = len(lossy) + len(clean), _runs([*lossy, *clean])
     if not runs:
-        return "Nothing can be said of loss: no run is conclusive."
+        return "Nothing is known about loss: no run is conclusive."
     if not lossy:
         of = f"{_counted(runs, 'conclusive run')} in {_counted(cells, 'cell')}"
-        beside = any(cell["inconclusive_lossy"] for cell in clean)
-        none = "No run that counts lost anything" if beside else "No loss was seen"
+        others = any(cell.inconclusive_lossy for cell in clean)
+        none = "No run that counts lost writes" if others else "No loss was found"
         return f"{none}: 0 of {of} lost an acknowledged write."
-    most = max(lossy, key=lambda cell: (cell["lossy_share"]["estimate"], counting(cell)))
-    of = _counted(counting(most), "conclusive run")
-    told = f"{most['conclusive_lossy']} of {of} ({_sure(most)})"
+    most = max(lossy, key=lambda cell: (_share(cell), cell.conclusive))
+    of = _counted(most.conclusive, "conclusive run")
+    runs_of_most = f"{most.conclusive_lossy} of {of} ({_certainty(most)})"
     if cells == 1:
-        return f"Acknowledged writes were lost in {told}."
+        return f"Acknowledged writes were lost in {runs_of_most}."
     where = f"Acknowledged writes were lost in {len(lossy)} of {cells} cells"
     if len(lossy) == 1:
-        return f"{where}: {most['name']}, in {told}."
-    highest = most["lossy_share"]["estimate"]
-    alike = sum(cell["lossy_share"]["estimate"] == highest for cell in lossy)
-    often = "most often in" if alike == 1 else f"most often in {alike} of them alike, such as"
-    return f"{where}{in_common}; {often} {most['name']}: in {told}."
+        return f"{where}: {most.name}, in {runs_of_most}."
+    equal = sum(_share(cell) == _share(most) for cell in lossy) - 1
+    also = f" (also in {_counted(equal, 'other cell')})" if equal else ""
+    return f"{where}{in_common}; the highest share is {runs_of_most}, in {most.name}{also}."
 
 
-def _sure(cell: Cell) -> str:
-    """The interval of a cell's share; with many runs that do not count, from best to worst case."""
-    told = cell["lossy_share"]
+def _share(cell: CampaignCell) -> float:
+    return cell.lossy_share.estimate or 0.0
+
+
+def _certainty(cell: CampaignCell) -> str:
+    """The interval of a cell's share; if many runs do not count, from best to worst case."""
+    lossy = cell.lossy_share
     if has_many_others(cell):
-        low, high = told["best_case"]["low"], told["worst_case"]["high"]
-        return f"95 % interval, all other runs taken either way: {share(low)} to {share(high)}"
-    return f"95 % interval: {interval(told)}"
+        low, high = share(lossy.best_case.low), share(lossy.worst_case.high)
+        return f"95 % interval from best to worst case of all runs: {low} to {high}"
+    return f"95 % interval: {interval(lossy)}"
 
 
-def _in_common(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
-    """The choices that all lossy cells share, and no cell with another choice was lossy."""
+def _in_common(lossy: Cells, clean: Cells) -> str:
+    """The choices that all lossy cells share, if cells with another choice lost nothing."""
     if not lossy:
         return ""
     shared = [
         f"{axis}={label}"
-        for axis, label in lossy[0]["key"].items()
-        if all(cell["key"][axis] == label for cell in lossy)
-        and any(cell["key"][axis] != label for cell in clean)
+        for axis, label in lossy[0].key.items()
+        if all(cell.key[axis] == label for cell in lossy)
+        and any(cell.key[axis] != label for cell in clean)
     ]
     if not shared:
         return ""
     return f", all of them with {' and '.join(shared)}"
 
 
-def _where_not(lossy: Sequence[Cell], clean: Sequence[Cell]) -> str:
+def _where_not(lossy: Cells, clean: Cells) -> str:
     if not clean:
-        return "No cell was without loss." if lossy else "Nothing can be said of safety either."
-    runs, allowed = sorted(map(counting, clean)), sorted(map(_allowed, clean))
+        return "No cell was without loss." if lossy else "Nothing is known about safety either."
+    runs, allowed = sorted(cell.conclusive for cell in clean), sorted(map(_allowed, clean))
     of = f"{number(runs[0])} to {number(runs[-1])}" if runs[0] < runs[-1] else number(runs[0])
-    told = f"{of} conclusive {_plural('run', runs[-1])}"
-    where = (
-        f"{len(clean)} cells of {told} each" if len(clean) > 1 else f"{clean[0]['name']}, {told}"
-    )
-    up_to = f"{share(allowed[-1])} a run"
-    if allowed[-1] > _ALIKE * allowed[0]:
-        up_to = f"{share(allowed[0])} a run in the best known, {share(allowed[-1])} in the least"
-    assumed = ", all other runs taken for lossy" if any(map(has_many_others, clean)) else ""
-    wrong = sum(cell["verdicts"][WRONG] for cell in clean)
+    counted = f"{of} conclusive {_plural('run', runs[-1])}"
+    where = f"{clean[0].name}, {counted}"
+    if len(clean) > 1:
+        where = f"{len(clean)} cells of {counted} each"
+    up_to = f"up to {share(allowed[-1])} of runs"
+    if allowed[-1] > _SAME * allowed[0]:
+        up_to = (
+            f"up to {share(allowed[0])} of runs in the cell with the most evidence, and up to "
+            f"{share(allowed[-1])} in the one with the least,"
+        )
+    assumed = ", with all other runs counted as lossy" if any(map(has_many_others, clean)) else ""
+    wrong = sum(cell.verdicts[WRONG] for cell in clean)
     but = (
-        f"; {_counted(wrong, 'run')} there {_is(wrong)} invalid for something else" if wrong else ""
+        f"; {_counted(wrong, 'run')} there {_is(wrong)} invalid for another reason" if wrong else ""
     )
-    return (
-        f"Nothing was lost in {where}; that still allows a chance of loss of up to {up_to} "
-        f"(95 %){assumed}{but}."
-    )
+    return f"Nothing was lost in {where}; {up_to} may still lose writes (95 %){assumed}{but}."
 
 
-def _allowed(cell: Cell) -> float:
-    estimate = cell["lossy_share"]
-    return float((estimate["worst_case"] if has_many_others(cell) else estimate)["high"])
+def _allowed(cell: CampaignCell) -> float:
+    lossy = cell.lossy_share
+    return (lossy.worst_case if has_many_others(cell) else lossy).high or 0.0
 
 
-def _what_was_paid(
-    lossy: Sequence[Cell], clean: Sequence[Cell], document: Mapping[str, Any]
-) -> str:
+def _what_was_paid(lossy: Cells, clean: Cells, document: CampaignDocument) -> str:
     groups = [("without", clean), ("with", lossy)]
-    known = [(name, cells) for name, cells in groups if _range(cells, "longest_gap_s")]
+    known = [(name, cells) for name, cells in groups if _range(_gaps_s(cells))]
     if not known:
-        return "No run tells how long clients waited or how many writes were refused."
+        return "No run recorded how long clients waited, or how many writes failed."
     (name, first), *others = known
-    gap, refused = _range(first, "longest_gap_s"), _range(first, "refused")
-    where = f"In cells {name} loss the" if len(document["cells"]) > 1 else "The"
-    told = f"{where} median run went {gap} s without an acknowledgement"
-    told += f" and had {refused} writes refused" if refused else ""
+    gap, failed = _range(_gaps_s(first)), _range(_failed(first))
+    where = f"In cells {name} loss the" if len(document.cells) > 1 else "The"
+    sentence = f"{where} median run went {gap} s without an acknowledgement"
+    sentence += f" and had {failed} failed writes" if failed else ""
     for name, cells in others:
-        told += f"; in cells {name} loss {_range(cells, 'longest_gap_s')} s"
-        told += f" and {_range(cells, 'refused')}" if refused else ""
-    return f"{told}{_pairs(document)}."
+        sentence += f"; in cells {name} loss, {_range(_gaps_s(cells))} s"
+        sentence += f" and {_range(_failed(cells))}" if failed else ""
+    return f"{sentence}{_pairs(document)}."
 
 
-def _pairs(document: Mapping[str, Any]) -> str:
-    """Of pairs that differ in one axis and in loss: in how many the safer one waited longer."""
-    gap_s = {
-        tuple(cell["key"].items()): cell["longest_gap_s"]["median"] for cell in document["cells"]
-    }
+def _gaps_s(cells: Cells) -> list[float | None]:
+    return [cell.longest_gap_s.median for cell in cells]
+
+
+def _failed(cells: Cells) -> list[float | None]:
+    return [cell.refused.median for cell in cells]
+
+
+def _pairs(document: CampaignDocument) -> str:
+    """Among pairs that differ in one axis and in loss, those in which the safer cell waited
+    longer."""
+    gap_s = {tuple(cell.key.items()): cell.longest_gap_s.median for cell in document.cells}
     longer = []
-    for pair in filter(differs, document["comparisons"]):
-        gaps_s = gap_s[tuple(pair["a"].items())], gap_s[tuple(pair["b"].items())]
-        if None not in gaps_s:
-            safer, other = gaps_s if pair["difference"] > 0 else reversed(gaps_s)
-            longer.append(safer > other)
+    for pair in filter(differs, document.comparisons):
+        a, b = gap_s[tuple(pair.a.items())], gap_s[tuple(pair.b.items())]
+        if a is not None and b is not None and pair.difference is not None:
+            longer.append(a > b if pair.difference > 0 else b > a)
     if not longer:
         return ""
     if len(longer) == 1:
         waited = "longer" if longer[0] else "no longer"
-        return f"; in the one pair that differs beyond chance the safer cell waited {waited}"
+        return f"; in the one pair with a significant difference, the safer cell waited {waited}"
     return (
-        f"; of {len(longer)} pairs of cells that differ in one axis, and beyond chance in loss, "
-        f"the safer cell waited longer in {sum(longer)}"
+        f"; in {sum(longer)} of {len(longer)} pairs of cells that differ in one axis, and "
+        "significantly in loss, the safer cell waited longer"
     )
 
 
-def _range(cells: Iterable[Cell], name: str) -> str:
-    known = [cell[name]["median"] for cell in cells if cell[name]["median"] is not None]
+def _range(medians: Iterable[float | None]) -> str:
+    known = [median for median in medians if median is not None]
     if not known:
         return ""
     low, high = _short(min(known)), _short(max(known))
@@ -235,76 +243,76 @@ def _short(value: float) -> str:
     return number(float(f"{value:.2g}")) if value < 100 else f"{value:,.0f}"
 
 
-def _cautions(document: Mapping[str, Any]) -> Iterator[str]:
-    cells: Sequence[Cell] = [cell for cell in document["cells"] if not cell.get("impossible")]
-    begun = [cell for cell in cells if counting(cell)]
-    if document["runs"] < document["planned"]:
+def _cautions(document: CampaignDocument) -> Iterator[str]:
+    cells = [cell for cell in document.cells if not cell.impossible]
+    begun = [cell for cell in cells if cell.conclusive]
+    if document.runs < document.planned:
         yield (
-            f"{number(document['runs'])} of {number(document['planned'])} planned runs are "
-            "finished: all of this may still change."
+            f"{number(document.runs)} of {number(document.planned)} planned runs are finished: "
+            "these results may still change."
         )
-    if document["runs"] and (silent := len(cells) - len(begun)):
+    if document.runs and (silent := len(cells) - len(begun)):
         of = _counted(silent, "cell")
         yield f"{of} {_has(silent)} no conclusive run: nothing is known of {_them(silent)}."
-    if few := [cell for cell in begun if counting(cell) < FEW_RUNS]:
+    if few := [cell for cell in begun if cell.conclusive < FEW_RUNS]:
         yield (
             f"{_counted(len(few), 'cell')} of {len(cells)} {_has(len(few))} fewer than {FEW_RUNS} "
-            "conclusive runs: too few to call one safe, or two alike."
+            "conclusive runs: too few to call a cell safe, or two cells equal."
         )
     yield from _others(cells)
-    yield from _doubtful(document["comparisons"])
-    yield from _resembling(document.get("resemblance", {}))
-    for name, versions in document["versions"].items():
+    yield from _doubtful(document.comparisons)
+    yield from _similar(document.resemblance)
+    for name, versions in document.versions.items():
         if len(versions) > 1:
             yield f"Runs differ in their version of {name}: {', '.join(versions)}."
 
 
-def _others(cells: Sequence[Cell]) -> Iterator[str]:
-    """Runs that do not count: what was lost in them, where they are many, and why."""
-    runs = sum(cell["runs"] for cell in cells)
-    others = sum(cell["inconclusive"] for cell in cells)
-    if seen := sum(cell["inconclusive_lossy"] for cell in cells):
+def _others(cells: Cells) -> Iterator[str]:
+    """Runs that do not count: their losses, their number, and the reasons."""
+    runs = sum(cell.runs for cell in cells)
+    others = sum(cell.inconclusive for cell in cells)
+    if lossy := sum(cell.inconclusive_lossy for cell in cells):
         yield (
-            f"{number(seen)} of the {number(others)} runs that do not count lost writes: they are "
-            "in no share, and are lossy in the best case as in the worst."
+            f"{number(lossy)} of the {number(others)} runs that do not count lost writes: they are "
+            "in no share, and are lossy in both the best and the worst case."
         )
     if many := [cell for cell in cells if has_many_others(cell)]:
         yield (
             f"{number(others)} of {number(runs)} runs {_do(others)} not count, more than "
-            f"{MANY * 100:.0f} % of the runs of {_counted(len(many), 'cell')}: if whether a run "
-            "counts depends on whether it loses, the truth is between best and worst case."
+            f"{MANY * 100:.0f} % of the runs of {_counted(len(many), 'cell')}: if losses affect "
+            "whether a run counts, the true share lies between the best and the worst case."
         )
     for name, one, many_, meaning in (
         (VACUOUS, "is vacuous", "are vacuous", "nothing was put to the test in them"),
-        (HARNESS_FAILURE, "failed", "failed", "the harness broke, not the cluster"),
+        (HARNESS_FAILURE, "failed", "failed", "the harness failed, not the cluster"),
     ):
-        here = [cell for cell in cells if cell["verdicts"][name] > MANY * cell["runs"]]
+        here = [cell for cell in cells if cell.verdicts[name] > MANY * cell.runs]
         if here:
-            count = sum(cell["verdicts"][name] for cell in cells)
+            count = sum(cell.verdicts[name] for cell in cells)
             yield (
                 f"{number(count)} of {number(runs)} runs {one if count == 1 else many_}, more than "
                 f"{MANY * 100:.0f} % of the runs of {_counted(len(here), 'cell')}: {meaning}."
             )
 
 
-def _doubtful(comparisons: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    if doubted := sum(each["doubtful"] for each in comparisons):
+def _doubtful(comparisons: Iterable[Comparison]) -> Iterator[str]:
+    if doubted := sum(each.doubtful for each in comparisons):
         yield (
-            f"{_counted(doubted, 'difference')} between cells {_is(doubted)} doubtful: beyond "
-            "chance, but runs that do not count may have made it look so."
+            f"{_counted(doubted, 'difference')} between cells {_is(doubted)} doubtful: "
+            f"significant, but runs that do not count may explain {_them(doubted)}."
         )
 
 
-def _resembling(resemblance: Mapping[str, Any]) -> Iterator[str]:
-    """Groups of runs that are more alike than chance has it, and what follows from that."""
-    for group, told in resemblance.items():
-        for of, each in told.items():
-            if each["p"] is not None and each["p"] <= ALPHA:
-                what = {"lossy": "whether they lose", "loss_rate": "how much they lose"}[of]
+def _similar(resemblance: Mapping[str, Mapping[str, Resemblance]]) -> Iterator[str]:
+    """Groups of runs that are more similar than chance explains, and the consequence."""
+    for group, numbers in resemblance.items():
+        for name, each in numbers.items():
+            if each.p is not None and each.p <= ALPHA:
+                what = {"lossy": "whether they lose", "loss_rate": "how much they lose"}[name]
                 yield (
-                    f"Runs of one {group} resemble each other in {what} (intraclass correlation "
-                    f"{each['correlation']:.2f}, p = {each['p']:.2g}, {each['groups']} {group}s): "
-                    "intervals, which take runs as independent, are narrower than they should be."
+                    f"Runs of one {group} are similar in {what} (intraclass correlation "
+                    f"{each.correlation:.2f}, p = {each.p:.2g}, {each.groups} {group}s): intervals "
+                    "assume independent runs, and are therefore too narrow."
                 )
 
 

@@ -1,9 +1,9 @@
-"""One self-contained HTML file out of a template: escaping, the security policy, what is embedded.
+"""One self-contained HTML file from a template: escaping, security policy, embedded data.
 
-Whatever a run holds may come from a stranger: a plan's name, a broker's log line. Three walls, each
-enough by itself: every value is escaped by Jinja2 (autoescape) after its control characters were
-made visible; data for the script stands in a JSON block in which no `<` is left; and the policy in
-the page allows only the one style and the one script whose hashes it names, and no network at all.
+A run may hold untrusted text, such as a plan's name or a log line. Three defences, each sufficient
+alone: Jinja2 escapes every value (autoescape) after its control characters are made visible; the
+data for the script is a JSON block without any `<`; the policy of the page allows one style and one
+script, by their hashes, and no network.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from analysis.palette import DARK, FAULT_TINTS, LIGHT
 from analysis.visible import visible, visible_all
-from reports import words
+from reports import formatting
 
 _POLICY: Final = (
     "default-src 'none'; style-src '{style}'; script-src '{script}'; img-src data:; "
@@ -31,17 +31,17 @@ _POLICY: Final = (
 def render(
     template: str, data: Any = None, *, script: str = "timeline.js", **context: Any
 ) -> bytes:
-    """The page as UTF-8; `data` is embedded for the script as the JSON block `data`.
+    """The page as UTF-8; `data` becomes the JSON block `data` for the script.
 
-    Raises KeyError when the template asks for something that the context does not hold.
+    Raises KeyError when the template uses a name that the context does not have.
     """
     style, code = _style(), _static(script)
     page = _environment().get_template(template)
     try:
         text = page.render(
             policy=_POLICY.format(style=_hash(style), script=_hash(code)),
-            style=Markup(style),  # noqa: S704 ours, not a run's
-            script=Markup(code),  # noqa: S704 ours, not a run's
+            style=Markup(style),  # noqa: S704 a file of this package
+            script=Markup(code),  # noqa: S704 a file of this package
             data=embedded(data),
             **context,
         )
@@ -51,9 +51,9 @@ def render(
 
 
 def embedded(data: Any) -> Markup:
-    """JSON that no HTML parser can take for anything else: not one `<` is left in it."""
+    """JSON that no HTML parser can read as markup: it has no `<`."""
     body = orjson.dumps(visible_all(data)).decode()
-    return Markup(body.replace("<", "\\u003c"))  # noqa: S704 holds no markup any more
+    return Markup(body.replace("<", "\\u003c"))  # noqa: S704 no markup is left
 
 
 def picture(content: bytes, kind: str) -> str:
@@ -72,7 +72,7 @@ def _static(name: str) -> str:
 
 @cache
 def _style() -> str:
-    """The style sheet, led by the palette's colours for light and for dark paper."""
+    """The style sheet, after the palette's colours for light and dark paper."""
     light, dark = (
         "".join(f"--{name}:{colour};" for name, colour in palette.items())
         for palette in (LIGHT, DARK)
@@ -92,18 +92,19 @@ def _environment() -> Environment:
         finalize=_finalize,
     )
     environment.filters |= {
-        "number": words.number,
-        "seconds": words.seconds,
-        "share": words.share,
-        "milliseconds": words.milliseconds,
-        "moment": words.moment,
+        "number": formatting.number,
+        "seconds": formatting.seconds,
+        "share": formatting.share,
+        "rate": formatting.rate,
+        "milliseconds": formatting.milliseconds,
+        "moment": formatting.moment,
     }
-    environment.globals |= {"percent": words.percent, "fault_tints": FAULT_TINTS}
+    environment.globals |= {"fault_tints": FAULT_TINTS}
     return environment
 
 
 def _finalize(value: Any) -> Any:
-    """What any `{{ ... }}` comes to: nothing is left that could act or hide."""
+    """The text of any `{{ ... }}`, with control and invisible characters made visible."""
     if isinstance(value, Markup):
         return value
     return "—" if value is None else visible(str(value))

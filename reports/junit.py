@@ -1,9 +1,9 @@
-"""`junit.xml`: what CI systems read of a campaign, in the form that Jenkins knows (junit-4.xsd).
+"""`junit.xml`: a campaign for CI systems, in the format of Jenkins (junit-4.xsd).
 
-A case for each cell and check. `loss` fails where the cell breaks the campaign's policy, and is an
-error where none of its runs is conclusive (skipped while none has ended); `harness` is an error
-where runs failed that say nothing of the cluster. It is written again after each run, so it is kept
-cheap: every run is read once, and no interval is found by resampling.
+There is a test case for each cell and check. `loss` fails if the cell breaks the campaign's policy,
+and is an error if no run is conclusive (skipped while no run has ended). `harness` is an error if
+runs failed without testing the cluster. The file is written again after each run and must be cheap:
+every run is read once, and no interval is resampled.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from harness.campaigns.progress import Progress, Run, read_progress
 from harness.history.run_folder import write_atomically
 
 _CHECKS: Final = ("loss", "harness")
-_TOLD_FAILURES: Final = 10
+_LISTED_FAILURES: Final = 10
 
 _in_words = cache(share_in_words)
 
 
 def write_junit(folder: CampaignDir) -> None:
-    """Write the junit.xml of a campaign. Raises HistoryError or PlanError where it cannot be read,
-    EnvironmentFailure where the file cannot be written."""
+    """Write the junit.xml of a campaign. Raises HistoryError or PlanError if it cannot be read,
+    EnvironmentFailure if the file cannot be written."""
     Junit(folder, folder.campaign()).write()
 
 
 @dataclass
 class Junit:
-    """A campaign's junit.xml, to be written again and again; what was read of a run is kept."""
+    """A campaign's junit.xml, for repeated writing; the contents of each run are cached."""
 
     folder: CampaignDir
     campaign: Campaign
     _classes: dict[str, str] = field(default_factory=dict)
-    _counting: set[str] = field(default_factory=set)
+    _conclusive: set[str] = field(default_factory=set)
     _versions: dict[str, set[str]] = field(default_factory=dict)
 
     def write(self) -> None:
-        """Write it as the journal is now."""
+        """Write the file from the current journal."""
         progress = read_progress(self.folder.journal)
         self._read_new(progress)
         suites = ET.Element("testsuites", name="ackloss")
@@ -63,10 +63,10 @@ class Junit:
             for run_id, run in progress.runs.items()
             if run.state in ("done", "failed") and run_id not in self._classes
         }
-        for run, document in results_of(self.folder, Progress(runs=new)):
-            self._classes[run.run_id] = verdict_class(document)
-            if is_conclusive(document):
-                self._counting.add(run.run_id)
+        for run, outcome in results_of(self.folder, Progress(runs=new)):
+            self._classes[run.run_id] = verdict_class(outcome)
+            if is_conclusive(outcome):
+                self._conclusive.add(run.run_id)
         for name, versions in versions_of(self.folder, new.values()).items():
             self._versions.setdefault(name, set()).update(versions)
 
@@ -92,59 +92,64 @@ class Junit:
 
     def _properties(self) -> ET.Element:
         policy = self.campaign.plan.policy
-        told = {
+        properties = {
             "campaign": self.campaign.plan.name,
             "plan_hash": self.campaign.digest,
             "policy": f"{policy.fail_on}, share {policy.share:g}",
             **{f"version.{name}": ", ".join(sorted(v)) for name, v in self._versions.items()},
         }
         parent = ET.Element("properties")
-        parent.extend(_element("property", name=name, value=value) for name, value in told.items())
+        parent.extend(
+            _element("property", name=name, value=value) for name, value in properties.items()
+        )
         return parent
 
     def _tally(self, runs: Sequence[Run]) -> Tally:
         invalid = {run.run_id for run in runs if self._classes[run.run_id] in (LOSS, WRONG)}
-        conclusive = {run.run_id for run in runs} & self._counting
+        conclusive = {run.run_id for run in runs} & self._conclusive
         return Tally(len(invalid), len(conclusive), len(invalid & conclusive))
 
     def _loss(self, name: str, runs: Sequence[Run], is_broken: bool, over: bool) -> ET.Element:
         counts = self._counts(runs)
-        counting = [run for run in runs if run.run_id in self._counting]
-        lossy = self._counts(counting)[LOSS]
+        conclusive = [run for run in runs if run.run_id in self._conclusive]
+        lossy = self._counts(conclusive)[LOSS]
         case = _case("loss", name, sum(run.seconds or 0 for run in runs))
-        share = _in_words(Share(lossy, len(counting)))
-        said = f"lost / conclusive runs: {share} (95 %, Clopper-Pearson)"
-        if others := len(runs) - len(counting):
-            said += f"\n{counts[LOSS] - lossy} of the {others} that do not count lost writes"
+        share = _in_words(Share(lossy, len(conclusive)))
+        summary = f"lost / conclusive runs: {share} (95 %, Clopper-Pearson)"
+        if others := len(runs) - len(conclusive):
+            summary += f"\n{counts[LOSS] - lossy} of the {others} that do not count lost writes"
         if is_broken:
-            _tell(case, "failure", f"breaks the policy: {said}", type="policy")
+            _result(case, "failure", f"breaks the policy: {summary}", type="policy")
         elif why := self._impossible.get(name):
             _element("skipped", case).text = visible(f"impossible: {why}")
-        elif not counting and (runs or over):
+        elif not conclusive and (runs or over):
             message = f"no conclusive run of {len(runs)}: nothing is known of this cell"
-            _tell(case, "error", message, type="nothing conclusive")
-        elif not counting:
+            _result(case, "error", message, type="nothing conclusive")
+        elif not conclusive:
             _element("skipped", case).text = "no run has ended"
         classes = ", ".join(f"{kind.replace('_', ' ')} {n}" for kind, n in counts.items() if n)
-        _element("system-out", case).text = f"{said}\nruns: {classes or 'none yet'}"
+        _element("system-out", case).text = f"{summary}\nruns: {classes or 'none yet'}"
         return case
 
     def _harness(self, name: str, runs: Sequence[Run]) -> ET.Element:
         failed = [run for run in runs if self._classes[run.run_id] == HARNESS_FAILURE]
         case = _case("harness", name, 0)
         if failed:
-            said = [f"{run.run_id}: {run.error or run.verdict}" for run in failed[:_TOLD_FAILURES]]
-            if len(failed) > _TOLD_FAILURES:
-                said.append(f"and {len(failed) - _TOLD_FAILURES} more")
-            message = f"{len(failed)} of {len(runs)} runs failed and say nothing of the cluster"
-            _tell(case, "error", message, type="harness failure").text = visible("\n".join(said))
+            lines = [
+                f"{run.run_id}: {run.error or run.verdict}" for run in failed[:_LISTED_FAILURES]
+            ]
+            if len(failed) > _LISTED_FAILURES:
+                lines.append(f"and {len(failed) - _LISTED_FAILURES} more")
+            message = f"{len(failed)} of {len(runs)} runs failed without testing the cluster"
+            error = _result(case, "error", message, type="harness failure")
+            error.text = visible("\n".join(lines))
         elif not runs:
             _element("skipped", case).text = "no run has ended"
         return case
 
     @property
     def _impossible(self) -> dict[str, str]:
-        """Why cells are never played, by their names."""
+        """Why cells never run, by name."""
         return {cell.name: cell.impossible for cell in self.campaign.cells if cell.impossible}
 
     def _counts(self, runs: Iterable[Run]) -> dict[str, int]:
@@ -169,12 +174,12 @@ def _case(check: str, name: str, seconds: float) -> ET.Element:
     return _element("testcase", classname=check, name=name, time=f"{seconds:.3f}")
 
 
-def _tell(case: ET.Element, tag: str, message: str, **more: str) -> ET.Element:
+def _result(case: ET.Element, tag: str, message: str, **more: str) -> ET.Element:
     return _element(tag, case, message=message, **more)
 
 
 def _element(tag: str, parent: ET.Element | None = None, /, **attributes: str) -> ET.Element:
-    """An element; what XML cannot hold is written as its escape."""
+    """An element; characters that XML cannot hold are written as escapes."""
     made = ET.Element(tag, {key: visible(value) for key, value in attributes.items()})
     if parent is not None:
         parent.append(made)

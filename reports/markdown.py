@@ -1,4 +1,4 @@
-"""Markdown tables for pages of CI systems; no text of a run becomes markup in them."""
+"""Markdown for CI systems; no text of a run becomes markup."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MARKUP = re.compile(r"([\\`*_\[\]|~#])")
 
 
 def text(value: object) -> str:
-    """A value as Markdown that shows exactly this text, on one line."""
+    """A value as Markdown that renders as exactly this text, on one line."""
     plain = visible(" ".join(str(value).split()))
     return _MARKUP.sub(r"\\\1", html.escape(plain, quote=False))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table; its cells are text."""
+    """A table of text."""
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     lines += [f"| {' | '.join(text(value) for value in row)} |" for row in rows]
     return "\n".join(lines)

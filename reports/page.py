@@ -1,4 +1,4 @@
-"""`report.html`: the page of one run, in one file, and beside it the files that it points to.
+"""`report.html`: the page of one run in one file, and the files that it links to.
 
 report.html    the page; opens from disk, needs no network
 lost.csv       every lost write
@@ -15,9 +15,9 @@ from analysis.lost import write_csv
 from analysis.palette import DARK, LIGHT
 from harness.history.run_folder import RunDir, write_atomically
 from reports import html
-from reports.beside import beside
 from reports.payload import payload
-from reports.story import Story, story, trusting
+from reports.references import compared
+from reports.run_view import RunView, malformed_is_history_error, run_view
 
 
 def write_report(run: RunDir) -> Path:
@@ -26,34 +26,35 @@ def write_report(run: RunDir) -> Path:
     Raises HistoryError when the run's files cannot be read, EnvironmentFailure when the page cannot
     be written.
     """
-    with trusting(run):
-        told = story(run)
+    with malformed_is_history_error(run):
+        view = run_view(run)
+        labels = view.outcome_labels
         picture = figures.draw(
-            told.line, headline=told.headline, sentence=told.sentence, called=told.called
+            view.line, headline=view.headline, sentence=view.sentence, labels=labels
         )
-        end_s = told.line.scale.end_s
+        end_s = view.line.scale.end_s
         page = html.render(
             "report.html.j2",
-            data=[payload(told.line, title=told.name, called=told.called)],
-            story=told,
-            stills=stills(told),
-            beside=beside([told.counts], told.references),
-            logged=logged(run, wall_time=told.facts.get("wall_time"), end_s=end_s),
+            data=[payload(view.line, title=view.name, labels=labels)],
+            view=view,
+            stills=stills(view),
+            reference_rows=compared([view.counts], view.references),
+            logged=logged(run, wall_time=view.metadata.wall_time, end_s=end_s),
             csv=run.lost_csv.name,
             png=run.figure.name,
         )
-    if told.result is not None:
-        write_csv(told.all_lost, run.lost_csv)
+    if view.result is not None:
+        write_csv(view.all_lost, run.lost_csv)
     write_atomically(run.figure, drawing.png(picture))
     write_atomically(run.report, page)
     return run.report
 
 
-def stills(told: Story) -> dict[str, str]:
+def stills(view: RunView) -> dict[str, str]:
     """The timeline as still pictures on light and on dark paper, as data URIs."""
     return {
         name: html.picture(
-            drawing.svg(figures.draw(told.line, colours=colours, called=told.called)),
+            drawing.svg(figures.draw(view.line, colours=colours, labels=view.outcome_labels)),
             "image/svg+xml",
         )
         for name, colours in (("light", LIGHT), ("dark", DARK))

@@ -1,7 +1,7 @@
-"""What the timeline's script draws from: a Timeline as small JSON data.
+"""The data of the timeline's script: a Timeline as small JSON.
 
-Numbers are whole (milliseconds of time, microseconds of latency) and stand in columns, as a mark is
-then some twenty bytes; names stand once and are referred to by their place.
+Times are whole milliseconds, latencies whole microseconds, both in columns, so a mark takes about
+twenty bytes. Names are listed once; everything else refers to them by index. -1 means "unknown".
 """
 
 from __future__ import annotations
@@ -10,15 +10,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from analysis.lanes import PARTITIONS_AT_MOST
 from analysis.latency import OUTCOMES
 from analysis.palette import FAULT_TINTS
 from analysis.timeline import Timeline
+from harness.history.parquet_reader import NULL
+
+Payload = Mapping[str, Any]
+"""The JSON of one timeline; reports/static/timeline.js reads it."""
 
 
-def payload(line: Timeline, *, title: str, called: Mapping[str, str]) -> dict[str, Any]:
-    """The data of one timeline. `title` says whose it is, `called` what each outcome is called."""
+def payload(line: Timeline, *, title: str, labels: Mapping[str, str]) -> Payload:
+    """The data of one timeline, with a title and the labels of the outcomes."""
     scale = line.scale
     return {
         "title": title,
@@ -29,7 +34,7 @@ def payload(line: Timeline, *, title: str, called: Mapping[str, str]) -> dict[st
             "rate": scale.rate_per_s,
         },
         "outcomes": [
-            {"key": key, "label": called[key], "total": line.total[key]} for key in OUTCOMES
+            {"key": key, "label": labels[key], "total": line.total[key]} for key in OUTCOMES
         ],
         "marks": _marks(line),
         "bars": {
@@ -64,15 +69,20 @@ def _marks(line: Timeline) -> dict[str, list[int]]:
         "time": np.rint(marks["begin_s"].to_numpy() * 1e3).astype(int).tolist(),
         "latency": np.rint(latency_us).astype(int).tolist(),
         **{
-            name: marks[name].astype(int).tolist()
+            name: _known(marks[name]).tolist()
             for name in ("outcome", "value", "process", "partition", "offset", "count")
         },
     }
 
 
-def _partition(line: Timeline, partition: int) -> dict[str, Any]:
-    """One partition's views (from, to, leader, epoch, members) and beliefs (node, from, to, epoch),
-    nodes by their place, -1 for none."""
+def _known(column: pd.Series) -> pd.Series:
+    """An integer column; -1 where it is NULL."""
+    return column.astype("int64").replace(NULL, -1)
+
+
+def _partition(line: Timeline, partition: int) -> Payload:
+    """One partition's views (from, to, leader, epoch, members) and beliefs (node, from, to, epoch);
+    nodes are indices."""
     place = {node: number for number, node in enumerate(line.nodes)}
     views, beliefs = (
         table[table["partition"] == partition]
@@ -82,7 +92,7 @@ def _partition(line: Timeline, partition: int) -> dict[str, Any]:
     return {
         "id": partition,
         "views": [
-            [round(from_s, 3), round(to_s, 3), place.get(leader, -1), int(epoch),
+            [round(from_s, 3), round(to_s, 3), place.get(leader, -1), max(int(epoch), -1),
              [place[member] for member in isr]]
             for from_s, to_s, leader, epoch, isr in zip(*columns, strict=True)
         ],

@@ -1,7 +1,7 @@
-"""What the table of all runs is drawn from: small columns, so that 5,000 runs open at once.
+"""The data of the table of all runs: small columns, so that a page with 5,000 runs opens at once.
 
-Names stand once and are referred to by their place. Why a run is in its class is told where counts
-do not tell it.
+Names are listed once; everything else refers to them by index. The column `why` gives the reason
+for a run's class if the counts do not show it.
 """
 
 from __future__ import annotations
@@ -9,27 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from reports.cells import CLASSES, CampaignStory
+from analysis.campaign import RunRow
+from reports.campaign_view import CLASSES, CampaignView
 
-_TOLD_BY_COUNTS: Final = ("loss", "none")
+_EXPLAINED_BY_COUNTS: Final = ("loss", "none")
 _KNOWN: Final = ("loss", "none", "wrong")
-"""Of other runs it is not known what they lost: a 0 there would read as "nothing"."""
+"""The losses of other runs are not known: a 0 would read as "nothing was lost"."""
 
 
-def run_table(story: CampaignStory) -> dict[str, Any]:
-    """The data of the table: `runs` holds a list for each column, in the order of playing."""
-    names = [cell["name"] for _, cell in story.cells]
+def run_table(view: CampaignView) -> Mapping[str, Any]:
+    """The data of the table: `runs` has a list for each column, in the order of the runs."""
+    names = [cell.name for _, cell in view.cells]
     cell_of = {name: at for at, name in enumerate(names)}
     class_of = {name: at for at, name in enumerate(CLASSES)}
     whys: dict[str, int] = {}
-    rows = [row for row in story.rows if row["cell"] in cell_of]
+    rows = [row for row in view.rows if row["cell"] in cell_of]
     reasons = [_why(row) for row in rows]
     return {
         "cells": names,
         "classes": [name for name, _ in CLASSES.values()],
         "runs": {
             "id": [row["run_id"] for row in rows],
-            "page": [_page(story, row["run_id"]) for row in rows],
+            "page": [_page(view, row["run_id"]) for row in rows],
             "cell": [cell_of[row["cell"]] for row in rows],
             "class": [class_of[row["class"]] for row in rows],
             "counts": [int(row["conclusive"]) for row in rows],
@@ -44,9 +45,9 @@ def run_table(story: CampaignStory) -> dict[str, Any]:
     }
 
 
-def _why(row: Mapping[str, Any]) -> str:
-    """Why a run is in its class, or why it does not count."""
-    if row["class"] not in _TOLD_BY_COUNTS:
+def _why(row: RunRow) -> str:
+    """The reason for a run's class, or for not counting it."""
+    if row["class"] not in _EXPLAINED_BY_COUNTS:
         return str(row["reason"])
     if row["conclusive"]:
         return ""
@@ -54,7 +55,7 @@ def _why(row: Mapping[str, Any]) -> str:
     return f"does not count: {row['doubts'] or proven}"
 
 
-def _page(story: CampaignStory, run_id: str) -> int:
-    """Where a run's link leads: 2 to its page, 1 to its folder, 0 nowhere."""
-    run = story.folder.run(run_id)
+def _page(view: CampaignView, run_id: str) -> int:
+    """The target of a run's link: 2 its page, 1 its folder, 0 none."""
+    run = view.folder.run(run_id)
     return 2 if run.report.is_file() else int(run.path.is_dir())

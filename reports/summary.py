@@ -1,4 +1,4 @@
-"""`summary.md`: a campaign on the page of a CI system, as a job's summary on GitHub takes it."""
+"""`summary.md`: a campaign for the page of a CI system, such as a job summary on GitHub."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from analysis.campaign import by_cell_of, results_of, tallies_of, versions_of
-from analysis.statistics.cells import Noticed, noticed
+from analysis.statistics.cells import MedianAndMax, median_and_max
 from analysis.statistics.samples import CLASSES, Sample, sample_of
 from analysis.statistics.shares import share_in_words
 from harness.campaigns.folder import CampaignDir
@@ -14,7 +14,7 @@ from harness.campaigns.plan import Campaign
 from harness.campaigns.policy import Tally, breaking, inconclusive_in_words
 from harness.campaigns.progress import Progress, read_progress
 from harness.history.run_folder import write_atomically
-from reports import markdown, words
+from reports import formatting, markdown
 
 _HEADS: Final = (
     "",
@@ -29,11 +29,11 @@ _HEADS: Final = (
 
 
 def write_summary(folder: CampaignDir) -> None:
-    """Write the summary.md of a campaign. Raises HistoryError or PlanError where it cannot be read,
-    EnvironmentFailure where the file cannot be written."""
+    """Write the summary.md of a campaign. Raises HistoryError or PlanError if it cannot be read,
+    EnvironmentFailure if the file cannot be written."""
     campaign, progress = folder.campaign(), read_progress(folder.journal)
     by_cell = by_cell_of(campaign, results_of(folder, progress))
-    samples = {name: sample_of(documents) for name, documents in by_cell.items()}
+    samples = {name: sample_of(outcomes) for name, outcomes in by_cell.items()}
     versions = versions_of(folder, progress.runs.values())
     tallies = tallies_of(campaign, by_cell)
     body = "\n\n".join(_parts(campaign, progress, samples, tallies, versions)) + "\n"
@@ -64,29 +64,29 @@ def _parts(
                 f"impossible: {why}"
                 if (why := impossible.get(name))
                 else share_in_words(sample.lossy),
-                _beside(sample),
-                *_in_words(noticed(sample.loss_rate), words.share),
-                *_in_words(noticed(sample.longest_gap_s), words.seconds),
+                _others(sample),
+                *_in_words(median_and_max(sample.loss_rate), formatting.share),
+                *_in_words(median_and_max(sample.longest_gap_s), formatting.seconds),
                 *(sample.verdicts[kind] for kind in CLASSES),
             )
             for name, sample in samples.items()
         ),
     )
-    played = sum(sample.runs for sample in samples.values())
+    done = sum(sample.runs for sample in samples.values())
     planned = sum(cell.repetitions for cell in campaign.cells)
-    told = [f"{played:,} of {planned:,} runs", *(f"said: {said}" for said in progress.said)]
-    told += [f"{name} {', '.join(each)}" for name, each in versions.items()]
-    yield markdown.bullets([*told, f"plan hash {campaign.digest}"])
+    facts = [f"{done:,} of {planned:,} runs", *(f"event: {event}" for event in progress.said)]
+    facts += [f"{name} {', '.join(each)}" for name, each in versions.items()]
+    yield markdown.bullets([*facts, f"plan hash {campaign.digest}"])
 
 
-def _in_words(seen: Noticed, written: Callable[[float | None], str]) -> tuple[str, str]:
-    return written(seen.median), written(seen.max)
+def _in_words(seen: MedianAndMax, as_text: Callable[[float | None], str]) -> tuple[str, str]:
+    return as_text(seen.median), as_text(seen.max)
 
 
-def _beside(sample: Sample) -> str:
-    """The runs that do not count, and how many of them were seen to lose writes."""
-    seen = f", {sample.others.part} of them lost writes" if sample.others.part else ""
-    return f"{sample.others.whole}{seen}"
+def _others(sample: Sample) -> str:
+    """The runs that do not count, and the number of them that lost writes."""
+    lossy = f", {sample.others.part} of them lost writes" if sample.others.part else ""
+    return f"{sample.others.whole}{lossy}"
 
 
 def _result(campaign: Campaign, broken: set[str], nothing: str | None) -> str:
@@ -95,4 +95,4 @@ def _result(campaign: Campaign, broken: set[str], nothing: str | None) -> str:
     if nothing:
         return nothing
     never = campaign.plan.policy.fail_on == "never"
-    return "played, without a policy" if never else "the policy is kept"
+    return "finished, without a policy" if never else "the policy is kept"

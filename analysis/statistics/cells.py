@@ -1,27 +1,26 @@
-"""One cell of a campaign, as campaign.json holds it: what its runs say, with intervals."""
+"""One cell of a campaign as campaign.json holds it: what its runs show, with intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
-from analysis.statistics.eligibility import Document
+from analysis.statistics.eligibility import Outcome
 from analysis.statistics.resampling import Floats, Spread, ratio_estimate, spread
 from analysis.statistics.samples import Sample, sample_of
 from analysis.statistics.shares import Estimate, share_estimate, share_in_words
 
-Key = Mapping[str, Any]
-"""The axis values of a cell: `{"unclean": true, "min.insync.replicas": 1}`."""
+Key = Mapping[str, object]
+"""The axis values of a cell: `{"unclean": "true", "min_isr": "1"}`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LossyShare(Estimate):
-    """The share of conclusive runs that lost anything, also in words; `best_case` and `worst_case`
-    are over all runs, with each one that does not count without loss (unless it was seen) and with
-    loss."""
+    """The share of conclusive runs that lost writes, also as a sentence. `best_case` and
+    `worst_case` cover all runs of the cell: a run that does not count is one without loss in the
+    best case, unless it lost writes, and one with loss in the worst case."""
 
     in_words: str
     best_case: Estimate
@@ -29,8 +28,8 @@ class LossyShare(Estimate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noticed:
-    """What clients noticed of a run, over `runs` runs; null where none tells."""
+class MedianAndMax:
+    """A number over `runs` runs; `None` where no run has it."""
 
     median: float | None
     max: float | None
@@ -38,21 +37,21 @@ class Noticed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recovery(Noticed):
-    """Recovery times. Runs that had not recovered when their load ended are the slowest of all:
-    the median is null where it falls on one, `max` is the slowest of the others."""
+class Recovery(MedianAndMax):
+    """Recovery times. A run that had not recovered when its load ended is slower than all others:
+    `median` is `None` if it falls on such a run, and `max` is the slowest of the others."""
 
     not_recovered: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
-    """All that campaign.json says of a cell. `verdicts` are the classes of all runs, `conclusive`
-    those that count, `..._lossy` how many of them were seen to lose acknowledged writes."""
+class CellStatistics:
+    """The statistics of a cell. `verdicts` counts the classes of all runs, `conclusive` the runs
+    that count, `..._lossy` the runs among them that lost acknowledged writes."""
 
-    key: dict[str, Any]
+    key: Key
     runs: int
-    verdicts: dict[str, int]
+    verdicts: Mapping[str, int]
     conclusive: int
     conclusive_lossy: int
     inconclusive: int
@@ -62,23 +61,19 @@ class Cell:
     unacknowledged_success_rate: Spread
     pooled_loss_rate: Estimate
     lost_per_fault_s: Estimate
-    longest_gap_s: Noticed
-    refused: Noticed
+    longest_gap_s: MedianAndMax
+    refused: MedianAndMax
     recovery_s: Recovery
 
-    def document(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
+
+def cell_of(key: Key, outcomes: Iterable[Outcome]) -> CellStatistics:
+    """The statistics of these runs."""
+    return summary(key, sample_of(outcomes))
 
 
-def cell_of(key: Key, documents: Iterable[Document]) -> dict[str, Any]:
-    """The `cells[]` entry of these runs."""
-    return summary(key, sample_of(documents)).document()
-
-
-def summary(key: Key, sample: Sample) -> Cell:
-    """What the runs of a cell say."""
-    return Cell(
+def summary(key: Key, sample: Sample) -> CellStatistics:
+    """The statistics of a sample."""
+    return CellStatistics(
         key=dict(key),
         runs=sample.runs,
         verdicts=dict(sample.verdicts),
@@ -91,8 +86,8 @@ def summary(key: Key, sample: Sample) -> Cell:
         unacknowledged_success_rate=spread(sample.unacknowledged_success, bounded=False),
         pooled_loss_rate=ratio_estimate(sample.lost, sample.acknowledged),
         lost_per_fault_s=ratio_estimate(sample.fault_lost, sample.fault_s),
-        longest_gap_s=noticed(sample.longest_gap_s),
-        refused=noticed(sample.refused),
+        longest_gap_s=median_and_max(sample.longest_gap_s),
+        refused=median_and_max(sample.refused),
         recovery_s=_recovery(sample.recovery_s),
     )
 
@@ -107,16 +102,16 @@ def lossy_share(sample: Sample) -> LossyShare:
     )
 
 
-def noticed(values: Floats) -> Noticed:
-    """The median and the greatest of one number a run."""
+def median_and_max(values: Floats) -> MedianAndMax:
+    """The median and the maximum of a number that each run has."""
     if not values.size:
-        return Noticed(median=None, max=None, runs=0)
-    return Noticed(median=float(np.median(values)), max=float(values.max()), runs=values.size)
+        return MedianAndMax(median=None, max=None, runs=0)
+    return MedianAndMax(median=float(np.median(values)), max=float(values.max()), runs=values.size)
 
 
 def _recovery(values: Floats) -> Recovery:
     recovered = values[np.isfinite(values)]
-    # The upper of two middle ones: the mean of a time and "never" is "never".
+    # The upper of two middle values: the mean of a time and "never" is "never".
     median = np.quantile(values, 0.5, method="inverted_cdf") if values.size else np.inf
     return Recovery(
         median=float(median) if np.isfinite(median) else None,

@@ -1,19 +1,18 @@
-"""Runs that share a cluster or a worker: how much they resemble each other, and a test that allows
-for it.
+"""Runs that share a cluster or a worker: how similar they are, and a test that allows for it.
 
-A campaign keeps clusters from run to run and has few workers, so its runs are not quite
-independent: a cluster that is slow is slow for all of its runs. How much that is, is measured (the
-intraclass correlation of an analysis of variance within cells, Fisher 1925, Donner 1986) and tested
-(by permutation within cells). Where two cells were run on the same clusters their difference is
-tested within these: given how many runs of a cluster lost, which cell they fell to is a matter of
-chance (hypergeometric), and the clusters are independent, so the distribution of the sum is exact
-(the exact Mantel-Haenszel test; Birch 1964, Mehta, Patel and Gray 1985). No chance is drawn there.
+A campaign reuses clusters and has few workers, so its runs are not fully independent: a slow
+cluster is slow for all of its runs. The similarity is measured as the intraclass correlation of an
+analysis of variance within cells (Fisher 1925, Donner 1986), and tested by permutation within
+cells. If the runs of two cells share clusters, their difference is tested within the clusters. The
+lossy runs of a cluster are distributed over the two cells hypergeometrically, and clusters are
+independent, so the distribution of the sum is exact (the exact Mantel-Haenszel test; Birch 1964,
+Mehta, Patel and Gray 1985). That test draws no random numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,8 +23,8 @@ from analysis.statistics.shares import Share
 
 WITHIN: Final = "exact within clusters"
 MOST: Final = 0.9
-"""Where so many of the runs of both cells are on clusters that served both, they are compared
-within clusters. Decided by where the runs were, never by what they lost."""
+"""Two cells are compared within clusters if at least this share of the runs of each is on clusters
+that served both. The rule looks at clusters only, never at losses."""
 
 _PERMUTATIONS: Final = 1_999
 _SEED: Final = 2013
@@ -34,8 +33,8 @@ _TIES: Final = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Resemblance:
-    """How much more alike runs of one group are than runs of one cell: the intraclass correlation
-    (0: not at all, 1: all the same), and the p-value of "not at all"."""
+    """How much more similar runs of one group are than runs of one cell: the intraclass correlation
+    (0: as if independent, 1: identical), and the p-value of 0."""
 
     groups: int
     runs: int
@@ -47,20 +46,20 @@ class Resemblance:
 def resemblance(
     cells: Sequence[Hashable], groups: Sequence[Hashable], values: Floats
 ) -> Resemblance:
-    """Of runs with these cells, groups and values: what the groups explain beyond the cells."""
+    """The part of the variance of `values` that groups explain beyond cells."""
     of_cell, of_group = _numbered(cells), _numbered(groups)
     sizes = np.bincount(of_group)
-    apart = Resemblance(groups=sizes.size, runs=values.size)
+    empty = Resemblance(groups=sizes.size, runs=values.size)
     if sizes.size < 2:
-        return _unknown(apart, "there are no two groups")
+        return _unknown(empty, "there are fewer than two groups")
     if sizes.max() < 2:
-        return _unknown(apart, "no two runs share one")
+        return _unknown(empty, "no two runs share a group")
     means = np.bincount(of_cell, values) / np.bincount(of_cell)
     rest = values - means[of_cell]
     total = float((rest**2).sum())
     within = values.size - means.size - sizes.size + 1
     if total < _TIES or within < 1:
-        return _unknown(apart, "the runs of a cell do not differ")
+        return _unknown(empty, "the runs of a cell do not differ")
     between = _between(rest, of_group, sizes)
     return Resemblance(
         groups=sizes.size,
@@ -70,8 +69,8 @@ def resemblance(
     )
 
 
-def _unknown(apart: Resemblance, why: str) -> Resemblance:
-    return Resemblance(groups=apart.groups, runs=apart.runs, why=why)
+def _unknown(empty: Resemblance, why: str) -> Resemblance:
+    return replace(empty, why=why)
 
 
 def _numbered(names: Sequence[Hashable]) -> Any:
@@ -92,7 +91,8 @@ def _correlation(between: float, within: float, sizes: Any, freedom: int) -> flo
 
 
 def _chance(rest: Floats, of_cell: Any, of_group: Any, sizes: Any, seen: float) -> float:
-    """How often groups explain so much when runs change places within their cells."""
+    """The p-value by permutation: how often the groups explain as much if runs are exchanged within
+    their cells."""
     rng = np.random.default_rng(_SEED)
     ordered = np.argsort(of_cell, kind="stable")
     found = 1
@@ -105,11 +105,11 @@ def _chance(rest: Floats, of_cell: Any, of_group: Any, sizes: Any, seen: float) 
 
 
 Strata = Mapping[Hashable, Share]
-"""The lossy of the conclusive runs of one cell, by cluster."""
+"""The lossy share of one cell's conclusive runs, by cluster."""
 
 
 def share_clusters(a: Strata, b: Strata) -> bool:
-    """Whether two cells were run on the same clusters, two at least: where that matters."""
+    """Whether the runs of two cells share at least two clusters."""
     both = [cluster for cluster in a if cluster in b]
     return len(both) > 1 and all(
         sum(cell[cluster].whole for cluster in both)
@@ -119,8 +119,8 @@ def share_clusters(a: Strata, b: Strata) -> bool:
 
 
 def p_within(a: Strata, b: Strata) -> float:
-    """The two-sided p-value of "in each cluster both cells lose alike": the chance of all numbers
-    of lossy runs of `b` that are no likelier than the one seen."""
+    """The two-sided p-value of "within each cluster both cells lose equally often": the probability
+    of all numbers of lossy runs of `b` that are no more likely than the observed one."""
     chances, seen = np.ones(1), 0
     for cluster in a:
         if cluster in b:

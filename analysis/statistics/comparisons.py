@@ -1,22 +1,21 @@
-"""Cells against each other, as campaign.json holds them: one axis at a time, and corrected.
+"""Cells compared as campaign.json holds them: one axis at a time, and corrected.
 
-Of all pairs of cells only those are compared that differ in exactly one axis: another difference
-would have two causes. `a` stands before `b` in the campaign (or is the baseline), and every
-difference is `b` less `a`: above 0, `b` loses more.
+Two cells are compared if they differ in exactly one axis: a difference of other cells would have
+two possible causes. `a` stands before `b` in the campaign, or is the baseline. Every difference is
+`b` less `a`: above 0, `b` loses more.
 
-Tests are over conclusive runs. A difference that is significant is *doubtful* when the other runs
-could turn it: it is tested again over all runs, with each run that does not count against what is
-claimed (the cell that seems to lose more at its best case, the other at its worst). The rule is the
-same within one campaign and between two. Cells that were run on the same clusters are tested within
-these (`clusters.share_clusters` says when).
+Tests cover conclusive runs. A significant difference is *doubtful* if the other runs could reverse
+it. To decide this, it is tested again over all runs, with each run that does not count against the
+claim: the cell that seems to lose more at its best case, the other at its worst case. The rule is
+the same within one campaign and between two. Cells whose runs share clusters are tested within the
+clusters (`clusters.share_clusters` has the rule).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 from analysis.statistics.cells import Key
 from analysis.statistics.clusters import WITHIN, p_within, share_clusters
@@ -28,7 +27,7 @@ from analysis.statistics.contrasts import (
     exact_test,
     runs_needed,
 )
-from analysis.statistics.eligibility import Document
+from analysis.statistics.eligibility import Outcome
 from analysis.statistics.resampling import mean_difference
 from analysis.statistics.samples import Sample, sample_of
 from analysis.statistics.shares import Estimate, Share
@@ -38,8 +37,8 @@ _ABSENT = object()
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What the runs that do not count can make of a difference: the least and the greatest over all
-    runs, and the p-value with them against what is claimed (1 where they turn it round)."""
+    """The least and the greatest difference over all runs, and the p-value with the runs that do
+    not count against the claim (1 if they reverse it)."""
 
     least: float | None = None
     greatest: float | None = None
@@ -49,15 +48,15 @@ class Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """All that campaign.json says of two cells.
+    """Two cells compared.
 
-    `difference`, `low` and `high` are of the shares of lossy runs, `loss_rate` of the mean loss
-    rates. `runs_needed`: of each cell, for 80 % power, were the shares seen the true ones.
-    `doubtful`: significant, unless the runs that do not count are against it.
+    `difference`, `low` and `high` describe the shares of lossy runs, `loss_rate` the mean loss
+    rates. `runs_needed`: runs of each cell for a power of 80 %, if the observed shares are true.
+    `doubtful`: significant, but the runs that do not count could reverse it.
     """
 
-    a: dict[str, Any]
-    b: dict[str, Any]
+    a: Key
+    b: Key
     axis: str | None
     difference: float | None
     low: float | None
@@ -74,38 +73,34 @@ class Comparison:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the conclusive runs say that the shares differ, doubtful or not."""
+        """Whether the shares of the conclusive runs differ significantly, doubtful or not."""
         return self.p_adjusted is not None and self.p_adjusted <= ALPHA
-
-    def document(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
 
 
 def comparisons_of(
-    cells: Sequence[tuple[Key, Iterable[Document]]],
+    cells: Sequence[tuple[Key, Iterable[Outcome]]],
     clusters: Sequence[Sequence[Hashable | None]] | None = None,
-) -> list[dict[str, Any]]:
-    """The `comparisons[]` of a campaign: every pair of cells that one axis tells apart. `clusters`:
-    what each run of each cell was run on, where that is known."""
+) -> list[Comparison]:
+    """The `comparisons[]` of a campaign: every pair of cells that differ in one axis. `clusters`
+    names the cluster of each run of each cell, where it is known."""
     places: Sequence[Sequence[Hashable | None]] = clusters or [() for _ in cells]
     samples = [
-        (key, sample_of(documents, where))
-        for (key, documents), where in zip(cells, places, strict=True)
+        (key, sample_of(outcomes, where))
+        for (key, outcomes), where in zip(cells, places, strict=True)
     ]
-    told = [
+    pairs = [
         compared(key_a, sample_a, key_b, sample_b, axis=axes[0])
         for (key_a, sample_a), (key_b, sample_b) in combinations(samples, 2)
         if len(axes := list(_axes_apart(key_a, key_b))) == 1
     ]
-    return [each.document() for each in corrected(told)]
+    return corrected(pairs)
 
 
 def compared(
     key_a: Key, a: Sample, key_b: Key, b: Sample, *, axis: str | None = None
 ) -> Comparison:
-    """Two cells, or one cell of two campaigns. What is corrected over all comparisons, and so what
-    is doubtful, waits for `corrected`."""
+    """Two cells, or one cell of two campaigns. `corrected` adds what depends on all comparisons:
+    the corrected p-values, and whether the difference is doubtful."""
     apart, test = difference(a.lossy, b.lossy), _test(a, b)
     share_a, share_b = a.lossy.value, b.lossy.value
     needed = None if share_a is None or share_b is None else runs_needed(share_a, share_b)
@@ -135,7 +130,7 @@ def _test(a: Sample, b: Sample) -> Test:
 
 
 def bounds(a: Sample, b: Sample) -> Bounds:
-    """What the runs that do not count can make of `b` less `a`."""
+    """The range of `b` less `a` over all runs."""
     share_a, share_b = a.lossy.value, b.lossy.value
     if share_a is None or share_b is None:
         return Bounds()
@@ -155,21 +150,21 @@ def _apart(a: Share, b: Share) -> float:
 
 
 def _p_of(a: Share, b: Share, *, rising: bool) -> float | None:
-    """The p-value of these shares; 1 where they do not differ the way that is claimed."""
+    """The p-value of these shares; 1 if they do not differ in the claimed direction."""
     apart = _apart(a, b) if rising else -_apart(a, b)
     return exact_test(a, b).p if apart > 0 else 1.0
 
 
 def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """The same, corrected for as many as they are, and with those called that are doubtful."""
+    """The comparisons with p-values corrected for their number, and doubtful ones marked."""
     for_all = adjusted([each.p for each in comparisons])
     against = adjusted([each.bounds.p_against for each in comparisons])
-    told = []
+    marked = []
     for each, p, p_against in zip(comparisons, for_all, against, strict=True):
         now = replace(each, p_adjusted=p, bounds=replace(each.bounds, p_against_adjusted=p_against))
-        turned = p_against is not None and p_against > ALPHA
-        told.append(replace(now, doubtful=now.is_significant and turned))
-    return told
+        reversible = p_against is not None and p_against > ALPHA
+        marked.append(replace(now, doubtful=now.is_significant and reversible))
+    return marked
 
 
 def _axes_apart(a: Key, b: Key) -> Iterator[str]:

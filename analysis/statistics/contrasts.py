@@ -1,6 +1,6 @@
-"""Two shares of runs against each other: how far apart, could it be chance, how many runs to know.
+"""Two shares of runs compared: the difference, its p-value, and the number of runs needed.
 
-Differences are `b` less `a`: above 0, `b` is the one that loses more often.
+A difference is `b` less `a`: above 0, `b` loses more often.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ NEWCOMBE: Final = "Newcombe hybrid score"
 BARNARD, FISHER = "Barnard", "Fisher"
 
 _BARNARD_TABLES: Final = 251 * 251
-"""Barnard's test looks at every table of so many runs: 0.05 s at 200 and 200, 7 s at 1,000 each."""
+"""Barnard's test visits every table of so many runs: 0.05 s for 200 and 200, 7 s for 1,000 each."""
 
 _BARNARD_POINTS: Final = 64
 
 _FEWEST_NORMAL: Final = 10
-"""Under so many runs the normal approximation promises power that is not there (0 of 2 and 2 of 2
+"""With fewer runs the normal approximation promises a power that does not exist (0 of 2 and 2 of 2
 prove nothing)."""
 
 
@@ -39,7 +39,7 @@ def difference(a: Share, b: Share) -> Estimate:
 
 
 def newcombe(a: Share, b: Share, confidence: float) -> tuple[float, float, float]:
-    """b's share less a's, and the ends of its hybrid score interval."""
+    """b's share less a's, and the limits of its hybrid score interval."""
     at_a, at_b = a.part / a.whole, b.part / b.whole
     low_a, high_a = bounds(a, method=WILSON, confidence=confidence)
     low_b, high_b = bounds(b, method=WILSON, confidence=confidence)
@@ -50,9 +50,9 @@ def newcombe(a: Share, b: Share, confidence: float) -> tuple[float, float, float
 
 @dataclass(frozen=True, kw_only=True)
 class Test:
-    """The two-sided p-value of "both shares are the same", and whose test gave it."""
+    """The two-sided p-value of "both shares are the same", and the name of the test."""
 
-    __test__ = False  # no test of ours, whatever pytest thinks of its name
+    __test__ = False  # not a test case, despite its name: pytest must not collect it
 
     p: float | None = None
     test: str | None = None
@@ -60,37 +60,37 @@ class Test:
 
 @lru_cache(maxsize=10_000)
 def exact_test(a: Share, b: Share) -> Test:
-    """Barnard's unconditional exact test, or Fisher's where there are too many runs for it."""
+    """Barnard's unconditional exact test, or Fisher's if there are too many runs for it."""
     if not (a.whole and b.whole):
         return Test()
     table = [[a.part, b.part], [a.whole - a.part, b.whole - b.part]]
     if a.part + b.part in (0, a.whole + b.whole):
-        return Test(p=1.0, test=BARNARD)  # nothing differs; scipy says nan or 1
+        return Test(p=1.0, test=BARNARD)  # nothing differs; scipy returns nan or 1
     if not _is_small(a.whole, b.whole):
         return Test(p=float(stats.fisher_exact(table).pvalue), test=FISHER)
-    told: Any = stats.barnard_exact(table, n=_BARNARD_POINTS)
-    return Test(p=min(1.0, float(told.pvalue)), test=BARNARD)
+    result: Any = stats.barnard_exact(table, n=_BARNARD_POINTS)
+    return Test(p=min(1.0, float(result.pvalue)), test=BARNARD)
 
 
 def adjusted(p: Sequence[float | None]) -> list[float | None]:
-    """Benjamini and Hochberg's (1995) for many tests: called at 0.05, at most 5 % of calls are
-    false on average. What has no p-value is not counted among the tests."""
-    told = [each for each in p if each is not None]
-    if not told:
+    """p-values corrected for many tests (Benjamini and Hochberg 1995): of the differences called at
+    0.05, at most 5 % are false on average. A test without a p-value does not count."""
+    known = [each for each in p if each is not None]
+    if not known:
         return list(p)
-    corrected = iter(stats.false_discovery_control(told, method="bh").tolist())
+    corrected = iter(stats.false_discovery_control(known, method="bh").tolist())
     return [None if each is None else float(next(corrected)) for each in p]
 
 
 def runs_needed(
     share_a: float, share_b: float, *, power: float = POWER, alpha: float = ALPHA
 ) -> int | None:
-    """Runs of each cell after which `exact_test` tells these two shares apart, with this power.
+    """Runs of each cell with which `exact_test` distinguishes these two shares, with this power.
 
-    The normal approximation (Fleiss 1981) as it stands, which is what Barnard's test needs; with
-    its correction for exact tests (Casagrande, Pike and Smith 1978) where it asks for so few runs
-    that it is none, or for so many that the test is Fisher's. Null where the shares are the same:
-    no number of runs tells those apart.
+    The plain normal approximation (Fleiss 1981) fits Barnard's test. The correction for exact tests
+    (Casagrande, Pike and Smith 1978) applies if the result is so small that the approximation does
+    not hold, or so large that the test is Fisher's. `None` if the shares are the same: no number of
+    runs distinguishes those.
     """
     apart = abs(share_b - share_a)
     if not apart:
@@ -105,7 +105,7 @@ def runs_needed(
     if for_barnard >= _FEWEST_NORMAL and _is_small(for_barnard, for_barnard):
         return for_barnard
     corrected = math.ceil(plain / (4 * apart**2) * (1 + math.sqrt(1 + 4 * apart / plain)) ** 2)
-    # What the approximation finds enough is enough from as many runs on as it holds for.
+    # If the approximation needs fewer runs than it holds for, that minimum is enough.
     return min(corrected, _FEWEST_NORMAL) if for_barnard < _FEWEST_NORMAL else corrected
 
 

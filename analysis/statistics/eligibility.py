@@ -1,45 +1,56 @@
 """Which runs count: eligibility first, outcome second (truth rule 9).
 
-A run is eligible by what happened to it, never by what it lost: it is complete, every scripted
-fault is proven and was met by load, the load was as asked. It is *conclusive* when it is eligible
-and its verdict is `valid` or `invalid`. A doubt keeps a lossless run from `valid` and not a lossy
-one from `invalid`, so whatever would have silenced a run without loss silences one with loss, too:
-a run under any doubt is not conclusive. Else shares are too high wherever doubts are frequent.
+A run is eligible because of its circumstances, never because of its losses: it is complete, every
+scripted fault is proven and was met by load, and the load was as the plan requests. A run is
+*conclusive* when it is eligible and its verdict is `valid` or `invalid`.
 
-What was seen in the other runs is not thrown away: it is shown beside, and the bounds are over all.
+A doubt prevents the verdict `valid` but not `invalid`. If a lossy run under doubt counted, and the
+same run without loss did not, shares would be too high wherever doubts are frequent. Therefore no
+run under doubt is conclusive. The losses of the other runs are reported beside the shares, and the
+bounds cover all runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
+from harness.history.documents import RunResult
 from harness.protocols import INVALID, OUTCOME_DOUBTS, VALID
 
-Document = Mapping[str, Any]
-"""A run's result.json, or `{"run_id", "error"}` of a run that has none."""
+
+@dataclass(frozen=True, kw_only=True)
+class FailedRun:
+    """A run without a usable result.json, and the error."""
+
+    run_id: str
+    error: str | None = None
 
 
-def is_eligible(document: Document) -> bool:
-    """Whether a run is fit to be counted, decided without looking at what it lost.
+Outcome = RunResult | FailedRun
+"""The end of a run."""
 
-    Documents from before `eligible` was written: the run has a verdict, is complete, nothing was
-    doubted but its outcome, and every fault is proven. One that does not say what was doubted is
-    not eligible; `ackloss check` judges it again.
+
+def is_eligible(outcome: Outcome) -> bool:
+    """Whether a run may count, decided without its losses.
+
+    A result without the field `eligible` comes from an earlier ackloss. Such a run is eligible if
+    it is complete, no doubt but one about its outcome was recorded, and every fault is proven. If
+    doubts were not recorded either, the run is not eligible until `ackloss check` judges it again.
     """
-    if "eligible" in document:
-        return bool(document["eligible"])
-    if "verdict" not in document or not document.get("complete") or "doubts" not in document:
+    if isinstance(outcome, FailedRun):
         return False
-    if set(document["doubts"]) - OUTCOME_DOUBTS:
+    if outcome.eligible is not None:
+        return outcome.eligible
+    if not outcome.complete or outcome.doubts is None or set(outcome.doubts) - OUTCOME_DOUBTS:
         return False
-    return all(fault["proven"] for fault in document.get("faults", ()))
+    return all(fault.proven for fault in outcome.faults)
 
 
-def is_conclusive(document: Document) -> bool:
+def is_conclusive(outcome: Outcome) -> bool:
     """Whether a run counts in shares, rates and tests."""
     return (
-        is_eligible(document)
-        and document.get("verdict") in (VALID, INVALID)
-        and not document.get("doubts")
+        isinstance(outcome, RunResult)
+        and is_eligible(outcome)
+        and outcome.verdict in (VALID, INVALID)
+        and not outcome.doubts
     )

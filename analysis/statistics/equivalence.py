@@ -1,11 +1,11 @@
-"""Are two shares of runs the same, but for a margin? What a large p-value does not show.
+"""Whether two shares of runs are the same within a margin, which a large p-value does not show.
 
-Two one-sided tests (Schuirmann 1987), each an exact unconditional one: the score statistic of
+Two one-sided tests (Schuirmann 1987), both exact and unconditional. The score statistic of
 Farrington and Manning (1990), with the restricted estimates in closed form (Miettinen and Nurminen
-1985), orders all tables that there can be, and the p-value is the chance of a table at least as
-extreme, at the worst of all pairs of shares that are a margin apart. The same statistic with the
-normal distribution calls two cells of 52 runs equivalent by 52 of 52 and 52 of 52, which shares of
-1 and 0.95 give in 6.9 % of campaigns; this one does in 5 % at the most, at any shares.
+1985), orders all possible tables. The p-value is the probability of a table at least as extreme as
+the observed one, maximised over all pairs of shares that are a margin apart. With the normal
+distribution instead, 52 of 52 and 52 of 52 would be equivalent, although shares of 1 and 0.95 give
+these counts in 6.9 % of campaigns. This test errs in at most 5 % of campaigns, at any shares.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from analysis.statistics.shares import Share
 
 MARGIN: Final = 0.05
 _POINTS: Final = 64
-"""Pairs of shares that the worst is looked for among, closer together near 0 and 1; then as many
-again around the worst."""
+"""The number of pairs of shares in the search for the maximum, denser near 0 and 1; a second search
+around the maximum uses as many again."""
 _CHUNK: Final = 2_000_000
 _SLACK: Final = 1e-9
-"""Tables as extreme as the one seen have statistics that differ by rounding."""
+"""Statistics of equally extreme tables differ by rounding."""
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -35,9 +35,9 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Equivalence:
-    """Whether two shares are within `margin` of each other, as two one-sided tests say.
+    """Whether two shares are within `margin` of each other, by two one-sided tests.
 
-    `low` and `high` are Newcombe's 90 % interval of the difference; `p` the larger of the two.
+    `low` and `high` are Newcombe's 90 % interval of the difference; `p` is the larger p-value.
     """
 
     equivalent: bool
@@ -50,9 +50,9 @@ class Equivalence:
 
 
 def equivalence(a: Share, b: Share, *, margin: float = MARGIN, alpha: float = ALPHA) -> Equivalence:
-    """Whether the shares differ by less than `margin`, wrongly so in `alpha` of cases at most.
+    """Whether the shares differ by less than `margin`; wrong in at most `alpha` of all cases.
 
-    Raises ValueError where either share is of no run, or the margin is not between 0 and 1.
+    Raises ValueError if either share has no run, or the margin is not between 0 and 1.
     """
     if not (a.whole and b.whole and 0 < margin < 1):
         raise ValueError("equivalence needs runs of both and a margin between 0 and 1")
@@ -74,8 +74,8 @@ def _not_below(one: Share, other: Share, margin: float) -> float:
 
 
 def as_extreme(one: Share, other: Share, margin: float) -> Counts:
-    """By the number of lossy runs of `other`: how many of `one` it takes at least for a table as
-    extreme as the one seen. More are more extreme still (a test looks)."""
+    """For each number of lossy runs of `other`, the least number of `one` that makes a table as
+    extreme as the observed one. More are more extreme still (a test checks this)."""
     of_one = np.arange(one.whole + 1)
     seen = score(np.array([[one.part]]), np.array([[other.part]]), one, other, margin)[0, 0]
     least = []
@@ -88,8 +88,8 @@ def as_extreme(one: Share, other: Share, margin: float) -> Counts:
 
 
 def _chances(one: Share, other: Share, shares: Floats, margin: float, least: Counts) -> Floats:
-    """The chance of a table at least as extreme, where `other` has these shares and `one` is lower
-    by `margin`."""
+    """The probability of a table at least as extreme, if `other` has these shares and `one` is
+    lower by `margin`."""
     lower = np.clip(shares - margin, 0, 1)[:, None]
     extreme: Any = stats.binom.sf(least - 1, one.whole, lower)
     of_other: Any = stats.binom.pmf(np.arange(other.whole + 1), other.whole, shares[:, None])
@@ -98,8 +98,8 @@ def _chances(one: Share, other: Share, shares: Floats, margin: float, least: Cou
 
 
 def score(one: Any, other: Any, ones: Share, others: Share, margin: float) -> Floats:
-    """How far so many of `ones` and of `others` are above "lower by `margin`", in standard errors
-    of the likeliest shares that are so far apart."""
+    """The distance of the observed difference from `-margin`, in standard errors of the most likely
+    shares that are a margin apart."""
     n_one, n_other, apart = ones.whole, others.whole, -margin
     runs, parts = n_one + n_other, one + other
     square = (n_one + 2 * n_other) * apart - runs - parts
@@ -119,11 +119,11 @@ def score(one: Any, other: Any, ones: Share, others: Share, margin: float) -> Fl
 def runs_needed_equivalent(
     share: float, *, margin: float = MARGIN, power: float = 0.8, alpha: float = ALPHA
 ) -> int:
-    """Runs of each cell after which `equivalence` holds with this power, both having this share:
-    the normal approximation, one run more for each margin in 1, as an exact test takes more, and
-    at least what two shares of 0 or 1 take."""
+    """Runs of each cell with which `equivalence` holds with this power, if both have this share:
+    the normal approximation, plus 1 / margin runs because the test is exact, and at least the
+    number that two shares of 0 or 1 need."""
     quantiles = stats.norm.ppf([1 - alpha, (1 + power) / 2])
-    # With both shares at the margin's own error; a share of 0 or 1 is no exception then.
+    # At least the variance at half a margin, so that a share of 0 or 1 needs no special case.
     spread = 2 * max(share * (1 - share), margin / 2 * (1 - margin / 2))
     edge = math.ceil(math.log(alpha) / math.log(1 - margin))
     return max(edge, math.ceil(spread * float(quantiles.sum()) ** 2 / margin**2 + 1 / margin))

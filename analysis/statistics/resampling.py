@@ -1,10 +1,10 @@
 """Means and ratios over runs, with intervals by resampling whole runs; medians by their ranks.
 
-Loss rates are nothing like normal: most runs lose nothing, some lose half. The bootstrap asks how
-much a number varies when the runs are drawn again from themselves (Efron 1987, BCa). It knows only
-losses that it has seen: under MIN_TELLING runs that lost anything it is not to be trusted, and the
-interval is null with a `why`. A rate that cannot exceed 1 has a bound all the same: its mean is at
-most the share of runs in which it is not 0, and that share has an exact interval.
+Loss rates are far from normal: most runs lose nothing, some lose half. The bootstrap measures how a
+number varies when runs are drawn with replacement from the sample (Efron 1987, BCa). It cannot know
+losses that it has not seen: with fewer than MIN_NONZERO runs above 0 there is no interval, and
+`why` has the reason. A rate that cannot exceed 1 still has a bound: its mean is at most the share
+of runs above 0, and that share has an exact interval.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from analysis.statistics.shares import (
 
 Floats = npt.NDArray[np.float64]
 
-MIN_TELLING: Final = 10
+MIN_NONZERO: Final = 10
 BCA: Final = "BCa bootstrap over runs"
 QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 _RESAMPLES: Final = 9_999
 _BATCH_NUMBERS: Final = 2_000_000
 _SEED: Final = 2013
-"""The same documents give the same interval, on every machine and in any order of the cells."""
+"""Fixed, so that the same runs give the same interval on every machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """A number that every run has: its mean with an interval, and how it is spread over runs.
+    """A number that each run has: its mean with an interval, and its distribution over runs.
 
-    `median_low` and `median_high` are ranks of the runs themselves (binomial, at least 95 %), null
-    under 6 runs. `at_most` bounds the mean where the interval is null, if the number is a share.
+    `median_low` and `median_high` are order statistics (binomial, at least 95 %), `None` with fewer
+    than 6 runs. `at_most` bounds the mean of a share that has no interval.
     """
 
     median: float | None = None
@@ -61,7 +61,7 @@ class Spread:
 
 
 def spread(values: Floats, *, bounded: bool) -> Spread:
-    """How `values`, one a run, are spread; `bounded`: none of them can exceed 1."""
+    """The distribution of `values`, one for each run; `bounded`: none can exceed 1."""
     if not values.size:
         return Spread(why=NONE_CONCLUSIVE)
     mean = mean_estimate(values)
@@ -72,8 +72,8 @@ def spread(values: Floats, *, bounded: bool) -> Spread:
         _, bound = bounds(above, method=CLOPPER_PEARSON, confidence=CONFIDENCE)
     return Spread(
         median=float(np.median(values)),
-        median_low=_told(median.low),
-        median_high=_told(median.high),
+        median_low=_number_or_none(median.low),
+        median_high=_number_or_none(median.high),
         mean=mean.estimate,
         low=mean.low,
         high=mean.high,
@@ -89,19 +89,19 @@ def mean_estimate(values: Floats) -> Estimate:
     if not values.size:
         return Estimate(why=NONE_CONCLUSIVE)
     mean = float(values.mean())
-    return _bootstrapped(mean, [values], np.mean, telling=[values], paired=False)
+    return _bootstrapped(mean, [values], np.mean, nonzero=[values], paired=False)
 
 
 def ratio_estimate(parts: Floats, wholes: Floats) -> Estimate:
-    """Sum of `parts` by sum of `wholes`, both one a run, with an interval that resamples runs.
+    """The sum of `parts` divided by the sum of `wholes`, with an interval that resamples runs.
 
-    So a run in which a thousand writes were lost counts as one event, not as a thousand.
+    A run that lost a thousand writes therefore counts as one event, not as a thousand.
     """
     total = float(wholes.sum())
     if not total:
         return Estimate(why="there is nothing to divide by")
     return _bootstrapped(
-        float(parts.sum()) / total, [parts, wholes], _ratio, telling=[parts], paired=True
+        float(parts.sum()) / total, [parts, wholes], _ratio, nonzero=[parts], paired=True
     )
 
 
@@ -110,7 +110,7 @@ def mean_difference(a: Floats, b: Floats) -> Estimate:
     if not (a.size and b.size):
         return Estimate(why=NONE_CONCLUSIVE)
     return _bootstrapped(
-        float(b.mean() - a.mean()), [a, b], _difference, telling=[a, b], paired=False
+        float(b.mean() - a.mean()), [a, b], _difference, nonzero=[a, b], paired=False
     )
 
 
@@ -127,17 +127,17 @@ def _bootstrapped(
     data: Sequence[Floats],
     statistic: Callable[..., Any],
     *,
-    telling: Sequence[Floats],
+    nonzero: Sequence[Floats],
     paired: bool,
 ) -> Estimate:
-    fewest = min(int(np.count_nonzero(values)) for values in telling)
-    if fewest < MIN_TELLING:
+    fewest = min(int(np.count_nonzero(values)) for values in nonzero)
+    if fewest < MIN_NONZERO:
         runs = "run is" if fewest == 1 else "runs are"
-        why = f"{fewest} {runs} above 0, a bootstrap needs {MIN_TELLING}"
+        why = f"{fewest} {runs} above 0, a bootstrap needs {MIN_NONZERO}"
         return Estimate(estimate=estimate, why=why)
-    with warnings.catch_warnings(), np.errstate(invalid="ignore"):  # told by `why` below
+    with warnings.catch_warnings(), np.errstate(invalid="ignore"):  # `why` below has the reason
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        told: Any = stats.bootstrap(
+        interval: Any = stats.bootstrap(
             data,
             statistic,
             n_resamples=_RESAMPLES,
@@ -148,11 +148,11 @@ def _bootstrapped(
             method="BCa",
             rng=np.random.default_rng(_SEED),
         ).confidence_interval
-    low, high = _told(told.low), _told(told.high)
+    low, high = _number_or_none(interval.low), _number_or_none(interval.high)
     if low is None or high is None:
-        return Estimate(estimate=estimate, why="all runs gave the same, so nothing varies")
+        return Estimate(estimate=estimate, why="all runs have the same value, so nothing varies")
     return Estimate(estimate=estimate, low=low, high=high, method=BCA)
 
 
-def _told(number: float) -> float | None:
+def _number_or_none(number: float) -> float | None:
     return None if math.isnan(number) else float(number)

@@ -1,7 +1,8 @@
-"""A share of runs with its interval: how sure may one be after so many runs?
+"""A share of runs with its interval: how certain is it after so many runs?
 
-Clopper-Pearson's interval is exact: it covers the truth in at least 95 of 100 campaigns, whatever
-the truth is, and is therefore the one on the page. Wilson's is shorter and covers 95 on average.
+Clopper-Pearson's interval is exact: it covers the true share in at least 95 of 100 campaigns,
+whatever that share is. It is the interval on the page. Wilson's is shorter and covers the true
+share in 95 of 100 campaigns on average.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ NONE_CONCLUSIVE: Final = "no conclusive run"
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A number with its interval; null with a `why` where it, or the interval, cannot be given."""
+    """A number with its interval. `None`, with a reason in `why`, if one of them does not exist."""
 
     estimate: float | None = None
     low: float | None = None
@@ -39,11 +40,11 @@ class Share:
 
     def __post_init__(self) -> None:
         if not 0 <= self.part <= self.whole:
-            raise ValueError(f"{self.part} of {self.whole} is no share")
+            raise ValueError(f"{self.part} of {self.whole} is not a share")
 
     @property
     def value(self) -> float | None:
-        """The share itself; null of nothing."""
+        """The share itself; `None` if `whole` is 0."""
         return self.part / self.whole if self.whole else None
 
 
@@ -58,22 +59,23 @@ def share_estimate(
 
 
 def bounds(share: Share, *, method: str, confidence: float) -> tuple[float, float]:
-    """The ends of a share's interval, of one run at least."""
-    told: Any = binomtest(share.part, share.whole).proportion_ci(confidence, _SCIPY_NAMES[method])
-    return float(told.low), float(told.high)
+    """The limits of the interval of a share of at least one run."""
+    test: Any = binomtest(share.part, share.whole)
+    interval = test.proportion_ci(confidence, _SCIPY_NAMES[method])
+    return float(interval.low), float(interval.high)
 
 
 def share_in_words(share: Share) -> str:
-    """What the exact interval says, for those who read "0 of 50" as "never"."""
+    """The share and its exact interval as a sentence, so that "0 of 50" is not "never"."""
     if not share.whole:
         return NONE_CONCLUSIVE
     low, high = bounds(share, method=CLOPPER_PEARSON, confidence=CONFIDENCE)
     of = f"{share.part} of {share.whole}"
     if not share.part:
-        return f"{of} still allows {_percent(high)}"
+        return f"{of}: at most {_percent(high)}"
     if share.part == share.whole:
-        return f"{of} still allows as few as {_percent(low)}"
-    return f"{of} is {_percent(share.part / share.whole)}: {_percent(low)} to {_percent(high)}"
+        return f"{of}: at least {_percent(low)}"
+    return f"{of}: {_percent(share.part / share.whole)} ({_percent(low)} to {_percent(high)})"
 
 
 def _percent(share: float) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from harness.cli.output import Output, with_output
 
 if TYPE_CHECKING:
+    from analysis.comparison.model import CampaignComparison
     from harness.campaigns.progress import Run
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -35,36 +35,37 @@ def compare(
     over all cells, and not explained by inconclusive runs), else 3 if a cell has no conclusive run
     in one of the two, else 0.
     """
-    from analysis.nights.document import nights_document
+    from analysis.comparison.document import compare_campaigns
+    from analysis.comparison.model import NOT_JUDGED
     from harness.campaigns.folder import CampaignDir
-    from reports import nights as pages
+    from reports import campaign_comparison as pages
 
     if len(folders) < 2:
         raise click.UsageError("name at least two campaigns, the oldest first")
-    document = nights_document([CampaignDir.open(folder) for folder in folders])
+    comparison = compare_campaigns([CampaignDir.open(folder) for folder in folders])
     if markdown is not None:
-        pages.write_markdown(document, markdown)
+        pages.write_markdown(comparison, markdown)
     if html is not None:
-        pages.write_page(document, html)
-    out.document(document)
+        pages.write_page(comparison, html)
+    out.document(comparison.json())
     if not out.json:
-        _print_comparison(out, document)
-    inconclusive = any(cell["status"] == "not judged" for cell in document["cells"])
-    sys.exit(1 if document["regressions"] else 3 if inconclusive else 0)
+        _print_comparison(out, comparison)
+    inconclusive = any(cell.status == NOT_JUDGED for cell in comparison.cells)
+    sys.exit(1 if comparison.regressions else 3 if inconclusive else 0)
 
 
-def _print_comparison(out: Output, document: Mapping[str, Any]) -> None:
-    from reports.nights import changes, headline, ordered, value
+def _print_comparison(out: Output, comparison: CampaignComparison) -> None:
+    from reports.campaign_comparison import changes, headline, ordered, value
 
-    out.say(headline(document), style="bold")
-    for sentence in document["conclusion"]:
+    out.say(headline(comparison), style="bold")
+    for sentence in comparison.conclusion:
         out.say(f"  {sentence}")
-    for cell in ordered(document["cells"]):
-        sentences = "; ".join([cell["in_words"], *changes(cell)])
-        out.say(f"{cell['name']}: {sentences}", style=_STYLES.get(cell["status"], ""))
-    for row in document["differs"]:
-        baseline, current = value(row["old"]), value(row["new"])
-        out.say(f"  {row['what']} {row['key']}: {baseline} in the baseline, {current} now")
+    for cell in ordered(comparison.cells):
+        sentences = "; ".join([cell.in_words, *changes(cell)])
+        out.say(f"{cell.name}: {sentences}", style=_STYLES.get(cell.status, ""))
+    for row in comparison.differs:
+        baseline, current = value(row.old), value(row.new)
+        out.say(f"  {row.what} {row.key}: {baseline} in the baseline, {current} now")
 
 
 @click.command()
@@ -81,11 +82,11 @@ def prune(out: Output, folder: Path, keep: int, dry_run: bool) -> None:
     where = CampaignDir.open(folder)
 
     def is_failure(run: Run) -> bool:
-        from analysis.campaign import document_of
+        from analysis.campaign import outcome_of
         from analysis.statistics.samples import HARNESS_FAILURE, LOSS, WRONG, verdict_class
 
-        document = document_of(where, run)
-        return document is not None and verdict_class(document) in (LOSS, WRONG, HARNESS_FAILURE)
+        outcome = outcome_of(where, run)
+        return outcome is not None and verdict_class(outcome) in (LOSS, WRONG, HARNESS_FAILURE)
 
     done = prune_runs(where, keep=keep, is_failure=is_failure, dry_run=dry_run)
     out.document({"schema": 1, "dry_run": dry_run, **vars(done)})

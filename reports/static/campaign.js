@@ -1,7 +1,7 @@
-/* The table of a campaign's runs: sorted, filtered and drawn page by page, from the JSON block.
+/* The table of a campaign's runs, from the JSON block: sorted, filtered and paged.
  *
- * Thousands of runs are data, fifty are rows. Text comes into the page as text only (textContent),
- * never as markup.
+ * The page holds thousands of runs as data, and at most fifty as rows. Text enters the page as text
+ * (textContent), never as markup.
  */
 "use strict";
 (() => {
@@ -26,7 +26,7 @@
     return runs.lost[run] === null || !runs.acknowledged[run] ? null : runs.lost[run] / runs.acknowledged[run];
   }
 
-  // --- the columns: what each is called, what it is sorted by, what it shows --------------------
+  // --- the columns: name, sort key, contents ----------------------------------------------------
 
   const COLUMNS = [
     { name: "run", by: (run) => run, show: link },
@@ -36,7 +36,7 @@
     { name: "acknowledged", kind: "n", by: (run) => runs.acknowledged[run], show: (run) => count(runs.acknowledged[run]) },
     { name: "loss rate", kind: "n", by: rate, show: (run) => percent(runs.lost[run], runs.acknowledged[run]) },
     { name: "longest gap", kind: "n", by: (run) => runs.gap_s[run], show: (run) => seconds(runs.gap_s[run]) },
-    { name: "refused", kind: "n", by: (run) => runs.refused[run], show: (run) => count(runs.refused[run]) },
+    { name: "failed writes", kind: "n", by: (run) => runs.refused[run], show: (run) => count(runs.refused[run]) },
     { name: "why", kind: "evidence", by: (run) => data.whys[runs.why[run]] || null, show: (run) => data.whys[runs.why[run]] },
   ];
 
@@ -65,7 +65,7 @@
     return element("span", { class: "mark mark-off" }, `${icon}${name}, not counted`);
   }
 
-  // --- what is shown ----------------------------------------------------------------------------
+  // --- selection ----------------------------------------------------------------------------------
 
   const state = { cell: "", class: "", text: "", column: 0, down: false, page: 0 };
   let chosen = [];
@@ -85,13 +85,13 @@
     chosen.sort((a, b) => {
       const [x, y] = [keys.get(a), keys.get(b)];
       if (x === y) return a - b;
-      if (x === null || y === null) return x === null ? 1 : -1; // what is not known comes last
+      if (x === null || y === null) return x === null ? 1 : -1; // unknown values come last
       return (x < y ? -1 : 1) * sign;
     });
   }
 
   const body = element("tbody");
-  const said = element("p", { class: "soft", role: "status", "aria-live": "polite" });
+  const status = element("p", { class: "soft", role: "status", "aria-live": "polite" });
   const heads = COLUMNS.map((column, at) => {
     const button = element("button", { type: "button" }, column.name);
     button.addEventListener("click", () => {
@@ -119,7 +119,7 @@
   }
 
   function turn(step) {
-    const button = element("button", { type: "button" }, step < 0 ? "← back" : "on →");
+    const button = element("button", { type: "button" }, step < 0 ? "← previous" : "next →");
     button.addEventListener("click", () => {
       state.page += step;
       draw();
@@ -135,8 +135,8 @@
       ...shown.map((run) => {
         const cells = COLUMNS.map((column) => {
           const content = column.show(run);
-          const told = typeof content === "string" && column.kind !== "n" ? element("bdi", {}, content) : content;
-          return element("td", { class: column.kind || "" }, told);
+          const shown = typeof content === "string" && column.kind !== "n" ? element("bdi", {}, content) : content;
+          return element("td", { class: column.kind || "" }, shown);
         });
         return element("tr", {}, ...cells);
       }),
@@ -145,12 +145,12 @@
       if (at === state.column) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
-    const of = chosen.length < runs.id.length ? `, of ${count(runs.id.length)} in all` : "";
-    said.textContent = shown.length
+    const of = chosen.length < runs.id.length ? ` (${count(runs.id.length)} in all)` : "";
+    status.textContent = shown.length
       ? `Showing ${count(first + 1)} to ${count(first + shown.length)} of ${count(chosen.length)} runs${of}.`
-      : `No run is like that${of}.`;
-    back.disabled = first === 0;
-    on.disabled = first + PAGE_ROWS >= chosen.length;
+      : `No run matches${of}.`;
+    previous.disabled = first === 0;
+    next.disabled = first + PAGE_ROWS >= chosen.length;
   }
 
   const [cellLabel, cellPick] = pick("cell", "cell", data.cells.map((_, cell) => named(cell)));
@@ -159,13 +159,13 @@
   textPick.addEventListener("input", () => filter({ text: textPick.value }));
   const reset = element("button", { type: "button" }, "show all");
   reset.addEventListener("click", () => filter({ cell: "", class: "", text: "" }));
-  const [back, on] = [turn(-1), turn(1)];
+  const [previous, next] = [turn(-1), turn(1)];
 
   place.replaceChildren(
-    element("div", { class: "picks no-print" }, cellLabel, cellPick, classLabel, classPick, element("label", { for: "pick-text" }, "has the words"), textPick, reset),
-    said,
+    element("div", { class: "picks no-print" }, cellLabel, cellPick, classLabel, classPick, element("label", { for: "pick-text" }, "contains"), textPick, reset),
+    status,
     element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Runs" }, element("table", { class: "runs" }, element("thead", {}, element("tr", {}, ...heads)), body)),
-    element("div", { class: "picks no-print" }, back, on),
+    element("div", { class: "picks no-print" }, previous, next),
   );
   draw();
 

@@ -1,9 +1,9 @@
-/* The live timeline: one canvas a run, drawn from the JSON block of the page.
+/* The live timeline: one canvas for each run, drawn from the JSON block of the page.
  *
- * One time axis for all: faults, the latency of writes on a log scale, writes per second, and per
- * partition who led and who was in sync. Written for this page instead of taking a chart library,
- * as lanes, hatching and marks by outcome are most of it. Text comes into the page as text only
- * (textContent, fillText), never as markup. Timelines of one page share zoom and cursor.
+ * All panels share one time axis: faults, the latency of writes on a log scale, writes per second,
+ * and for each partition its leader and its ISR. The script uses no chart library, since most of it
+ * is lanes, hatching and marks by outcome. Text enters the page as text (textContent, fillText),
+ * never as markup. The timelines of one page share zoom and cursor.
  */
 "use strict";
 (() => {
@@ -33,7 +33,7 @@
     path.moveTo(x - r, y + r); path.lineTo(x + r, y - r);
   }
 
-  // --- words -----------------------------------------------------------------------------------
+  // --- text and elements ---------------------------------------------------------------------
 
   const count = (n) => n.toLocaleString("en");
   const latency = (us) =>
@@ -73,22 +73,22 @@
       new ResizeObserver(() => this.resize()).observe(this.stage);
     }
 
-    // --- what stands around the canvas -----------------------------------------------------------
+    // --- elements around the canvas --------------------------------------------------------------
 
     build(figure) {
       this.live = figure.querySelector(".live");
       this.canvas = element("canvas", { "aria-hidden": "true" });
-      this.facts = element("div", { class: "facts-here" });
-      this.facts.hidden = true;
-      this.spoken = element("p", { class: "unseen", "aria-live": "polite" });
+      this.readout = element("div", { class: "readout" });
+      this.readout.hidden = true;
+      this.announcement = element("p", { class: "unseen", "aria-live": "polite" });
       this.stage = element("div", {
         class: "stage", tabindex: "0", role: "application",
         "aria-roledescription": "timeline", "aria-label":
-          `Timeline of ${this.data.title}. Left and right arrow move along time, plus and minus zoom, `
-          + "0 shows all, L goes to the next lost write.",
+          `Timeline of ${this.data.title}. The left and right arrow keys move along time, plus and minus zoom, `
+          + "0 shows the whole run, L goes to the next lost write.",
       }, this.canvas);
-      this.live.append(this.bar(), this.stage, this.facts, this.spoken, this.help());
-      this.stage.append(this.facts);
+      this.live.append(this.bar(), this.stage, this.readout, this.announcement, this.help());
+      this.stage.append(this.readout);
       this.listen();
     }
 
@@ -126,7 +126,7 @@
 
     picker() {
       const select = element("select", { "aria-label": "Partitions shown" });
-      select.append(element("option", { value: "" }, `${this.data.lanes} partitions that lost most`));
+      select.append(element("option", { value: "" }, `${this.data.lanes} with most losses`));
       const order = this.data.partitions.map((p) => p.id).sort((a, b) => a - b);
       for (const id of order) select.append(element("option", { value: id }, `partition ${id}`));
       select.addEventListener("change", () => {
@@ -139,11 +139,11 @@
 
     help() {
       const key = (name) => element("kbd", {}, name);
-      return element("p", { class: "help help-keys" }, "Drag to zoom, double click to see all. Keys: ", key("←"), " ", key("→"),
+      return element("p", { class: "help help-keys" }, "Drag to zoom, double-click to show the whole run. Keys: ", key("←"), " ", key("→"),
         " move, ", key("+"), " ", key("−"), " zoom, ", key("L"), " next lost write, ", key("0"), " whole run.");
     }
 
-    // --- what one can do -------------------------------------------------------------------------
+    // --- interaction -----------------------------------------------------------------------------
 
     listen() {
       const at = (event) => {
@@ -200,9 +200,9 @@
       const span = this.view[1] - this.view[0];
       if (t < this.view[0]) this.show([t, t + span]);
       if (t > this.view[1]) this.show([t - span, t]);
-      this.group.forEach((line) => line.look(t));
-      this.tell(t, mark ?? -1, this.x(t), this.latencyTop);
-      this.spoken.textContent = this.facts.innerText;
+      this.group.forEach((line) => line.setCursor(t));
+      this.describe(t, mark ?? -1, this.x(t), this.latencyTop);
+      this.announcement.textContent = this.readout.innerText;
     }
 
     nextLost() {
@@ -214,7 +214,7 @@
         if (outcome[i] === lost && t > after && (best < 0 || t < time[best])) best = i;
       });
       if (best >= 0) this.goto(time[best] / 1e3, best);
-      else this.spoken.textContent = "No further lost write.";
+      else this.announcement.textContent = "No further lost write.";
     }
 
     zoom(factor) {
@@ -233,27 +233,27 @@
       if (x < this.left || x > this.left + this.wide) return this.leave();
       const mark = this.drag ? -1 : this.nearest(x, y);
       const t = mark < 0 ? this.time(x) : this.data.marks.time[mark] / 1e3;
-      this.group.forEach((line) => line.look(t));
-      this.tell(t, mark, x, y);
+      this.group.forEach((line) => line.setCursor(t));
+      this.describe(t, mark, x, y);
     }
 
-    look(t) { this.cursor = t; this.picked = -1; this.draw(); }
+    setCursor(t) { this.cursor = t; this.picked = -1; this.draw(); }
 
     leave() {
-      this.group.forEach((line) => { line.cursor = null; line.picked = -1; line.facts.hidden = !line.narrow; line.draw(); });
+      this.group.forEach((line) => { line.cursor = null; line.picked = -1; line.readout.hidden = !line.narrow; line.draw(); });
     }
 
-    // --- what stands at one instant --------------------------------------------------------------
+    // --- the state at one instant ----------------------------------------------------------------
 
-    tell(t, mark, x, y) {
+    describe(t, mark, x, y) {
       const lines = [["when", `${t.toFixed(2)} s`], ...this.factsAt(t, mark)];
-      this.facts.replaceChildren(...lines.map(([kind, text]) => element("p", { class: kind }, text)));
-      this.facts.hidden = false;
+      this.readout.replaceChildren(...lines.map(([kind, text]) => element("p", { class: kind }, text)));
+      this.readout.hidden = false;
       this.picked = mark;
       if (!this.narrow) {
-        const { offsetWidth: w, offsetHeight: h } = this.facts;
-        this.facts.style.left = `${x + 16 + w > this.left + this.wide ? x - w - 16 : x + 16}px`;
-        this.facts.style.top = `${Math.max(0, Math.min(y - h / 2, this.tall - h))}px`;
+        const { offsetWidth: w, offsetHeight: h } = this.readout;
+        this.readout.style.left = `${x + 16 + w > this.left + this.wide ? x - w - 16 : x + 16}px`;
+        this.readout.style.top = `${Math.max(0, Math.min(y - h / 2, this.tall - h))}px`;
       }
       this.draw();
     }
@@ -283,23 +283,23 @@
       const outcome = this.data.outcomes[m.outcome[mark]];
       const parts = [`write ${m.value[mark]}: ${outcome.label}`];
       if (m.latency[mark] >= 0) parts.push(latency(m.latency[mark]));
-      parts.push(`partition ${m.partition[mark]}`);
+      if (m.partition[mark] >= 0) parts.push(`partition ${m.partition[mark]}`);
       if (m.offset[mark] >= 0) parts.push(`offset ${m.offset[mark]}`);
       parts.push(`process ${m.process[mark]}`);
       const lines = [[outcome.key === "lost" ? "is-lost" : "", parts.join(" · ")]];
-      if (m.count[mark] > 1) lines.push(["", `and ${count(m.count[mark] - 1)} more such writes on this spot`]);
+      if (m.count[mark] > 1) lines.push(["", `and ${count(m.count[mark] - 1)} more writes with this outcome here`]);
       return lines;
     }
 
     factsOfPartition(partition, t) {
       const { nodes } = this.data;
       const view = partition.views.find(([from, to]) => from <= t && t < to);
-      if (!view) return `partition ${partition.id}: nobody answered`;
+      if (!view) return `partition ${partition.id}: no node answered`;
       const [, , leader, epoch, isr] = view;
       const who = leader < 0 ? "no leader" : `${nodes[leader]} leads`;
       const members = isr.map((n) => nodes[n]).join(", ");
       const believers = partition.beliefs.filter(([, from, to]) => from <= t && t < to)
-        .map(([node, , , old]) => `; ${nodes[node]} believes it leads (epoch ${old})`);
+        .map(([node, , , old]) => `; ${nodes[node]} believes that it leads (epoch ${old})`);
       return `partition ${partition.id}: ${who} (epoch ${epoch}), ISR ${isr.length}: ${members}${believers.join("")}`;
     }
 
@@ -316,7 +316,7 @@
       return best;
     }
 
-    // --- where things stand ----------------------------------------------------------------------
+    // --- layout ----------------------------------------------------------------------------------
 
     x(t) { return this.left + ((t - this.view[0]) / (this.view[1] - this.view[0])) * this.wide; }
     time(x) {
@@ -338,8 +338,8 @@
       const { data } = this;
       this.narrow = width < 600;
       this.live.classList.toggle("narrow", this.narrow);
-      if (this.narrow) { this.stage.after(this.facts); this.facts.hidden = false; } else this.stage.append(this.facts);
-      if (this.narrow && !this.facts.childNodes.length) this.facts.replaceChildren(element("p", { class: "help" }, "Touch the timeline to see what held at an instant."));
+      if (this.narrow) { this.stage.after(this.readout); this.readout.hidden = false; } else this.stage.append(this.readout);
+      if (this.narrow && !this.readout.childNodes.length) this.readout.replaceChildren(element("p", { class: "help" }, "Touch the timeline to see the state at an instant."));
       this.left = this.narrow ? 46 : 66;
       this.wide = width - this.left - 8;
       this.laneTall = this.narrow ? 15 : 17;
@@ -384,21 +384,21 @@
       for (const [icon, key] of this.icons) this.paintIcon(icon, key);
     }
 
-    text(words, x, y, { tone = "muted", align = "left", size = 12, bold = false, most = Infinity } = {}) {
+    text(label, x, y, { tone = "muted", align = "left", size = 12, bold = false, most = Infinity } = {}) {
       const { pen } = this;
       pen.font = `${bold ? 600 : 400} ${size}px ${FONT}`;
       pen.fillStyle = this.tone(tone);
       pen.textAlign = align;
       pen.textBaseline = "middle";
-      let shown = words;
+      let shown = label;
       while (shown.length > 1 && pen.measureText(shown).width > most) shown = shown.slice(0, -2).trimEnd() + "…";
       pen.fillText(shown, x, y);
       return pen.measureText(shown).width;
     }
 
     within(from, to, y, tall, act) {
-      // Whole pixels, so that neighbours meet without a seam; never less than one, so that what was
-      // short is seen.
+      // Whole pixels, so that neighbours meet without a seam; at least one pixel, so that a short
+      // interval is visible.
       const x0 = Math.round(Math.max(this.x(from), this.left));
       const x1 = Math.round(Math.min(this.x(to), this.left + this.wide));
       if (this.x(to) > this.left && x0 <= this.left + this.wide && x1 >= x0) act(x0, y, Math.max(x1 - x0, 1), tall);
@@ -442,9 +442,9 @@
           const short = `${fault.id}  ${proof}`;
           pen.font = `400 12px ${FONT}`;
           const room = this.left + this.wide;
-          const words = pen.measureText(full).width + 8 < Math.max(w, room - x) ? full : short;
-          const at = Math.max(this.left + 4, Math.min(x + 7, room - pen.measureText(words).width - 4));
-          this.text(words, at, top + h / 2 + 0.5, { tone: "ink" });
+          const label = pen.measureText(full).width + 8 < Math.max(w, room - x) ? full : short;
+          const at = Math.max(this.left + 4, Math.min(x + 7, room - pen.measureText(label).width - 4));
+          this.text(label, at, top + h / 2 + 0.5, { tone: "ink" });
         });
       });
     }
@@ -459,7 +459,7 @@
         this.rule(y);
         this.text(latency(10 ** (power + 3)), this.left - 7, y, { align: "right", size: 11 });
       }
-      if (this.strip) this.text("none", this.left - 7, this.latencyTop + this.strip / 2 - 1, { align: "right", size: 11 });
+      if (this.strip) this.text(this.narrow ? "none" : "no answer", this.left - 7, this.latencyTop + this.strip / 2 - 1, { align: "right", size: 11 });
       pen.save();
       pen.beginPath(); pen.rect(this.left, this.latencyTop - 6, this.wide, this.latencyTall + 12); pen.clip();
       data.outcomes.forEach((outcome, place) => { if (!this.hidden.has(place)) this.paintMarks(outcome.key, place); });
@@ -524,7 +524,7 @@
         }
       });
       this.outline(bars, y);
-      if (!this.narrow) this.text("line: attempted   bars: answered, lost on top", this.left + this.wide, this.rateTop - 12, { align: "right", size: 11 });
+      if (!this.narrow) this.text("line: attempted   bars: acknowledged, lost on top", this.left + this.wide, this.rateTop - 12, { align: "right", size: 11 });
     }
 
     outline(bars, y) {
@@ -546,7 +546,7 @@
       this.chosen.forEach((partition, place) => {
         let y = this.lanesTop + place * this.groupTall + 6;
         this.rule(Math.round(y - 3) + 0.5);
-        this.text(this.narrow ? `p${partition.id} ISR` : `p${partition.id}: ISR of`, this.left - 7, y + laneTall / 2, { align: "right", size: 11, tone: "ink", most: this.left - 4 });
+        this.text(`p${partition.id}: ISR`, this.left - 7, y + laneTall / 2, { align: "right", size: 11, tone: "ink", most: this.left - 4 });
         this.paintSizes(partition, y);
         data.nodes.forEach((node, n) => {
           y += laneTall;
@@ -612,11 +612,11 @@
     paintKey(y) {
       const { pen } = this;
       let x = this.left + this.wide;
-      for (const [words, what] of [["believes it leads", "believes"], ["in sync", "insync"], ["leads", "leads"]]) {
-        x -= this.text(words, x, y, { align: "right", size: 11 }) + 20;
-        pen.fillStyle = this.tone(what === "believes" ? "paper" : what);
+      for (const [label, role] of [["believes that it leads", "believes"], ["in sync", "insync"], ["leads", "leads"]]) {
+        x -= this.text(label, x, y, { align: "right", size: 11 }) + 20;
+        pen.fillStyle = this.tone(role === "believes" ? "paper" : role);
         pen.fillRect(x, y - 5, 15, 10);
-        if (what === "believes") {
+        if (role === "believes") {
           this.hatch(x, y - 5, 15, 10, "leads", { gap: 5 });
           pen.strokeStyle = this.tone("leads"); pen.strokeRect(x + 0.5, y - 4.5, 14, 9);
         }

@@ -1,4 +1,4 @@
-"""What of a campaign's folder counts: a result.json that is this run's, as a check writes it."""
+"""Only a result.json of the run itself, as a check writes it, counts."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tests.fixtures.result_documents import run
         ({"counts": {"lost": -3, "deleted": 0, "acknowledged": 9}}, "counts.lost is "),
     ],
 )
-def test_a_result_that_is_not_this_runs_or_no_checks_is_not_counted(
+def test_a_result_of_another_run_or_a_malformed_one_does_not_count(
     edited: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     folder = build(tmp_path / "c", {ON: [run()] * 3})
     first = min(folder.runs.iterdir()) / "result.json"
     first.write_bytes(orjson.dumps({**orjson.loads(first.read_bytes()), **edited}))
-    cell = next(cell for cell in campaign_document(folder)["cells"] if cell["name"] == ON)
-    assert (cell["verdicts"]["none"], cell["verdicts"]["harness_failure"]) == (2, 1)
-    assert cell["lossy_share"]["worst_case"]["estimate"] == pytest.approx(1 / 3)
+    cell = next(cell for cell in campaign_document(folder).cells if cell.name == ON)
+    assert (cell.verdicts["none"], cell.verdicts["harness_failure"]) == (2, 1)
+    assert cell.lossy_share.worst_case.estimate == pytest.approx(1 / 3)
     (row, *_) = run_rows(folder)
     assert words in row["reason"]
     assert str(first) in row["reason"]

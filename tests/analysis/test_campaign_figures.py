@@ -1,4 +1,4 @@
-"""The figures of a campaign: what they show, whatever the campaign came to."""
+"""The figures of a campaign, for any outcome."""
 
 from __future__ import annotations
 
@@ -11,55 +11,55 @@ import pytest
 from matplotlib.text import Text
 
 from analysis import drawing
-from analysis.campaign import campaign_document, run_rows
+from analysis.campaign import CampaignDocument, RunRow, campaign_document, run_rows
 from analysis.campaign_figures import drawn, mixed, ranges
 from analysis.matrix import Matrix, matrix
 from analysis.palette import DARK, LIGHT
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, build_campaign
 
 
-def loaded(path: Path, told: Synthetic) -> tuple[dict[str, Any], Matrix, list[dict[str, Any]]]:
-    folder, _ = build_campaign(path, told)
+def loaded(path: Path, kind: Synthetic) -> tuple[CampaignDocument, Matrix, list[RunRow]]:
+    folder, _ = build_campaign(path, kind)
     document = campaign_document(folder)
-    keys = [cell["key"] for cell in document["cells"]]
-    return document, matrix(document["axes"], keys), run_rows(folder)
+    keys = [cell.key for cell in document.cells]
+    return document, matrix(document.axes, keys), run_rows(folder)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "kind",
     [
         Synthetic(runs=3),
-        Synthetic(axes=ONE_AXIS, runs=4, played=0),
+        Synthetic(axes=ONE_AXIS, runs=4, finished=0),
         Synthetic(axes="", runs=4),
         Synthetic(axes=ONE_AXIS, runs=4, chances=lambda key: Chances(harness_failure=1)),
     ],
-    ids=["36 cells", "nothing played", "one cell", "failures only"],
+    ids=["36 cells", "nothing run", "one cell", "failures only"],
 )
-def test_every_campaign_can_be_drawn(tmp_path: Path, told: Synthetic) -> None:
-    document, table, rows = loaded(tmp_path / "campaign", told)
+def test_every_campaign_can_be_drawn(tmp_path: Path, kind: Synthetic) -> None:
+    document, table, rows = loaded(tmp_path / "campaign", kind)
     for colours in (LIGHT, DARK):
-        for figure in drawn(document["cells"], table, rows, colours).values():
+        for figure in drawn(document.cells, table, rows, colours).values():
             assert ET.fromstring(drawing.svg(figure)).tag.endswith("svg")
 
 
-def words(figure: Any) -> list[str]:
+def texts(figure: Any) -> list[str]:
     return [text.get_text() for text in figure.findobj(Text)]
 
 
-def test_the_matrix_tells_each_share_and_a_cell_without_conclusive_runs_is_none(
+def test_the_matrix_shows_each_share_and_no_share_without_a_conclusive_run(
     tmp_path: Path,
 ) -> None:
     chances = {"true": Chances(loss=1), "false": Chances(unknown=1)}
-    told = Synthetic(axes=ONE_AXIS, runs=10, chances=lambda key: chances[key["unclean"]])
-    document, table, rows = loaded(tmp_path / "campaign", told)
-    shown = words(drawn(document["cells"], table, rows, LIGHT)["matrix"])
+    kind = Synthetic(axes=ONE_AXIS, runs=10, chances=lambda key: chances[key["unclean"]])
+    document, table, rows = loaded(tmp_path / "campaign", kind)
+    shown = texts(drawn(document.cells, table, rows, LIGHT)["matrix"])
     assert {"100 %", "69.2 to 100 %", "no conclusive run", "10 runs"} <= set(shown)
     assert "0 %" not in shown
 
 
-def test_every_judged_run_is_a_point(tmp_path: Path) -> None:
+def test_every_conclusive_run_is_a_point(tmp_path: Path) -> None:
     document, table, rows = loaded(tmp_path / "campaign", Synthetic(axes=ONE_AXIS, runs=30))
-    figure = drawn(document["cells"], table, rows, LIGHT)["distributions"]
+    figure = drawn(document.cells, table, rows, LIGHT)["distributions"]
     judged = sum(row["class"] in ("loss", "none") for row in rows)
     for panel in figure.axes:
         points = [p for p in panel.collections if hasattr(p, "get_sizes") and len(p.get_sizes())]
@@ -67,11 +67,11 @@ def test_every_judged_run_is_a_point(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
-def test_the_more_loss_the_further_from_the_paper(colours: dict[str, str]) -> None:
+def test_a_larger_share_is_darker(colours: dict[str, str]) -> None:
     grey = [float(np.dot(mixed(colours, n / 10), (0.299, 0.587, 0.114))) for n in range(11)]
     apart = np.abs(np.array(grey) - grey[0])
     assert (np.diff(apart) > 0.015).all(), "in black and white too"
 
 
-def test_numbers_that_are_neighbours_are_joined() -> None:
+def test_neighbouring_numbers_become_a_range() -> None:
     assert ranges([7, 1, 3, 2, 9, 10]) == "1-3, 7, 9, 10"

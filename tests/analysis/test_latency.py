@@ -1,4 +1,4 @@
-"""Writes as rows, and their thinning: no lost write may fall out of sight."""
+"""Writes as rows, and their thinning: every lost write stays visible."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run_of(folder: Path, *parts: list[dict[str, Any]], found: dict[str, list[int
     return run
 
 
-def told(frame: pd.DataFrame) -> dict[int, str]:
+def outcomes(frame: pd.DataFrame) -> dict[int, str]:
     return {
         int(value): OUTCOMES[outcome]
         for value, outcome in zip(frame["value"], frame["outcome"], strict=True)
@@ -76,7 +76,7 @@ def test_every_write_with_its_latency_and_outcome(tmp_path: Path) -> None:
         tmp_path, first, second, found={"lost": [4, 2], "not_yet_visible": [6], "deleted": [7]}
     )
     frame = writes(run)
-    assert told(frame) == {
+    assert outcomes(frame) == {
         1: "ok",
         2: "fail",
         3: "info",
@@ -87,7 +87,7 @@ def test_every_write_with_its_latency_and_outcome(tmp_path: Path) -> None:
     }
     by_value = frame.set_index("value")
     assert by_value.loc[1, "offset"] == 40
-    assert by_value.loc[2, "latency_ms"] == 2, "from the moment it was due, not from its invoke"
+    assert by_value.loc[2, "latency_ms"] == 2, "from its due time, not from its invocation"
     assert by_value.loc[3, "latency_ms"] == 8000
     assert np.isnan(by_value.loc[5, "latency_ms"])
     assert counts(frame) == dict.fromkeys(OUTCOMES, 1) | {"lost": 2}
@@ -95,7 +95,7 @@ def test_every_write_with_its_latency_and_outcome(tmp_path: Path) -> None:
 
 def test_only_acknowledged_writes_can_be_lost(tmp_path: Path) -> None:
     run = run_of(tmp_path, [op("invoke", 1, 0, 0), op("info", 1, 9, 0)], found={"lost": [1]})
-    assert told(writes(run)) == {1: "info"}
+    assert outcomes(writes(run)) == {1: "info"}
 
 
 def test_a_run_without_any_history_has_no_writes(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_lone_lost_write_among_a_million_is_shown() -> None:
     lost = marks[outcome_is(marks, LOST)]
     assert list(lost["value"]) == [567_890]
     assert list(lost["count"]) == [1]
-    assert marks["outcome"].is_monotonic_increasing, "lost ones are drawn last, above all others"
+    assert marks["outcome"].is_monotonic_increasing, "lost writes are drawn last, above all others"
 
 
 @settings(max_examples=60, deadline=None)
@@ -150,8 +150,8 @@ def test_a_lone_lost_write_among_a_million_is_shown() -> None:
     share=st.floats(0, 1),
 )
 def test_every_lost_write_lies_near_a_mark(seed: int, n: int, at_most: int, share: float) -> None:
-    """Whatever the run: counts add up by outcome, and where not all are kept, the marks occupy
-    exactly the cells that the writes occupy in one of the grids, one a cell and outcome."""
+    """For any run, counts add up by outcome. If marks are thinned, they occupy exactly the cells
+    that the writes occupy in one of the grids, one for each cell and outcome."""
     rng = np.random.default_rng(seed)
     outcome = np.where(
         rng.random(n) < share, OUTCOMES.index(LOST), rng.integers(0, len(OUTCOMES), n)

@@ -1,10 +1,10 @@
-"""What the nodes logged: few lines, in one order of time, and never more than is said."""
+"""Node logs: the relevant lines in one order of time, cut to a few."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.logs import LINES_AT_MOST, Told, logged
+from analysis.logs import LINES_AT_MOST, LogExcerpt, logged
 from harness.history.run_folder import RunDir
 
 START = "2026-01-02T03:04:05+00:00"
@@ -22,11 +22,11 @@ def at(second: str, text: bytes) -> bytes:
     return b"[2026-01-02 03:04:" + second.encode() + b"] " + text
 
 
-def told(run: RunDir) -> Told:
+def excerpt(run: RunDir) -> LogExcerpt:
     return logged(run, wall_time=START, end_s=30)
 
 
-def test_telling_lines_of_all_nodes_in_one_order(tmp_path: Path) -> None:
+def test_relevant_lines_of_all_nodes_in_one_order(tmp_path: Path) -> None:
     run = run_with(
         tmp_path,
         b1=[at("05,500", b"INFO starting"), at("15,250", b"WARN Truncating ackloss-0 to offset 7")],
@@ -35,35 +35,35 @@ def test_telling_lines_of_all_nodes_in_one_order(tmp_path: Path) -> None:
             at("12,000", b"DEBUG Replayed partition change for x"),
         ],
     )
-    lines = [(line.at_s, line.node, line.text) for line in told(run).lines]
+    lines = [(line.at_s, line.node, line.text) for line in excerpt(run).lines]
     assert lines == [
         (4.0, "c1", "INFO Fencing broker 2"),
         (10.25, "b1", "WARN Truncating ackloss-0 to offset 7"),
     ]
 
 
-def test_only_what_was_logged_while_the_run_went_on(tmp_path: Path) -> None:
+def test_only_lines_from_the_time_of_the_run(tmp_path: Path) -> None:
     shrunk = b"INFO Shrinking ISR from 1,2 to 1"
     run = run_with(tmp_path, b1=[at("04,999", shrunk), at("06,000", shrunk), at("36,000", shrunk)])
-    assert [line.at_s for line in told(run).lines] == [1.0]
+    assert [line.at_s for line in excerpt(run).lines] == [1.0]
 
 
-def test_the_same_line_in_two_files_of_a_node_stands_once(tmp_path: Path) -> None:
+def test_the_same_line_in_two_files_of_a_node_counts_once(tmp_path: Path) -> None:
     run = run_with(tmp_path, b1=[at("06,000", b"INFO Expanding ISR")])
     (run.node("b1") / "console.log").write_bytes(at("06,000", b"INFO Expanding ISR\n"))
-    assert told(run).found == 1
+    assert excerpt(run).found == 1
 
 
 def test_many_are_cut_and_counted(tmp_path: Path) -> None:
     lines = [at(f"10,{n:03d}", b"Expanding ISR " + b"x" * 9000) for n in range(500)]
-    found = told(run_with(tmp_path, b1=lines))
+    found = excerpt(run_with(tmp_path, b1=lines))
     assert found.found == 500
     assert len(found.lines) == LINES_AT_MOST
     assert max(len(line.text) for line in found.lines) < 400
 
 
-def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path) -> None:
-    found = told(run_with(tmp_path, b1=[at("10,000", b"\xff\xfe Shrinking ISR \x00")]))
+def test_bytes_that_are_not_text_are_replaced(tmp_path: Path) -> None:
+    found = excerpt(run_with(tmp_path, b1=[at("10,000", b"\xff\xfe Shrinking ISR \x00")]))
     assert found.lines[0].text == "\ufffd\ufffd Shrinking ISR \x00"
 
 
@@ -72,9 +72,9 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     outside.write_bytes(at("10,000", b"Fencing broker 2\n"))
     run = run_with(tmp_path, b1=[b"nothing"])
     (run.node("b1") / "other.log").symlink_to(outside)
-    assert told(run).found == 0
+    assert excerpt(run).found == 0
 
 
 def test_without_a_start_no_line_can_be_placed(tmp_path: Path) -> None:
     run = run_with(tmp_path, b1=[at("10,000", b"Fencing broker 2")])
-    assert logged(run, wall_time=None, end_s=30) == Told()
+    assert logged(run, wall_time=None, end_s=30) == LogExcerpt()

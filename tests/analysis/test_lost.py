@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.lost import findings, first_and_last, neutral, write_csv
+from analysis.findings import findings
+from analysis.lost import first_and_last, without_formulas, write_csv
 from harness.errors import EnvironmentFailure
 from harness.history.run_folder import RunDir
 from tests.fixtures.synthetic_run import FINDINGS
@@ -38,12 +39,12 @@ def test_first_and_last_by_time_for_each_partition(tmp_path: Path) -> None:
         {"kind": "duplicate", "value": 99, "partition": 0},
     )  # fmt: skip
     table = first_and_last(findings(run))
-    told = list(table[["partition", "which", "value", "of"]].itertuples(index=False, name=None))
-    assert told == [(0, "first", 12, 3), (0, "last", 10, 3), (1, "first", 30, 1)]
+    rows = list(table[["partition", "which", "value", "of"]].itertuples(index=False, name=None))
+    assert rows == [(0, "first", 12, 3), (0, "last", 10, 3), (1, "first", 30, 1)]
     assert list(table["fault"]) == [None, "cut", None]
 
 
-def test_other_kinds_are_asked_for_by_name(tmp_path: Path) -> None:
+def test_other_kinds_are_selected_by_name(tmp_path: Path) -> None:
     run = run_with(tmp_path, lost(1, 0, 5), {"kind": "unexpected", "value": 7, "partition": 2})
     assert list(findings(run, ["unexpected"])["value"]) == [7]
     assert list(findings(run)["value"]) == [1]
@@ -65,7 +66,7 @@ def test_all_of_them_are_in_the_csv(tmp_path: Path) -> None:
         "due_s": "0.499", "answered_s": "0.5", "error": "", "fault": "cut",
         "found_partition": "", "found_offset": "",
     }  # fmt: skip
-    assert rows[1]["offset"] == "", "no offset is no number"
+    assert rows[1]["offset"] == "", "a missing offset is an empty cell"
 
 
 @pytest.mark.parametrize("evil", EVIL)
@@ -78,11 +79,11 @@ def test_no_cell_can_be_a_formula(tmp_path: Path, evil: str) -> None:
     assert f'"\'{evil}"' in run.lost_csv.read_bytes().decode(), "and it is quoted"
 
 
-def test_harmless_text_stays_as_it_is() -> None:
+def test_harmless_text_is_unchanged() -> None:
     texts = ["cut", "", "a=b", None, "päck"]
-    assert neutral(pa.array(texts)).to_pylist() == texts
+    assert without_formulas(pa.array(texts)).to_pylist() == texts
 
 
-def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFailure, match="lost writes"):
         write_csv(findings(RunDir.create(tmp_path, "run")), tmp_path / "nowhere" / "lost.csv")

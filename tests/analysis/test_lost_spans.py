@@ -1,36 +1,28 @@
-"""When writes were lost, client by client, in a run whose story is known."""
+"""When each client lost writes, in a run whose events are known."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import asdict
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from analysis.lost_spans import Event, Near, Placed, events, placed_spans
+from analysis.lost_spans import Event, NearestEvent, PlacedSpan, events, placed_spans
 from analysis.timeline import Timeline, timeline
-from checkers.loss.spans import LostSpan
-from harness.history.run_folder import RunDir
+from checkers.loss.spans import lost_spans
+from harness.history.documents import LostSpan
 from tests.fixtures import synthetic_run as synthetic
 from tests.fixtures.synthetic_run import FINDINGS, Story, build
 
-PLAN = {"workload": {"clients": 2}}
-
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
-    return build(tmp_path_factory.mktemp("runs"), Story(rate_per_s=20))
-
-
-@pytest.fixture(scope="module")
-def line(run: RunDir) -> Timeline:
-    return timeline(run)
+def line(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
+    return timeline(build(tmp_path_factory.mktemp("runs"), Story(rate_per_s=20)))
 
 
 def spans(
-    run: RunDir, line: Timeline, *lost: tuple[int, float, float], **more: str
-) -> list[Placed]:
+    line: Timeline, *lost: tuple[int, float, float], clients: int = 2, **more: str
+) -> list[PlacedSpan]:
     """The spans of these lost writes: process, begun, acknowledged."""
     rows = [
         dict.fromkeys(FINDINGS.names)
@@ -39,13 +31,13 @@ def spans(
         | more
         for value, (process, begun, answered) in enumerate(lost)
     ]
-    pq.write_table(pa.Table.from_pylist(rows, schema=FINDINGS), run.findings / "loss.parquet")
-    return placed_spans(run, PLAN, line)
+    found = lost_spans(pa.Table.from_pylist(rows, schema=FINDINGS), clients=clients)
+    return placed_spans([LostSpan(**asdict(span)) for span in found], line)
 
 
 def test_events_are_faults_and_takeovers_in_the_order_of_time(line: Timeline) -> None:
-    told = [(event.what, event.at_s) for event in events(line)]
-    assert told == [
+    named = [(event.what, event.at_s) for event in events(line)]
+    assert named == [
         ("cut began", synthetic.CUT_S),
         ("isolate began", synthetic.ISOLATED_S),
         ("b1 took over", pytest.approx(synthetic.ELECTED_S, abs=0.3)),
@@ -53,12 +45,10 @@ def test_events_are_faults_and_takeovers_in_the_order_of_time(line: Timeline) ->
     ]
 
 
-def test_each_client_has_its_span_and_processes_are_dealt_out_in_turn(
-    run: RunDir, line: Timeline
-) -> None:
+def test_each_client_has_its_span_and_processes_are_dealt_out_in_turn(line: Timeline) -> None:
     """Even processes left the old leader at the takeover, odd ones at the heal."""
     every, first, second = spans(
-        run, line, (0, 6.2, 9.5), (4, 21.9, 22.1), (1, 6.1, 9.6), (3, 29.0, 30.25), (5, 12, 12.1)
+        line, (0, 6.2, 9.5), (4, 21.9, 22.1), (1, 6.1, 9.6), (3, 29.0, 30.25), (5, 12, 12.1)
     )
     assert [one.span.client for one in (every, first, second)] == [None, 1, 2]
     assert [one.span.lost for one in (every, first, second)] == [5, 2, 3]
@@ -67,32 +57,30 @@ def test_each_client_has_its_span_and_processes_are_dealt_out_in_turn(
     assert (every.span.begun_s, every.span.acknowledged_s) == ((6.1, 29.0), (9.5, 30.25))
     assert first.ended is not None
     assert first.ended.event.what == "b1 took over"
-    assert second.ended == Near(
+    assert second.ended == NearestEvent(
         event=Event(what="cut and isolate were healed", at_s=30.0), after_s=0.25
     )
     assert every.began is not None
     assert (every.began.event.what, every.began.after_s) == ("cut began", pytest.approx(0.1))
 
 
-def test_a_client_that_lost_nothing_says_so(run: RunDir, line: Timeline) -> None:
-    every, first, second = spans(run, line, (1, 10, 11))
+def test_a_client_without_loss_has_an_empty_span(line: Timeline) -> None:
+    every, first, second = spans(line, (1, 10, 11))
     assert (every.span.lost, second.span.lost) == (1, 1)
-    assert first == Placed(span=LostSpan(client=1, lost=0))
+    assert first == PlacedSpan(span=LostSpan(client=1, lost=0))
 
 
-def test_before_an_event_is_negative(run: RunDir, line: Timeline) -> None:
-    every, *_ = spans(run, line, (0, 5.5, 9.5))
+def test_before_an_event_is_negative(line: Timeline) -> None:
+    every, *_ = spans(line, (0, 5.5, 9.5))
     assert every.began is not None
     assert (every.began.event.what, every.began.after_s) == ("cut began", -0.5)
 
 
-def test_nothing_lost_has_no_spans_and_other_findings_are_none(run: RunDir, line: Timeline) -> None:
-    assert spans(run, line) == []
-    assert spans(run, line, (0, 1, 2), kind="not_yet_visible") == []
-    assert len(spans(run, line, (0, 1, 2), kind="deleted")) == 3
+def test_other_findings_than_losses_have_no_spans(line: Timeline) -> None:
+    assert spans(line) == []
+    assert spans(line, (0, 1, 2), kind="not_yet_visible") == []
+    assert len(spans(line, (0, 1, 2), kind="deleted")) == 3
 
 
-def test_one_client_is_all(run: RunDir, line: Timeline, tmp_path: Path) -> None:
-    spans(run, line, (0, 1, 2))
-    assert len(placed_spans(run, {"workload": {"clients": 1}}, line)) == 1
-    assert len(placed_spans(run, {}, line)) == 1, "a run without a plan"
+def test_one_client_is_all(line: Timeline) -> None:
+    assert len(spans(line, (0, 1, 2), clients=1)) == 1

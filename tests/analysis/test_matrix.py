@@ -1,4 +1,4 @@
-"""Where cells stand in the matrix."""
+"""The places of cells in the matrix."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def test_the_last_axis_goes_across_and_the_others_down_in_groups() -> None:
     assert table.in_order == list(range(36))
 
 
-def test_a_combination_that_is_left_out_has_a_place_and_no_cell() -> None:
-    played = [key for key in keys(THREE) if key != {"unclean": "true", "min_isr": "2", "acks": "1"}]
-    table = matrix(THREE, played)
+def test_an_excluded_combination_has_a_place_and_no_cell() -> None:
+    kept = [key for key in keys(THREE) if key != {"unclean": "true", "min_isr": "2", "acks": "1"}]
+    table = matrix(THREE, kept)
     assert table.rows[1].cells == (None, 2)
     assert sorted(table.in_order) == list(range(11))
 
 
 def test_a_row_without_any_cell_is_no_row_and_heads_count_the_others() -> None:
-    played = [key for key in keys(THREE) if (key["unclean"], key["min_isr"]) != ("true", "2")]
-    table = matrix(THREE, played)
+    kept = [key for key in keys(THREE) if (key["unclean"], key["min_isr"]) != ("true", "2")]
+    table = matrix(THREE, kept)
     assert [row.labels for row in table.rows][:3] == [("true", "1"), ("true", "3"), ("false", "1")]
     assert table.rows[0].heads[0] == Head("unclean", "true", 2)
 

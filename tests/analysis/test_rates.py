@@ -34,7 +34,7 @@ def test_a_queue_that_is_acknowledged_at_once_shows_where_it_was_acknowledged() 
     assert list(bars["absent"]) == [0, 0, 0, 1]
 
 
-def test_what_falls_on_or_beyond_the_edge_is_in_the_last_bar() -> None:
+def test_writes_on_or_beyond_the_edge_are_in_the_last_bar() -> None:
     bars = rates(frame_of((9.9, 100, "ok"), (9.9, 5000, "ok")), start_s=8, end_s=10, width_s=1)
     assert list(bars["survived"]) == [0, 2]
     assert list(bars["from_s"]) == [8, 9]

@@ -16,7 +16,7 @@ ROWS = [
 ]
 
 
-def test_what_is_nested_becomes_columns_and_keeps_its_kind() -> None:
+def test_nested_fields_become_columns_of_their_type() -> None:
     table = frame(ROWS)
     assert table.column_names == ["run_id", "lost", "share.low", "share.high", "why"]
     assert table.schema.field("lost").type == pa.int64()
@@ -40,6 +40,6 @@ def test_a_table_without_rows_is_an_empty_file(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "runs.parquet").num_rows == 0
 
 
-def test_characters_that_hide_are_shown(tmp_path: Path) -> None:
+def test_invisible_characters_are_shown(tmp_path: Path) -> None:
     write_tables({"runs": [{"why": "a\u202eb"}]}, tmp_path)
     assert "a\\u202eb" in (tmp_path / "runs.csv").read_text()

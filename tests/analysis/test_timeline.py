@@ -1,4 +1,4 @@
-"""The timeline as a whole, from a synthetic run whose story is known."""
+"""The timeline of a synthetic run whose events are known."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def safe(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
     return timeline(build(tmp_path_factory.mktemp("runs"), story), nodes=NODES)
 
 
-def test_the_story_is_told(unclean: Timeline) -> None:
+def test_the_events_of_the_run_are_found(unclean: Timeline) -> None:
     assert unclean.total["lost"] == 842
     assert unclean.total["ok"] == 3153
-    assert unclean.by_loss == [0, 1, 2], "the partition that lost comes first"
+    assert unclean.by_loss == [0, 1, 2], "the partition with losses comes first"
     views = unclean.leadership.views
     led = views[views["partition"] == 0]
     assert list(dict.fromkeys(led["leader"])) == ["b3", "b1"]
@@ -48,8 +48,8 @@ def test_the_axis_ends_where_the_run_does(unclean: Timeline) -> None:
     assert unclean.scale.start_s == 0
     assert 40 < unclean.scale.end_s < 45
     low, high = unclean.scale.latency_ms
-    assert 0.1 < low < 0.5, "a little below the fastest write"
-    assert 8_000 < high < 12_000, "a little above the slowest answer"
+    assert 0.1 < low < 0.5, "slightly below the fastest write"
+    assert 8_000 < high < 12_000, "slightly above the slowest answer"
 
 
 def test_two_runs_share_their_axes(unclean: Timeline, safe: Timeline) -> None:
@@ -59,7 +59,7 @@ def test_two_runs_share_their_axes(unclean: Timeline, safe: Timeline) -> None:
     assert a.bars is unclean.bars
 
 
-def test_nothing_at_all_still_has_an_axis(tmp_path: Path) -> None:
+def test_an_empty_run_still_has_an_axis(tmp_path: Path) -> None:
     empty = timeline(synthetic.build_interrupted(tmp_path))
     assert sum(empty.total.values()) == 0
     assert (empty.scale.start_s, empty.scale.end_s) == (0, 1)
@@ -71,7 +71,7 @@ def test_the_picture_is_the_same_for_the_same_run(unclean: Timeline) -> None:
     assert first == second
 
 
-def test_the_picture_needs_nothing_from_outside(unclean: Timeline) -> None:
+def test_the_picture_loads_nothing(unclean: Timeline) -> None:
     root = ET.fromstring(drawing.svg(figures.draw(unclean, colours=DARK)))
     links = [
         value
@@ -93,5 +93,5 @@ def test_the_picture_for_mail_is_a_png(unclean: Timeline) -> None:
     ]
 
 
-def test_both_papers_name_the_same_colours() -> None:
+def test_both_palettes_have_the_same_names() -> None:
     assert LIGHT.keys() == DARK.keys()

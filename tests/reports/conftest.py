@@ -1,4 +1,4 @@
-"""Pages of synthetic runs, made once, and a browser to look at them with."""
+"""Pages of synthetic runs, written once, and a browser that opens them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STORIES = {
 
 
 class Runs(dict[str, RunDir]):
-    """One run a story, made with its page when it is first asked for."""
+    """One run for each kind, written with its page on first access."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -44,13 +44,13 @@ class Runs(dict[str, RunDir]):
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """The runs that these tests look at, by the name of their story."""
+    """The runs of these tests, by kind."""
     return Runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    """A headless browser of this machine's own."""
+    """The headless browser that is installed on this machine."""
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("no Chromium on this machine")
@@ -64,7 +64,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def visit(chromium: Any) -> Iterator[Any]:
-    """Opens a page; what went wrong and what was asked of the network is on `page.troubles`."""
+    """Opens a page; its errors and network requests are in `page.troubles`."""
     contexts = []
 
     def open_page(path: Path, *, width: int = 1440, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The page of a campaign as a file: it tells the truth that was put in, and nothing can act."""
+"""The page of a campaign as a file: it agrees with the known truth, and its text is only text."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from tests.reports.test_page import Parsed, policy
 STORED_RUNS = Path(__file__).parents[1] / "histories" / "runs"
 
 
-def made(path: Path, told: Synthetic) -> tuple[Parsed, Truth, CampaignDir]:
-    folder, truth = build_campaign(path, told)
+def made(path: Path, kind: Synthetic) -> tuple[Parsed, Truth, CampaignDir]:
+    folder, truth = build_campaign(path, kind)
     page = write_campaign(folder)
     assert page == folder.report
     return Parsed(page.read_text(encoding="utf-8")), truth, folder
@@ -41,32 +41,32 @@ def made(path: Path, told: Synthetic) -> tuple[Parsed, Truth, CampaignDir]:
 
 @pytest.fixture(scope="module")
 def matrix36(tmp_path_factory: pytest.TempPathFactory) -> tuple[Parsed, Truth, CampaignDir]:
-    told = Synthetic(runs=8, pages=3, said=("Lane 2 died; its cluster was built anew.",))
-    return made(tmp_path_factory.mktemp("c") / "night", told)
+    kind = Synthetic(runs=8, pages=3, events=("Worker 2 died; its cluster was rebuilt.",))
+    return made(tmp_path_factory.mktemp("c") / "campaign", kind)
 
 
 def data_of(page: Parsed) -> dict[str, Any]:
     return dict(json.loads(page.raw[1][2]))
 
 
-def test_it_reads_from_the_answer_down(matrix36: tuple[Parsed, Truth, CampaignDir]) -> None:
+def test_the_result_comes_first(matrix36: tuple[Parsed, Truth, CampaignDir]) -> None:
     page, truth, _ = matrix36
     lossy = sum(1 for counts in truth.cells.values() if counts["loss"])
     order = [
         "campaign synthetic", "finished", f"Acknowledged writes were lost in {lossy} of 36 cells",
         "Which settings keep acknowledged writes?", "all 288 planned runs",
-        "36: unclean (2), min_isr (3), acks (2), faults (3)", "target 4.3.1", "What to conclude",
+        "36: unclean (2), min_isr (3), acks (2), faults (3)", "target 4.3.1", "Conclusions",
         "Runs that lost acknowledged writes", "faults=kill faults=storm",
-        "Loss against availability", "How much each run lost", "Cells compared",
-        "What became of the runs", "All runs",
-        "Failures of the harness", "Lane 2 died; its cluster was built anew.", "campaign.json",
+        "Loss against availability", "Losses and waiting times of all runs", "Cells compared",
+        "Verdict classes", "All runs",
+        "Failures of the harness", "Worker 2 died; its cluster was rebuilt.", "campaign.json",
     ]  # fmt: skip
     places = [page.words.find(sentence) for sentence in order]
     assert -1 not in places, order[places.index(-1)]
     assert places == sorted(places)
 
 
-def test_every_cell_tells_what_was_put_in(matrix36: tuple[Parsed, Truth, CampaignDir]) -> None:
+def test_every_cell_agrees_with_the_truth(matrix36: tuple[Parsed, Truth, CampaignDir]) -> None:
     page, truth, folder = matrix36
     squares = [a for a in page.named("a") if "data-cell" in a]
     assert len(squares) == 36
@@ -77,7 +77,7 @@ def test_every_cell_tells_what_was_put_in(matrix36: tuple[Parsed, Truth, Campaig
         conclusive = counts["loss"] + counts["none"] + counts["wrong"]
         assert cell["conclusive"] == conclusive
         (square,) = (a for a in squares if f", {cell['name']}: " in (a["aria-label"] or ""))
-        assert f": {counts['loss']} of {conclusive} " in (square["aria-label"] or "")
+        assert f": {counts['loss']} of {conclusive}: " in (square["aria-label"] or "")
 
 
 def test_the_data_and_the_tables_hold_every_run(
@@ -100,7 +100,7 @@ def test_the_data_and_the_tables_hold_every_run(
     assert pq.read_table(folder.tables / "comparisons.parquet").num_rows == 108
 
 
-def test_what_a_run_lost_is_told_only_where_it_is_known(
+def test_the_losses_of_a_run_are_shown_only_if_they_are_known(
     matrix36: tuple[Parsed, Truth, CampaignDir],
 ) -> None:
     runs = data_of(matrix36[0])["runs"]
@@ -108,7 +108,7 @@ def test_what_a_run_lost_is_told_only_where_it_is_known(
     assert known == [name in (0, 1, 2) for name in runs["class"]]
 
 
-def test_figures_lie_beside_it(matrix36: tuple[Parsed, Truth, CampaignDir]) -> None:
+def test_figures_are_written(matrix36: tuple[Parsed, Truth, CampaignDir]) -> None:
     page, _, folder = matrix36
     links = {a["href"] or "" for a in page.named("a")}
     for name in ("matrix", "trade-off", "distributions"):
@@ -128,16 +128,16 @@ def test_the_policy_allows_one_style_one_script_and_nothing_else(
     assert not [name for name in names if name == "style" or name.startswith("on")]
 
 
-def test_a_cell_without_a_conclusive_run_is_no_zero(tmp_path: Path) -> None:
+def test_a_cell_without_a_conclusive_run_is_not_0(tmp_path: Path) -> None:
     chances = {"true": Chances(loss=1), "false": Chances(unknown=1)}
-    told = Synthetic(axes=ONE_AXIS, runs=10, chances=lambda key: chances[key["unclean"]])
-    page, _, _ = made(tmp_path / "c", told)
-    assert "2 no conclusive run 10 of 10 planned finished" in page.words
+    kind = Synthetic(axes=ONE_AXIS, runs=10, chances=lambda key: chances[key["unclean"]])
+    page, _, _ = made(tmp_path / "c", kind)
+    assert "2 no conclusive run 10 of 10 planned runs finished" in page.words
     assert "1 cell has no conclusive run: nothing is known of it." in page.words
     assert "10 of 20 runs do not count" in page.words
 
 
-def test_many_runs_that_do_not_count_are_told_with_best_and_worst_case(tmp_path: Path) -> None:
+def test_many_runs_that_do_not_count_come_with_best_and_worst_case(tmp_path: Path) -> None:
     chances = Chances(loss=0.5, unknown=0.4)
     page, truth, _ = made(tmp_path / "c", Synthetic(axes="", runs=30, chances=lambda key: chances))
     (counts,) = truth.cells.values()
@@ -149,44 +149,44 @@ def test_many_runs_that_do_not_count_are_told_with_best_and_worst_case(tmp_path:
 @pytest.mark.parametrize(
     ("changes", "state", "sentence"),
     [
-        ({"played": 4}, "finished", "all 8 planned runs"),
-        ({"played": 1, "ended": "interrupted"}, "interrupted", "2 of 8 planned runs; the rest can"),
-        ({"played": 2, "ended": None}, "broken off", "4 of 8 planned runs; the rest can"),
+        ({"finished": 4}, "finished", "all 8 planned runs"),
+        ({"finished": 1, "ended": "interrupted"}, "interrupted", "2 of 8 planned runs; `ackloss"),
+        ({"finished": 2, "ended": None}, "broken off", "4 of 8 planned runs; `ackloss"),
         (
-            {"played": 3, "ended": "the budget of hours is spent"},
+            {"finished": 3, "ended": "the budget of hours is spent"},
             "stopped early",
             "6 of 8 planned runs: the budget of hours is spent",
         ),
     ],
 )  # fmt: skip
 def test_the_state(tmp_path: Path, changes: dict[str, Any], state: str, sentence: str) -> None:
-    told = replace(Synthetic(axes=ONE_AXIS, runs=4), **changes)
-    page, _, _ = made(tmp_path / "c", told)
+    kind = replace(Synthetic(axes=ONE_AXIS, runs=4), **changes)
+    page, _, _ = made(tmp_path / "c", kind)
     assert f"{state} " in page.words
     assert sentence in page.words
 
 
-def test_while_it_is_played_it_says_so(tmp_path: Path) -> None:
+def test_a_running_campaign_is_marked(tmp_path: Path) -> None:
     folder, _ = build_campaign(
-        tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=4, played=2, ended=None)
+        tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=4, finished=2, ended=None)
     )
     with folder.locked():
         page = Parsed(write_campaign(folder).read_text(encoding="utf-8"))
-    assert "being played" in page.words
+    assert "running" in page.words
     assert "4 of 8 planned runs so far" in page.words
 
 
 def test_before_any_run_is_finished(tmp_path: Path) -> None:
-    page, _, folder = made(tmp_path / "c", Synthetic(played=0, ended=None))
+    page, _, folder = made(tmp_path / "c", Synthetic(finished=0, ended=None))
     assert "No run is conclusive" in page.words
     assert "No run is finished." in page.words
     assert page.words.count("no conclusive run 0 of ") == 36
     assert data_of(page)["runs"]["id"] == []
     folder.journal.unlink()
-    assert "not begun" in Parsed(write_campaign(folder).read_text(encoding="utf-8")).words
+    assert "not started" in Parsed(write_campaign(folder).read_text(encoding="utf-8")).words
 
 
-def test_failures_stand_apart_by_what_was_said(tmp_path: Path) -> None:
+def test_failures_are_listed_by_their_error(tmp_path: Path) -> None:
     chances = Chances(harness_failure=1)
     page, _, _ = made(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=4, chances=lambda key: chances))
     assert "8 the broker b2 did not start within 30 s" in page.words
@@ -194,10 +194,10 @@ def test_failures_stand_apart_by_what_was_said(tmp_path: Path) -> None:
     assert "8 of 8 runs failed" in page.words
 
 
-def test_a_strangers_text_is_text(tmp_path: Path) -> None:
+def test_untrusted_text_is_text(tmp_path: Path) -> None:
     chances = Chances(loss=0.3, unknown=0.3, harness_failure=0.3)
-    told = Synthetic(axes="", runs=20, chances=lambda key: chances, error=EVIL, reason=EVIL)
-    page, _, _ = made(tmp_path / "c", replace(told, said=(EVIL,)))
+    kind = Synthetic(axes="", runs=20, chances=lambda key: chances, error=EVIL, reason=EVIL)
+    page, _, _ = made(tmp_path / "c", replace(kind, events=(EVIL,)))
     assert len([raw for raw in page.raw if raw[0] == "script"]) == 2
     assert page.words.count("</script><script>window.hacked=1</script>") == 2
     assert "\\u202eevil" in page.words
@@ -212,7 +212,7 @@ def test_a_run_that_cannot_be_read_is_a_failure_and_no_end(tmp_path: Path) -> No
     assert Counter(truth.runs.values())["none"] - 1 == data_of(page)["runs"]["class"].count(1)
 
 
-def test_a_result_of_another_program_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_a_result_of_another_program_is_reported_in_one_sentence(tmp_path: Path) -> None:
     folder, truth = build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=2))
     folder.run(next(iter(truth.runs))).result.write_text('{"schema": 1, "verdict": "invalid"}')
     with pytest.raises(HistoryError, match="holds something that this ackloss does not write"):
@@ -227,7 +227,7 @@ def test_the_command_writes_it_again(tmp_path: Path) -> None:
     assert folder.report.is_file()
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     folder, _ = build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=2))
     folder.figures.write_text("in the way")
     with pytest.raises(EnvironmentFailure, match="cannot make the folder"):
@@ -235,7 +235,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 
 def test_every_run_that_still_has_its_history_gets_a_page(tmp_path: Path) -> None:
-    _, _, folder = made(tmp_path / "night", Synthetic(axes=ONE_AXIS, runs=1))
+    _, _, folder = made(tmp_path / "campaign", Synthetic(axes=ONE_AXIS, runs=1))
     stored = [path for path in sorted(STORED_RUNS.iterdir()) if path.is_dir()]
     for run in stored:
         shutil.copytree(run, folder.runs / run.name)
@@ -256,7 +256,7 @@ target = { version = "0.8.1.1" }
 """
 
 
-def test_a_cell_that_is_never_played_is_a_dash_with_its_reason(tmp_path: Path) -> None:
+def test_a_cell_that_never_runs_is_a_dash_with_its_reason(tmp_path: Path) -> None:
     page, truth, folder = made(tmp_path / "c", Synthetic(axes=VERSIONS, runs=4))
     vain = "unclean=false, version=0.8.1.1"
     assert "all 12 planned runs" in page.words
@@ -276,5 +276,5 @@ def test_a_cell_that_is_never_played_is_a_dash_with_its_reason(tmp_path: Path) -
     assert len(compared) == 4
     assert {"unclean": "false", "version": "0.8.1.1"} not in compared
     with (folder.tables / "cells.csv").open(newline="") as stream:
-        told = [bool(row["impossible"]) for row in csv.DictReader(stream)]
-    assert told == [False, False, True, False]
+        kind = [bool(row["impossible"]) for row in csv.DictReader(stream)]
+    assert kind == [False, False, True, False]

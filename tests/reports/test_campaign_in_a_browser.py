@@ -27,10 +27,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Made:
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Made:
     chances = Chances(loss=0.2, unknown=0.3, harness_failure=0.4)
-    told = Synthetic(
-        axes=ONE_AXIS, runs=12, chances=lambda key: chances, error=EVIL, reason=EVIL, said=(EVIL,)
+    kind = Synthetic(
+        axes=ONE_AXIS, runs=12, chances=lambda key: chances, error=EVIL, reason=EVIL, events=(EVIL,)
     )
-    folder, truth = build_campaign(tmp_path_factory.mktemp("c") / "c", told)
+    folder, truth = build_campaign(tmp_path_factory.mktemp("c") / "c", kind)
     return write_campaign(folder), truth
 
 
@@ -49,10 +49,10 @@ def test_it_opens_without_trouble(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert rows(page) > 0
     for image in page.locator(f"img.on-{theme}").all():
-        assert image.bounding_box()["height"] > 50, "the picture was loaded"
+        assert image.bounding_box()["height"] > 50, "the picture is loaded"
 
 
-def test_a_cell_leads_to_its_runs(small: Made, visit: Any) -> None:
+def test_a_cell_links_to_its_runs(small: Made, visit: Any) -> None:
     page = visit(small[0])
     name = "unclean=true, min_isr=2, acks=all, faults=kill"
     square = page.locator(f'a[data-cell][aria-label*="{name}"]')
@@ -61,20 +61,20 @@ def test_a_cell_leads_to_its_runs(small: Made, visit: Any) -> None:
     assert rows(page) == 4
     assert set(page.locator("table.runs td.cell").all_inner_texts()) == {f"11: {name}"}
     assert page.evaluate("document.activeElement.id") == "runs"
-    assert "Showing 1 to 4 of 4 runs, of 144 in all." in page.inner_text("#run-table")
+    assert "Showing 1 to 4 of 4 runs (144 in all)." in page.inner_text("#run-table")
     page.get_by_role("button", name="show all").click()
     assert rows(page) == 50
 
 
-def test_runs_can_be_filtered_by_class_and_words(small: Made, visit: Any) -> None:
+def test_runs_can_be_filtered_by_class_and_text(small: Made, visit: Any) -> None:
     page = visit(small[0])
     classes = Counter(small[1].runs.values())
     page.select_option("#pick-class", label="loss")
     assert f"of {classes['loss']} runs" in page.inner_text("[role=status]")
     page.fill("#pick-text", "faults=storm")
     assert page.locator("table.runs td.cell").first.inner_text().endswith("faults=storm")
-    page.fill("#pick-text", "nothing is like that")
-    assert "No run is like that" in page.inner_text("[role=status]")
+    page.fill("#pick-text", "nothing matches this")
+    assert "No run matches" in page.inner_text("[role=status]")
 
 
 def test_runs_can_be_sorted_with_the_unknown_last(small: Made, visit: Any) -> None:
@@ -93,18 +93,20 @@ def test_runs_can_be_sorted_with_the_unknown_last(small: Made, visit: Any) -> No
     page.select_option("#pick-class", label="unknown")
     page.get_by_role("button", name="show all").click()
     for _ in range(2):
-        page.get_by_role("button", name="on →").click()
+        page.get_by_role("button", name="next →").click()
     assert page.locator("table.runs tbody tr").last.locator("td.n").all_inner_texts()[2] == "—"
 
 
 def test_pages_are_turned(small: Made, visit: Any) -> None:
     page = visit(small[0])
-    back, on = (page.get_by_role("button", name=name) for name in ("← back", "on →"))
-    assert back.is_disabled()
-    on.click()
-    on.click()
+    previous, following = (
+        page.get_by_role("button", name=name) for name in ("← previous", "next →")
+    )
+    assert previous.is_disabled()
+    following.click()
+    following.click()
     assert "Showing 101 to 144 of 144 runs." in page.inner_text("[role=status]")
-    assert on.is_disabled()
+    assert following.is_disabled()
 
 
 def test_a_run_is_linked_to_its_page(small: Made, visit: Any) -> None:
@@ -116,18 +118,18 @@ def test_a_run_is_linked_to_its_page(small: Made, visit: Any) -> None:
     assert page.title() == "a run"
 
 
-def test_a_strangers_text_does_nothing_and_is_shown(hostile: Made, visit: Any) -> None:
+def test_untrusted_text_has_no_effect_and_is_shown(hostile: Made, visit: Any) -> None:
     page = visit(hostile[0])
     assert page.evaluate("window.hacked") is None
     shown = page.inner_text("main")
     assert "</script><script>window.hacked=1</script>" in page.inner_text("table.runs")
     assert "\\u202eevil" in shown
-    assert page.locator("img").count() == 4, "our still pictures and no other"
+    assert page.locator("img").count() == 4, "only the still pictures"
 
 
 def test_it_can_be_read_without_javascript(small: Made, visit: Any) -> None:
     page = visit(small[0], java_script_enabled=False)
-    for heading in ("What to conclude", "Loss against availability", "Cells compared"):
+    for heading in ("Conclusions", "Loss against availability", "Cells compared"):
         assert page.get_by_role("heading", name=heading).is_visible()
     assert page.get_by_text("The table needs JavaScript").is_visible()
     assert page.locator("a[data-cell]").count() == 36
@@ -173,8 +175,8 @@ def test_the_darkest_cell_can_be_read(small: Made, visit: Any, theme: str, ink: 
 def test_5000_runs_open_at_once(
     tmp_path: Path, visit: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """How long it takes is told, not asserted: the machine may be busy. What makes it quick is
-    asserted: few rows are drawn, and the page is small."""
+    """The time is printed, not asserted, as the machine may be busy. The test asserts its causes:
+    few rows are drawn, and the page is small."""
     folder, truth = build_campaign(tmp_path / "c", Synthetic(runs=140))
     path = write_campaign(folder)
     page = visit(path)

@@ -1,4 +1,4 @@
-"""Two runs in one page: what differs first, then both on the same axes."""
+"""Two runs on one page: first what differs, then both on the same axes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 from harness.history.run_folder import RunDir
-from reports.compare import Difference, differences, write_comparison
+from reports.compare import Difference, RunComparison, differences, write_comparison
 from reports.page import write_report
 from tests.fixtures.synthetic_run import Story, build
 from tests.reports.test_page import Parsed
 
 
-def compared(a: RunDir, b: RunDir, path: Path) -> tuple[Parsed, dict[str, object]]:
+def compared(a: RunDir, b: RunDir, path: Path) -> tuple[Parsed, RunComparison]:
     document = write_comparison(a, b, path)
     return Parsed(path.read_text(encoding="utf-8")), document
 
@@ -22,10 +22,10 @@ def test_what_differs_comes_first(runs: dict[str, RunDir], tmp_path: Path) -> No
     text = page.words
     order = [
         "kafka-unclean lost 842 acknowledged writes (21.1 %), kafka-safe lost none of 3,153",
-        "What was different", "topic min.insync.replicas 1 2",
-        "topic unclean.leader.election.enable true false", "What came of it",
+        "Differences", "topic min.insync.replicas 1 2",
+        "topic unclean.leader.election.enable true false", "Outcome",
         "verdict invalid valid", "loss 21.1 % 0 %", "writes lost 842 0",
-        "Both timelines, on the same axes", "Faults and their proof",
+        "Both timelines on the same axes", "Faults and their proof",
     ]  # fmt: skip
     places = [text.find(sentence) for sentence in order]
     assert -1 not in places, order[places.index(-1)]
@@ -34,8 +34,8 @@ def test_what_differs_comes_first(runs: dict[str, RunDir], tmp_path: Path) -> No
         "run_id": runs["unclean"].run_id, "verdict": "invalid",
         "headline": "842 of 3,995 acknowledged writes were lost (21.1 %)",
     }  # fmt: skip
-    asked = [d for d in document["differences"] if d["group"] == "topic"]  # type: ignore[attr-defined]
-    assert {d["key"] for d in asked} == {"min.insync.replicas", "unclean.leader.election.enable"}
+    topic = [d for d in document["differences"] if d["group"] == "topic"]
+    assert {d["key"] for d in topic} == {"min.insync.replicas", "unclean.leader.election.enable"}
 
 
 def test_both_share_their_axes(runs: dict[str, RunDir], tmp_path: Path) -> None:
@@ -52,14 +52,14 @@ def test_a_run_and_itself_do_not_differ(runs: dict[str, RunDir], tmp_path: Path)
     assert "The same verdict, and the same counts." in page.words
 
 
-def test_runs_of_one_plan_are_told_apart_by_their_ids(tmp_path: Path) -> None:
+def test_runs_of_one_plan_are_labelled_by_their_ids(tmp_path: Path) -> None:
     a, b = (build(tmp_path, Story(rate_per_s=10), run_id=f"run-{n}") for n in "ab")
     page, _ = compared(a, b, tmp_path / "compare.html")
     assert "kafka-unclean, run run-a" in page.words
     assert "kafka-unclean, run run-b" in page.words
 
 
-def test_it_links_to_the_pages_there_are(runs: dict[str, RunDir], tmp_path: Path) -> None:
+def test_it_links_to_existing_pages(runs: dict[str, RunDir], tmp_path: Path) -> None:
     bare = build(tmp_path, Story(name="bare", rate_per_s=10))
     page, _ = compared(runs["safe"], bare, tmp_path / "pages.html")
     links = [a["href"] or "" for a in page.named("a") if not (a["href"] or "").startswith("#")]
@@ -67,12 +67,12 @@ def test_it_links_to_the_pages_there_are(runs: dict[str, RunDir], tmp_path: Path
     assert (tmp_path / links[0]).resolve() == runs["safe"].report.resolve()
 
 
-def test_a_run_that_was_not_judged_is_compared_as_such(
+def test_a_run_that_was_not_checked_is_compared_as_such(
     runs: dict[str, RunDir], tmp_path: Path
 ) -> None:
     page, document = compared(runs["safe"], runs["stopped"], tmp_path / "compare.html")
     assert "kafka-stopped was not checked" in page.words
-    assert document["b"]["verdict"] == "unchecked"  # type: ignore[index]
+    assert document["b"]["verdict"] == "unchecked"
 
 
 def test_hostile_names_are_text(runs: dict[str, RunDir], tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_hostile_names_are_text(runs: dict[str, RunDir], tmp_path: Path) -> None
     assert "</script><script>window.hacked=1</script>" in page.words
 
 
-def test_differences_keep_their_order_and_know_what_is_missing() -> None:
+def test_differences_keep_their_order_and_mark_missing_values() -> None:
     a = {"plan": {"x": "1", "same": "s"}, "only": {"k": "v"}}
     b = {"plan": {"same": "s", "y": "2", "x": "3"}}
     assert list(differences(a, b)) == [

@@ -15,11 +15,11 @@ from reports.compare import write_comparison
 pytestmark = pytest.mark.browser
 
 STAGE = ".stage"
-FACTS = ".facts-here"
+READOUT = ".readout"
 
 
 def painted(page: Any) -> int:
-    """How many pixels of the timeline's canvas hold something."""
+    """The number of painted pixels on the timeline's canvas."""
     return int(
         page.evaluate(
             """() => {
@@ -49,11 +49,11 @@ def test_it_opens_without_trouble(
         assert painted(page) > 10_000
 
 
-def test_a_strangers_text_does_nothing_and_is_shown(runs: dict[str, RunDir], visit: Any) -> None:
+def test_untrusted_text_has_no_effect_and_is_shown(runs: dict[str, RunDir], visit: Any) -> None:
     page = visit(runs["hostile"].report)
     assert page.troubles == []
     assert page.evaluate("window.hacked") is None
-    assert page.locator("img").count() == 2, "the two still pictures and no other"
+    assert page.locator("img").count() == 2, "only the two still pictures"
     shown = page.inner_text("main")
     assert "</script><script>window.hacked=1</script>" in shown
     assert "\\u202eevil" in shown
@@ -61,10 +61,10 @@ def test_a_strangers_text_does_nothing_and_is_shown(runs: dict[str, RunDir], vis
     assert page.evaluate("window.hacked") is None
 
 
-def test_the_policy_stops_what_slips_in(
+def test_the_policy_blocks_injected_markup(
     runs: dict[str, RunDir], visit: Any, tmp_path: Path
 ) -> None:
-    """The last wall: were markup to slip through, the browser itself would refuse it."""
+    """The last defence: if markup were injected, the browser would block it."""
     slipped = (
         b"<script>window.hacked=1</script><img src='https://example.invalid/x.png'"
         b" onerror='window.hacked=2'><svg onload='window.hacked=3'></svg></main>"
@@ -88,8 +88,8 @@ def test_it_can_be_read_without_javascript(runs: dict[str, RunDir], visit: Any) 
         assert not page.is_visible(".live")
         box = page.locator(f"img{shown}").bounding_box()
         assert box["width"] > 600
-        assert box["height"] > 300, "the picture was loaded"
-        for heading in ("Rates", "Lost writes", "Faults and their proof", "Play it again"):
+        assert box["height"] > 300, "the picture is loaded"
+        for heading in ("Rates", "Lost writes", "Faults and their proof", "Run it again"):
             assert page.get_by_role("heading", name=heading).is_visible()
         assert page.get_by_text("first of 842").is_visible()
         assert page.troubles == []
@@ -103,18 +103,23 @@ def test_print_shows_the_still_picture(runs: dict[str, RunDir], visit: Any) -> N
     assert not page.is_visible(".live")
 
 
-def test_pointing_tells_what_held(runs: dict[str, RunDir], visit: Any) -> None:
+def test_pointing_shows_the_state_at_an_instant(runs: dict[str, RunDir], visit: Any) -> None:
     page = visit(runs["unclean"].report)
     width = page.locator(f"{STAGE} canvas").bounding_box()["width"]
     page.hover(STAGE, position={"x": 66 + (width - 74) * 25 / 41.81, "y": 430})
-    facts = page.inner_text(FACTS)
-    assert "fault cut: partition b3 (proven)" in facts
-    assert "fault isolate" in facts
-    assert "partition 0: b1 leads (epoch 6), ISR 2: b1, b2; b3 believes it leads (epoch 5)" in facts
-    assert re.search(r"per second: attempted 100 · acknowledged, survived 6\d · lost 3[34]", facts)
+    readout = page.inner_text(READOUT)
+    assert "fault cut: partition b3 (proven)" in readout
+    assert "fault isolate" in readout
+    assert (
+        "partition 0: b1 leads (epoch 6), ISR 2: b1, b2; b3 believes that it leads (epoch 5)"
+        in readout
+    )
+    assert re.search(
+        r"per second: attempted 100 · acknowledged, survived 6\d · lost 3[34]", readout
+    )
 
 
-def test_everything_can_be_done_by_keyboard(runs: dict[str, RunDir], visit: Any) -> None:
+def test_the_timeline_works_by_keyboard(runs: dict[str, RunDir], visit: Any) -> None:
     page = visit(runs["unclean"].report)
     for _ in range(30):
         page.keyboard.press("Tab")
@@ -122,12 +127,12 @@ def test_everything_can_be_done_by_keyboard(runs: dict[str, RunDir], visit: Any)
             break
     assert page.evaluate("document.activeElement.className") == "stage"
     page.keyboard.press("l")
-    facts = page.inner_text(FACTS)
-    assert "LOST" in facts
-    assert facts.startswith("6.0"), "the first lost write was due right after the cut"
-    assert page.locator("[aria-live]").first.text_content(), "and it is spoken"
+    readout = page.inner_text(READOUT)
+    assert "LOST" in readout
+    assert readout.startswith("6.0"), "the first lost write was due just after the cut"
+    assert page.locator("[aria-live]").first.text_content(), "and it is announced"
     page.keyboard.press("ArrowRight")
-    assert page.inner_text(FACTS) != facts
+    assert page.inner_text(READOUT) != readout
     before = painted(page)
     for _ in range(4):
         page.keyboard.press("+")
@@ -135,7 +140,7 @@ def test_everything_can_be_done_by_keyboard(runs: dict[str, RunDir], visit: Any)
     assert painted(page) != before
     page.keyboard.press("Escape")
     page.wait_for_timeout(50)
-    assert page.locator(FACTS).is_hidden()
+    assert page.locator(READOUT).is_hidden()
 
 
 def test_kinds_of_writes_can_be_hidden(runs: dict[str, RunDir], visit: Any) -> None:
@@ -156,17 +161,17 @@ def test_another_partition_can_be_chosen(runs: dict[str, RunDir], visit: Any) ->
     page.select_option("select", "5")
     assert page.locator(f"{STAGE} canvas").bounding_box()["height"] < before
     page.locator(STAGE).hover(position={"x": 400, "y": 200})
-    assert "partition 5: b2 leads" in page.inner_text(FACTS)
+    assert "partition 5: b2 leads" in page.inner_text(READOUT)
 
 
-def test_a_phone_tells_below_the_timeline(runs: dict[str, RunDir], visit: Any) -> None:
+def test_a_phone_shows_the_readout_below_the_timeline(runs: dict[str, RunDir], visit: Any) -> None:
     page = visit(runs["unclean"].report, width=390, has_touch=True)
     canvas = page.locator(f"{STAGE} canvas")
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     page.touchscreen.tap(box["x"] + 200, box["y"] + 150)
-    assert "leads" in page.inner_text(FACTS)
-    below = page.locator(FACTS).bounding_box()
+    assert "leads" in page.inner_text(READOUT)
+    below = page.locator(READOUT).bounding_box()
     assert below["y"] >= canvas.bounding_box()["y"] + box["height"]
 
 
@@ -191,7 +196,7 @@ def test_compared_timelines_move_together(
     assert page.evaluate(second) != before
 
 
-def test_the_data_block_is_not_run(runs: dict[str, RunDir], visit: Any) -> None:
+def test_the_data_block_is_not_executed(runs: dict[str, RunDir], visit: Any) -> None:
     page = visit(runs["hostile"].report)
     data = json.loads(page.locator("#data").text_content())
     assert data[0]["title"].startswith("</script><script>window.hacked=1")

@@ -1,4 +1,4 @@
-"""junit.xml and summary.md: read with a library that CI tools use, not with our own eyes."""
+"""junit.xml and summary.md; junit.xml is read with a library that CI systems use."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def cases(folder: CampaignDir) -> dict[tuple[str, str], TestCase]:
     found = {(case.classname, case.name): case for case in suite}
     results = [result for case in found.values() for result in case.result]
     assert suite.tests == len(found)
-    for kind, told in ((Failure, suite.failures), (Error, suite.errors), (Skipped, suite.skipped)):
-        assert told == sum(isinstance(result, kind) for result in results)
+    for kind, count in ((Failure, suite.failures), (Error, suite.errors), (Skipped, suite.skipped)):
+        assert count == sum(isinstance(result, kind) for result in results)
     return found
 
 
@@ -39,21 +39,21 @@ def results(case: TestCase) -> list[type]:
 def test_a_case_for_each_cell_and_check(tmp_path: Path) -> None:
     folder = build(tmp_path / "c", {ON: [lossy()] * 3 + [run(), BROKE], OFF: [UNKNOWN] * 2})
     write_junit(folder)
-    told = cases(folder)
-    assert set(told) == {(check, cell) for check in ("loss", "harness") for cell in (ON, OFF)}
-    assert {key: results(case) for key, case in told.items()} == {
+    found = cases(folder)
+    assert set(found) == {(check, cell) for check in ("loss", "harness") for cell in (ON, OFF)}
+    assert {key: results(case) for key, case in found.items()} == {
         ("loss", ON): [Failure],
         ("harness", ON): [Error],
         ("loss", OFF): [Error],
         ("harness", OFF): [],
     }
-    (silent,) = told["loss", OFF].result
+    (silent,) = found["loss", OFF].result
     assert silent.message == "no conclusive run of 2: nothing is known of this cell"
-    assert "3 of 4 is 75.0 %: 19.4 % to 99.4 %" in told["loss", ON].system_out
-    assert "loss 3, none 1, harness failure 1" in told["loss", ON].system_out
-    assert told["loss", ON].time == 4 * 12.5
-    (error,) = told["harness", ON].result
-    assert error.message == "1 of 5 runs failed and say nothing of the cluster"
+    assert "3 of 4: 75.0 % (19.4 % to 99.4 %)" in found["loss", ON].system_out
+    assert "loss 3, none 1, harness failure 1" in found["loss", ON].system_out
+    assert found["loss", ON].time == 4 * 12.5
+    (error,) = found["harness", ON].result
+    assert error.message == "1 of 5 runs failed without testing the cluster"
     assert "the disk is full \\u001b[31m <b>&" in error.text
 
 
@@ -70,7 +70,7 @@ def test_the_suite_names_plan_and_versions(tmp_path: Path) -> None:
     assert suite.name == "c"
 
 
-def test_every_element_stands_where_the_common_schema_has_it(tmp_path: Path) -> None:
+def test_every_element_is_where_the_common_schema_has_it(tmp_path: Path) -> None:
     folder = build(tmp_path / "c", {ON: [lossy(), BROKE], OFF: []})
     write_junit(folder)
     root = ElementTree.parse(folder.junit).getroot()
@@ -97,12 +97,12 @@ def test_every_element_stands_where_the_common_schema_has_it(tmp_path: Path) -> 
         ('fail_on = "never"', set()),
     ],
 )
-def test_failures_are_what_the_policy_says(tmp_path: Path, policy: str, failed: set[str]) -> None:
+def test_failures_follow_the_policy(tmp_path: Path, policy: str, failed: set[str]) -> None:
     runs = {ON: [lossy()] * 3, OFF: [lossy(), run(), run()]}
     folder = build(tmp_path / "c", runs, axes=f"{AXES}\n[policy]\n{policy}")
     write_junit(folder)
-    told = {name for (_, name), case in cases(folder).items() if results(case) == [Failure]}
-    assert told == failed
+    found = {name for (_, name), case in cases(folder).items() if results(case) == [Failure]}
+    assert found == failed
 
 
 def test_written_after_each_run_it_reads_each_run_once(
@@ -120,10 +120,10 @@ def test_written_after_each_run_it_reads_each_run_once(
     journal = Journal(folder.journal)
     add(folder, journal, OFF, 0, run())
     junit.write()
-    told = cases(folder)
-    assert "12 of 12" in told["loss", ON].system_out
-    assert results(told["harness", ON]) == []
-    assert "0 of 1 still allows" in told["loss", OFF].system_out
+    found = cases(folder)
+    assert "12 of 12" in found["loss", ON].system_out
+    assert results(found["harness", ON]) == []
+    assert "0 of 1: at most" in found["loss", OFF].system_out
 
 
 def test_a_campaign_that_has_just_begun(tmp_path: Path) -> None:
@@ -137,26 +137,26 @@ def test_a_cell_that_was_never_reached_is_an_error_once_the_campaign_has_ended(
 ) -> None:
     folder = build(tmp_path / "c", {ON: [run()]})
     write_junit(folder)
-    told = cases(folder)
-    assert results(told["loss", ON]) == []
-    assert results(told["loss", OFF]) == [Error]
+    found = cases(folder)
+    assert results(found["loss", ON]) == []
+    assert results(found["loss", OFF]) == [Error]
 
 
-def test_only_conclusive_runs_are_in_the_share_and_the_others_beside(tmp_path: Path) -> None:
+def test_only_conclusive_runs_are_in_the_share_and_others_are_reported(tmp_path: Path) -> None:
     starved = [lossy(doubts=("starved",))] * 2 + [UNKNOWN]
     folder = build(tmp_path / "c", {ON: [run()] * 5 + starved})
     write_junit(folder)
     case = cases(folder)["loss", ON]
-    assert "lost / conclusive runs: 0 of 5 still allows" in case.system_out
+    assert "lost / conclusive runs: 0 of 5: at most" in case.system_out
     assert "2 of the 3 that do not count lost writes" in case.system_out
-    assert results(case) == [Failure], "a loss that was seen breaks a policy of none"
+    assert results(case) == [Failure], "any loss breaks a policy that allows none"
     write_summary(folder)
     (row,) = (line for line in folder.summary.read_text().splitlines() if f"| {ON} |" in line)
-    assert "0 of 5 still allows" in row
+    assert "0 of 5: at most" in row
     assert "| 3, 2 of them lost writes |" in row
 
 
-def test_the_summary_says_where_nothing_is_conclusive(tmp_path: Path) -> None:
+def test_the_summary_names_cells_without_a_conclusive_run(tmp_path: Path) -> None:
     folder = build(tmp_path / "c", {ON: [run()] * 2, OFF: [UNKNOWN] * 9})
     write_summary(folder)
     head = folder.summary.read_text().splitlines()[0]
@@ -175,8 +175,8 @@ def test_the_summary_is_a_table_of_the_cells(tmp_path: Path) -> None:
     assert text.startswith("## c: 1 of 2 cells break the policy\n")
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("|")]
     assert len({len(row) for row in rows if "---" not in row[0]}) == 1
-    assert rows[2][:3] == ["| ✗", ON, "3 of 3 still allows as few as 29.2 %"]
-    assert rows[3][:3] == ["| ", OFF, "0 of 3 still allows 70.8 %"]
+    assert rows[2][:3] == ["| ✗", ON, "3 of 3: at least 29.2 %"]
+    assert rows[3][:3] == ["| ", OFF, "0 of 3: at most 70.8 %"]
     assert (rows[2][3], rows[3][3]) == ("0", "1")
     assert rows[2][4:8] == ["10.0 %", "30.0 %", "1.50 s", "1.50 s"]
     assert rows[3][4:8] == ["0 %", "0 %", "1.50 s", "1.50 s"]
@@ -195,7 +195,7 @@ values = ["0.8.1.1", "4.3.1"]
 VAIN = f"{OFF}, version=0.8.1.1"
 
 
-def test_a_cell_that_is_never_played_is_skipped_with_its_reason(tmp_path: Path) -> None:
+def test_a_cell_that_never_runs_is_skipped_with_its_reason(tmp_path: Path) -> None:
     folder = build(tmp_path / "c", {f"{ON}, version=4.3.1": [run()] * 2}, axes=VERSIONS)
     write_junit(folder)
     (skipped,) = cases(folder)["loss", VAIN].result

@@ -1,4 +1,4 @@
-"""The page as a file: what is on it, what can never be on it, and its size."""
+"""The page as a file: its contents, its security, and its size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.fixtures.synthetic_run import Story, build
 
 
 class Parsed(HTMLParser):
-    """Tags with their attributes, scripts and styles by themselves, and the visible text."""
+    """Tags with their attributes, scripts and styles, and the visible text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ def test_the_policy_allows_one_style_one_script_and_nothing_else(
 
 
 @pytest.mark.parametrize("name", ["unclean", "hostile", "stopped"])
-def test_nothing_is_loaded_from_anywhere(runs: dict[str, RunDir], name: str) -> None:
+def test_nothing_is_loaded(runs: dict[str, RunDir], name: str) -> None:
     page = parsed(runs[name])
     for tag, attributes in page.tags:
         assert not {"style", "onclick", "onerror", "onload"} & set(attributes), tag
@@ -102,7 +102,7 @@ def test_nothing_is_loaded_from_anywhere(runs: dict[str, RunDir], name: str) -> 
     assert not page.named("link")
 
 
-def test_a_strangers_text_is_text(runs: dict[str, RunDir]) -> None:
+def test_untrusted_text_is_text(runs: dict[str, RunDir]) -> None:
     page = parsed(runs["hostile"])
     assert len([raw for raw in page.raw if raw[0] == "script"]) == 2
     assert all((img["src"] or "").startswith("data:") for img in page.named("img"))
@@ -116,41 +116,41 @@ def test_a_strangers_text_is_text(runs: dict[str, RunDir]) -> None:
     assert json.loads(data)[0]["title"].startswith("</script>")
 
 
-def test_the_answer_comes_first(runs: dict[str, RunDir]) -> None:
+def test_the_result_comes_first(runs: dict[str, RunDir]) -> None:
     text = parsed(runs["unclean"]).words
     order = [
         "invalid", "842 of 3,995 acknowledged writes were lost (21.1 %)",
         "acks=all, enable.idempotence=false, min.insync.replicas=1, "
         "unclean.leader.election.enable=true, kafka 4.3.1, 3 brokers, replication factor 3",
         "Rates", "3,995 of 4,000 attempted writes", "842 of 3,995 acknowledged writes",
-        "1 found without acknowledgement, to 3,995 acknowledged",
+        "1 found without acknowledgement, for 3,995 acknowledged",
         "Timeline", "Showing all 4,000 writes", "Lost writes", "first of 842", "last of 842",
-        "Faults and their proof", "412 packets dropped", "What the nodes logged",
-        "Shrinking ISR from 3,1,2 to 3", "Settings, asked and effective", "default",
-        "Availability", "3.50 s", "Play it again", "ackloss run --seed 2013",
+        "Faults and their proof", "412 packets dropped", "Node logs during the run",
+        "Shrinking ISR from 3,1,2 to 3", "Requested and effective settings", "default",
+        "Availability", "3.50 s", "Run it again", "ackloss run --seed 2013",
         "seed 2013", "confluent-kafka 2.16.1", "sha256:0f0f",
     ]  # fmt: skip
     place = text.index("Skip to the timeline")
     for sentence in order:
         found = text.find(sentence, place)
-        assert found >= 0, f"{sentence!r} does not come after what it should follow"
+        assert found >= 0, f"{sentence!r} is missing or out of order"
         place = found
 
 
-def test_it_says_when_each_client_lost_its_writes(runs: dict[str, RunDir]) -> None:
-    """Partition 0 alone is lost, and its processes, 0 and 3, belong to the first of three."""
+def test_it_shows_when_each_client_lost_writes(runs: dict[str, RunDir]) -> None:
+    """Only partition 0 loses writes; its processes, 0 and 3, belong to the first client."""
     text = parsed(runs["unclean"]).words
-    place = text.index("When they were lost, by client")
+    place = text.index("Losses by client")
     for sentence in (
         "all 842 6.00 s to 31.23 s 9.50 s to 31.23 s 0.00 s after cut began "
         "1.23 s after cut and isolate were healed",
         "client-1 842 6.00 s", "client-2 0 —", "client-3 0 —", "22.00 s b1 took over",
     ):  # fmt: skip
         place = text.index(sentence, place)
-    assert "When they were lost" not in parsed(runs["safe"]).words
+    assert "Losses by client" not in parsed(runs["safe"]).words
 
 
-def test_it_tells_the_codes_and_the_load_of_each_fault(runs: dict[str, RunDir]) -> None:
+def test_it_shows_error_codes_and_the_load_during_each_fault(runs: dict[str, RunDir]) -> None:
     page = parsed(runs["unclean"]).words
     unknown = runs["unclean"].read_json(runs["unclean"].result)["counts"]["unknown"]
     assert f"Unknown with: _MSG_TIMED_OUT {unknown}." in page
@@ -164,28 +164,28 @@ def test_unknown_never_looks_good(runs: dict[str, RunDir]) -> None:
     assert "verdict verdict-unknown" in classes
     assert not any("verdict-valid" in name for name in classes)
     assert "It is not known whether acknowledged writes were lost" in page.words
-    assert "lost unknown 0 were seen to be missing" in page.words
+    assert "lost unknown 0 of 3,153 acknowledged writes were not found" in page.words
     assert "✕ NOT PROVEN" in page.words
-    assert "that proves nothing" in page.words
+    assert "this run proves nothing" in page.words
 
 
-def test_a_valid_run_says_so_once_proven(runs: dict[str, RunDir]) -> None:
+def test_a_valid_run_with_proven_faults_is_shown_as_valid(runs: dict[str, RunDir]) -> None:
     page = parsed(runs["safe"])
     assert "None of 3,153 acknowledged writes was lost" in page.words
     assert "NOT PROVEN" not in page.words
     assert any("verdict-valid" in (tag.get("class") or "") for _, tag in page.tags)
 
 
-def test_an_interrupted_run_says_so_on_top(runs: dict[str, RunDir]) -> None:
+def test_an_interrupted_run_is_marked_at_the_top(runs: dict[str, RunDir]) -> None:
     text = parsed(runs["stopped"]).words
     assert text.index("This run was interrupted") < text.index("This run has not been checked")
-    assert "Nothing has been judged" in text
+    assert "No verdict" in text
     assert "No write was attempted." in text
     assert "survived" not in text
-    assert not runs["stopped"].lost_csv.exists(), "an empty table would say that nothing was lost"
+    assert not runs["stopped"].lost_csv.exists(), "an empty table would mean that nothing was lost"
 
 
-def test_survival_is_not_claimed_of_a_run_that_was_not_judged(tmp_path: Path) -> None:
+def test_survival_is_not_claimed_for_a_run_without_a_verdict(tmp_path: Path) -> None:
     run = build(tmp_path, Story(rate_per_s=10))
     run.result.unlink()
     for part in run.findings.iterdir():
@@ -217,13 +217,13 @@ def test_a_rate_without_a_denominator_is_not_defined(tmp_path: Path) -> None:
     assert page.words.count("not defined") >= 3
 
 
-def test_counts_of_an_incomplete_read_are_lower_bounds(tmp_path: Path) -> None:
+def test_counts_of_incomplete_evidence_are_lower_bounds(tmp_path: Path) -> None:
     page = rewritten(build(tmp_path, Story(rate_per_s=10)), complete=False)
     assert "The counts below are lower bounds" in page.words
     assert re.search(r"at least \d+ of \d+ acknowledged writes", page.words)
 
 
-def test_a_setting_that_the_cluster_took_differently_stands_out(tmp_path: Path) -> None:
+def test_a_setting_with_another_effective_value_is_marked(tmp_path: Path) -> None:
     run = build(tmp_path, Story(rate_per_s=5))
     facts = run.read_json(run.run)
     facts["settings"]["effective"]["topic"]["min.insync.replicas"] = "2"
@@ -241,9 +241,9 @@ def test_all_lost_writes_are_in_the_csv(runs: dict[str, RunDir]) -> None:
     assert len({row["value"] for row in rows}) == 842
 
 
-def test_many_partitions_are_cut_and_it_is_said(runs: dict[str, RunDir]) -> None:
+def test_many_partitions_are_cut_with_a_note(runs: dict[str, RunDir]) -> None:
     page = parsed(runs["partitions"])
-    assert "the lanes show 3 of 7 partitions, those that lost most" in page.words
+    assert "the lanes show 3 of 7 partitions: those with the most lost writes" in page.words
     (data, _) = (raw[2] for raw in page.raw if raw[0] == "script")
     assert [p["id"] for p in json.loads(data)[0]["partitions"]][:2] == [0, 1]
 
@@ -252,12 +252,12 @@ def test_two_million_writes_make_a_small_page_quickly(tmp_path: Path) -> None:
     run = build(tmp_path, Story(name="big", rate_per_s=50_000))
     begun = time.monotonic()
     write_report(run)
-    assert time.monotonic() - begun < 45, "some seconds on a quiet machine"
+    assert time.monotonic() - begun < 45, "a few seconds on an idle machine"
     assert run.report.stat().st_size < 2_000_000
     assert re.search(r"Showing [\d,]+ marks for 2,000,000 writes", parsed(run).words)
 
 
-def test_a_run_without_its_documents_is_refused(tmp_path: Path) -> None:
+def test_a_run_without_its_documents_is_rejected(tmp_path: Path) -> None:
     run = RunDir.create(tmp_path, "run")
     with pytest.raises(HistoryError, match=r"run\.json"):
         write_report(run)
@@ -275,7 +275,7 @@ def test_a_run_without_its_documents_is_refused(tmp_path: Path) -> None:
         ("faults.jsonl", b'{"type": "step", "fault": "x"}'),
     ],
 )
-def test_documents_that_are_not_ours_are_said_in_one_sentence(
+def test_malformed_documents_are_reported_in_one_sentence(
     tmp_path: Path, name: str, body: bytes
 ) -> None:
     run = build(tmp_path, Story(rate_per_s=5))

@@ -1,24 +1,33 @@
-"""Cells: the class of each run, the denominators, and the document's shape."""
+"""Cells: the class of each run, the denominators, and the shape of the document."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 import orjson
 import pytest
 
-from analysis.statistics.cells import cell_of
+from analysis.statistics import cells
+from analysis.statistics.eligibility import Outcome
 from analysis.statistics.samples import CLASSES, sample_of, verdict_class
-from tests.fixtures.result_documents import FAILED, lossy, run
+from tests.fixtures import result_documents
+from tests.fixtures.synthetic_results import FAILED, lossy, outcome, run
+
+
+def cell_of(key: cells.Key, outcomes: Iterable[Outcome]) -> dict[str, Any]:
+    """The cell as JSON has it."""
+    return asdict(cells.cell_of(key, outcomes))
 
 
 @pytest.mark.parametrize(
-    ("document", "expected"),
+    ("ended", "expected"),
     [
         (run(), "none"),
         (lossy(), "loss"),
         (lossy(doubts=("incomplete",)), "loss"),
-        (lossy(doubts=("failed",)), "loss"),  # nothing can unlose a write
+        (lossy(doubts=("failed",)), "loss"),  # no later event can undo a loss
         (lossy(counter_examples=("lost", "unexpected")), "loss"),
         (run("invalid", counter_examples=("duplicates",)), "wrong"),
         (run("invalid", counter_examples=("failed_found",)), "wrong"),
@@ -34,18 +43,19 @@ from tests.fixtures.result_documents import FAILED, lossy, run
         (FAILED, "harness_failure"),
     ],
 )
-def test_each_run_is_of_one_class(document: dict[str, Any], expected: str) -> None:
-    assert verdict_class(document) == expected
-    assert sample_of([document]).verdicts == {name: int(name == expected) for name in CLASSES}
+def test_each_run_is_of_one_class(ended: Outcome, expected: str) -> None:
+    assert verdict_class(ended) == expected
+    assert sample_of([ended]).verdicts == {name: int(name == expected) for name in CLASSES}
 
 
-def test_documents_from_before_causes_were_named() -> None:
-    def old(document: dict[str, Any]) -> dict[str, Any]:
-        return {k: v for k, v in document.items() if k not in ("doubts", "counter_examples")}
+def test_documents_without_doubts_and_counter_examples() -> None:
+    def old(document: dict[str, Any]) -> Outcome:
+        later = ("doubts", "counter_examples")
+        return outcome({key: value for key, value in document.items() if key not in later})
 
-    assert verdict_class(old(lossy())) == "loss"
-    assert verdict_class(old(run("invalid", lost=3, deleted=3))) == "wrong"
-    assert verdict_class(old(run("unknown"))) == "unknown"
+    assert verdict_class(old(result_documents.lossy())) == "loss"
+    assert verdict_class(old(result_documents.run("invalid", lost=3, deleted=3))) == "wrong"
+    assert verdict_class(old(result_documents.run("unknown"))) == "unknown"
 
 
 MIXED = [
@@ -70,7 +80,7 @@ def test_a_cell() -> None:
     assert share["estimate"] == 12 / 42
     assert (share["low"], share["high"]) == pytest.approx((0.1572, 0.4458), abs=1e-4)
     assert share["method"] == "Clopper-Pearson"
-    assert share["in_words"] == "12 of 42 is 28.6 %: 15.7 % to 44.6 %"
+    assert share["in_words"] == "12 of 42: 28.6 % (15.7 % to 44.6 %)"
     assert (cell["conclusive"], cell["conclusive_lossy"]) == (42, 12)
     assert (cell["inconclusive"], cell["inconclusive_lossy"]) == (8, 0)
     assert share["best_case"]["estimate"] == 12 / 50
@@ -89,10 +99,10 @@ def test_a_cell() -> None:
     assert orjson.loads(orjson.dumps(cell)) == cell
 
 
-@pytest.mark.parametrize("documents", [[], [FAILED] * 3, [run("unknown", doubts=("starved",))] * 3])
-def test_a_cell_in_which_nothing_is_conclusive(documents: list[dict[str, Any]]) -> None:
-    cell = cell_of({"acks": 1}, documents)
-    assert cell["runs"] == len(documents)
+@pytest.mark.parametrize("outcomes", [[], [FAILED] * 3, [run("unknown", doubts=("starved",))] * 3])
+def test_a_cell_in_which_nothing_is_conclusive(outcomes: list[Outcome]) -> None:
+    cell = cell_of({"acks": 1}, outcomes)
+    assert cell["runs"] == len(outcomes)
     assert cell["lossy_share"]["estimate"] is None
     assert cell["lossy_share"]["in_words"] == cell["lossy_share"]["why"] == "no conclusive run"
     assert cell["loss_rate"]["why"] == "no conclusive run"
@@ -100,24 +110,24 @@ def test_a_cell_in_which_nothing_is_conclusive(documents: list[dict[str, Any]]) 
     assert cell["longest_gap_s"] == {"median": None, "max": None, "runs": 0}
 
 
-def test_a_cell_without_loss_says_what_that_still_allows() -> None:
+def test_a_cell_without_loss_states_what_is_still_possible() -> None:
     cell = cell_of({}, [run()] * 50)
-    assert cell["lossy_share"]["in_words"] == "0 of 50 still allows 7.1 %"
+    assert cell["lossy_share"]["in_words"] == "0 of 50: at most 7.1 %"
     assert cell["loss_rate"]["at_most"] == pytest.approx(0.0711, abs=1e-4)
     assert cell["lost_per_fault_s"]["estimate"] == 0
     assert cell["lost_per_fault_s"]["why"] == "0 runs are above 0, a bootstrap needs 10"
 
 
-def test_runs_without_a_fault_are_in_no_rate_by_seconds_of_fault() -> None:
+def test_runs_without_a_fault_are_not_in_the_rate_per_second_of_fault() -> None:
     cell = cell_of({}, [lossy(fault_s=10.0), lossy(fault_s=0.0), lossy(fault_s=None)])
     assert cell["lost_per_fault_s"]["estimate"] == 10
 
 
 def test_runs_that_did_not_recover_are_the_slowest() -> None:
     never = {"recovered": False, "recovery_s": None}
-    told = cell_of({}, [run(recovery_s=1.0), run(recovery_s=2.0), run(**never)])["recovery_s"]
-    assert told == {"median": 2.0, "max": 2.0, "runs": 3, "not_recovered": 1}
-    told = cell_of({}, [run(recovery_s=1.0), run(**never), run(**never)])["recovery_s"]
-    assert told == {"median": None, "max": 1.0, "runs": 3, "not_recovered": 2}
-    told = cell_of({}, [run(recovered=None, recovery_s=None)])["recovery_s"]
-    assert told == {"median": None, "max": None, "runs": 0, "not_recovered": 0}
+    times = cell_of({}, [run(recovery_s=1.0), run(recovery_s=2.0), run(**never)])["recovery_s"]
+    assert times == {"median": 2.0, "max": 2.0, "runs": 3, "not_recovered": 1}
+    times = cell_of({}, [run(recovery_s=1.0), run(**never), run(**never)])["recovery_s"]
+    assert times == {"median": None, "max": 1.0, "runs": 3, "not_recovered": 2}
+    times = cell_of({}, [run(recovered=None, recovery_s=None)])["recovery_s"]
+    assert times == {"median": None, "max": None, "runs": 0, "not_recovered": 0}

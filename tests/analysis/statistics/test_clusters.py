@@ -1,4 +1,4 @@
-"""Runs that share a cluster: what is planted is found, and a test within clusters is not fooled."""
+"""Runs that share a cluster: a planted similarity is found, and the test within clusters holds."""
 
 from __future__ import annotations
 
@@ -15,57 +15,58 @@ from analysis.statistics.comparisons import comparisons_of
 from analysis.statistics.contrasts import exact_test
 from analysis.statistics.shares import Share
 from bench.clusters import SPREADS, played
+from tests.fixtures import result_documents
 from tests.fixtures.campaign_folder import OFF, ON, build
-from tests.fixtures.result_documents import lossy, run
+from tests.fixtures.synthetic_results import lossy, run
 
 CELLS = [cell for cell in range(4) for _ in range(30)]
 GROUPS = [n % 5 for n in range(120)]
 
 
 def drawn(seed: int, *, apart: float) -> np.ndarray:
-    """Whether each run loses: about half of them, with clusters that differ by so much."""
+    """The losses of runs, about half of them, on clusters that differ by this much."""
     rng = np.random.default_rng(seed)
     by_group = 0.5 + apart * np.array([-1, -0.5, 0, 0.5, 1])
     return (rng.random(120) < by_group[GROUPS]).astype(float)
 
 
 def test_clusters_that_differ_are_found_and_measured() -> None:
-    told = resemblance(CELLS, GROUPS, drawn(1, apart=0.4))
-    assert (told.groups, told.runs) == (5, 120)
-    assert told.p is not None
-    assert told.p < 0.01
-    assert told.correlation == pytest.approx(0.4**2 / 2 / 0.25, abs=0.15)  # variance between
+    found = resemblance(CELLS, GROUPS, drawn(1, apart=0.4))
+    assert (found.groups, found.runs) == (5, 120)
+    assert found.p is not None
+    assert found.p < 0.01
+    assert found.correlation == pytest.approx(0.4**2 / 2 / 0.25, abs=0.15)  # variance between
 
 
-def test_clusters_that_do_not_differ_are_seldom_called() -> None:
-    told = [resemblance(CELLS, GROUPS, drawn(seed, apart=0)) for seed in range(40)]
-    assert sum(each.p <= 0.05 for each in told if each.p is not None) <= 5
-    assert abs(np.mean([each.correlation for each in told])) < 0.02
+def test_clusters_that_do_not_differ_are_rarely_called() -> None:
+    every = [resemblance(CELLS, GROUPS, drawn(seed, apart=0)) for seed in range(40)]
+    assert sum(each.p <= 0.05 for each in every if each.p is not None) <= 5
+    assert abs(np.mean([each.correlation for each in every])) < 0.02
 
 
-def test_what_the_cells_explain_is_not_laid_to_the_clusters() -> None:
-    """One cell loses always and the other never, and a cluster has more runs of the first."""
+def test_differences_of_cells_are_not_attributed_to_clusters() -> None:
+    """One cell always loses and the other never, and a cluster has more runs of the first."""
     cells = ["x"] * 20 + ["y"] * 20
     groups = ["a"] * 15 + ["b"] * 5 + ["a"] * 5 + ["b"] * 15
     values = np.array([1.0] * 20 + [0.0] * 20)
     assert resemblance(cells, groups, values).why == "the runs of a cell do not differ"
     values[0] = 0.0
-    told = resemblance(cells, groups, values)
-    assert told.p is not None
-    assert told.p > 0.05
+    found = resemblance(cells, groups, values)
+    assert found.p is not None
+    assert found.p > 0.05
 
 
 @pytest.mark.parametrize(
     ("groups", "why"),
-    [(["a"] * 4, "there are no two groups"), (list("abcd"), "no two runs share one")],
+    [(["a"] * 4, "there are fewer than two groups"), (list("abcd"), "no two runs share a group")],
 )
-def test_where_nothing_is_shared_nothing_is_told(groups: list[str], why: str) -> None:
-    told = resemblance(["x"] * 4, groups, np.array([0.0, 1.0, 0.0, 1.0]))
-    assert (told.correlation, told.p, told.why) == (None, None, why)
+def test_without_shared_groups_nothing_is_estimated(groups: list[str], why: str) -> None:
+    found = resemblance(["x"] * 4, groups, np.array([0.0, 1.0, 0.0, 1.0]))
+    assert (found.correlation, found.p, found.why) == (None, None, why)
 
 
 def by_hand(a: dict[str, list[int]], b: dict[str, list[int]]) -> float:
-    """The same p-value by trying every way to deal the runs of each cluster out to the cells."""
+    """The same p-value from all assignments of the runs of each cluster to the cells."""
     chances = {0: 1.0}
     for cluster in a:
         runs = a[cluster] + b[cluster]
@@ -80,15 +81,15 @@ def by_hand(a: dict[str, list[int]], b: dict[str, list[int]]) -> float:
     return sum(p for p in chances.values() if p <= seen * (1 + 1e-7))
 
 
-def test_the_exact_test_is_what_dealing_out_gives() -> None:
+def test_the_exact_test_equals_enumeration() -> None:
     a = {"c": [1, 0, 0, 0], "d": [0, 0, 1], "e": [0, 0]}
     b = {"c": [1, 1, 0], "d": [1, 1, 1, 0], "e": [1]}
     strata = [{name: Share(sum(runs), len(runs)) for name, runs in cell.items()} for cell in (a, b)]
     assert p_within(strata[0], strata[1]) == pytest.approx(by_hand(a, b))
 
 
-def test_a_difference_that_is_one_of_clusters_is_not_called_one_of_cells() -> None:
-    """One cluster loses always, the other never; the cells' runs are not evenly spread."""
+def test_a_difference_of_clusters_is_not_called_one_of_cells() -> None:
+    """One cluster always loses, the other never; the runs of the cells are spread unevenly."""
     a = {"bad": Share(5, 5), "good": Share(0, 25)}
     b = {"bad": Share(25, 25), "good": Share(0, 5)}
     assert share_clusters(a, b)
@@ -103,35 +104,36 @@ def test_cells_are_tested_within_clusters_only_where_these_served_both() -> None
     both, one = ["c1", "c2"] * 10, ["c1"] * 20
 
     def test(*clusters: list[Any]) -> str:
-        told = comparisons_of([({"v": 1}, runs), ({"v": 2}, runs)], list(clusters))
-        return str(told[0]["test"])
+        (comparison,) = comparisons_of([({"v": 1}, runs), ({"v": 2}, runs)], list(clusters))
+        return str(comparison.test)
 
     assert test(both, both) == WITHIN
-    assert test(one, one) == "Barnard", "one cluster is one for all"
+    assert test(one, one) == "Barnard", "all runs share one cluster"
     assert test(both, ["c3", "c4"] * 10) == "Barnard"
     assert test(both, ["c1"] * 15 + ["c9"] * 5) == "Barnard"
     assert test([None] * 20, [None] * 20) == "Barnard"
 
 
-def test_a_campaign_tells_it_of_its_clusters_and_workers(tmp_path: Any) -> None:
-    runs = [lossy(), run()] * 5
+def test_a_campaign_reports_the_similarity_by_cluster_and_worker(tmp_path: Any) -> None:
+    runs = [result_documents.lossy(), result_documents.run()] * 5
     folder = build(tmp_path / "c", {ON: runs, OFF: runs})
     for place, file in enumerate(sorted(folder.runs.glob("*/run.json"))):
         document = orjson.loads(file.read_bytes())
         file.write_bytes(orjson.dumps({**document, "cluster": {"id": f"c{place % 2}"}}))
     document = campaign_document(folder)
-    told = document["resemblance"]
-    assert told["cluster"]["lossy"]["groups"] == 2
-    assert told["cluster"]["lossy"]["correlation"] == pytest.approx(1)
-    assert told["cluster"]["loss_rate"]["p"] <= 0.05
-    assert told["worker"]["lossy"]["why"] == "there are no two groups"
-    assert [each["test"] for each in document["comparisons"]] == [WITHIN]
+    by_cluster = document.resemblance["cluster"]
+    assert by_cluster["lossy"].groups == 2
+    assert by_cluster["lossy"].correlation == pytest.approx(1)
+    assert by_cluster["loss_rate"].p is not None
+    assert by_cluster["loss_rate"].p <= 0.05
+    assert document.resemblance["worker"]["lossy"].why == "there are fewer than two groups"
+    assert [each.test for each in document.comparisons] == [WITHIN]
     assert {row["cluster"] for row in run_rows(folder)} == {"c0", "c1"}
     assert {row["worker"] for row in run_rows(folder)} == {1}
 
 
-def test_clusters_that_differ_mislead_a_test_that_does_not_know_them() -> None:
-    """A few campaigns here; more, and other kinds, are in docs/statistics.md."""
+def test_clusters_that_differ_mislead_a_test_that_ignores_them() -> None:
+    """A few campaigns; docs/statistics.md has more, of other kinds."""
     barnard, within, _ = played(0.3, SPREADS["unevenly"], campaigns=80)
     assert barnard > 0.2
     assert within <= 0.1

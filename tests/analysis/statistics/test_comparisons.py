@@ -1,17 +1,27 @@
-"""Comparisons: which pairs are made, which way differences point, and the correction."""
+"""Comparisons: the pairs, the sign of differences, and the correction."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 import orjson
 import pytest
 
-from analysis.statistics.comparisons import compared, comparisons_of
+from analysis.statistics import comparisons
+from analysis.statistics.cells import Key
+from analysis.statistics.comparisons import compared
+from analysis.statistics.eligibility import Outcome
 from analysis.statistics.samples import sample_of
-from tests.fixtures.result_documents import FAILED, lossy, run
+from tests.fixtures.synthetic_results import FAILED, lossy, run
 
-Runs = list[dict[str, Any]]
+Runs = list[Outcome]
+
+
+def comparisons_of(cells: Iterable[tuple[Key, Runs]]) -> list[dict[str, Any]]:
+    """The comparisons as JSON has them."""
+    return [asdict(each) for each in comparisons.comparisons_of(list(cells))]
 
 
 def runs(losing: int, of: int = 50) -> Runs:
@@ -25,63 +35,63 @@ MATRIX = [
 ]
 
 
-def test_only_pairs_that_one_axis_tells_apart() -> None:
-    told = comparisons_of(MATRIX)
-    assert len(told) == 9  # three times unclean on and off, twice three of min_isr
-    for each in told:
+def test_only_pairs_that_differ_in_one_axis() -> None:
+    pairs = comparisons_of(MATRIX)
+    assert len(pairs) == 9  # three times unclean on and off, twice three of min_isr
+    for each in pairs:
         apart = [axis for axis in each["a"] if each["a"][axis] != each["b"][axis]]
         assert apart == [each["axis"]]
 
 
 def test_a_difference_is_b_less_a() -> None:
-    told = next(
+    pair = next(
         each
         for each in comparisons_of(MATRIX)
         if each["axis"] == "unclean" and each["a"]["min_isr"] == 1
     )
-    assert (told["a"]["unclean"], told["b"]["unclean"]) == (False, True)
-    assert told["difference"] == pytest.approx(0.58)
-    assert 0 < told["low"] < 0.58 < told["high"]
-    assert told["test"] == "Barnard"
-    assert told["p"] < 1e-6
-    assert told["p"] < told["p_adjusted"] <= 9 * told["p"]
-    assert told["runs_needed"] < 50
-    assert told["loss_rate"]["estimate"] > 0
-    assert told["loss_rate"]["why"] == "1 run is above 0, a bootstrap needs 10"
+    assert (pair["a"]["unclean"], pair["b"]["unclean"]) == (False, True)
+    assert pair["difference"] == pytest.approx(0.58)
+    assert 0 < pair["low"] < 0.58 < pair["high"]
+    assert pair["test"] == "Barnard"
+    assert pair["p"] < 1e-6
+    assert pair["p"] < pair["p_adjusted"] <= 9 * pair["p"]
+    assert pair["runs_needed"] < 50
+    assert pair["loss_rate"]["estimate"] > 0
+    assert pair["loss_rate"]["why"] == "1 run is above 0, a bootstrap needs 10"
 
 
-def test_what_seems_a_difference_is_none_among_many() -> None:
-    """One pair of p = 0.024, among nine that differ in nothing."""
+def test_a_small_p_value_is_not_significant_among_many() -> None:
+    """One pair with p = 0.024, among nine that do not differ."""
     cells = [({"version": n, "load": 1}, runs(0)) for n in range(4)]
     cells.append(({"version": 9, "load": 1}, runs(5)))
-    told = [each for each in comparisons_of(cells) if each["b"]["version"] == 9]
-    assert all(each["p"] < 0.05 < each["p_adjusted"] for each in told)
+    pairs = [each for each in comparisons_of(cells) if each["b"]["version"] == 9]
+    assert all(each["p"] < 0.05 < each["p_adjusted"] for each in pairs)
 
 
-def test_cells_without_a_judged_run_are_said_to_be_so_and_not_counted() -> None:
-    told = comparisons_of([({"v": 1}, runs(0)), ({"v": 2}, runs(20)), ({"v": 3}, [FAILED] * 5)])
-    assert [each["p"] is None for each in told] == [False, True, True]
-    first, second, _ = told
+def test_cells_without_a_conclusive_run_are_reported_and_not_counted() -> None:
+    pairs = comparisons_of([({"v": 1}, runs(0)), ({"v": 2}, runs(20)), ({"v": 3}, [FAILED] * 5)])
+    assert [each["p"] is None for each in pairs] == [False, True, True]
+    first, second, _ = pairs
     assert first["p_adjusted"] == first["p"]
     assert second["why"] == "no conclusive run"
     assert (second["difference"], second["p_adjusted"], second["runs_needed"]) == (None, None, None)
 
 
-def test_the_same_shares_cannot_be_told_apart() -> None:
-    told = comparisons_of([({"v": 1}, runs(0)), ({"v": 2}, runs(0))])
-    assert told[0]["runs_needed"] is None
-    assert told[0]["p"] == 1
+def test_equal_shares_cannot_be_distinguished() -> None:
+    (pair,) = comparisons_of([({"v": 1}, runs(0)), ({"v": 2}, runs(0))])
+    assert pair["runs_needed"] is None
+    assert pair["p"] == 1
 
 
-def test_an_axis_that_one_cell_lacks_tells_them_apart() -> None:
-    told = comparisons_of([({"v": 1}, runs(0)), ({"v": 1, "acks": "all"}, runs(0))])
-    assert [each["axis"] for each in told] == ["acks"]
+def test_an_axis_that_one_cell_lacks_is_a_difference() -> None:
+    pairs = comparisons_of([({"v": 1}, runs(0)), ({"v": 1, "acks": "all"}, runs(0))])
+    assert [each["axis"] for each in pairs] == ["acks"]
 
 
-def test_two_nights_of_one_cell() -> None:
+def test_one_cell_of_two_campaigns() -> None:
     old, new = sample_of(runs(12)), sample_of(runs(30))
-    told = compared({"v": 1}, old, {"v": 1}, new).document()
-    assert told["axis"] is None
-    assert told["difference"] == pytest.approx(0.36)
-    assert told["loss_rate"]["low"] > 0
-    assert orjson.loads(orjson.dumps(told)) == told
+    pair = asdict(compared({"v": 1}, old, {"v": 1}, new))
+    assert pair["axis"] is None
+    assert pair["difference"] == pytest.approx(0.36)
+    assert pair["loss_rate"]["low"] > 0
+    assert orjson.loads(orjson.dumps(pair)) == pair

@@ -1,4 +1,4 @@
-"""Two shares: published intervals and p-values, Barnard beside a grid, power by summing."""
+"""Two shares: published intervals and p-values, Barnard's test on a grid, power by summation."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def shares(draw: st.DrawFn) -> Share:
     ],
 )
 def test_published_differences(a: Share, b: Share, low: float, high: float) -> None:
-    told = difference(a, b)
-    assert (told.low, told.high) == pytest.approx((low, high), abs=5e-5)
+    found = difference(a, b)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
 
 
 @given(shares(), shares())
-def test_a_difference_is_inside_its_interval_and_turns_with_its_sign(a: Share, b: Share) -> None:
-    told, turned = difference(a, b), difference(b, a)
-    assert told.low >= -1 - 1e-12
-    assert told.low <= told.estimate + 1e-12
-    assert told.estimate - 1e-12 <= told.high <= 1 + 1e-12
-    assert told.low == pytest.approx(-turned.high, abs=1e-12)
+def test_a_difference_is_inside_its_interval_and_symmetric(a: Share, b: Share) -> None:
+    found, turned = difference(a, b), difference(b, a)
+    assert found.low >= -1 - 1e-12
+    assert found.low <= found.estimate + 1e-12
+    assert found.estimate - 1e-12 <= found.high <= 1 + 1e-12
+    assert found.low == pytest.approx(-turned.high, abs=1e-12)
 
 
 def test_without_runs_no_difference() -> None:
@@ -68,18 +68,18 @@ def test_published_p_values() -> None:
 
 
 def test_too_many_runs_for_barnard_are_for_fisher() -> None:
-    told = exact_test(Share(5, 300), Share(20, 300))
-    assert told.test == FISHER
-    assert told.p == pytest.approx(0.0035, abs=3e-4)
+    found = exact_test(Share(5, 300), Share(20, 300))
+    assert found.test == FISHER
+    assert found.p == pytest.approx(0.0035, abs=3e-4)
 
 
 @pytest.mark.parametrize("both", [0, 50])
-def test_where_nothing_differs_the_p_value_is_1(both: int) -> None:
+def test_without_a_difference_the_p_value_is_1(both: int) -> None:
     assert exact_test(Share(both, 50), Share(both, 50)).p == 1
 
 
 def _on_a_grid(a: Share, b: Share) -> float:
-    """Barnard's p-value by looking at 2,000 values of what is common to both."""
+    """Barnard's p-value as the maximum over 2,000 values of the common share."""
     at_a, at_b = np.meshgrid(np.arange(a.whole + 1), np.arange(b.whole + 1), indexing="ij")
     pooled = (at_a + at_b) / (a.whole + b.whole)
     error = np.sqrt(pooled * (1 - pooled) * (1 / a.whole + 1 / b.whole))
@@ -103,7 +103,7 @@ def _on_a_grid(a: Share, b: Share) -> float:
         (Share(1, 10), Share(6, 10)),
     ],
 )
-def test_barnard_finds_the_worst_of_what_is_common(a: Share, b: Share) -> None:
+def test_barnard_finds_the_worst_common_share(a: Share, b: Share) -> None:
     assert exact_test(a, b).p == pytest.approx(_on_a_grid(a, b), rel=0.01)
 
 
@@ -124,7 +124,7 @@ def test_published_adjustment() -> None:
     assert called[-1] == pytest.approx(0.0095 * 15 / 4)
 
 
-def test_what_was_not_tested_is_not_counted() -> None:
+def test_a_missing_p_value_is_not_counted() -> None:
     assert adjusted([None, 0.02, None, 0.04]) == [None, 0.04, None, 0.04]
     assert adjusted([None]) == [None]
     assert adjusted([]) == []
@@ -152,7 +152,7 @@ def test_runs_needed_as_published() -> None:
         (0.0, 0.7),
     ],
 )
-def test_so_many_runs_do_tell_them_apart(a: float, b: float) -> None:
+def test_so_many_runs_have_the_power(a: float, b: float) -> None:
     runs = runs_needed(a, b)
     power = _power(a, b, runs)
     assert power >= 0.79
@@ -160,7 +160,7 @@ def test_so_many_runs_do_tell_them_apart(a: float, b: float) -> None:
 
 
 def _power(a: float, b: float, runs: int) -> float:
-    """How often the test calls it, summed over the tables that matter."""
+    """The power of the test, summed over the tables that matter."""
     chances_a, chances_b = (binom.pmf(range(runs + 1), runs, share) for share in (a, b))
     return float(
         sum(
@@ -173,6 +173,6 @@ def _power(a: float, b: float, runs: int) -> float:
 
 
 @given(st.floats(0, 0.4), st.floats(0.05, 0.5))
-def test_what_is_further_apart_needs_fewer_runs(share: float, apart: float) -> None:
+def test_a_larger_difference_needs_fewer_runs(share: float, apart: float) -> None:
     near, far = runs_needed(share, share + apart), runs_needed(share, share + apart + 0.1)
     assert far <= near

@@ -1,7 +1,8 @@
-"""Eligibility first, outcome second: a run counts by what happened to it, never by what it lost."""
+"""Eligibility first, outcome second: a run counts by its circumstances, never by its losses."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 
 from analysis.statistics.cells import cell_of
 from analysis.statistics.comparisons import comparisons_of
-from analysis.statistics.eligibility import is_conclusive, is_eligible
+from analysis.statistics.eligibility import Outcome, is_conclusive, is_eligible
 from analysis.statistics.samples import sample_of
-from tests.fixtures.result_documents import FAILED, lossy, run
+from tests.fixtures import result_documents
+from tests.fixtures.synthetic_results import FAILED, lossy, outcome, run
 
 DOUBTS = (
     "failed", "interrupted", "vacuous", "incomplete", "starved", "deleted", "not_yet_visible",
@@ -20,93 +22,103 @@ DOUBTS = (
 )  # fmt: skip
 
 
-def old(document: dict[str, Any], *without: str) -> dict[str, Any]:
-    """The same as it was before `eligible` was written."""
-    return {key: value for key, value in document.items() if key not in ("eligible", *without)}
+def old_run(*args: Any, without: tuple[str, ...] = (), **more: Any) -> Outcome:
+    """The result of a run by an ackloss that did not write `eligible`."""
+    later, document = ("eligible", *without), result_documents.run(*args, **more)
+    return outcome({key: value for key, value in document.items() if key not in later})
+
+
+def old_lossy(**more: Any) -> Outcome:
+    """The same with loss."""
+    return old_run("invalid", lost=100, **more)
 
 
 @pytest.mark.parametrize("doubt", DOUBTS)
-@pytest.mark.parametrize("written", [True, False])
-def test_what_silences_a_lossless_run_silences_its_lossy_twin(doubt: str, written: bool) -> None:
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_doubt_excludes_a_lossless_run_and_its_lossy_twin(doubt: str, recorded: bool) -> None:
     lossless, lost = run("unknown", doubts=(doubt,)), lossy(doubts=(doubt,))
-    for document in (lossless, lost):
-        told = document if written else old(document)
-        assert not is_conclusive(told)
+    if not recorded:
+        lossless, lost = old_run("unknown", doubts=(doubt,)), old_lossy(doubts=(doubt,))
+    assert not is_conclusive(lossless)
+    assert not is_conclusive(lost)
     sample = sample_of([lossless, lost])
     assert (sample.lossy.whole, sample.others.whole) == (0, 2)
 
 
-@pytest.mark.parametrize("document", [run(), lossy(), run("invalid", counter_examples=("x",))])
-def test_a_run_without_a_doubt_counts_whichever_way_it_ended(document: dict[str, Any]) -> None:
-    assert is_conclusive(document)
-    assert is_conclusive(old(document))
+@pytest.mark.parametrize("ended", [{}, {"lost": 100}, {"counter_examples": ("x",)}])
+def test_a_run_without_a_doubt_counts_with_any_verdict(ended: dict[str, Any]) -> None:
+    verdict = "invalid" if ended else "valid"
+    assert is_conclusive(run(verdict, **ended))
+    assert is_conclusive(old_run(verdict, **ended))
 
 
-def test_a_run_with_an_unproven_fault_does_not_count_whichever_way_it_ended() -> None:
-    for document in (run(proven=False), lossy(proven=False)):
-        assert not is_eligible(document)
-        assert not is_eligible(old(document))
+def test_a_run_with_an_unproven_fault_does_not_count_with_any_verdict() -> None:
+    for ended in (run(proven=False), lossy(proven=False)):
+        assert not is_eligible(ended)
+    for ended in (old_run(proven=False), old_lossy(proven=False)):
+        assert not is_eligible(ended)
 
 
-def test_what_was_written_of_eligibility_is_believed() -> None:
+def test_a_recorded_eligibility_decides() -> None:
     assert not is_conclusive(run(eligible=False))
     assert is_eligible(lossy(doubts=("not_yet_visible",), eligible=True))
 
 
-def test_documents_of_old() -> None:
-    assert is_eligible(old(lossy(doubts=("not_yet_visible",))))
-    assert not is_eligible(old(run(), "complete"))
-    assert not is_eligible(old(run(), "doubts")), "it does not say what was doubted"
+def test_results_of_earlier_versions() -> None:
+    assert is_eligible(old_lossy(doubts=("not_yet_visible",)))
+    assert not is_eligible(old_run(without=("complete",)))
+    assert not is_eligible(old_run(without=("doubts",))), "doubts were not recorded"
     assert not is_eligible(FAILED)
 
 
-def test_bounds_are_over_all_runs_whatever_keeps_them_from_counting() -> None:
+def test_bounds_cover_all_runs_that_do_not_count_for_any_reason() -> None:
     others = [
         run("unknown", doubts=("vacuous",)), run("unknown", doubts=("starved",)),
         run(proven=False), run("invalid", counter_examples=("unexpected",), eligible=False), FAILED,
     ]  # fmt: skip
-    cell = cell_of({}, [lossy()] * 3 + [run()] * 7 + others)
-    share = cell["lossy_share"]
-    assert share["estimate"] == 3 / 10
-    assert share["best_case"]["estimate"] == 3 / 15
-    assert share["worst_case"]["estimate"] == 8 / 15
+    share = cell_of({}, [lossy()] * 3 + [run()] * 7 + others).lossy_share
+    assert share.estimate == 3 / 10
+    assert share.best_case.estimate == 3 / 15
+    assert share.worst_case.estimate == 8 / 15
 
 
-def test_a_loss_that_was_seen_is_a_loss_in_both_bounds() -> None:
+def test_a_loss_that_was_found_is_a_loss_in_both_bounds() -> None:
     cell = cell_of({}, [run()] * 10 + [lossy(doubts=("starved",))] * 3 + [FAILED] * 4)
-    assert (cell["conclusive"], cell["conclusive_lossy"]) == (10, 0)
-    assert (cell["inconclusive"], cell["inconclusive_lossy"]) == (7, 3)
-    assert cell["verdicts"]["loss"] == 3, "classes stay what they were"
-    assert cell["lossy_share"]["best_case"]["estimate"] == 3 / 17
-    assert cell["lossy_share"]["worst_case"]["estimate"] == 7 / 17
+    assert (cell.conclusive, cell.conclusive_lossy) == (10, 0)
+    assert (cell.inconclusive, cell.inconclusive_lossy) == (7, 3)
+    assert cell.verdicts["loss"] == 3, "the class of a run does not change"
+    assert cell.lossy_share.best_case.estimate == 3 / 17
+    assert cell.lossy_share.worst_case.estimate == 7 / 17
 
 
-def test_rates_and_times_are_of_conclusive_runs_alone() -> None:
+def test_rates_and_times_cover_conclusive_runs_only() -> None:
     slow = lossy(900, doubts=("starved",), longest_gap_s=99.0)
     cell = cell_of({}, [lossy(100), run(), slow])
-    assert cell["loss_rate"]["mean"] == pytest.approx(0.05)
-    assert cell["pooled_loss_rate"]["estimate"] == pytest.approx(0.05)
-    assert cell["longest_gap_s"] == {"median": 1.5, "max": 1.5, "runs": 2}
+    assert cell.loss_rate.mean == pytest.approx(0.05)
+    assert cell.pooled_loss_rate.estimate == pytest.approx(0.05)
+    assert asdict(cell.longest_gap_s) == {"median": 1.5, "max": 1.5, "runs": 2}
 
 
 STARVED = run("unknown", doubts=("starved",))
 
 
-def told(*cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return comparisons_of([({"v": place}, runs) for place, runs in enumerate(cells)])
+def compared(*cells: list[Outcome]) -> list[dict[str, Any]]:
+    """The comparisons as JSON has them."""
+    pairs = comparisons_of([({"v": place}, runs) for place, runs in enumerate(cells)])
+    return [asdict(each) for each in pairs]
 
 
-def test_starved_lossless_runs_that_are_dropped_make_no_difference() -> None:
-    """15 of 50 lossy in both cells; in one of them 27 lossless runs and as many of the lossy ones
-    as chance has it were starved: it gave +35 points, adjusted p 0.005."""
+def test_dropping_starved_lossless_runs_makes_no_difference() -> None:
+    """15 of 50 runs are lossy in both cells. In one of them, 27 lossless runs and a proportional
+    number of lossy ones starved: without bounds this gave +35 points, adjusted p 0.005."""
     a = [lossy()] * 15 + [run()] * 35
     b = [lossy(doubts=("starved",))] * 12 + [lossy()] * 3 + [run()] * 8 + [STARVED] * 27
-    (each,) = told(a, b)
+    (each,) = compared(a, b)
     assert each["difference"] == pytest.approx(3 / 11 - 0.3)
     assert each["p_adjusted"] > 0.5
     assert not each["doubtful"]
-    # As it was reproduced, had none of the lossy runs been starved: told, and doubtful.
-    (each,) = told(a, [lossy()] * 15 + [run()] * 8 + [STARVED] * 27)
+    # If none of the lossy runs had starved: significant, and doubtful.
+    (each,) = compared(a, [lossy()] * 15 + [run()] * 8 + [STARVED] * 27)
     assert each["difference"] == pytest.approx(0.352, abs=1e-3)
     assert each["p_adjusted"] == pytest.approx(0.005, abs=1e-3)
     assert each["doubtful"]
@@ -115,18 +127,18 @@ def test_starved_lossless_runs_that_are_dropped_make_no_difference() -> None:
     assert each["bounds"]["p_against"] == each["bounds"]["p_against_adjusted"] == 1
 
 
-def test_a_difference_that_no_bound_can_turn_is_not_doubtful() -> None:
-    (each,) = told([lossy()] * 45 + [run()] * 3 + [FAILED] * 2, [run()] * 48 + [STARVED] * 2)
+def test_a_difference_that_no_bound_reverses_is_not_doubtful() -> None:
+    (each,) = compared([lossy()] * 45 + [run()] * 3 + [FAILED] * 2, [run()] * 48 + [STARVED] * 2)
     assert not each["doubtful"]
     assert each["bounds"]["greatest"] < 0
     assert each["p_adjusted"] < each["bounds"]["p_against_adjusted"] < 1e-6
 
 
 def test_the_bounds_are_corrected_like_the_tests() -> None:
-    """p 0.03 with the runs that do not count against it, among ten comparisons."""
+    """p = 0.03 with the runs that do not count against it, among ten comparisons."""
     cells = [[lossy()] * 5 + [run()] * 45 for _ in range(4)]
     last = [lossy()] * 22 + [run()] * 20 + [STARVED] * 8
-    each = next(one for one in told(*cells, last) if one["b"]["v"] == 4)
+    each = next(one for one in compared(*cells, last) if one["b"]["v"] == 4)
     assert each["bounds"]["p_against"] <= each["bounds"]["p_against_adjusted"]
 
 
@@ -136,12 +148,12 @@ outcomes = st.lists(
 
 
 @given(outcomes, outcomes)
-def test_bounds_hold_the_truth_whatever_it_is(a: list[Any], b: list[Any]) -> None:
-    """Of all runs, were the outcome of each known: any outcome of those that were not seen."""
+def test_bounds_cover_every_possible_truth(a: list[Any], b: list[Any]) -> None:
+    """The truth is one outcome for each run that does not count: any of them is possible."""
     first, second = sample_of(a), sample_of(b)
     if not (first.lossy.whole and second.lossy.whole):
         return
-    (each,) = told(a, b)
+    (each,) = compared(a, b)
     for hidden in (0.0, 0.5, 1.0):
         shares = [
             (s.lossy.part + s.others.part + hidden * (s.others.whole - s.others.part)) / s.runs

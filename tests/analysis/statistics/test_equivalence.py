@@ -1,4 +1,4 @@
-"""Equivalence: what is promised at every pair of shares, summed over all tables without chance."""
+"""Equivalence: the guaranteed error rate at every pair of shares, summed over all tables."""
 
 from __future__ import annotations
 
@@ -28,21 +28,19 @@ def shares(draw: st.DrawFn) -> Share:
 
 
 def called(runs_a: int, runs_b: int) -> np.ndarray:
-    """Which tables the test calls equivalent: each is looked at with its mirror."""
-    told = np.zeros((runs_a + 1, runs_b + 1))
+    """The tables that the test calls equivalent, each together with its mirror image."""
+    calls = np.zeros((runs_a + 1, runs_b + 1))
     for a, b in product(range(runs_a + 1), range(runs_b + 1)):
         mirror = runs_a - a, runs_b - b
         near = abs(a / runs_a - b / runs_b) < MARGIN  # others are never called
         if near and (a, b) <= mirror:
             equivalent = equivalence(Share(a, runs_a), Share(b, runs_b)).equivalent
-            told[a, b] = told[mirror] = equivalent
-    return told
+            calls[a, b] = calls[mirror] = equivalent
+    return calls
 
 
 @pytest.mark.parametrize(("runs_a", "runs_b"), [(52, 52), (58, 62), (75, 75), (100, 60)])
-def test_its_true_error_rate_is_what_it_promises_at_every_pair_of_shares(
-    runs_a: int, runs_b: int
-) -> None:
+def test_the_true_error_rate_holds_at_every_pair_of_shares(runs_a: int, runs_b: int) -> None:
     """The normal approximation called 52 of 52 and 52 of 52 equivalent: 6.9 % at 1 and 0.95."""
     tables = called(runs_a, runs_b)
     lows = np.unique(
@@ -54,19 +52,21 @@ def test_its_true_error_rate_is_what_it_promises_at_every_pair_of_shares(
         of_b = stats.binom.pmf(np.arange(runs_b + 1), runs_b, np.minimum(share_b, 1)[:, None])
         worst = max(worst, float(((of_a @ tables) * of_b).sum(axis=1).max()))
     assert worst <= 0.05
-    assert (worst > 0.02) == (min(runs_a, runs_b) >= 59), "where it can call any, it is not idle"
+    assert (worst > 0.02) == (min(runs_a, runs_b) >= 59), (
+        "it has power whenever it can call a table"
+    )
 
 
 @pytest.mark.parametrize(("runs", "equivalent"), [(52, False), (58, False), (59, True), (60, True)])
 def test_shares_of_0_and_1_are_equivalent_from_59_runs_on(runs: int, equivalent: bool) -> None:
     for part in (0, runs):
-        told = equivalence(Share(part, runs), Share(part, runs))
-        assert told.equivalent == equivalent
-        assert told.p == pytest.approx(0.95**runs, rel=1e-6)
+        found = equivalence(Share(part, runs), Share(part, runs))
+        assert found.equivalent == equivalent
+        assert found.p == pytest.approx(0.95**runs, rel=1e-6)
 
 
 def restricted_error(a: Share, b: Share, apart: float) -> float:
-    """The standard error were the truth `b = a + apart`, with the likeliest shares searched for."""
+    """The standard error if `b = a + apart`, at the most likely shares, found by a search."""
 
     def unlikely(at_a: float) -> float:
         at_b = at_a + apart
@@ -86,16 +86,16 @@ def restricted_error(a: Share, b: Share, apart: float) -> float:
 
 
 @given(shares(), shares(), st.sampled_from([0.05, 0.2]))
-def test_the_closed_form_is_the_likeliest_pair(a: Share, b: Share, margin: float) -> None:
-    told = score(np.array([b.part]), np.array([a.part]), b, a, margin)[0]
+def test_the_closed_form_is_the_most_likely_pair(a: Share, b: Share, margin: float) -> None:
+    found = score(np.array([b.part]), np.array([a.part]), b, a, margin)[0]
     expected = (b.part / b.whole - a.part / a.whole + margin) / restricted_error(a, b, -margin)
-    assert told == pytest.approx(expected, rel=1e-4, abs=1e-4)
+    assert found == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
 @given(shares(), shares())
 @settings(max_examples=30, deadline=None)
 def test_tables_with_more_lossy_runs_are_more_extreme_still(one: Share, other: Share) -> None:
-    """What the p-value rests on: all that is as extreme lies above the least that is."""
+    """The p-value rests on this: every table above the least extreme one is as extreme."""
     scores = score(
         np.arange(one.whole + 1)[:, None], np.arange(other.whole + 1)[None, :], one, other, MARGIN
     )
@@ -104,8 +104,8 @@ def test_tables_with_more_lossy_runs_are_more_extreme_still(one: Share, other: S
     assert least[other.part] <= one.part
 
 
-def test_with_the_runs_it_needs_it_is_found() -> None:
-    """Power at a share of 0.02, summed over all tables that are not next to impossible."""
+def test_the_computed_runs_have_the_power() -> None:
+    """Power at a share of 0.02, summed over all tables that are not almost impossible."""
     runs = runs_needed_equivalent(0.02)
     chances = stats.binom.pmf(np.arange(runs + 1), runs, 0.02)
     likely = [part for part in range(runs + 1) if chances[part] > 2e-3]
@@ -118,10 +118,10 @@ def test_with_the_runs_it_needs_it_is_found() -> None:
 
 
 def test_too_few_runs_prove_no_equivalence() -> None:
-    told = equivalence(Share(5, 20), Share(5, 20))
-    assert not told.equivalent
-    assert told.low == pytest.approx(-told.high)
-    assert told.difference == 0
+    found = equivalence(Share(5, 20), Share(5, 20))
+    assert not found.equivalent
+    assert found.low == pytest.approx(-found.high)
+    assert found.difference == 0
     assert equivalence(Share(0, 100), Share(0, 100)).equivalent
 
 

@@ -1,4 +1,4 @@
-"""Intervals for a share: published numbers, coverage summed without chance, and properties."""
+"""Intervals for a share: published numbers, exact coverage, and properties."""
 
 from __future__ import annotations
 
@@ -47,37 +47,37 @@ def shares(draw: st.DrawFn) -> Share:
     ],
 )
 def test_published_intervals(part: int, whole: int, method: str, low: float, high: float) -> None:
-    told = share_estimate(Share(part, whole), method=method)
-    assert (told.low, told.high) == pytest.approx((low, high), abs=5e-5)
-    assert told.estimate == part / whole
+    estimate = share_estimate(Share(part, whole), method=method)
+    assert (estimate.low, estimate.high) == pytest.approx((low, high), abs=5e-5)
+    assert estimate.estimate == part / whole
 
 
-def test_words() -> None:
-    assert share_in_words(Share(0, 50)) == "0 of 50 still allows 7.1 %"
-    assert share_in_words(Share(50, 50)) == "50 of 50 still allows as few as 92.9 %"
-    assert share_in_words(Share(3, 20)) == "3 of 20 is 15.0 %: 3.2 % to 37.9 %"
+def test_a_share_in_words() -> None:
+    assert share_in_words(Share(0, 50)) == "0 of 50: at most 7.1 %"
+    assert share_in_words(Share(50, 50)) == "50 of 50: at least 92.9 %"
+    assert share_in_words(Share(3, 20)) == "3 of 20: 15.0 % (3.2 % to 37.9 %)"
     assert share_in_words(Share(0, 0)) == "no conclusive run"
 
 
-def test_of_no_run_nothing_is_told_but_why() -> None:
-    told = share_estimate(Share(0, 0))
-    assert (told.estimate, told.low, told.high) == (None, None, None)
-    assert told.why == "no conclusive run"
+def test_without_runs_only_the_reason_is_given() -> None:
+    estimate = share_estimate(Share(0, 0))
+    assert (estimate.estimate, estimate.low, estimate.high) == (None, None, None)
+    assert estimate.why == "no conclusive run"
 
 
 @pytest.mark.parametrize(("part", "whole"), [(-1, 3), (4, 3)])
-def test_what_is_no_share(part: int, whole: int) -> None:
-    with pytest.raises(ValueError, match="is no share"):
+def test_a_part_outside_the_whole_is_an_error(part: int, whole: int) -> None:
+    with pytest.raises(ValueError, match="is not a share"):
         Share(part, whole)
 
 
 @given(shares(), st.sampled_from(METHODS))
-def test_the_interval_holds_the_share_and_mirrors(share: Share, method: str) -> None:
-    told = share_estimate(share, method=method)
+def test_the_interval_covers_the_share_and_mirrors(share: Share, method: str) -> None:
+    estimate = share_estimate(share, method=method)
     mirrored = share_estimate(Share(share.whole - share.part, share.whole), method=method)
-    assert 0 <= told.low <= told.estimate + 1e-12
-    assert told.estimate - 1e-12 <= told.high <= 1
-    assert told.low == pytest.approx(1 - mirrored.high, abs=1e-9)
+    assert 0 <= estimate.low <= estimate.estimate + 1e-12
+    assert estimate.estimate - 1e-12 <= estimate.high <= 1
+    assert estimate.low == pytest.approx(1 - mirrored.high, abs=1e-9)
 
 
 @given(shares(), st.sampled_from(METHODS))
@@ -89,7 +89,7 @@ def test_one_more_lossy_run_moves_the_interval_up(share: Share, method: str) -> 
 
 
 @given(st.integers(1, 300))
-def test_ever_more_runs_without_loss_allow_ever_less(runs: int) -> None:
+def test_more_runs_without_loss_lower_the_bound(runs: int) -> None:
     few, many = (share_estimate(Share(0, whole)).high for whole in (runs, runs + 1))
     assert many < few
 
@@ -100,7 +100,7 @@ def test_coverage(share: float, runs: int) -> None:
     for method, least in ((CLOPPER_PEARSON, EXACT_AT_LEAST), (WILSON, WILSON_AT_LEAST)):
         covered = reckoned(share, runs, method)
         assert covered >= least
-        # 2,000 drawn campaigns say the same, within four standard errors
+        # 2,000 simulated campaigns agree within four standard errors
         error = 4 * (covered * (1 - covered) / 2_000) ** 0.5
         assert simulated(share, runs, method) == pytest.approx(covered, abs=error)
 

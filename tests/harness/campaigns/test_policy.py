@@ -15,7 +15,7 @@ from harness.campaigns.policy import (
     inconclusive,
     inconclusive_in_words,
 )
-from tests.fixtures.result_documents import FAILED, lossy, run
+from tests.fixtures.synthetic_results import FAILED, lossy, run
 
 FailOn = Literal["any", "all", "never"]
 DOCUMENTS = {

@@ -1,20 +1,23 @@
-"""Nights compared: what was planted is found, and what is not there is not."""
+"""Campaigns compared: planted changes are found, and no others."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from analysis.nights.document import cells_compared, nights_document, trend
-from analysis.nights.night import Night
+from analysis.comparison.document import cells_compared, compare_campaigns, trend
+from analysis.comparison.model import ComparedCell
+from analysis.comparison.sampled import SampledCampaign
 from analysis.statistics.samples import sample_of
 from harness.campaigns.plan import Cell
 from harness.errors import HistoryError
 from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON, build
 from tests.fixtures.result_documents import FAILED, lossy, run
+from tests.fixtures.synthetic_results import outcome
 
 UNKNOWN = run("unknown", doubts=("incomplete",))
 VACUOUS = run("unknown", doubts=("vacuous",))
@@ -22,23 +25,23 @@ WRONG = run("invalid", counter_examples=("duplicates",))
 Runs = list[dict[str, Any]]
 
 
-def night(cells: dict[str, Runs]) -> Night:
-    """A night in memory; cells by the value of their one axis."""
+def campaign(cells: dict[str, Runs]) -> SampledCampaign:
+    """A campaign in memory; cells by the value of their one axis."""
     unused: Any = None
     keys = {name: frozenset({("a", name)}) for name in cells}
-    return Night(
+    return SampledCampaign(
         unused,
         unused,
         unused,
         {key: Cell({"a": name}, {}, unused, 1) for name, key in keys.items()},
-        {keys[name]: sample_of(documents) for name, documents in cells.items()},
+        {keys[name]: sample_of(map(outcome, runs)) for name, runs in cells.items()},
         {},
     )
 
 
-def compared(old: dict[str, Runs], new: dict[str, Runs]) -> dict[str, dict[str, Any]]:
-    """The cells that were compared, by the value of their axis."""
-    return {cell["key"]["a"]: cell for cell in cells_compared(night(old), night(new))}
+def compared(old: dict[str, Runs], new: dict[str, Runs]) -> dict[str, ComparedCell]:
+    """The compared cells, by the value of their axis."""
+    return {str(cell.key["a"]): cell for cell in cells_compared(campaign(old), campaign(new))}
 
 
 def runs(lost: int, none: int, unknown: int = 0) -> Runs:
@@ -53,27 +56,27 @@ def drawn(shares: list[float], *, each: int, draws: np.random.Generator) -> dict
 def test_a_regression_that_was_planted_is_found_where_it_is_and_nowhere_else() -> None:
     old = {"w": runs(0, 30), "x": runs(3, 27), "y": runs(15, 15), "z": runs(30, 0)}
     cells = compared(old, {**old, "w": runs(9, 21)})
-    assert cells["w"]["status"] == "regression"
-    assert {cells[name]["status"] for name in "xyz"} == {"no difference shown"}
-    assert cells["w"]["difference"] == pytest.approx(0.3)
-    assert cells["w"]["low"] > 0
-    assert cells["w"]["p"] < cells["w"]["p_adjusted"] < 0.05
-    assert "loses more often: 0 of 30 lossy before, 9 of 30 lossy now" in cells["w"]["in_words"]
+    assert cells["w"].status == "regression"
+    assert {cells[name].status for name in "xyz"} == {"no difference shown"}
+    assert cells["w"].difference == pytest.approx(0.3)
+    assert cells["w"].low > 0
+    assert cells["w"].p < cells["w"].p_adjusted < 0.05
+    assert "loses more often: 0 of 30 lossy before, 9 of 30 lossy now" in cells["w"].in_words
 
 
 def test_the_way_back_is_an_improvement() -> None:
     cell = compared({"x": runs(9, 21)}, {"x": runs(0, 30)})["x"]
-    assert cell["status"] == "improvement"
-    assert "loses less often" in cell["in_words"]
+    assert cell.status == "improvement"
+    assert "loses less often" in cell.in_words
 
 
-def test_equal_nights_hardly_ever_differ() -> None:
+def test_equal_campaigns_rarely_differ() -> None:
     called = 0
     for seed in range(120):
         draws = np.random.default_rng(seed)
         shares = [0.02, 0.1, 0.3, 0.5, 0.98]
         pair = [drawn(shares, each=20, draws=draws) for _ in range(2)]
-        called += any(cell["status"] != "no difference shown" for cell in compared(*pair).values())
+        called += any(cell.status != "no difference shown" for cell in compared(*pair).values())
     assert called <= 0.05 * 120
 
 
@@ -83,98 +86,104 @@ def test_a_large_regression_is_nearly_always_found() -> None:
         draws = np.random.default_rng(seed)
         old = drawn([0.02, 0.02, 0.5], each=40, draws=draws)
         new = drawn([0.40, 0.02, 0.5], each=40, draws=draws)
-        found += compared(old, new)["0"]["status"] == "regression"
+        found += compared(old, new)["0"].status == "regression"
     assert found >= 38
 
 
 def test_one_small_p_among_many_cells_is_not_called() -> None:
     old, new = {"0": runs(0, 20)}, {"0": runs(5, 15)}
-    assert compared(old, new)["0"]["status"] == "regression"
+    assert compared(old, new)["0"].status == "regression"
     same = {str(place): runs(10, 10) for place in range(1, 10)}
     cell = compared({**old, **same}, {**new, **same})["0"]
-    assert cell["status"] == "no difference shown"
-    assert cell["p"] < 0.05 < cell["p_adjusted"]
+    assert cell.status == "no difference shown"
+    assert cell.p < 0.05 < cell.p_adjusted
 
 
-def test_a_night_full_of_unknown_runs_is_no_improvement() -> None:
+def test_a_campaign_full_of_unknown_runs_is_no_improvement() -> None:
     cell = compared({"x": runs(10, 0)}, {"x": runs(0, 5, unknown=15)})["x"]
-    assert cell["p_adjusted"] < 0.05
-    assert cell["status"] == "doubtful"
-    assert "15 runs that do not count may have made it look so" in cell["in_words"]
+    assert cell.p_adjusted < 0.05
+    assert cell.status == "doubtful"
+    assert "15 runs that do not count may explain the difference" in cell.in_words
 
 
-def test_unknown_runs_that_would_turn_it_round_prove_nothing_at_all() -> None:
+def test_unknown_runs_that_would_reverse_the_difference_make_it_doubtful() -> None:
     cell = compared({"x": runs(10, 10, unknown=100)}, {"x": runs(0, 30, unknown=300)})["x"]
-    assert cell["status"] == "doubtful"
-    assert cell["p_unknown_against"] == 1
+    assert cell.status == "doubtful"
+    assert cell.p_unknown_against == 1
 
 
-def test_a_share_that_rose_only_because_lossless_runs_became_unknown_is_no_regression() -> None:
+def test_a_share_that_rose_only_because_lossless_runs_became_unknown_is_doubtful() -> None:
     cell = compared({"x": runs(5, 25)}, {"x": runs(5, 0, unknown=25)})["x"]
-    assert cell["p_adjusted"] < 0.05
-    assert cell["status"] == "doubtful"
+    assert cell.p_adjusted < 0.05
+    assert cell.status == "doubtful"
 
 
-def test_a_regression_that_holds_in_spite_of_unknown_runs_is_one() -> None:
+def test_a_regression_that_holds_despite_unknown_runs_is_one() -> None:
     cell = compared({"x": runs(0, 30)}, {"x": runs(20, 8, unknown=2)})["x"]
-    assert cell["status"] == "regression"
+    assert cell.status == "regression"
 
 
 @pytest.mark.parametrize("silent", [[UNKNOWN] * 9, [VACUOUS] * 9, [FAILED] * 9, []])
-def test_a_night_in_which_nothing_is_conclusive_is_neither(silent: Runs) -> None:
+def test_a_campaign_without_a_conclusive_run_is_neither(silent: Runs) -> None:
     for old, new, when in ((runs(9, 0), silent, "now"), (silent, runs(9, 0), "before")):
         cell = compared({"x": old}, {"x": new})["x"]
-        assert cell["status"] == "not judged"
-        assert f"no conclusive run {when}" in cell["in_words"]
+        assert cell.status == "not judged"
+        assert f"no conclusive run {when}" in cell.in_words
 
 
-def test_runs_too_few_to_show_anything_are_called_that() -> None:
+def test_too_few_runs_are_reported_as_such() -> None:
     cell = compared({"x": runs(0, 2)}, {"x": runs(2, 0)})["x"]
-    assert cell["status"] == "no difference shown"
-    assert "so few runs could not have shown any" in cell["in_words"]
+    assert cell.status == "no difference shown"
+    assert "so few runs cannot show a difference" in cell.in_words
 
 
-def test_kinds_of_verdict_that_come_and_go_and_cells_that_disagree_with_themselves() -> None:
+def test_new_and_vanished_verdict_classes_and_flaky_cells() -> None:
     cell = compared({"x": [run(), VACUOUS]}, {"x": [run(), lossy(), WRONG, FAILED]})["x"]
-    assert cell["new_classes"] == ["loss", "wrong", "harness_failure"]
-    assert cell["vanished_classes"] == ["vacuous"]
-    assert cell["flaky"] == ["new"]
+    assert cell.new_classes == ["loss", "wrong", "harness_failure"]
+    assert cell.vanished_classes == ["vacuous"]
+    assert cell.flaky == ["new"]
 
 
-def test_the_trend_holds_each_night_that_has_the_cell() -> None:
-    nights = [night({"x": runs(1, 9)}), night({"y": runs(0, 9)}), night({"x": runs(2, 8), "y": []})]
-    told = {cell["name"]: cell["nights"] for cell in trend(nights)}
-    assert [each["night"] for each in told["a=x"]] == [0, 2]
-    assert [each["lossy_share"]["estimate"] for each in told["a=x"]] == [0.1, 0.2]
-    assert [each["judged"] for each in told["a=y"]] == [9, 0]
+def test_the_trend_has_each_campaign_that_has_the_cell() -> None:
+    three: Sequence[dict[str, Runs]] = (
+        {"x": runs(1, 9)}, {"y": runs(0, 9)}, {"x": runs(2, 8), "y": []},
+    )  # fmt: skip
+    found = {cell.name: cell.campaigns for cell in trend(map(campaign, three))}
+    assert [each.campaign for each in found["a=x"]] == [0, 2]
+    assert [each.lossy_share.estimate for each in found["a=x"]] == [0.1, 0.2]
+    assert [each.judged for each in found["a=y"]] == [9, 0]
 
 
 def test_two_folders_are_read_and_compared(tmp_path: Path) -> None:
     old = build(tmp_path / "old", {ON: runs(9, 1), OFF: runs(0, 10)})
     new = build(tmp_path / "new", {ON: runs(9, 1), OFF: runs(8, 2)})
-    document = nights_document([old, new])
+    document = compare_campaigns([old, new]).json()
     assert document["regressions"] == 1
     assert document["improvements"] == 0
     assert document["differs"] == []
     assert document["conclusion"][0] == (
-        "1 of 2 cells loses more often than in the night before: unclean=false."
+        "1 of 2 cells loses more often than in the baseline: unclean=false."
     )
-    assert "the same in both nights" in document["conclusion"][-1]
-    assert [each["runs"] for each in document["nights"]] == [20, 20]
+    assert "the same in both campaigns" in document["conclusion"][-1]
+    assert [each["runs"] for each in document["campaigns"]] == [20, 20]
+    assert document["nights"] == document["campaigns"], "the earlier name"
+    assert (document["old"], document["new"]) == (document["baseline"], document["current"])
+    points = document["trend"][0]["nights"]
+    assert [(each["night"], each["campaign"]) for each in points] == [(0, 0), (1, 1)]
 
 
 def test_cells_of_one_side_are_listed_and_axes_may_change_places(tmp_path: Path) -> None:
     least = "[axes.least]\nkey = 'topic.settings.\"min.insync.replicas\"'\nvalues = [{}]\n"
     old = build(tmp_path / "old", {}, axes=AXES + least.format("1, 2"))
     new = build(tmp_path / "new", {}, axes=least.format("2, 3") + AXES)
-    document = nights_document([old, new])
+    document = compare_campaigns([old, new]).json()
     assert [cell["name"] for cell in document["cells"]] == [
         "least=2, unclean=true",
         "least=2, unclean=false",
     ]
     assert document["only_old"] == ["unclean=true, least=1", "unclean=false, least=1"]
     assert document["only_new"] == ["least=3, unclean=true", "least=3, unclean=false"]
-    assert any("were not played this time" in told for told in document["conclusion"])
+    assert any("Only the baseline has" in sentence for sentence in document["conclusion"])
     assert [(d["what"], d["key"]) for d in document["differs"]] == [
         ("campaign", "plan_hash"),
         ("axis", "least.1"),
@@ -186,10 +195,10 @@ def test_campaigns_without_a_common_cell_cannot_be_compared(tmp_path: Path) -> N
     old = build(tmp_path / "old", {}, axes="")
     new = build(tmp_path / "new", {})
     with pytest.raises(HistoryError, match="no cell in common"):
-        nights_document([old, new])
+        compare_campaigns([old, new])
 
 
-def test_what_else_differs_is_named_by_its_keys(tmp_path: Path) -> None:
+def test_other_differences_are_named_by_their_keys(tmp_path: Path) -> None:
     old = build(tmp_path / "old", {OFF: [run()]})
     new = build(
         tmp_path / "new",
@@ -199,12 +208,13 @@ def test_what_else_differs_is_named_by_its_keys(tmp_path: Path) -> None:
         head="repetitions = 5",
         versions={"ackloss": "0.1.0", "target": "4.4.0"},
     )
-    told = {
-        (d["what"], d["key"]): (d["old"], d["new"]) for d in nights_document([old, new])["differs"]
+    differs = {
+        (d["what"], d["key"]): (d["old"], d["new"])
+        for d in compare_campaigns([old, new]).json()["differs"]
     }
-    plan_hash = told.pop(("campaign", "plan_hash"))
+    plan_hash = differs.pop(("campaign", "plan_hash"))
     assert plan_hash[0] != plan_hash[1]
-    assert told == {
+    assert differs == {
         ("campaign", "repetitions"): (10, 5),
         ("plan", "workload.rate_per_s"): (50, 60),
         ("plan", "topic"): (None, {"settings": {"a.b": 1}}),
@@ -213,50 +223,50 @@ def test_what_else_differs_is_named_by_its_keys(tmp_path: Path) -> None:
 
 
 def test_no_regression_is_invented_by_runs_whose_fault_is_not_proven() -> None:
-    """25 lossy and 25 lossless, unproven all of them: p was 1e-5."""
+    """25 lossy and 25 lossless runs, all of them unproven: p was 1e-5."""
     old = [lossy()] * 25 + [run()] * 25
     new = [lossy(proven=False)] * 25 + [run(proven=False)] * 25
-    assert compared({"x": old}, {"x": new})["x"]["status"] == "not judged"
-    # Were the lossy ones to count, as they did: the lossless ones are against it.
+    assert compared({"x": old}, {"x": new})["x"].status == "not judged"
+    # If the lossy runs counted, as they did, the lossless ones would contradict them.
     cell = compared({"x": old}, {"x": [lossy()] * 25 + [run(proven=False)] * 25})["x"]
-    assert cell["p_adjusted"] < 2e-5
-    assert cell["status"] == "doubtful"
+    assert cell.p_adjusted < 2e-5
+    assert cell.status == "doubtful"
 
 
 def test_no_improvement_is_invented_by_runs_over_their_limit() -> None:
-    """25 lossless, and 25 that took longer than their limit: p was 1e-5."""
+    """25 lossless runs, and 25 that exceeded their time limit: p was 1e-5."""
     old = [lossy()] * 25 + [run()] * 25
     cell = compared({"x": old}, {"x": [run()] * 25 + [FAILED] * 25})["x"]
-    assert cell["p_adjusted"] < 1e-4
-    assert cell["status"] == "doubtful"
-    assert "25 runs that do not count" in cell["in_words"]
-    assert cell["bounds"]["p_against"] == 1
+    assert cell.p_adjusted < 1e-4
+    assert cell.status == "doubtful"
+    assert "25 runs that do not count" in cell.in_words
+    assert cell.bounds.p_against == 1
 
 
-def test_campaigns_that_are_the_same_but_for_a_margin_are_said_to_be() -> None:
+def test_campaigns_that_are_equivalent_within_a_margin_are_reported_as_such() -> None:
     cell = compared({"x": runs(0, 60)}, {"x": runs(0, 60)})["x"]
-    assert cell["equivalence"]["equivalent"]
-    assert not cell["equivalence"]["doubtful"]
-    assert cell["in_words"].endswith(
+    assert cell.equivalence.equivalent
+    assert not cell.equivalence.doubtful
+    assert cell.in_words.endswith(
         "; equivalent within 5 points (p = 0.046, two one-sided exact tests)"
     )
     few = compared({"x": runs(20, 30)}, {"x": runs(20, 30)})["x"]
-    assert not few["equivalence"]["equivalent"], "no difference shown is not the same"
-    assert "equivalent" not in few["in_words"]
+    assert not few.equivalence.equivalent, "no difference shown is not equivalence"
+    assert "equivalent" not in few.in_words
 
 
-def test_an_equivalence_that_other_runs_can_turn_is_doubtful() -> None:
+def test_an_equivalence_that_other_runs_can_refute_is_doubtful() -> None:
     cell = compared({"x": runs(0, 60)}, {"x": runs(0, 60, unknown=6)})["x"]
-    assert cell["equivalence"]["equivalent"]
-    assert cell["equivalence"]["doubtful"]
-    assert "unless the runs that do not count say otherwise" in cell["in_words"]
+    assert cell.equivalence.equivalent
+    assert cell.equivalence.doubtful
+    assert "the runs that do not count could refute it" in cell.in_words
     silent = compared({"x": runs(0, 60)}, {"x": [FAILED]})["x"]
-    assert silent["equivalence"] is None
+    assert silent.equivalence is None
 
 
-def test_how_many_workers_a_campaign_had_is_among_what_differs(tmp_path: Path) -> None:
+def test_the_number_of_workers_is_one_of_the_conditions(tmp_path: Path) -> None:
     old = build(tmp_path / "old", {OFF: [run()]})
     new = build(tmp_path / "new", {OFF: [run()]}, workers=3)
-    document = nights_document([old, new])
-    assert [each["workers"] for each in document["nights"]] == [1, 3]
+    document = compare_campaigns([old, new]).json()
+    assert [each["workers"] for each in document["campaigns"]] == [1, 3]
     assert [(d["key"], d["old"], d["new"]) for d in document["differs"]] == [("workers", 1, 3)]

@@ -1,4 +1,4 @@
-"""Figures from elsewhere beside ours: on the page of a run, of two compared, and of a campaign."""
+"""Reference figures: on the page of a run, of two runs compared, and of a campaign."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 import orjson
 
+from harness.history.documents import Counts
 from harness.history.run_folder import RunDir
-from reports.beside import LABELS, Theirs, beside, cell_rows
 from reports.campaign import write_campaign
 from reports.compare import write_comparison
 from reports.page import write_report
+from reports.references import LABELS, Reference, ReferenceFigure, cell_rows, compared
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Synthetic, build_campaign
 from tests.fixtures.synthetic_run import Story, build
 from tests.reports.conftest import EVIL
@@ -23,6 +24,7 @@ COUNTS = {
     "unacknowledged_found": 1,
 }  # fmt: skip
 REFERENCE = {"source": "Aphyr, 2013", "figures": COUNTS, "differs": ["He drained the topic."]}
+APHYR = Reference("Aphyr, 2013", Counts(**COUNTS), ("He drained the topic.",))
 OURS = COUNTS | {"acknowledged": 1000, "survivors": 500, "lost": 500, "unacknowledged_found": 0}
 
 
@@ -31,32 +33,32 @@ def with_references(run: RunDir, *references: dict[str, Any]) -> RunDir:
     return run
 
 
-def test_rates_stand_to_the_digits_of_2013() -> None:
-    rows = {row.label: row for row in beside([OURS], [REFERENCE])}
+def test_rates_have_the_digits_of_2013() -> None:
+    rows = {row.label: row for row in compared([Counts(**OURS)], [APHYR])}
     assert tuple(rows) == LABELS
-    assert [rows[label].theirs[0].figure for label in LABELS[5:]] == [
+    assert [rows[label].references[0].figure for label in LABELS[5:]] == [
         "0.987", "0.52684903", "0.0010131713",
     ]  # fmt: skip
-    assert rows["acknowledged"].theirs == (Theirs("987", ("+13",)),)
-    assert rows["acknowledged and lost"].theirs == (Theirs("520", ("−20",)),)
+    assert rows["acknowledged"].references == (ReferenceFigure("987", ("+13",)),)
+    assert rows["acknowledged and lost"].references == (ReferenceFigure("520", ("−20",)),)
     assert rows["loss rate"].ours == ("0.5",)
-    assert rows["loss rate"].theirs[0].differences == ("−0.0268",)
-    assert rows["attempted"].theirs[0].differences == ("0",)
+    assert rows["loss rate"].references[0].differences == ("−0.0268",)
+    assert rows["attempted"].references[0].differences == ("0",)
 
 
 def test_a_run_that_was_not_judged_has_no_figures_and_no_difference() -> None:
-    for row in beside([None], [REFERENCE]):
+    for row in compared([None], [APHYR]):
         assert row.ours == ("—",)
-        assert row.theirs[0].differences == ("—",)
+        assert row.references[0].differences == ("—",)
 
 
-def test_a_rate_with_nothing_to_divide_by_is_no_zero() -> None:
+def test_a_rate_with_denominator_0_is_not_0() -> None:
     nothing = dict.fromkeys(COUNTS, 0) | {"attempted": 10}
-    rows = {row.label: row for row in beside([nothing], [REFERENCE])}
+    rows = {row.label: row for row in compared([Counts(**nothing)], [APHYR])}
     assert (rows["ack rate"].ours, rows["loss rate"].ours) == (("0",), ("—",))
 
 
-def test_a_cell_has_the_median_and_range_of_its_judged_runs_alone() -> None:
+def test_a_cell_has_the_median_and_range_of_its_conclusive_runs() -> None:
     def row(name: str, lost: int) -> dict[str, Any]:
         counts = OURS | {"lost": lost, "survivors": 1000 - lost}
         return {"cell": "a", "class": name, "conclusive": name in ("loss", "none"), **counts}
@@ -71,22 +73,22 @@ def test_a_cell_has_the_median_and_range_of_its_judged_runs_alone() -> None:
     assert (second.runs, set(second.figures)) == (0, {("—", "")})
 
 
-def test_the_page_of_a_run_shows_them_beside_ours(tmp_path: Path) -> None:
+def test_the_page_of_a_run_shows_them(tmp_path: Path) -> None:
     run = with_references(build(tmp_path, Story(rate_per_s=10)), REFERENCE)
     write_report(run)
     text = Parsed(run.report.read_text(encoding="utf-8")).words
     lost = run.read_json(run.result)["counts"]["lost"]
     assert f"acknowledged and lost {lost} 520 −{520 - lost}" in text
     assert "0.52684903" in text
-    assert "What differs in Aphyr, 2013 He drained the topic." in text
+    assert "Differences of Aphyr, 2013 He drained the topic." in text
 
 
 def test_a_page_without_references_has_no_such_table(runs: dict[str, RunDir]) -> None:
     text = Parsed(runs["unclean"].report.read_text(encoding="utf-8")).words
-    assert "Beside figures" not in text
+    assert "Reference figures" not in text
 
 
-def test_an_unknown_run_proves_nothing_beside_them(tmp_path: Path) -> None:
+def test_an_unknown_run_proves_nothing(tmp_path: Path) -> None:
     story = Story(name="unknown", rate_per_s=10, verdict="unknown", reason="not proven")
     run = with_references(build(tmp_path, story), REFERENCE)
     write_report(run)
@@ -103,29 +105,29 @@ def test_hostile_references_are_text(tmp_path: Path) -> None:
     assert "</script><script>window.hacked=1</script>" in page.words
 
 
-def test_two_runs_compared_share_one_table_and_references_are_no_difference(tmp_path: Path) -> None:
+def test_two_runs_share_one_table_and_references_are_no_difference(tmp_path: Path) -> None:
     a, b = (build(tmp_path, Story(rate_per_s=10), run_id=f"run-{n}") for n in "ab")
     with_references(a, REFERENCE)
     document = write_comparison(a, b, tmp_path / "compare.html")
     text = Parsed((tmp_path / "compare.html").read_text(encoding="utf-8")).words
     assert document["differences"] == []
     lost = a.read_json(a.result)["counts"]["lost"]
-    apart = f"−{520 - lost}"
-    assert f"acknowledged and lost {lost} {lost} 520 {apart} {apart}" in text
+    difference = f"−{520 - lost}"
+    assert f"acknowledged and lost {lost} {lost} 520 {difference} {difference}" in text
     assert "Aphyr, 2013 difference, first difference, second" in text
 
 
-def test_the_page_of_a_campaign_shows_its_cells_beside_them(tmp_path: Path) -> None:
+def test_the_page_of_a_campaign_shows_its_cells_with_them(tmp_path: Path) -> None:
     folder, truth = build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=6))
     bare = Parsed(write_campaign(folder).read_text(encoding="utf-8")).words
-    assert "Beside figures" not in bare
+    assert "Reference figures" not in bare
     base = orjson.loads(folder.base.read_bytes())
     folder.base.write_bytes(orjson.dumps({**base, "reference": [REFERENCE]}))
     text = Parsed(write_campaign(folder).read_text(encoding="utf-8")).words
     assert "Aphyr, 2013 — 1,000 987 468 520 1 0.987 0.52684903 0.0010131713" in text
     for name, classes in truth.cells.items():
-        judged = sum(classes[kind] for kind in ("loss", "none", "wrong"))
-        assert f"{name} {judged} " in text
+        conclusive = sum(classes[kind] for kind in ("loss", "none", "wrong"))
+        assert f"{name} {conclusive} " in text
     assert "He drained the topic." in text
     with (folder.tables / "runs.csv").open(newline="") as stream:
         spans = {

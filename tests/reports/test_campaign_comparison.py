@@ -1,4 +1,4 @@
-"""Nights compared, as Markdown and as a page; nothing in a folder's name or values is markup."""
+"""The comparison of campaigns as Markdown and as a page; untrusted text is never markup."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from analysis.nights.document import nights_document
-from analysis.nights.figure import draw_trend
+from analysis.comparison.document import compare_campaigns
+from analysis.comparison.figure import draw_trend
+from analysis.comparison.model import CampaignComparison
 from reports import markdown
-from reports.nights import as_markdown, write_markdown, write_page
+from reports.campaign_comparison import as_markdown, write_markdown, write_page
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.result_documents import lossy, run
 
@@ -19,8 +20,8 @@ HOSTILE = "<script>alert(1)</script>|`x`\u202e"
 
 
 @pytest.fixture
-def document(tmp_path: Path) -> dict[str, Any]:
-    nights = [
+def comparison(tmp_path: Path) -> CampaignComparison:
+    campaigns = [
         build(tmp_path / "first", {ON: [lossy()] * 9, OFF: []}),
         build(tmp_path / "second", {ON: [lossy()] * 9 + [run()], OFF: [run()] * 10}),
         build(
@@ -29,11 +30,13 @@ def document(tmp_path: Path) -> dict[str, Any]:
             versions={"target": HOSTILE},
         ),
     ]
-    return nights_document(nights)
+    return compare_campaigns(campaigns)
 
 
-def test_the_page_tells_what_the_document_says(document: dict[str, Any], tmp_path: Path) -> None:
-    write_page(document, tmp_path / "p.html")
+def test_the_page_has_the_contents_of_the_document(
+    comparison: CampaignComparison, tmp_path: Path
+) -> None:
+    write_page(comparison, tmp_path / "p.html")
     page = (tmp_path / "p.html").read_text()
     assert re.search(r"<h1>1 regression: third ", page)
     assert "unclean=false" in page
@@ -43,12 +46,12 @@ def test_the_page_tells_what_the_document_says(document: dict[str, Any], tmp_pat
     assert page.count("data:image/svg+xml;base64,") == 2
 
 
-def test_nothing_in_it_is_taken_for_markup(document: dict[str, Any], tmp_path: Path) -> None:
-    write_page(document, tmp_path / "p.html")
+def test_untrusted_text_is_not_markup(comparison: CampaignComparison, tmp_path: Path) -> None:
+    write_page(comparison, tmp_path / "p.html")
     page = (tmp_path / "p.html").read_text()
     assert "<script>alert" not in page
     assert "\u202e" not in page
-    text = as_markdown(document)
+    text = as_markdown(comparison)
     assert "<script>" not in text
     assert "\u202e" not in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
@@ -57,19 +60,19 @@ def test_nothing_in_it_is_taken_for_markup(document: dict[str, Any], tmp_path: P
     assert {len(row) for row in cells[4:]} == {6}
 
 
-def test_the_markdown_says_the_same(document: dict[str, Any], tmp_path: Path) -> None:
-    write_markdown(document, tmp_path / "n.md")
+def test_the_markdown_has_the_same_contents(comparison: CampaignComparison, tmp_path: Path) -> None:
+    write_markdown(comparison, tmp_path / "n.md")
     text = (tmp_path / "n.md").read_text()
-    for sentence in document["conclusion"]:
+    for sentence in comparison.conclusion:
         assert markdown.text(sentence) in text
     assert "| ▲ | unclean=false |" in text
     assert "flaky before and now" in text
 
 
-def test_the_figure_has_a_panel_for_each_cell_and_no_guess_for_a_night_without_runs(
-    document: dict[str, Any],
+def test_the_figure_has_a_panel_for_each_cell_and_a_gap_without_conclusive_runs(
+    comparison: CampaignComparison,
 ) -> None:
-    figure = draw_trend(document["trend"], document["nights"])
+    figure = draw_trend(comparison.trend, comparison.campaigns)
     shown = [panel for panel in figure.axes if panel.get_visible()]
     assert [panel.get_title(loc="left") for panel in shown] == [ON, OFF]
     line, unjudged = shown[1].lines[0], shown[1].lines[-1]
@@ -82,9 +85,9 @@ def test_the_figure_has_a_panel_for_each_cell_and_no_guess_for_a_night_without_r
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_it_opens_without_trouble(
-    document: dict[str, Any], tmp_path: Path, visit: Any, width: int, theme: str
+    comparison: CampaignComparison, tmp_path: Path, visit: Any, width: int, theme: str
 ) -> None:
-    write_page(document, tmp_path / "p.html")
+    write_page(comparison, tmp_path / "p.html")
     page = visit(tmp_path / "p.html", width=width, color_scheme=theme)
     assert page.troubles == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width

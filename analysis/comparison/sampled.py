@@ -1,10 +1,9 @@
-"""One campaign, as far as nights are compared: its samples by cell, and what it was played with."""
+"""One campaign as the comparison reads it: its samples by cell, and the conditions of its runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from analysis.campaign import by_cell_of, results_of, versions_of
 from analysis.statistics.samples import Sample, sample_of
@@ -13,11 +12,26 @@ from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.progress import Progress, read_progress
 
 CellId = frozenset[tuple[str, str]]
-"""A cell's key, whatever the order of its axes."""
+"""A cell's key, regardless of the order of its axes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CampaignSummary:
+    """An entry of `campaigns[]`."""
+
+    id: str
+    folder: str
+    name: str
+    plan_hash: str
+    started: str | None
+    ended: str | None
+    workers: int | None
+    runs: int
+    versions: Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Night:
+class SampledCampaign:
     """A campaign with the runs that it has so far."""
 
     folder: CampaignDir
@@ -25,34 +39,34 @@ class Night:
     progress: Progress
     cells: Mapping[CellId, Cell]
     samples: Mapping[CellId, Sample]
-    versions: Mapping[str, list[str]]
+    versions: Mapping[str, Sequence[str]]
 
     @property
     def id(self) -> str:
         return self.folder.path.resolve().name
 
-    def document(self) -> dict[str, Any]:
-        """What it is, as JSON."""
-        return {
-            "id": self.id,
-            "folder": str(self.folder.path),
-            "name": self.campaign.plan.name,
-            "plan_hash": self.campaign.digest,
-            "started": self.progress.started,
-            "ended": self.progress.ended,
-            "workers": self.progress.workers,
-            "runs": sum(sample.runs for sample in self.samples.values()),
-            "versions": dict(self.versions),
-        }
+    def summary(self) -> CampaignSummary:
+        """The campaign as the document names it."""
+        return CampaignSummary(
+            id=self.id,
+            folder=str(self.folder.path),
+            name=self.campaign.plan.name,
+            plan_hash=self.campaign.digest,
+            started=self.progress.started,
+            ended=self.progress.ended,
+            workers=self.progress.workers,
+            runs=sum(sample.runs for sample in self.samples.values()),
+            versions=dict(self.versions),
+        )
 
 
-def night_of(folder: CampaignDir) -> Night:
+def sampled(folder: CampaignDir) -> SampledCampaign:
     """Read a campaign. Raises HistoryError or PlanError when its folder cannot be read."""
     campaign, progress = folder.campaign(), read_progress(folder.journal)
     results = list(results_of(folder, progress))
     by_cell = by_cell_of(campaign, results)
     cells = {frozenset(cell.key.items()): cell for cell in campaign.possible}
-    return Night(
+    return SampledCampaign(
         folder,
         campaign,
         progress,

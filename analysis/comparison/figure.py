@@ -1,7 +1,7 @@
-"""The trend over nights as a picture: a small panel for each cell, the share with its interval.
+"""The trend over campaigns as a picture: a small panel for each cell, the share with its interval.
 
-The interval is a band and whiskers, so it can be read in grey; a night that has no conclusive run
-in a cell leaves a gap with its own mark instead of a guess.
+The interval is a band with whiskers, so it is readable in grey. A campaign without a conclusive run
+in a cell leaves a gap with a mark of its own.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from analysis.comparison.model import Trend, TrendPoint
+from analysis.comparison.sampled import CampaignSummary
 from analysis.drawing import STYLE, plain
 from analysis.palette import LIGHT
 from analysis.visible import visible
@@ -25,12 +28,12 @@ _FEW_LABELS: Final = 8
 
 
 def draw_trend(
-    trend: Sequence[Mapping[str, Any]],
-    nights: Sequence[Mapping[str, Any]],
+    trend: Sequence[Trend],
+    campaigns: Sequence[CampaignSummary],
     *,
     colours: Mapping[str, str] = LIGHT,
 ) -> Figure:
-    """The share of lossy runs over all nights, a panel for each cell of `trend`."""
+    """The share of lossy runs over all campaigns, a panel for each cell of `trend`."""
     rows = math.ceil(len(trend) / _COLUMNS)
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(10.4, 0.55 + 1.75 * rows), facecolor=colours["paper"])
@@ -40,36 +43,36 @@ def draw_trend(
             panel.set_visible(False)
         for place, (panel, cell) in enumerate(zip(panels, trend, strict=False)):
             _draw_cell(panel, cell, colours)
-            _draw_axes(panel, [_label(night) for night in nights], colours)
+            _draw_axes(panel, [_label(campaign) for campaign in campaigns], colours)
             panel.tick_params(labelbottom=place + _COLUMNS >= len(trend))  # lowest of its column
         return figure
 
 
-def _draw_cell(panel: Axes, cell: Mapping[str, Any], colours: Mapping[str, str]) -> None:
-    panel.set_title(_wrapped(visible(cell["name"])), loc="left", fontsize=8, color=colours["ink"])
-    for run in _unbroken(cell["nights"]):
-        places = [each["night"] for each in run]
-        shares = [each["lossy_share"] for each in run]
-        low, high = [s["low"] for s in shares], [s["high"] for s in shares]
-        estimates = [s["estimate"] for s in shares]
+def _draw_cell(panel: Axes, cell: Trend, colours: Mapping[str, str]) -> None:
+    panel.set_title(_wrapped(visible(cell.name)), loc="left", fontsize=8, color=colours["ink"])
+    for stretch in _unbroken(cell.campaigns):
+        places = [each.campaign for each in stretch]
+        shares = [each.lossy_share for each in stretch]
+        numbers = [(share.low, share.high, share.estimate) for share in shares]
+        low, high, estimates = np.array(numbers, np.float64).T
         panel.fill_between(places, low, high, color=colours["survived"], alpha=0.25, lw=0)
         panel.vlines(places, low, high, color=colours["survived"], lw=1)
         panel.plot(places, estimates, "-o", color=colours["ink"], lw=1.2, ms=3.5, zorder=3)
-    silent = [each["night"] for each in cell["nights"] if not each["conclusive"]]
+    silent = [each.campaign for each in cell.campaigns if not each.conclusive]
     panel.plot(silent, [0.5] * len(silent), "x", color=colours["info"], ms=5, mew=1.4)
 
 
-def _unbroken(nights: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """The stretches of consecutive nights in which something is conclusive."""
-    runs: list[list[Mapping[str, Any]]] = []
-    for each in nights:
-        if not each["conclusive"]:
+def _unbroken(points: Sequence[TrendPoint]) -> list[list[TrendPoint]]:
+    """The stretches of consecutive campaigns with conclusive runs."""
+    stretches: list[list[TrendPoint]] = []
+    for each in points:
+        if not each.conclusive:
             continue
-        if runs and runs[-1][-1]["night"] == each["night"] - 1:
-            runs[-1].append(each)
+        if stretches and stretches[-1][-1].campaign == each.campaign - 1:
+            stretches[-1].append(each)
         else:
-            runs.append([each])
-    return runs
+            stretches.append([each])
+    return stretches
 
 
 def _draw_axes(panel: Axes, labels: Sequence[str], colours: Mapping[str, str]) -> None:
@@ -82,14 +85,14 @@ def _draw_axes(panel: Axes, labels: Sequence[str], colours: Mapping[str, str]) -
     panel.grid(axis="y", color=colours["rule"], lw=0.6)
 
 
-def _label(night: Mapping[str, Any]) -> str:
-    """The day on which it began."""
-    started = night["started"]
-    return started[5:10] if started else visible(night["id"])[:12]
+def _label(campaign: CampaignSummary) -> str:
+    """The day on which the campaign began."""
+    started = campaign.started
+    return started[5:10] if started else visible(campaign.id)[:12]
 
 
 def _wrapped(text: str, *, width: int = 44) -> str:
-    """Two lines at the most, cut at a comma where there is one."""
+    """At most two lines, broken at a comma if possible."""
     if len(text) <= width:
         return text
     at = text.rfind(", ", 0, width)

@@ -1,0 +1,168 @@
+"""The cells of two campaigns tested against each other, and the trend over all given campaigns.
+
+The newest campaign is the current one, and the one before it the baseline. A cell is a `regression`
+(more of its conclusive runs lost writes) or an `improvement` if the exact test is significant at
+5 %, corrected over all cells, and the runs that do not count cannot have caused the difference. If
+they can, the cell is `doubtful`, by the rule of `statistics.comparisons`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from analysis.comparison import sentences
+from analysis.comparison.differences import differences
+from analysis.comparison.model import (
+    DOUBTFUL,
+    IMPROVEMENT,
+    NOT_JUDGED,
+    NOT_SHOWN,
+    REGRESSION,
+    CampaignComparison,
+    ComparedCell,
+    Equivalent,
+    Side,
+    Trend,
+    TrendPoint,
+)
+from analysis.comparison.sampled import CellId, SampledCampaign, sampled
+from analysis.statistics.cells import lossy_share
+from analysis.statistics.comparisons import Comparison, compared, corrected
+from analysis.statistics.contrasts import exact_test
+from analysis.statistics.equivalence import equivalence
+from analysis.statistics.samples import CLASSES, LOSS, NONE, WRONG, Sample
+from analysis.statistics.shares import Share
+from harness.campaigns.folder import CampaignDir
+from harness.errors import HistoryError
+
+
+def compare_campaigns(folders: Sequence[CampaignDir]) -> CampaignComparison:
+    """Compare at least two campaigns, oldest first.
+
+    Raises HistoryError if a folder cannot be read, or the last two have no cell in common.
+    """
+    campaigns = [sampled(folder) for folder in folders]
+    baseline, current = campaigns[-2:]
+    cells = cells_compared(baseline, current)
+    if not cells:
+        raise HistoryError(
+            "these two campaigns have no cell in common",
+            file=f"{baseline.folder.path}, {current.folder.path}",
+            hint="two cells are the same if their axes and values have the same names",
+        )
+    before, now = baseline.cells, current.cells
+    comparison = CampaignComparison(
+        campaigns=[each.summary() for each in campaigns],
+        baseline=baseline.id,
+        current=current.id,
+        differs=differences(baseline, current),
+        cells=cells,
+        only_old=[before[key].name for key in before if key not in now],
+        only_new=[now[key].name for key in now if key not in before],
+        trend=trend(campaigns),
+    )
+    return replace(comparison, conclusion=sentences.conclusion(comparison))
+
+
+def cells_compared(baseline: SampledCampaign, current: SampledCampaign) -> list[ComparedCell]:
+    """Every cell that both campaigns have, tested and corrected over all of them."""
+    common = [key for key in current.cells if key in baseline.cells]
+    pairs = [(baseline.samples[key], current.samples[key]) for key in common]
+    tests = corrected(
+        [
+            compared(current.cells[key].key, old, current.cells[key].key, new)
+            for key, (old, new) in zip(common, pairs, strict=True)
+        ]
+    )
+    return [
+        _cell(current.cells[key].name, old, new, test, cells=len(common))
+        for key, (old, new), test in zip(common, pairs, tests, strict=True)
+    ]
+
+
+def trend(campaigns: Iterable[SampledCampaign]) -> list[Trend]:
+    """Every cell over all campaigns that have it; the cells of the current campaign come first."""
+    every = list(campaigns)
+    names: dict[CellId, str] = {}
+    for campaign in reversed(every):
+        for key, cell in campaign.cells.items():
+            names.setdefault(key, cell.name)
+    return [
+        Trend(
+            name=name,
+            campaigns=[
+                TrendPoint(campaign=place, **vars(_side(campaign.samples[key])))
+                for place, campaign in enumerate(every)
+                if key in campaign.samples
+            ],
+        )
+        for key, name in names.items()
+    ]
+
+
+def _cell(name: str, old: Sample, new: Sample, test: Comparison, *, cells: int) -> ComparedCell:
+    shared = {key: value for key, value in vars(test).items() if key not in ("a", "b", "axis")}
+    cell = ComparedCell(
+        name=name,
+        key=test.a,
+        status=_status(test),
+        old=_side(old),
+        new=_side(new),
+        **shared,
+        p_unknown_against=test.bounds.p_against_adjusted,
+        equivalence=_equivalence(old, new),
+        p_least=_p_least(old.lossy, new.lossy),
+        new_classes=[name for name in CLASSES if new.verdicts[name] and not old.verdicts[name]],
+        vanished_classes=[
+            name for name in CLASSES if old.verdicts[name] and not new.verdicts[name]
+        ],
+        flaky=[side for side, sample in (("old", old), ("new", new)) if _is_mixed(sample)],
+    )
+    return replace(cell, in_words=sentences.cell_in_words(cell, cells=cells))
+
+
+def _side(sample: Sample) -> Side:
+    return Side(
+        runs=sample.runs,
+        judged=sample.lossy.whole,
+        conclusive=sample.lossy.whole,
+        lossy=sample.lossy.part,
+        inconclusive=sample.others.whole,
+        inconclusive_lossy=sample.others.part,
+        verdicts=dict(sample.verdicts),
+        lossy_share=lossy_share(sample),
+    )
+
+
+def _is_mixed(sample: Sample) -> bool:
+    return sum(bool(sample.verdicts[name]) for name in (LOSS, NONE, WRONG)) > 1
+
+
+def _status(test: Comparison) -> str:
+    if test.p_adjusted is None or test.difference is None:
+        return NOT_JUDGED
+    if not test.is_significant:
+        return NOT_SHOWN
+    if test.doubtful:
+        return DOUBTFUL
+    return REGRESSION if test.difference > 0 else IMPROVEMENT
+
+
+def _equivalence(old: Sample, new: Sample) -> Equivalent | None:
+    """Whether the shares are the same within a margin. It is doubtful unless it also holds over all
+    runs, with the runs that do not count as far apart as possible."""
+    if not (old.lossy.whole and new.lossy.whole):
+        return None
+    test = equivalence(old.lossy, new.lossy)
+    extremes = [
+        (old.lossy_at_best, new.lossy_at_worst),
+        (old.lossy_at_worst, new.lossy_at_best),
+    ]
+    holds = test.equivalent and all(equivalence(*pair).equivalent for pair in extremes)
+    return Equivalent(**vars(test), doubtful=test.equivalent and not holds)
+
+
+def _p_least(old: Share, new: Share) -> float | None:
+    """The p-value if no run of one campaign were lossy and every run of the other."""
+    return exact_test(Share(0, old.whole), Share(new.whole, new.whole)).p

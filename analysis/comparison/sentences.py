@@ -1,0 +1,190 @@
+"""What two campaigns prove, and what they do not, in sentences that the numbers support."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from analysis.comparison.model import (
+    DOUBTFUL,
+    IMPROVEMENT,
+    NOT_JUDGED,
+    NOT_SHOWN,
+    REGRESSION,
+    CampaignComparison,
+    ComparedCell,
+    Side,
+)
+from analysis.statistics.contrasts import ALPHA
+
+Cells = Sequence[ComparedCell]
+
+
+def cell_in_words(cell: ComparedCell, *, cells: int) -> str:
+    """The result of one cell, which was tested together with all `cells`."""
+    old, new = cell.old, cell.new
+    shares = f"{_lossy(old)} before, {_lossy(new)} now"
+    if cell.status == NOT_JUDGED or cell.p_adjusted is None or cell.difference is None:
+        which = " and ".join(
+            name for name, side in (("before", old), ("now", new)) if not side.conclusive
+        )
+        return f"cannot be compared: no conclusive run {which}; {shares}"
+    p = f"{_p(cell.p_adjusted)}, {cell.test}'s test{_corrected_for(cells)}"
+    if cell.status == REGRESSION:
+        return f"loses more often: {shares} ({p}); {_interval(cell)}"
+    if cell.status == IMPROVEMENT:
+        return f"loses less often: {shares} ({p}); {_interval(cell)}"
+    if cell.status == DOUBTFUL:
+        more = "more" if cell.difference > 0 else "less"
+        others = old.inconclusive + new.inconclusive
+        against = _p(1.0 if cell.p_unknown_against is None else cell.p_unknown_against)
+        return (
+            f"doubtful whether it loses {more} often, since {_count(others, 'run')} that "
+            f"{_do(others)} not count may explain the difference: {shares} ({p}; "
+            f"{against} with those runs counted against it)"
+        )
+    limits = f"{_interval(cell)}{_equivalent(cell)}{_more_runs(cell, cells)}"
+    return f"no difference shown: {shares} ({p}); {limits}"
+
+
+def conclusion(comparison: CampaignComparison) -> list[str]:
+    """The sentences at the top: what changed, what else changed, and what remains open."""
+    cells = comparison.cells
+    by_status: dict[str, list[str]] = {}
+    for cell in cells:
+        by_status.setdefault(cell.status, []).append(cell.name)
+    found = ["No cell is shown to lose more often than in the baseline"]
+    if worse := by_status.get(REGRESSION):
+        found = [f"{_of(worse, cells)} more often than in the baseline: {_names(worse)}"]
+    if better := by_status.get(IMPROVEMENT):
+        found.append(f"{_of(better, cells)} less often: {_names(better)}")
+    if doubtful := by_status.get(DOUBTFUL):
+        found.append(f"Runs that do not count leave a change in doubt: {_names(doubtful)}")
+    if unjudged := by_status.get(NOT_JUDGED):
+        found.append(
+            f"Nothing is known of {_names(unjudged)}: one of the two has no conclusive run"
+        )
+    found += _only_in_one(comparison)
+    found += _new_classes(cells)
+    found += _limits(by_status.get(NOT_SHOWN, []), cells)
+    found.append(_causes(comparison))
+    return [f"{sentence}." for sentence in found]
+
+
+def _of(names: Sequence[str], cells: Cells) -> str:
+    lose = "loses" if len(names) == 1 else "lose"
+    return f"{len(names)} of {_count(len(cells), 'cell')} {lose}"
+
+
+def _only_in_one(comparison: CampaignComparison) -> Iterable[str]:
+    if gone := comparison.only_old:
+        yield f"Only the baseline has {_names(gone)}: nothing to compare"
+    if new := comparison.only_new:
+        yield f"Only the current campaign has {_names(new)}: nothing to compare"
+
+
+def _new_classes(cells: Cells) -> Iterable[str]:
+    """New verdict classes, which the test of losses does not cover."""
+    classes = {
+        "wrong": "Runs that are invalid for another reason than loss are new",
+        "harness_failure": "Failures of the harness are new",
+        "vacuous": "Runs in which nothing was put to the test are new",
+    }
+    for name, sentence in classes.items():
+        if names := [cell.name for cell in cells if name in cell.new_classes]:
+            yield f"{sentence}: {_names(names)}"
+
+
+def _limits(names: Sequence[str], cells: Cells) -> Iterable[str]:
+    """A difference that is not shown may still exist: how large it can be."""
+    unshown = [cell for cell in cells if cell.name in names]
+    few = [cell.name for cell in unshown if _too_few(cell, len(cells))]
+    if few:
+        yield (
+            f"Too few runs are conclusive in {_names(few)}: no difference could be significant, "
+            "not even between no lossy run and only lossy runs"
+        )
+    rises = [cell.high for cell in unshown if cell.name not in few and cell.high is not None]
+    if rises:
+        yield (
+            "A difference that is not shown may still exist: in cells with enough conclusive "
+            f"runs, the share of lossy runs may have risen by up to {max(rises) * 100:.0f} points"
+        )
+
+
+def _causes(comparison: CampaignComparison) -> str:
+    differs = [each for each in comparison.differs if each.key != "plan_hash"]
+    if not differs:
+        return (
+            "Plan, axes and versions are the same in both campaigns, so a change comes from the "
+            "machine, or from chance"
+        )
+    kinds = Counter(each.what for each in differs)
+    nouns = {"plan": "key of the plan", "campaign": "key of the campaign"}
+    counts = ", ".join(_count(number, nouns.get(kind, kind)) for kind, number in kinds.items())
+    return (
+        f"The campaigns also differ in their conditions ({counts}): a change may have any of these "
+        "causes"
+    )
+
+
+def _more_runs(cell: ComparedCell, cells: int) -> str:
+    if _too_few(cell, cells):
+        return "; so few runs cannot show a difference"
+    if cell.runs_needed is None:
+        return ""
+    return f"; if these shares are true, {cell.runs_needed:,} runs per campaign would show it"
+
+
+def _too_few(cell: ComparedCell, cells: int) -> bool:
+    return cell.p_least is not None and cell.p_least * cells > ALPHA
+
+
+def _equivalent(cell: ComparedCell) -> str:
+    """The equivalence within a margin, if it is shown."""
+    test = cell.equivalence
+    if test is None or not test.equivalent:
+        return ""
+    within = f"equivalent within {test.margin * 100:.0f} points"
+    if test.doubtful:
+        return f"; {within}, but doubtful: the runs that do not count could refute it"
+    return f"; {within} ({_p(test.p)}, two one-sided exact tests)"
+
+
+def _interval(cell: ComparedCell) -> str:
+    low, high = (cell.low or 0.0) * 100, (cell.high or 0.0) * 100
+    return f"{low:+.0f} to {high:+.0f} points (95 %)"
+
+
+def _lossy(side: Side) -> str:
+    counted = f"{side.lossy} of {side.conclusive} lossy"
+    if not side.inconclusive:
+        return counted
+    lossy = f", {side.inconclusive_lossy} of them lossy" if side.inconclusive_lossy else ""
+    return f"{counted} and {side.inconclusive} that {_do(side.inconclusive)} not count{lossy}"
+
+
+def _do(runs: int) -> str:
+    return "does" if runs == 1 else "do"
+
+
+def _p(p: float) -> str:
+    return f"p = {p:.2g}" if p >= 0.0001 else "p < 0.0001"
+
+
+def _corrected_for(cells: int) -> str:
+    return f", corrected for {cells} cells" if cells > 1 else ""
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {_plural(what)}"
+
+
+def _plural(what: str) -> str:
+    """The plural of "cell", and of "key of the plan"."""
+    noun, space, rest = what.partition(" of ")
+    return ("axes" if noun == "axis" else f"{noun}s") + space + rest
+
+
+def _names(names: Iterable[str]) -> str:
+    return "; ".join(names)

@@ -1,0 +1,274 @@
+"""result.json and run.json as typed documents, for every stage that reads a stored run.
+
+Fields are only ever added, so each field that an earlier ackloss did not write has a default that
+means "not recorded": `None`, or empty. Fields that this ackloss does not know are ignored. A field
+of the wrong type makes a document unusable: it may have been edited, and a guess would be counted.
+
+Counts and rates are defined here once. `Rates.of` computes the rates of the 2013 experiment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import orjson
+from pydantic import Field, TypeAdapter, ValidationError
+
+from harness.errors import HistoryError
+from harness.history.run_folder import RunDir
+
+Count = Annotated[int, Field(ge=0)]
+Interval = tuple[float, float]
+
+LOST_KINDS: Final = ("lost", "deleted")
+"""The kinds of findings that `counts.lost` counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """How many values of a run ended in each way. A count that is absent is 0."""
+
+    attempted: Count = 0
+    acknowledged: Count
+    sent: Count = 0
+    failed: Count = 0
+    unknown: Count = 0
+    survivors: Count = 0
+    lost: Count
+    unacknowledged_found: Count = 0
+    failed_found: Count = 0
+    unknown_found: Count = 0
+    duplicates: Count = 0
+    unexpected: Count = 0
+    not_yet_visible: Count = 0
+    deleted: Count = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """Shares of a run's counts; `None` where the denominator is 0."""
+
+    ack: float | None = None
+    loss: float | None = None
+    unacknowledged_success: float | None = None
+    failed_success: float | None = None
+    unknown_success: float | None = None
+    unacknowledged_success_of_unacknowledged: float | None = None
+
+    @classmethod
+    def of(cls, counts: Counts) -> Rates:
+        """The three rates of the 2013 experiment; then unacknowledged success by how the client
+        saw the write end, and as a share of all attempts without acknowledgement."""
+        acknowledged, found = counts.acknowledged, counts.unacknowledged_found
+        return cls(
+            ack=_share(acknowledged, counts.attempted),
+            loss=_share(counts.lost, acknowledged),
+            unacknowledged_success=_share(found, acknowledged),
+            failed_success=_share(counts.failed_found, acknowledged),
+            unknown_success=_share(counts.unknown_found, acknowledged),
+            unacknowledged_success_of_unacknowledged=_share(found, counts.attempted - acknowledged),
+        )
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Availability:
+    """What clients saw of the cluster; `None` where nothing was measured."""
+
+    longest_gap_s: float | None = None
+    fault_s: float | None = None
+    recovered: bool | None = None
+    recovery_s: float | None = None
+    refused: Count | None = None
+    unknown: Count | None = None
+    latency_p50_ms: float | None = None
+    latency_p99_ms: float | None = None
+    lateness_p99_ms: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultResult:
+    """One fault of the run: when it was in force, and whether it is proven."""
+
+    id: str
+    proven: bool
+    nemesis: str = ""
+    from_s: float | None = None
+    to_s: float | None = None
+    nodes: tuple[str, ...] = ()
+    met: bool | None = None
+    evidence: tuple[str, ...] = ()
+    touched: int | None = None
+    ops_begun: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostSpan:
+    """The lost writes of one client, numbered from 1, or of all clients (`None`). The intervals
+    run from the first lost write to the last, in seconds since the run's start."""
+
+    client: int | None
+    lost: Count
+    begun_s: Interval | None = None
+    acknowledged_s: Interval | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorCodes:
+    """How many writes failed, or ended unknown, with each error code."""
+
+    failed: Mapping[str, Count] = field(default_factory=dict)
+    unknown: Mapping[str, Count] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """One cell of a run that holds several."""
+
+    key: Mapping[str, str]
+    verdict: str
+    counts: Counts
+    reason: str | None = None
+    rates: Rates = Rates()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """result.json: the verdict of one run and the numbers that it rests on.
+
+    `doubts`, `counter_examples`, `eligible`, `complete` and `lost_spans` are `None` in documents
+    of versions that did not record them.
+    """
+
+    verdict: str
+    counts: Counts
+    run_id: str | None = None
+    plan: str | None = None
+    seed: int | None = None
+    reason: str | None = None
+    counter_examples: tuple[str, ...] | None = None
+    doubts: tuple[str, ...] | None = None
+    eligible: bool | None = None
+    complete: bool | None = None
+    gaps: tuple[str, ...] = ()
+    forced: tuple[str, ...] = ()
+    rates: Rates = Rates()
+    availability: Availability = Availability()
+    errors: ErrorCodes = ErrorCodes()
+    lost_spans: tuple[LostSpan, ...] | None = None
+    faults: tuple[FaultResult, ...] = ()
+    timings: Mapping[str, float | None] = field(default_factory=dict)
+    cells: tuple[CellResult, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedAndEffective:
+    """Settings as the plan requests them and as the cluster reports them, by group and key."""
+
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    effective: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRecord:
+    """One node of the cluster that served the run."""
+
+    name: str
+    roles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadRecord:
+    """Whether the load generator kept to the plan, and why not."""
+
+    starved: bool = False
+    why: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForcedSetting:
+    """A setting that the version under test does not honour, with the source of that claim."""
+
+    key: str
+    what: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterRecord:
+    """The cluster that served the run; several runs of a campaign may share one."""
+
+    id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRun:
+    """run.json: the metadata of a run, as far as it came."""
+
+    run_id: str | None = None
+    state: str | None = None
+    wall_time: str | None = None
+    seed: int | None = None
+    plan_file: str | None = None
+    command: tuple[str, ...] = ()
+    versions: Mapping[str, str | None] = field(default_factory=dict)
+    image: Mapping[str, str | None] = field(default_factory=dict)
+    settings: AskedAndEffective = AskedAndEffective()
+    features: AskedAndEffective = AskedAndEffective()
+    nodes: tuple[NodeRecord, ...] = ()
+    timings: Mapping[str, float | None] = field(default_factory=dict)
+    load: LoadRecord = LoadRecord()
+    cluster: ClusterRecord = ClusterRecord()
+    forced: tuple[ForcedSetting, ...] = ()
+    warnings: tuple[str, ...] = ()
+    error: str | None = None
+
+
+class ForeignDocument(HistoryError):
+    """A document that no version of ackloss writes: it lacks a field that all of them write."""
+
+
+Document = TypeVar("Document", RunResult, StoredRun)
+
+_RESULT: Final = TypeAdapter(RunResult)
+_RUN: Final = TypeAdapter(StoredRun)
+
+
+def read_result(rundir: RunDir) -> RunResult:
+    """The result of a run. Raises HistoryError if it is absent, damaged, or not what a check
+    writes."""
+    return result_of(rundir.read_json(rundir.result), file=rundir.result)
+
+
+def read_run(rundir: RunDir) -> StoredRun:
+    """The metadata of a run. Raises HistoryError if it is absent, damaged, or not what a run
+    writes."""
+    return _validated(_RUN, rundir.read_json(rundir.run), rundir.run)
+
+
+def result_of(document: Mapping[str, Any], *, file: Path | None = None) -> RunResult:
+    """A parsed result.json. Raises HistoryError, which names the field that cannot be used."""
+    return _validated(_RESULT, document, file)
+
+
+def _validated(
+    adapter: TypeAdapter[Document], document: Mapping[str, Any], file: Path | None
+) -> Document:
+    known = {name: value for name, value in document.items() if value is not None}
+    try:
+        # Strict, so that "3" is no number; from JSON, so that a list may become a tuple.
+        return adapter.validate_json(orjson.dumps(known), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key, name = ".".join(map(str, first["loc"])), str(file) if file else None
+        if first["type"] == "missing":
+            what = f"holds something that this ackloss does not write: it lacks {key}"
+            raise ForeignDocument(what, file=name) from error
+        message = first["msg"][:1].lower() + first["msg"][1:]
+        raise HistoryError(f"{key} is {first['input']!r:.80}: {message}", file=name) from error

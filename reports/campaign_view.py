@@ -1,0 +1,253 @@
+"""A campaign as its page shows it: its state, its cells by number, the comparisons, the failures.
+
+A cell's number is its place in the matrix, row by row; the figures use the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from analysis.campaign import CampaignCell, CampaignDocument, RunRow
+from analysis.matrix import Matrix, matrix
+from analysis.statistics.comparisons import Comparison
+from analysis.statistics.samples import HARNESS_FAILURE
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.progress import Progress
+from reports import formatting
+from reports.conclusions import Conclusions, conclusions, differs
+from reports.references import Reference
+
+CLASSES: Final = {
+    "loss": ("loss", "acknowledged writes are lost"),
+    "none": ("none", "valid: nothing is lost"),
+    "wrong": (
+        "wrong",
+        "invalid for another reason: failed writes that were found, unexpected values, duplicates",
+    ),
+    "vacuous": ("vacuous", "nothing was put to the test"),
+    "unknown": ("unknown", "something prevented a verdict"),
+    "harness_failure": ("harness failure", "the harness failed, so the cluster was not tested"),
+}
+"""The name and meaning of each verdict class. The class does not decide whether a run counts."""
+
+SHADES: Final = 10
+_COMPARED_AT_MOST: Final = 300
+_FAILURES_AT_MOST: Final = 50
+
+
+@dataclass(frozen=True)
+class State:
+    """The progress of the campaign, in the pill of the page and its sentence."""
+
+    icon: str
+    name: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class ComparedPair:
+    """Two cells that differ in one axis. `significant`: they differ beyond chance and doubt."""
+
+    axis: str
+    a: str
+    b: str
+    others: str
+    difference: str
+    interval: str
+    p: str
+    significant: bool
+    doubtful: bool
+    verdict: str
+    size: float
+
+
+@dataclass(frozen=True)
+class AxisSummary:
+    """The pairs of cells that differ in one axis alone, counted."""
+
+    axis: str
+    significant: int
+    doubtful: int
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error of the harness, some of the runs that failed with it, and their number."""
+
+    sentence: str
+    runs: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True)
+class CampaignView:
+    """The contents of a campaign's page."""
+
+    folder: CampaignDir
+    document: CampaignDocument
+    rows: Sequence[RunRow]
+    progress: Progress
+    alive: bool
+    model: bool
+    references: Sequence[Reference]
+
+    @cached_property
+    def table(self) -> Matrix:
+        cells = self.document.cells
+        impossible = (place for place, cell in enumerate(cells) if cell.impossible)
+        keys = [{axis: str(label) for axis, label in cell.key.items()} for cell in cells]
+        return matrix(self.document.axes, keys, impossible)
+
+    @property
+    def impossible(self) -> dict[str, list[str]]:
+        """The cells that never run, by the reason."""
+        by_reason: dict[str, list[str]] = {}
+        for cell in self.document.cells:
+            if cell.impossible:
+                by_reason.setdefault(cell.impossible, []).append(cell.name)
+        return by_reason
+
+    @cached_property
+    def conclusions(self) -> Conclusions:
+        return conclusions(self.document)
+
+    @property
+    def cautions(self) -> list[str]:
+        model = "This is a model: it ran in memory and in virtual time; no real system was tested."
+        return [*([model] if self.model else []), *self.conclusions.cautions]
+
+    @cached_property
+    def numbers(self) -> dict[int, int]:
+        """The number of a cell by its place in the document."""
+        return {place: number for number, place in enumerate(self.table.in_order, 1)}
+
+    @property
+    def cells(self) -> list[tuple[int, CampaignCell]]:
+        """The cells with their numbers, in this order."""
+        return [(self.numbers[at], self.document.cells[at]) for at in self.table.in_order]
+
+    @property
+    def state(self) -> State:
+        runs, planned = self.document.runs, self.document.planned
+        of = f"{formatting.number(runs)} of {formatting.number(planned)} planned runs"
+        why = self.document.ended
+        if self.alive:
+            return State("…", "running", f"{of} so far")
+        if runs >= planned:
+            return State("✓", "finished", f"all {formatting.number(planned)} planned runs")
+        if why is None and not self.progress.sessions:
+            return State("·", "not started", of)
+        if why in (None, "interrupted"):
+            end = "interrupted" if why else "broken off"
+            return State("!", end, f"{of}; `ackloss campaign resume` runs the rest")
+        return State("!", "stopped early", f"{of}: {why}")
+
+    @property
+    def any_conclusive(self) -> bool:
+        return any(cell.conclusive for cell in self.document.cells)
+
+    @property
+    def resemblance(self) -> str:
+        """The similarity of runs that share a cluster, or a worker, in whether they lose."""
+        parts = []
+        for group, numbers in self.document.resemblance.items():
+            lossy = numbers["lossy"]
+            value = lossy.why
+            if lossy.correlation is not None:
+                value = f"{round(lossy.correlation, 2) + 0.0:.2f} (p = {lossy.p:.2g})"
+            count = formatting.number(lossy.groups)
+            parts.append(f"by {group} ({count} {group}{'' if lossy.groups == 1 else 's'}): {value}")
+        return "; ".join(parts)
+
+    @property
+    def broken(self) -> int:
+        """Runs that broke off; each has been repeated, or will be."""
+        return len(self.progress.in_state("broken"))
+
+    @staticmethod
+    def shade(cell: CampaignCell) -> int | None:
+        """The darkness of the cell: 0 only if no run lost writes, SHADES only if every conclusive
+        run did; None if no run is conclusive."""
+        share = cell.lossy_share.estimate
+        if share is None:
+            return None
+        if share == 0:
+            return int(bool(cell.inconclusive_lossy))
+        if share == 1:
+            return SHADES
+        return min(max(round(share * SHADES), 1), SHADES - 1)
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The errors of the harness, the most frequent first."""
+        by_sentence: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row["class"] == HARNESS_FAILURE:
+                by_sentence.setdefault(str(row["reason"]), []).append(row["run_id"])
+        ordered = sorted(by_sentence.items(), key=lambda each: -len(each[1]))
+        return [
+            Failure(sentence, tuple(runs[:5]), len(runs))
+            for sentence, runs in ordered[:_FAILURES_AT_MOST]
+        ]
+
+    @cached_property
+    def compared(self) -> list[ComparedPair]:
+        """Significant pairs first, then doubtful ones; the largest difference first."""
+        pairs = map(_pair, self.document.comparisons)
+        ordered = sorted(pairs, key=lambda p: (not p.significant, not p.doubtful, -p.size))
+        return ordered[:_COMPARED_AT_MOST]
+
+    @property
+    def by_axis(self) -> Iterator[AxisSummary]:
+        """The comparisons counted by axis."""
+        pairs, significant, doubtful = Counter[str](), Counter[str](), Counter[str]()
+        for each in self.document.comparisons:
+            axis = str(each.axis)
+            pairs[axis] += 1
+            significant[axis] += differs(each)
+            doubtful[axis] += each.doubtful
+        for axis in self.document.axes:
+            if pairs[axis]:
+                yield AxisSummary(axis, significant[axis], doubtful[axis], pairs[axis])
+
+
+def _pair(each: Comparison) -> ComparedPair:
+    axis = str(each.axis)
+    others = {key: label for key, label in each.a.items() if key != axis}
+    interval = ""
+    if each.low is not None and each.high is not None:
+        interval = f"{formatting.points(each.low)} to {formatting.points(each.high)}"
+    return ComparedPair(
+        axis=axis,
+        a=str(each.a[axis]),
+        b=str(each.b[axis]),
+        others=", ".join(f"{key}={label}" for key, label in others.items()),
+        difference="—" if each.difference is None else formatting.points(each.difference),
+        interval=interval,
+        p="—" if each.p_adjusted is None else formatting.p_value(each.p_adjusted),
+        significant=differs(each),
+        doubtful=each.doubtful,
+        verdict=_in_words(each, axis),
+        size=abs(each.difference or 0.0),
+    )
+
+
+def _in_words(each: Comparison, axis: str) -> str:
+    if each.difference is None:
+        return f"not known: {each.why}"
+    if differs(each):
+        worse = each.b if each.difference > 0 else each.a
+        return f"{axis}={worse[axis]} loses in more runs"
+    if each.doubtful:
+        ends = (each.bounds.least or 0.0, each.bounds.greatest or 0.0)
+        least, greatest = map(formatting.points, ends)
+        return f"doubtful: over all runs, anything from {least} to {greatest} is possible"
+    if each.runs_needed is None:
+        return "no difference shown: the shares are equal"
+    needed = formatting.number(each.runs_needed)
+    return f"no difference shown; {needed} runs of each would show it if this difference is true"

@@ -1,0 +1,134 @@
+"""Numbers, settings and the headline as text for pages."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from harness.history.documents import Counts, RunResult, StoredRun
+
+UNDEFINED: Final = "not defined"
+"""A rate whose denominator is 0: never 0."""
+NOTHING: Final = "—"
+"""A value that does not exist."""
+
+
+def number(value: float | None) -> str:
+    """A count with thousands separators; any other number with four significant digits."""
+    if value is None:
+        return UNDEFINED
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def seconds(value: float | None) -> str:
+    """An instant or a duration in seconds."""
+    return NOTHING if value is None else f"{value:,.2f} s"
+
+
+def milliseconds(value: float | None) -> str:
+    """A latency with a fitting unit."""
+    if value is None or math.isnan(value):
+        return NOTHING
+    return f"{value:.3g} ms" if value < 1000 else f"{value / 1e3:.3g} s"
+
+
+def rate(value: float | None) -> str:
+    """A rate of result.json as a percentage; "not defined" if its denominator is 0."""
+    return UNDEFINED if value is None else share(value)
+
+
+def share(value: float | None) -> str:
+    """A number from 0 to 1 as a percentage; it reads 0 % or 100 % only if it is exactly that."""
+    if value is None:
+        return NOTHING
+    if value in (0, 1):
+        return f"{100 * value:.0f} %"
+    room = min(100 * value, 100 - 100 * value)
+    return f"{100 * value:.{max(1, 1 - math.floor(math.log10(room)))}f} %"
+
+
+def points(value: float) -> str:
+    """A difference of two shares in percentage points, with its sign."""
+    return f"{100 * value:+.1f}".replace("-", "−")
+
+
+def p_value(p: float) -> str:
+    """A p-value."""
+    return "< 0.0001" if p < 0.0001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
+
+
+def moment(wall_time: str | None) -> str:
+    """An ISO time as a date and a time of day; other text is unchanged."""
+    try:
+        return f"{datetime.fromisoformat(wall_time or ''):%d %B %Y, %H:%M:%S %Z}".lstrip("0")
+    except ValueError:
+        return wall_time or ""
+
+
+def headline(result: RunResult | None) -> str:
+    """The result of a run in one sentence."""
+    if result is None:
+        return "This run has not been checked"
+    lost, acknowledged = result.counts.lost, result.counts.acknowledged
+    if result.verdict == "unknown":
+        return "It is not known whether acknowledged writes were lost"
+    if lost:
+        of = f"{number(lost)} of {number(acknowledged)} acknowledged writes"
+        return f"{of} {'was' if lost == 1 else 'were'} lost ({rate(result.rates.loss)})"
+    if result.verdict == "invalid":
+        return f"No acknowledged write was lost, but {_other_counter_example(result.counts)}"
+    return f"None of {number(acknowledged)} acknowledged writes was lost"
+
+
+def _other_counter_example(counts: Counts) -> str:
+    for count, one, many in (
+        (
+            counts.unexpected,
+            "value was read that nobody wrote",
+            "values were read that nobody wrote",
+        ),
+        (counts.failed_found, "failed write was found", "failed writes were found"),
+        (counts.duplicates, "duplicate was found", "duplicates were found"),
+    ):
+        if count:
+            return f"{number(count)} {one if count == 1 else many}"
+    return "the run is invalid"
+
+
+def flat(settings: object, prefix: str = "") -> dict[str, str]:
+    """Nested settings as `dotted.key: text`, with true and false as Kafka writes them."""
+    if isinstance(settings, Mapping):
+        inner: dict[str, str] = {}
+        for key, value in settings.items():
+            inner |= flat(value, f"{prefix}.{key}" if prefix else str(key))
+        return inner
+    if isinstance(settings, list | tuple):
+        if not any(isinstance(value, Mapping | list) for value in settings):
+            return {prefix: ", ".join(value_text(value) for value in settings)}
+        return flat({str(place): value for place, value in enumerate(settings)}, prefix)
+    return {prefix: value_text(settings)}
+
+
+def value_text(value: object) -> str:
+    """The value of a setting as text."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def command(run: StoredRun, seed: int | None) -> str:
+    """The command that runs this plan again with the same random choices: the original command
+    with the seed, and without the other plans that it ran."""
+    plan = run.plan_file or "PLAN"
+    given = list(run.command) or ["ackloss", "run", plan]
+    words = [word for word in given if word == plan or not word.endswith(".toml")]
+    if seed is not None and not any(word.split("=")[0] == "--seed" for word in words):
+        words[2:2] = ["--seed", str(seed)]
+    return shlex.join(words)

@@ -1,0 +1,348 @@
+"""One run as its page shows it: the text and tables around the timeline, for a template.
+
+A run may have stopped at any moment, and its files may come from an earlier version. What is absent
+is reported as absent, and never looks like a good result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import pandas as pd
+
+from analysis.figures import outcome_labels
+from analysis.findings import findings
+from analysis.lost import first_and_last
+from analysis.lost_spans import Event, PlacedSpan, events, placed_spans
+from analysis.timeline import Timeline, timeline
+from harness.campaigns.folder import CampaignDir
+from harness.errors import HistoryError
+from harness.history.documents import Counts, RunResult, StoredRun, read_result, read_run
+from harness.history.run_folder import RunDir
+from reports import formatting
+from reports.references import Reference, references
+
+DECISIVE: Final = (
+    ("producer", "acks"),
+    ("producer", "enable.idempotence"),
+    ("topic", "min.insync.replicas"),
+    ("topic", "unclean.leader.election.enable"),
+)
+"""The settings that decide most losses: the sentence under the headline names them."""
+
+DIFFERS: Final = "differs"
+"""The group of settings that differ from broker to broker, such as addresses and ids."""
+
+UNCHECKED: Final = "unchecked"
+_VERDICTS: Final = {"valid": "✓", "invalid": "✕", "unknown": "?", UNCHECKED: "?"}
+_OTHER_FINDINGS: Final = {
+    "unexpected": "Values that nobody wrote",
+    "failed_found": "Failed writes that were found",
+    "duplicate": "Duplicates",
+    "unknown_found": "Unknown writes that were found",
+    "not_yet_visible": "Acknowledged writes that are not yet visible",
+}
+_EXAMPLES: Final = 5
+_SHOWN_ELSEWHERE: Final = ("id", "nemesis", "heal")
+_WAITING: Final = ("within_s", "else")
+_ACTS_ON_CLIENTS: Final = ("client",)  # `nodes` of such a step is a default without effect
+
+Records = list[dict[Hashable, Any]]
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of some of the attempted writes; `key` is the colour."""
+
+    key: str
+    label: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Callout:
+    """What a reader must know before believing a number."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting; `requested` is None if the plan leaves it at its default."""
+
+    group: str
+    key: str
+    requested: str | None
+    effective: str | None
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is in the table, or in the folded list of defaults."""
+        return self.requested is not None or (self.group, self.key) in DECISIVE
+
+    @property
+    def differs(self) -> bool:
+        """Whether the cluster reports another value than the plan requests."""
+        if self.requested is None or self.effective is None:
+            return False
+        return self.requested.lower() != self.effective.lower()
+
+
+@dataclass(frozen=True)
+class RunView:
+    """The contents of a run's page. `result` is None if the run has not been checked."""
+
+    run: RunDir
+    plan: Mapping[str, Any]
+    metadata: StoredRun
+    result: RunResult | None
+    line: Timeline
+
+    @property
+    def verdict(self) -> str:
+        return self.result.verdict if self.result else UNCHECKED
+
+    @property
+    def icon(self) -> str:
+        return _VERDICTS.get(self.verdict, "?")
+
+    @property
+    def counts(self) -> Counts | None:
+        return self.result.counts if self.result else None
+
+    @property
+    def headline(self) -> str:
+        return formatting.headline(self.result)
+
+    @property
+    def name(self) -> str:
+        return str(self.plan.get("name") or self.run.run_id)
+
+    @property
+    def seed(self) -> int | None:
+        recorded = (self.result.seed if self.result else None, self.metadata.seed)
+        planned: int | None = self.plan.get("seed")
+        return next((seed for seed in (*recorded, planned) if seed is not None), None)
+
+    @property
+    def outcome_labels(self) -> dict[str, str]:
+        """The labels of the outcomes of writes; with acks=0 a write is sent, not acknowledged."""
+        acks = {s.key: s.effective or s.requested for s in self.settings if s.group == "producer"}
+        return outcome_labels(
+            "sent" if acks.get("acks") == "0" else "acknowledged",
+            judged=bool(self.result and self.result.complete),
+            known=self.verdict != "unknown",
+        )
+
+    @cached_property
+    def settings(self) -> list[Setting]:
+        """Every setting that the plan requests or the cluster reports; requested ones first."""
+        settings, features = self.metadata.settings, self.metadata.features
+        requested = {**(settings.asked or _requested(self.plan)), "features": features.asked}
+        effective = {**settings.effective, "features": features.effective}
+        rows = list(_settings(requested, effective))
+        return sorted(rows, key=lambda row: (not row.shown, row.requested is None))
+
+    @property
+    def sentence(self) -> str:
+        """The settings that explain the headline, and the cluster, in one line."""
+        known = {(row.group, row.key): row.effective or row.requested for row in self.settings}
+        named = [f"{key}={known[group, key]}" for group, key in DECISIVE if (group, key) in known]
+        return ", ".join([*named, self.where])
+
+    @property
+    def where(self) -> str:
+        """The system, its version and the size of the cluster."""
+        target, topic = self.plan.get("target") or {}, self.plan.get("topic") or {}
+        system = str(target.get("system") or "")
+        planned = f"{system} {target.get('version') or target.get('image') or ''}".strip()
+        version = self.metadata.versions.get("target") or planned
+        parts = [version if system in version else f"{system} {version}"]
+        if target.get("brokers"):
+            parts.append(f"{target['brokers']} brokers")
+        if topic.get("replication_factor"):
+            parts.append(f"replication factor {topic['replication_factor']}")
+        return ", ".join(part for part in parts if part.strip())
+
+    @property
+    def command(self) -> str:
+        return formatting.command(self.metadata, self.seed)
+
+    @property
+    def fates(self) -> list[Fate]:
+        """What became of the attempted writes; the counts add up to the attempts."""
+        if (counts := self.counts) is None:
+            return []
+        survived = counts.survivors - counts.unacknowledged_found
+        fates = [
+            Fate("survived", "acknowledged, survived", survived),
+            Fate("lost", "acknowledged, lost", counts.lost),
+            Fate("absent", "acknowledged, not yet visible", counts.not_yet_visible),
+            Fate("sent", "sent with acks=0", counts.sent),
+            Fate("fail", "failed", counts.failed),
+            Fate("info", "unknown", counts.unknown),
+        ]
+        rest = counts.attempted - sum(fate.count for fate in fates)
+        return [fate for fate in (*fates, Fate("open", "never completed", rest)) if fate.count > 0]
+
+    @property
+    def codes(self) -> list[tuple[str, list[tuple[str, int]]]]:
+        """The error codes of failed and of unknown writes, with their counts."""
+        if self.result is None:
+            return []
+        errors = self.result.errors
+        kinds = (("Failed", errors.failed), ("Unknown", errors.unknown))
+        return [(kind, list(codes.items())) for kind, codes in kinds if codes]
+
+    def begun(self, fault: str) -> int | None:
+        """The number of writes begun while a fault was in force; None if it was not counted."""
+        faults = self.result.faults if self.result else ()
+        return next((each.ops_begun for each in faults if each.id == fault), None)
+
+    def options(self, fault: str) -> dict[str, str]:
+        """The plan's options of one fault: when, on which nodes, and those of its nemesis."""
+        steps = [step for step in self.plan.get("faults") or [] if step.get("id") == fault]
+        given = {key: value for step in steps for key, value in step.items() if value}
+        if given.get("nemesis") in _ACTS_ON_CLIENTS:
+            given.pop("nodes", None)
+        if "when" not in given:
+            given = {key: value for key, value in given.items() if key not in _WAITING}
+        return formatting.flat(
+            {key: value for key, value in given.items() if key not in _SHOWN_ELSEWHERE}
+        )
+
+    @property
+    def callouts(self) -> list[Callout]:
+        """The warnings above the verdict."""
+        return list(_callouts(self))
+
+    @cached_property
+    def all_lost(self) -> pd.DataFrame:
+        """Every lost write."""
+        return findings(self.run)
+
+    @property
+    def lost(self) -> Records:
+        """The first and the last lost write of each partition."""
+        return first_and_last(self.all_lost).to_dict("records")
+
+    @cached_property
+    def spans(self) -> list[PlacedSpan]:
+        """The interval in which writes were lost: of all clients, then of each."""
+        return placed_spans((self.result.lost_spans or ()) if self.result else (), self.line)
+
+    @property
+    def events(self) -> list[Event]:
+        """The events at which those intervals may begin or end."""
+        return events(self.line)
+
+    @property
+    def references(self) -> list[Reference]:
+        """The reference figures that the plan names."""
+        return references(self.plan)
+
+    @property
+    def other_findings(self) -> list[tuple[str, int, Records]]:
+        """All other findings by kind: how many, and the first few."""
+        found = findings(self.run, list(_OTHER_FINDINGS))
+        return [
+            (title, len(some), some.head(_EXAMPLES).to_dict("records"))
+            for kind, title in _OTHER_FINDINGS.items()
+            if len(some := found[found["kind"] == kind])
+        ]
+
+
+@contextmanager
+def malformed_is_history_error(*folders: RunDir | CampaignDir) -> Iterator[None]:
+    """Report a malformed document as a HistoryError.
+
+    A folder may come from another machine or version. Its pages rest on many fields, each of which
+    could be missing; without this, a missing one would be a traceback.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HistoryError(
+            f"holds something that this ackloss does not write: {error!r}",
+            file=", ".join(str(folder.path) for folder in folders),
+            hint="use the ackloss that wrote it to report it, or check it again",
+        ) from error
+
+
+def run_view(run: RunDir) -> RunView:
+    """Read a run's folder; `run.json` must exist, other files may not exist yet.
+
+    Raises HistoryError if a file exists and cannot be read.
+    """
+    metadata = read_run(run)
+    return RunView(
+        run=run,
+        plan=run.read_json(run.plan) if run.plan.is_file() else {},
+        metadata=metadata,
+        result=read_result(run) if run.result.is_file() else None,
+        line=timeline(run, nodes=[node.name for node in metadata.nodes]),
+    )
+
+
+def _requested(plan: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        "broker": (plan.get("target") or {}).get("settings") or {},
+        "topic": (plan.get("topic") or {}).get("settings") or {},
+        "producer": (plan.get("workload") or {}).get("producer") or {},
+    }
+
+
+def _settings(requested: Mapping[str, Any], effective: Mapping[str, Any]) -> Iterator[Setting]:
+    for group in ("producer", "topic", "broker", "features", DIFFERS):
+        wanted = formatting.flat(requested.get(group) or {})
+        known = formatting.flat(effective.get(group) or {})
+        for key in sorted({*wanted, *known}):
+            yield Setting(group, key, wanted.get(key), known.get(key))
+
+
+def _callouts(view: RunView) -> Iterator[Callout]:
+    metadata, result = view.metadata, view.result
+    for forced in metadata.forced:
+        yield Callout(
+            "Forced: this version does not honour a requested setting",
+            f"{forced.key}: {forced.what} ({forced.source}).",
+        )
+    yield from _state(metadata)
+    if result is None:
+        yield Callout("No verdict", "Run `ackloss check` on this folder to count its writes.")
+    elif result.complete is False:
+        yield Callout("The evidence is incomplete", "The counts below are lower bounds.")
+    for gap in result.gaps if result else ():
+        yield Callout("The folder differs from what the run wrote", f"{_capitalised(gap)}.")
+    if metadata.load.starved:
+        why = metadata.load.why or "the load was lower than the plan requests"
+        yield Callout("The load generator starved", f"{_capitalised(why)}.")
+    if (view.plan.get("cluster") or {}).get("kind") == "model":
+        yield Callout(
+            "This is a model", "It ran in memory and in virtual time: no real system was tested."
+        )
+    for warning in metadata.warnings:
+        yield Callout("Note", warning)
+
+
+def _state(metadata: StoredRun) -> Iterator[Callout]:
+    """The end of a run that did not end well."""
+    error = metadata.error or ""
+    if metadata.state == "interrupted":
+        yield Callout("This run was interrupted", error or "It stopped before its end.")
+    elif metadata.state == "failed":
+        text = error or "The harness did not finish it. This is not a loss."
+        yield Callout("This run failed", text)
+    elif metadata.state not in (None, "done"):
+        yield Callout("This run is not finished", f"Its state is {metadata.state!r}.")
+    elif error:
+        yield Callout("This run had an error", error)
+
+
+def _capitalised(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
