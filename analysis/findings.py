@@ -12,8 +12,9 @@ import pandas as pd
 import pyarrow as pa
 
 from harness.history.documents import LOST_KINDS
-from harness.history.parquet_reader import NULL, Ints, decoded, integers, texts
+from harness.history.parquet_reader import decoded, integers, texts
 from harness.history.run_folder import RunDir
+from harness.protocols.runs import NULL, Ints
 
 _NUMBERS = ("partition", "value", "process", "offset", "found_partition", "found_offset")
 _TIMES = {"due_s": "intended_ns", "answered_s": "complete_ns"}

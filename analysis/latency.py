@@ -20,9 +20,11 @@ import pandas as pd
 from analysis.findings import values_found
 from harness.history import parquet_reader
 from harness.history.documents import LOST_KINDS
-from harness.history.parquet_reader import INVOKED, Writes, some
+from harness.history.parquet_reader import some
 from harness.history.run_folder import RunDir
-from harness.protocols import FAIL, INFO, OK
+from harness.models import LOG, Model
+from harness.protocols import FAIL, INFO, OK, runs
+from harness.protocols.runs import INVOKED, Writes
 
 OPEN: Final = "open"
 ABSENT: Final = "absent"
@@ -48,22 +50,23 @@ _EMPTY: Final = -1
 _ABSENT_KINDS: Final = ("not_yet_visible",)
 _OUTCOME_OF_MARK: Final = np.array(
     [
-        OUTCOMES.index({parquet_reader.OK: OK, parquet_reader.FAIL: FAIL}.get(mark, INFO))
-        for mark in range(parquet_reader.INFO + 1)
+        OUTCOMES.index({runs.OK: OK, runs.FAIL: FAIL}.get(mark, INFO))
+        for mark in range(runs.INFO + 1)
     ],
     dtype=np.int8,
 )
 
 
-def writes(run: RunDir) -> pd.DataFrame:
-    """One row for each write, in the order of completion; writes that never completed come last.
+def writes(run: RunDir, model: Model = LOG) -> pd.DataFrame:
+    """One row for each write of the model, in the order of completion; those that never completed
+    come last.
 
     Columns: `value`, `process`, `partition`, `offset` (NULL where unknown), `begin_s` (when the
     write was due), `latency_ms` (NaN when open), `outcome` (a position in OUTCOMES).
     """
     completed: list[pd.DataFrame] = []
     unanswered: list[pd.DataFrame] = []
-    for rows in parquet_reader.writes(run.parts(run.history)):
+    for rows in parquet_reader.writes(run.parts(run.history), model.writes):
         begins = rows.mark == INVOKED
         completed.append(_completed(some(rows, ~begins)))
         begun = pd.concat([*unanswered, _open(some(rows, begins))], ignore_index=True)

@@ -23,8 +23,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.history.parquet_reader import NULL, decoded, integers, texts
+from harness.history.parquet_reader import decoded, integers, texts
 from harness.history.run_folder import RunDir
+from harness.protocols.runs import NULL
 
 HOLD_S: Final = 3.0
 """How long an answer holds for its node when no newer answer follows."""

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from harness.errors import EnvironmentFailure
-from harness.history.parquet_reader import NULL
+from harness.protocols.runs import NULL
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """The first characters of a formula (OWASP, CSV injection)."""

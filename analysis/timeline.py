@@ -12,6 +12,7 @@ from analysis.leadership import Leadership, leadership, observations
 from analysis.rates import bar_width_s, rates
 from harness.faults.journal import windows
 from harness.history.run_folder import RunDir
+from harness.models import LOG, Model
 from harness.protocols import FaultWindow
 
 
@@ -66,9 +67,9 @@ class Timeline:
         return [fault for fault in self.faults if fault.from_s is not None]
 
 
-def timeline(run: RunDir, *, nodes: list[str] | None = None) -> Timeline:
+def timeline(run: RunDir, *, nodes: list[str] | None = None, model: Model = LOG) -> Timeline:
     """Read a run's folder. `nodes` gives the order of the lanes; other nodes follow them."""
-    frame = writes(run)
+    frame = writes(run, model)
     observed = observations(run)
     faults = windows(run.faults)
     start_s, end_s = _ends_s(frame, observed, faults)

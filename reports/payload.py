@@ -16,7 +16,7 @@ from analysis.lanes import PARTITIONS_AT_MOST
 from analysis.latency import OUTCOMES
 from analysis.palette import FAULT_TINTS
 from analysis.timeline import Timeline
-from harness.history.parquet_reader import NULL
+from harness.protocols.runs import NULL
 
 Payload = Mapping[str, Any]
 """The JSON of one timeline; reports/static/timeline.js reads it."""

@@ -23,6 +23,7 @@ from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from harness.history.documents import Counts, RunResult, StoredRun, read_result, read_run
 from harness.history.run_folder import RunDir
+from harness.models import MODELS
 from reports import formatting
 from reports.references import Reference, references
 
@@ -285,7 +286,11 @@ def run_view(run: RunDir) -> RunView:
         plan=run.read_json(run.plan) if run.plan.is_file() else {},
         metadata=metadata,
         result=read_result(run) if run.result.is_file() else None,
-        line=timeline(run, nodes=[node.name for node in metadata.nodes]),
+        line=timeline(
+            run,
+            nodes=[node.name for node in metadata.nodes],
+            model=MODELS[metadata.promises.model],
+        ),
     )
 
 

@@ -37,7 +37,8 @@ from checkers.loss.spans import lost_spans
 from checkers.loss.statements import Basis
 from checkers.loss.tally import Odd, Tally, looked_up
 from harness.errors import HistoryError
-from harness.history.rows import some, within
+from harness.history.parquet_reader import some
+from harness.history.rows import within
 from harness.protocols import (
     NULL,
     Bools,

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.history.rows import some
+from harness.history.parquet_reader import some
 from harness.protocols import Bools, Facts, PartitionEnd, Reads, Texts
 
 NOBODY: Final = -2

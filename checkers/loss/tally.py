@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from checkers.loss.numbering import Numbering
-from harness.history.rows import Part, some
+from harness.history.parquet_reader import Part, some
 from harness.protocols import NULL, Bits, Bools, Int32s, Ints, Reads, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK, READ
 

@@ -15,13 +15,23 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import orjson
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
+from harness.models import LOG, MODELS
 
 Count = Annotated[int, Field(ge=0)]
 Interval = tuple[float, float]
+
+
+def _known_model(name: str) -> str:
+    if name not in MODELS:
+        raise ValueError(f"no model that this ackloss knows: {', '.join(MODELS)}")
+    return name
+
+
+ModelName = Annotated[str, AfterValidator(_known_model)]
 
 LOST_KINDS: Final = ("lost", "deleted")
 """The kinds of findings that `counts.lost` counts."""
@@ -201,6 +211,13 @@ class ForcedSetting:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PromisesRecord:
+    """What the system under test promised; the model of operations is that of its history."""
+
+    model: ModelName = LOG.name
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClusterRecord:
     """The cluster that served the run; several runs of a campaign may share one."""
 
@@ -225,6 +242,7 @@ class StoredRun:
     timings: Mapping[str, float | None] = field(default_factory=dict)
     load: LoadRecord = LoadRecord()
     cluster: ClusterRecord = ClusterRecord()
+    promises: PromisesRecord = PromisesRecord()
     forced: tuple[ForcedSetting, ...] = ()
     warnings: tuple[str, ...] = ()
     error: str | None = None

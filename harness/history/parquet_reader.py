@@ -10,9 +10,10 @@ code -1. A row without a value in a column that must have one is an error: Histo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,100 +22,72 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.errors import HistoryError
-from harness.history.schemas import ADDED, HISTORY, READS, WRITE
-
-Ints = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Bits = npt.NDArray[np.uint8]
-Bools = npt.NDArray[np.bool_]
-
-NULL: Final = -(2**63)
-"""A missing integer."""
+from harness.history.schemas import ADDED, HISTORY, READS
+from harness.protocols.runs import (
+    FAIL,
+    INFO,
+    INVOKED,
+    NULL,
+    OK,
+    Bits,
+    Bools,
+    Ints,
+    Lists,
+    Operations,
+    Reads,
+    Texts,
+    Writes,
+)
 
 BATCH_ROWS: Final = 2**20
 
-INVOKED, OK, FAIL, INFO = 1, 2, 4, 8
 _MARKS: Final = {"invoke": INVOKED, "ok": OK, "fail": FAIL, "info": INFO}
 _KEYS_AND_VALUES: Final = ("key", "value")
+_WRITTEN: Final = ("process", "type", "f", *_KEYS_AND_VALUES)
 _WRITES: Final = (
     *("process", "type", "f", "key", "value", "partition", "offset", "error"),
     *("intended_ns", "time_ns"),
 )
+_OPERATIONS: Final = ("index", *_WRITES, "node", "expected", "result", "elements")
 _READS: Final = ("reader", *_KEYS_AND_VALUES, "partition", "offset")
 
-
-class Texts(NamedTuple):
-    """A column of text: `names[code]`, or missing where the code is -1."""
-
-    codes: Int32s
-    names: list[str]
-
-    def places(self, names: Sequence[str]) -> Ints:
-        """The place of each text in `names`, which holds all of them; -1 where it is missing."""
-        place = {name: number for number, name in enumerate(names)}
-        return np.array([*(place[name] for name in self.names), -1], np.int64)[self.codes]
-
-    def isin(self, names: Iterable[str]) -> Bools:
-        """Which rows hold one of `names`."""
-        wanted = set(names)
-        return np.array([*(name in wanted for name in self.names), False])[self.codes]
-
-    def objects(self) -> npt.NDArray[np.object_]:
-        """The column as Python strings, `None` where it is missing."""
-        return np.array([*self.names, None], dtype=object)[self.codes]
-
-
-class Writes(NamedTuple):
-    """Rows of HISTORY that are writes. `mark` is INVOKED, or how the write ended."""
-
-    key: Texts
-    value: Ints
-    mark: Bits
-    process: Ints
-    partition: Ints
-    offset: Ints
-    error: Texts
-    intended_ns: Ints
-    time_ns: Ints
-
-    @property
-    def delay_ns(self) -> Ints:
-        """From the instant at which the write was due: to its answer, this is its latency; to its
-        invocation, the lateness of the load generator. Counted from the due time, a stall cannot
-        hide behind clients that wait for it (coordinated omission)."""
-        return self.time_ns - self.intended_ns
-
-
-class Reads(NamedTuple):
-    """Rows of READS: records that a reader returned; several readers may return the same."""
-
-    reader: Texts
-    key: Texts
-    value: Ints
-    partition: Ints
-    offset: Ints
-
-
-Part = TypeVar("Part", Writes, Reads)
+Part = TypeVar("Part", Writes, Reads, Operations)
 Made = TypeVar("Made")
 
 
 def some(rows: Part, chosen: Bools) -> Part:
     """The chosen rows."""
-    return type(rows)._make(
-        Texts(column.codes[chosen], column.names) if isinstance(column, Texts) else column[chosen]
-        for column in rows
-    )
+    return type(rows)._make(_some_of(column, chosen) for column in rows)
 
 
-def writes(paths: Iterable[Path]) -> Iterator[Writes]:
-    """The writes of `history/`: neither the nemesis' rows nor other operations."""
-    return decoded(paths, _WRITES, _writes)
+def _some_of(column: Any, chosen: Bools) -> Any:
+    if isinstance(column, Texts):
+        return Texts(column.codes[chosen], column.names)
+    if not isinstance(column, Lists):
+        return column[chosen]
+    lengths = np.diff(column.starts)
+    starts = np.concatenate([[0], np.cumsum(lengths[chosen])])
+    return Lists(starts, column.values[np.repeat(chosen, lengths)], column.present[chosen])
+
+
+def writes(paths: Iterable[Path], functions: Collection[str]) -> Iterator[Writes]:
+    """The operations of `history/` with one of these functions, which write: not the nemesis'."""
+    return decoded(paths, _WRITES, partial(_writes, functions=functions))
+
+
+def operations(paths: Iterable[Path], functions: Collection[str]) -> Iterator[Operations]:
+    """The operations of `history/` with one of these functions: not the nemesis'."""
+    return decoded(paths, _OPERATIONS, partial(_operations, functions=functions))
 
 
 def reads(paths: Iterable[Path]) -> Iterator[Reads]:
     """The records of `reads/`, of all readers."""
     return decoded(paths, _READS, _reads)
+
+
+def written(paths: Iterable[Path], functions: Collection[str]) -> Iterator[tuple[Texts, Ints]]:
+    """The keys and values of the operations of `history/` with one of these functions."""
+    return decoded(paths, _WRITTEN, partial(_written, functions=functions))
 
 
 def keys_and_values(paths: Iterable[Path]) -> Iterator[tuple[Texts, Ints]]:
@@ -137,12 +110,8 @@ def decoded(
     for path in paths:
         try:
             with pq.ParquetFile(path) as file:
-                present = set(file.schema_arrow.names)
-                for name in columns:
-                    if not (name in present or name in may_lack or (path.name, name) in ADDED):
-                        raise UnusableRow("lacks a column", name)
-                wanted = [name for name in columns if name in present]
-                for batch in file.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False):
+                names = _there(file, path, columns, may_lack)
+                for batch in file.iter_batches(BATCH_ROWS, columns=names, use_threads=False):
                     if batch.num_rows:
                         yield decode(batch)
         except UnusableRow as error:
@@ -154,6 +123,17 @@ def decoded(
             ) from error
         except (OSError, pa.ArrowException) as error:
             raise HistoryError("cannot be read: its Parquet is damaged", file=str(path)) from error
+
+
+def _there(
+    file: pq.ParquetFile, path: Path, columns: Sequence[str], may_lack: frozenset[str]
+) -> list[str]:
+    present = set(file.schema_arrow.names)
+    for name in columns:
+        added = {(path.name, name), (path.parent.name, name)} & ADDED
+        if not (name in present or name in may_lack or added):
+            raise UnusableRow("lacks a column", name)
+    return [name for name in columns if name in present]
 
 
 class UnusableRow(Exception):
@@ -168,7 +148,10 @@ def integers(batch: pa.RecordBatch, name: str) -> Ints:
     """An integer column; NULL where a number, or the whole column, is missing."""
     if name not in batch.schema.names:
         return np.full(batch.num_rows, NULL)
-    column = batch[name]
+    return _numbers(batch[name])
+
+
+def _numbers(column: pa.Array) -> Ints:
     if column.null_count:
         column = pc.fill_null(column.cast(pa.int64()), NULL)
     numbers: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
@@ -186,21 +169,49 @@ def texts(batch: pa.RecordBatch, name: str) -> Texts:
     return Texts(codes.astype(np.int32, copy=False), column.dictionary.to_pylist())
 
 
-def _writes(batch: pa.RecordBatch) -> Writes:
-    _refuse_nulls(batch, HISTORY)
-    kind, f = texts(batch, "type"), texts(batch, "f")
-    marks = np.array([_MARKS.get(name, 0) for name in kind.names] + [0], np.uint8)
-    process = integers(batch, "process")
-    chosen = f.isin([WRITE]) & (process >= 0)
-    if not marks[:-1].all() and not marks[kind.codes[chosen]].all():
-        raise UnusableRow("a write neither begins nor ends as ok, fail or info", "type")
+def lists(batch: pa.RecordBatch, name: str) -> Lists:
+    """A column of lists of integers; none is present where the batch has no such column."""
+    if name not in batch.schema.names:
+        nothing = np.zeros(0, np.int64)
+        starts = np.zeros(batch.num_rows + 1, np.int64)
+        return Lists(starts, nothing, np.zeros(batch.num_rows, np.bool_))
+    column = batch[name]
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return Lists(starts, _numbers(column.flatten()), _valid(column))
+
+
+def _operations(batch: pa.RecordBatch, functions: Collection[str]) -> Operations:
+    chosen, marks = _chosen(batch, functions)
+    columns = Operations(
+        place=integers(batch, "index"),
+        f=texts(batch, "f"),
+        key=texts(batch, "key"),
+        value=integers(batch, "value"),
+        expected=integers(batch, "expected"),
+        result=integers(batch, "result"),
+        elements=lists(batch, "elements"),
+        mark=marks,
+        process=integers(batch, "process"),
+        partition=integers(batch, "partition"),
+        offset=integers(batch, "offset"),
+        node=texts(batch, "node"),
+        error=texts(batch, "error"),
+        intended_ns=integers(batch, "intended_ns"),
+        time_ns=integers(batch, "time_ns"),
+    )
+    return columns if chosen.all() else some(columns, chosen)
+
+
+def _writes(batch: pa.RecordBatch, functions: Collection[str]) -> Writes:
+    chosen, marks = _chosen(batch, functions)
     if batch["value"].null_count and (chosen & ~_valid(batch["value"])).any():
         raise UnusableRow("a write has no value", "value")
     columns = Writes(
         key=texts(batch, "key"),
         value=integers(batch, "value"),
-        mark=marks[kind.codes],
-        process=process,
+        mark=marks,
+        process=integers(batch, "process"),
         partition=integers(batch, "partition"),
         offset=integers(batch, "offset"),
         error=texts(batch, "error"),
@@ -210,10 +221,27 @@ def _writes(batch: pa.RecordBatch) -> Writes:
     return columns if chosen.all() else some(columns, chosen)
 
 
+def _chosen(batch: pa.RecordBatch, functions: Collection[str]) -> tuple[Bools, Bits]:
+    """Which rows are clients' operations of these functions, and the marks of all rows."""
+    _refuse_nulls(batch, HISTORY)
+    kind = texts(batch, "type")
+    marks = np.array([_MARKS.get(name, 0) for name in kind.names] + [0], np.uint8)
+    chosen = texts(batch, "f").isin(functions) & (integers(batch, "process") >= 0)
+    if not marks[:-1].all() and not marks[kind.codes[chosen]].all():
+        raise UnusableRow("an operation neither begins nor ends as ok, fail or info", "type")
+    return chosen, marks[kind.codes]
+
+
 def _reads(batch: pa.RecordBatch) -> Reads:
     _refuse_nulls(batch, READS)
     partition, offset = integers(batch, "partition"), integers(batch, "offset")
     return Reads(texts(batch, "reader"), *_keys_and_values(batch), partition, offset)
+
+
+def _written(batch: pa.RecordBatch, functions: Collection[str]) -> tuple[Texts, Ints]:
+    chosen, _ = _chosen(batch, functions)
+    keys, values = _keys_and_values(batch)
+    return Texts(keys.codes[chosen], keys.names), values[chosen]
 
 
 def _keys_and_values(batch: pa.RecordBatch) -> tuple[Texts, Ints]:

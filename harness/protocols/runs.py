@@ -6,7 +6,7 @@ the run's start.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -36,9 +36,18 @@ class Texts(NamedTuple):
     names: list[str]
 
     def places(self, names: Sequence[str]) -> Ints:
-        """Where each stands in `names`, which has all of them; -1 for null."""
+        """The place of each text in `names`, which holds all of them; -1 for null."""
         place = {name: number for number, name in enumerate(names)}
         return np.array([*(place[name] for name in self.names), -1], np.int64)[self.codes]
+
+    def isin(self, names: Iterable[str]) -> Bools:
+        """Which rows hold one of `names`."""
+        wanted = set(names)
+        return np.array([*(name in wanted for name in self.names), False])[self.codes]
+
+    def objects(self) -> npt.NDArray[np.object_]:
+        """The column as Python strings, `None` for null."""
+        return np.array([*self.names, None], dtype=object)[self.codes]
 
 
 class Writes(NamedTuple):
@@ -53,6 +62,13 @@ class Writes(NamedTuple):
     error: Texts
     intended_ns: Ints
     time_ns: Ints
+
+    @property
+    def delay_ns(self) -> Ints:
+        """From the instant at which the write was due: to its answer, this is its latency; to its
+        invocation, the lateness of the load generator. Counted from the due time, a stall cannot
+        hide behind clients that wait for it (coordinated omission)."""
+        return self.time_ns - self.intended_ns
 
 
 class Lists(NamedTuple):
@@ -86,7 +102,8 @@ class Operations(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """Rows of READS: records that a reader met; several readers may meet the same."""
+    """Rows of READS: records that a reader returned; several readers may return the
+    same."""
 
     reader: Texts
     key: Texts

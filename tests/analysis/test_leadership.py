@@ -11,8 +11,8 @@ import pytest
 
 from analysis.leadership import HOLD_S, Leadership, leadership, observations
 from harness.history import OBSERVATIONS
-from harness.history.parquet_reader import NULL
 from harness.history.run_folder import RunDir
+from harness.protocols.runs import NULL
 
 COLUMNS = [
     "time_s", "answered_by", "partition", "leader", "leader_epoch", "isr", "controller",

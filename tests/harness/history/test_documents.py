@@ -95,3 +95,10 @@ def test_documents_are_read_from_a_run_folder(tmp_path: Path) -> None:
     stored = read_run(run)
     assert (stored.run_id, stored.cluster.id, stored.nodes[0].name) == ("run", "c1", "b1")
     assert not stored.load.starved
+
+
+def test_an_unknown_model_is_an_error(tmp_path: Path) -> None:
+    run = RunDir.create(tmp_path, "run")
+    run.run.write_bytes(orjson.dumps({"promises": {"model": "queue"}}))
+    with pytest.raises(HistoryError, match="no model that this ackloss knows: log, register, set"):
+        read_run(run)

@@ -13,11 +13,6 @@ import pytest
 from harness.errors import HistoryError
 from harness.history import HISTORY, READS, parquet_reader
 from harness.history.parquet_reader import (
-    FAIL,
-    INVOKED,
-    NULL,
-    OK,
-    Texts,
     decoded,
     integers,
     keys_and_values,
@@ -26,6 +21,8 @@ from harness.history.parquet_reader import (
     texts,
     writes,
 )
+from harness.models import LOG
+from harness.protocols.runs import FAIL, INVOKED, NULL, OK, Texts
 
 
 def op(kind: str | None, value: int | None, **more: Any) -> dict[str, Any]:
@@ -37,8 +34,9 @@ def op(kind: str | None, value: int | None, **more: Any) -> dict[str, Any]:
 
 
 def part(folder: Path, schema: pa.Schema, *rows: dict[str, Any]) -> Path:
+    names = [name for name in schema.names if name in rows[0]]
     table = pa.Table.from_pylist(list(rows))
-    columns = {name: table[name].cast(schema.field(name).type) for name in schema.names}
+    columns = {name: table[name].cast(schema.field(name).type) for name in names}
     path = folder / "part-00000.parquet"
     pq.write_table(pa.table(columns), path)
     return path
@@ -50,7 +48,7 @@ def test_writes_are_decoded_into_columns(tmp_path: Path) -> None:
         tmp_path, HISTORY, op("invoke", 1), nemesis,
         op("ok", 1, partition=2, offset=40, key="k"), op("fail", 2, error="E"),
     )  # fmt: skip
-    (rows,) = writes([path])
+    (rows,) = writes([path], LOG.writes)
     assert rows.value.tolist() == [1, 1, 2]
     assert rows.mark.tolist() == [INVOKED, OK, FAIL]
     assert rows.partition.tolist() == [NULL, 2, NULL]
@@ -66,7 +64,7 @@ def test_writes_are_decoded_into_columns(tmp_path: Path) -> None:
 def test_batches_are_as_small_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = part(tmp_path, HISTORY, *(op("invoke", value) for value in range(5)))
     monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 2)
-    assert [rows.value.tolist() for rows in writes([path])] == [[0, 1], [2, 3], [4]]
+    assert [rows.value.tolist() for rows in writes([path], LOG.writes)] == [[0, 1], [2, 3], [4]]
 
 
 def test_reads_are_decoded_into_columns(tmp_path: Path) -> None:
@@ -91,7 +89,7 @@ def test_an_unusable_row_is_named(
 ) -> None:
     path = part(tmp_path, HISTORY, op("invoke", 1), row)
     with pytest.raises(HistoryError, match=what) as raised:
-        list(writes([path]))
+        list(writes([path], LOG.writes))
     assert (raised.value.key, raised.value.file) == (column, str(path))
 
 
@@ -115,7 +113,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "part-00000.parquet"
     path.write_bytes(b"PAR1 cut off")
     with pytest.raises(HistoryError, match="its Parquet is damaged") as raised:
-        list(writes([path]))
+        list(writes([path], LOG.writes))
     assert raised.value.file == str(path)
 
 

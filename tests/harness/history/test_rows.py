@@ -12,10 +12,11 @@ import pytest
 
 from checkers.judging.one_run import judge_run, stored_promises
 from harness.errors import HistoryError
-from harness.history import HISTORY, READS
+from harness.history import HISTORY, READS, parquet_reader
 from harness.history import rows as reading
 from harness.history.facts import facts_of
-from harness.history.rows import Rows, some, within
+from harness.history.parquet_reader import some
+from harness.history.rows import Rows, within
 from harness.history.run_folder import RunDir
 from harness.protocols import NULL, FaultWindow, Texts
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK
@@ -90,26 +91,20 @@ def test_records_have_their_reader(run: RunDir) -> None:
     assert some(told, np.array([False, True])).value.tolist() == [9]
 
 
-def test_places_of_names() -> None:
-    column = Texts(np.array([1, -1, 0], np.int32), ["b", "c"])
-    assert column.places(["a", "b", "c"]).tolist() == [2, -1, 1]
-    assert Texts(np.array([-1], np.int32), []).places(["a"]).tolist() == [-1]
-
-
 @pytest.mark.parametrize("kept", [0, 2**30])
 def test_a_run_that_is_too_large_to_be_kept_is_judged_the_same(
     kept: int, run: RunDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes: list[str] = []
-    each = reading._each
+    decoded = parquet_reader.decoded
 
-    def noting(paths: Any, columns: Any, make: Any) -> Any:
+    def noting(paths: Any, columns: Any, decode: Any) -> Any:
         passes.append(columns[0])
-        return each(paths, columns, make)
+        return decoded(paths, columns, decode)
 
     monkeypatch.setattr(reading, "_KEPT_BYTES", kept)
-    monkeypatch.setattr(reading, "_PART_ROWS", 2)
-    monkeypatch.setattr(reading, "_each", noting)
+    monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 2)
+    monkeypatch.setattr(parquet_reader, "decoded", noting)
     document = judge_run(run)
     counted = {name: n for name, n in document["counts"].items() if n}
     assert counted == {
