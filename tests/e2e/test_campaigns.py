@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from harness.campaigns.progress import Progress, read_progress
-from tests.fixtures.machine import ROOT, clean
+from tests.fixtures.machine import ROOT, clean, containers_of_runs
 from tests.fixtures.small_disk import mounted
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
@@ -102,16 +102,10 @@ def named(run: Any) -> tuple[str, int]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """The campaign's folder; afterwards no new container is left."""
-    containers = docker_names()
-    folder = tmp_path / "campaign"
-    yield folder
-    assert docker_names() <= containers
-
-
-def docker_names() -> set[str]:
-    argv = ["docker", "ps", "-a", "--format", "{{.Names}}"]
-    return set(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
+    """The campaign's folder; afterwards no container of it is left."""
+    before = containers_of_runs(outside=tmp_path)
+    yield tmp_path / "campaign"
+    assert containers_of_runs(outside=tmp_path) <= before
 
 
 def test_every_run_is_executed_and_judged_once_on_kept_clusters(
