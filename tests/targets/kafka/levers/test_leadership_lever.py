@@ -12,7 +12,7 @@ from harness import registry
 from harness.errors import HarnessFailure, PlanError
 from harness.faults.records import LeadershipRecord
 from harness.plan import Plan, parse_plan
-from harness.protocols import PartitionView
+from harness.protocols import PartitionView, RunsInContainers
 from harness.run.dry_run import DryRunNode
 from harness.run.preview import dry_run
 from harness.run.resolving import resolve
@@ -275,8 +275,8 @@ def test_a_dry_run_says_what_would_be_asked() -> None:
     assert elect["commands"] == move["commands"][2:]
 
 
-class Leaderless:
-    """A target that can be bound, and cannot move leaders."""
+class Leaderless(RunsInContainers[KafkaPlan]):
+    """A target that can be bound, runs in containers, and cannot move leaders."""
 
     plugin = "leaderless"
     plan = KafkaPlan
