@@ -418,7 +418,7 @@ def play(
                 stop=threading.Event(),
                 before_drain=schedule.finish,
             )
-    return report, pq.read_table(list(folder.glob("*.parquet"))).to_pandas(), bound
+    return report, pq.read_table(sorted(folder.glob("*.parquet"))).to_pandas(), bound
 
 
 @pytest.mark.parametrize(

@@ -263,5 +263,6 @@ def test_a_restart_of_docker_costs_the_run_that_was_under_way(folder: Path, tmp_
     assert run.returncode == 0, output
     after = progress(folder)
     assert len(after.finished()) == 6
-    assert 1 <= len(after.in_state("failed") + after.in_state("broken")) <= 2, output
-    assert {r.verdict for r in after.in_state("done")} == {"valid"}
+    lost = [run for run in after.runs.values() if run.verdict != "valid"]
+    assert 1 <= len(lost) <= 2, output
+    assert {run.verdict for run in lost} <= {None, "unknown"}, lost  # None: it failed
