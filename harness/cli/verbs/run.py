@@ -15,7 +15,7 @@ import rich_click as click
 from harness.cli.cleanup import clean_before
 from harness.cli.output import Output, with_output, with_plan_options
 from harness.cli.own_settings import OwnSettings
-from harness.cli.plans import resolved_plan
+from harness.cli.plans import FileOrName, resolved_plan
 from harness.cli.results import merged_exit_code, print_result
 from harness.errors import PlanError
 
@@ -44,7 +44,7 @@ class _Options:
 
 
 @click.command()
-@click.argument("plans", nargs=-1, required=True, type=_FILE)
+@click.argument("plans", nargs=-1, required=True, type=FileOrName())
 @with_plan_options
 @click.option(
     "--out", "folder", type=click.Path(path_type=Path), default=Path("runs"), show_default=True
@@ -76,6 +76,8 @@ def run(
     master: str | None,
 ) -> None:
     """Run PLANS on real clusters, count the lost writes, and write a page for each.
+
+    A plan is a file, or a name that `ackloss list plans` shows.
 
     The exit code is the verdict's: 0 valid, 1 invalid, 3 unknown.
     """
