@@ -1,7 +1,7 @@
-"""Where this ackloss comes from: its own checkout, or a package that was installed.
+"""Where this ackloss comes from, and what comes with it.
 
-Plans and campaigns are folders of the checkout (`plans/`, `campaigns/`). A wheel holds copies of
-them in `harness/shipped/` (pyproject.toml), so that they are found by name without a clone.
+`harness/shipped/` holds links to the checkout's `plans/` and `campaigns/`; a wheel has the files
+themselves in their place. So what is found by name needs no clone.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ def checkout(package: Path = _HERE) -> Path | None:
         return None
 
 
-def shipped(kind: str, package: Path = _HERE) -> Path | None:
-    """The folder of the `plans` or `campaigns` that come with this ackloss, where it has them."""
-    root = checkout(package)
-    folder = (package / "shipped" if root is None else root) / kind
-    return folder if folder.is_dir() else None
+def shipped(kind: str) -> Path:
+    """The folder of the `plans` or `campaigns` that come with this ackloss."""
+    return _HERE / "shipped" / kind

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from harness.cli.campaign_status import print_progress
-from harness.cli.cleanup import clean_before
 from harness.cli.output import Output, with_output
 from harness.cli.plans import FileOrName
 
@@ -142,12 +141,12 @@ def _schedule(
 def _prepare(out: Output, campaign: Campaign, where: CampaignDir) -> None:
     """Refuse what this machine cannot run, and make images before all workers need them."""
     from harness.campaigns.worker import cluster_key
-    from harness.cli.checkup import require
+    from harness.run.before import clean_before, require
 
     distinct = {cluster_key(cell.resolved): cell.resolved for cell in campaign.possible}
     kinds = {type(resolved.provider): resolved.provider for resolved in distinct.values()}
     for provider in kinds.values():
-        clean_before(out, provider)
+        clean_before(provider, partial(out.say, style="yellow"))
     for resolved in distinct.values():
         require(resolved.provider, resolved.order, runs=where.runs)
         resolved.provider.prepare(resolved.order, out.say)

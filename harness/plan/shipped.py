@@ -22,8 +22,6 @@ _SUFFIX: Final = ".toml"
 def named_files(kind: str) -> dict[str, Path]:
     """The shipped files of a kind by their full names, sorted; those at the top come first."""
     folder = shipped(kind)
-    if folder is None:
-        return {}
     files = folder.rglob(f"*{_SUFFIX}")
     named = {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
     return dict(sorted(named.items(), key=lambda item: ("/" in item[0], item[0])))

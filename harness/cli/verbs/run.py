@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from harness.cli.cleanup import clean_before
 from harness.cli.output import Output, with_output, with_plan_options
 from harness.cli.own_settings import OwnSettings
 from harness.cli.plans import FileOrName, resolved_plan
@@ -145,15 +144,15 @@ def _run_one(
 ) -> _Finished:
     """Run, check and report one plan."""
     from checkers.judging.many_runs import begin_warm_up, check_runs
-    from harness.cli.checkup import require
     from harness.cli.live import watching
     from harness.history.run_folder import new_run_id
+    from harness.run.before import clean_before, require
     from harness.run.interrupts import Interrupts
     from harness.run.runner import RunOptions, Status, play
     from reports.page import write_report
 
     plan, run_id, status = resolved.plan, new_run_id(), Status()
-    clean_before(out, resolved.provider)
+    clean_before(resolved.provider, partial(out.say, style="yellow"))
     require(resolved.provider, resolved.order, runs=options.folder)
     out.say(f"{plan.name}  seed {plan.seed}  run {run_id}", style="bold")
     for each in resolved.unsupported:
