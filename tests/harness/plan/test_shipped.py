@@ -49,7 +49,9 @@ def two_storms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         file = folder / f"{name}.toml"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f'about = "{name}. More."\n', encoding="utf-8")
-    monkeypatch.setattr(shipped, "shipped", lambda kind: folder if kind == PLANS else tmp_path / "none")
+    monkeypatch.setattr(
+        shipped, "shipped", lambda kind: folder if kind == PLANS else tmp_path / "none"
+    )
     return folder
 
 
