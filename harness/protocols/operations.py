@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Generator
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -68,6 +69,18 @@ class Workload(Protocol):
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """The script of one of the first processes, 0 <= `process` < `processes`. Values that it
         writes are unique over all scripts of a run."""
+        ...
+
+
+@runtime_checkable
+class HasFinal(Protocol):
+    """A workload whose processes have something to do at the end: when all faults are healed, the
+    cluster has recovered, and every operation of `Workload.script` has completed."""
+
+    @abstractmethod
+    def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """The final script of one of the processes, run once and flat out: one operation at least,
+        and an end. `process` is numbered as for `Workload.script`."""
         ...
 
 

@@ -17,6 +17,7 @@ from harness.cli.own_settings import OwnSettings
 from harness.cli.plans import FileOrName, resolved_plan
 from harness.cli.results import merged_exit_code, print_result
 from harness.errors import PlanError
+from harness.protocols import LeavesObjects
 
 if TYPE_CHECKING:
     from harness.history.run_folder import RunDir
@@ -84,8 +85,12 @@ def run(
         raise click.UsageError("--compare takes two plans")
     if len(plans) > 1 and out.json and not dry_run:
         raise click.UsageError("--json takes one plan: run prints one result document")
-    own = OwnSettings(broker_settings, producer_settings, say=partial(out.say, style="yellow"))
+    own = None
+    if broker_settings or producer_settings:
+        own = OwnSettings(broker_settings, producer_settings, say=partial(out.say, style="yellow"))
     resolved = [resolved_plan(path, changes, seed, own, force=force) for path in plans]
+    if keep_cluster:
+        _require_clusters_to_keep(plans, resolved)
     if as_expected:
         _require_expectations(plans, resolved)
     if dry_run:
@@ -111,6 +116,17 @@ def _require_expectations(files: Sequence[Path], plans: Sequence[ResolvedPlan]) 
                 file=str(file),
                 key="expect",
                 hint="add the verdict that the plan should have",
+            )
+
+
+def _require_clusters_to_keep(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
+    for file, plan in zip(files, plans, strict=True):
+        if not isinstance(plan.provider, LeavesObjects):
+            raise PlanError(
+                f"a cluster of kind {plan.provider.plugin!r} ends with the process that runs it",
+                file=str(file),
+                key="cluster.kind",
+                hint="leave out --keep-cluster",
             )
 
 
@@ -144,6 +160,7 @@ def _run_one(
 ) -> _Finished:
     """Run, check and report one plan."""
     from checkers.judging.many_runs import begin_warm_up, check_runs
+    from checkers.judging.one_run import judge_run
     from harness.cli.live import watching
     from harness.history.run_folder import new_run_id
     from harness.run.before import clean_before, require
@@ -152,6 +169,7 @@ def _run_one(
     from reports.page import write_report
 
     plan, run_id, status = resolved.plan, new_run_id(), Status()
+    simulated = resolved.provider.simulated
     clean_before(resolved.provider, partial(out.say, style="yellow"))
     require(resolved.provider, resolved.order, runs=options.folder)
     out.say(f"{plan.name}  seed {plan.seed}  run {run_id}", style="bold")
@@ -169,11 +187,12 @@ def _run_one(
             keep_cluster=options.keep_cluster,
             command=command,
             plan_file=command[2],
-            after_last_op=lambda: begin_warm_up(options.master),
+            after_last_op=lambda: None if simulated else begin_warm_up(options.master),
         )
         rundir = play(resolved, how)
         status.enter("checking")
-        result = check_runs([rundir], master=options.master)[0]
+        # A simulated run takes less time than the start of Spark.
+        result = judge_run(rundir) if simulated else check_runs([rundir], master=options.master)[0]
         status.enter("writing the page")
         begun_s = time.monotonic()
         write_report(rundir)
