@@ -44,6 +44,7 @@ from harness.protocols.faults import (
     Act,
     CapturesPriorState,
     HasLevers,
+    HasSelectors,
     Lever,
     Needs,
     Nemesis,
@@ -55,7 +56,6 @@ from harness.protocols.faults import (
 )
 from harness.protocols.nodes import (
     CLIENT_ROLE,
-    MEMBER_ROLES,
     NODE_DATA,
     STORED,
     Cluster,
@@ -114,6 +114,7 @@ from harness.protocols.systems import (
     Unsupported,
     Warns,
 )
+from harness.protocols.vocabulary import HasVocabulary, Vocabulary, vocabulary_of
 
 __all__ = [
     "BOUNDED_DISK",
@@ -124,7 +125,6 @@ __all__ = [
     "FAKETIME",
     "INFO",
     "INVALID",
-    "MEMBER_ROLES",
     "NODE_DATA",
     "NULL",
     "OK",
@@ -151,6 +151,8 @@ __all__ = [
     "HasLeaders",
     "HasLevers",
     "HasLogs",
+    "HasSelectors",
+    "HasVocabulary",
     "ImageRef",
     "Ingredients",
     "Int32s",
@@ -192,10 +194,12 @@ __all__ = [
     "Texts",
     "UndoRecord",
     "Unsupported",
+    "Vocabulary",
     "Warns",
     "Workload",
     "Writes",
     "completion",
     "invoke",
+    "vocabulary_of",
     "with_role",
 ]

@@ -17,6 +17,8 @@ from harness.protocols import (
     Client,
     Cluster,
     End,
+    HasLeaders,
+    HasVocabulary,
     Ingredients,
     Lever,
     Node,
@@ -26,6 +28,7 @@ from harness.protocols import (
     RunsInContainers,
     Target,
     Unsupported,
+    Vocabulary,
 )
 from targets.kafka import brokers, promises, reading, reuse, settings, support
 from targets.kafka.asking import NoAnswer
@@ -44,10 +47,16 @@ from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.storage import KafkaStorage
+from targets.kafka.vocabulary import VOCABULARY
 
 
 @dataclass(frozen=True)
-class Kafka(Target[KafkaPlan], RunsInContainers[KafkaPlan]):
+class Kafka(
+    Target[KafkaPlan],
+    RunsInContainers[KafkaPlan],
+    HasLeaders[KafkaPlan],
+    HasVocabulary,
+):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
     z1 ... ."""
 
@@ -82,6 +91,10 @@ class Kafka(Target[KafkaPlan], RunsInContainers[KafkaPlan]):
             f"operations a second through a stall of message.timeout.ms ({timeout_ms} ms): "
             f"{needed:.0f} would"
         ]
+
+    def vocabulary(self) -> Vocabulary:
+        """See `targets.kafka.vocabulary`."""
+        return VOCABULARY
 
     def why_no_crashes(self, plan: KafkaPlan) -> str | None:
         """See `KnowsCrashes`: clients in nodes of their own are killed as nodes."""
