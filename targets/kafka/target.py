@@ -30,7 +30,8 @@ from harness.protocols import (
     Unsupported,
     Vocabulary,
 )
-from targets.kafka import brokers, promises, reading, reuse, settings, support
+from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
+from targets.kafka import brokers, pages, promises, reading, reuse, settings, support
 from targets.kafka.asking import NoAnswer
 from targets.kafka.clients import library_of
 from targets.kafka.clients.library import readers
@@ -56,6 +57,8 @@ class Kafka(
     RunsInContainers[KafkaPlan],
     HasLeaders[KafkaPlan],
     HasVocabulary,
+    HasLogLines,
+    DescribesRuns,
 ):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
     z1 ... ."""
@@ -95,6 +98,18 @@ class Kafka(
     def vocabulary(self) -> Vocabulary:
         """See `targets.kafka.vocabulary`."""
         return VOCABULARY
+
+    def log_lines(self) -> LogLines:
+        """Lines about elections, the ISR and truncation."""
+        return pages.LOG_LINES
+
+    def size(self, plan: Mapping[str, Any]) -> list[str]:
+        """See `targets.kafka.pages`."""
+        return pages.size(plan)
+
+    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """See `targets.kafka.pages`."""
+        return pages.stored_request(plan)
 
     def why_no_crashes(self, plan: KafkaPlan) -> str | None:
         """See `KnowsCrashes`: clients in nodes of their own are killed as nodes."""
