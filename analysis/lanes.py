@@ -46,23 +46,23 @@ def lanes(line: Timeline) -> list[Lane]:
     for partition in line.by_loss[:PARTITIONS_AT_MOST]:
         views = who.views[who.views["partition"] == partition]
         beliefs = who.beliefs[who.beliefs["partition"] == partition]
-        rows.append(Lane(f"p{partition}: ISR", sizes=list(_sizes(views))))
+        rows.append(Lane(f"p{partition}: in sync", sizes=list(_sizes(views))))
         rows += [Lane(node, spans=list(_spans(views, beliefs, node))) for node in line.nodes]
     return rows
 
 
 def _sizes(views: pd.DataFrame) -> Iterator[tuple[float, int]]:
     before = None
-    for from_s, isr in zip(views["from_s"], views["isr"], strict=True):
-        if len(isr) != before:
-            yield from_s, len(isr)
-        before = len(isr)
+    for from_s, members in zip(views["from_s"], views["members"], strict=True):
+        if len(members) != before:
+            yield from_s, len(members)
+        before = len(members)
 
 
 def _spans(views: pd.DataFrame, beliefs: pd.DataFrame, node: str) -> Iterator[Span]:
-    columns = (views[name] for name in ("from_s", "to_s", "leader", "isr"))
-    for from_s, to_s, leader, isr in zip(*columns, strict=True):
-        if leader == node or node in isr:
+    columns = (views[name] for name in ("from_s", "to_s", "leader", "members"))
+    for from_s, to_s, leader, members in zip(*columns, strict=True):
+        if leader == node or node in members:
             yield Span("leads" if leader == node else "insync", from_s, to_s)
     claimed = beliefs[beliefs["node"] == node]
     for from_s, to_s in zip(claimed["from_s"], claimed["to_s"], strict=True):

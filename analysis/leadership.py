@@ -23,6 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.history import MEMBERS
 from harness.history.parquet_reader import decoded, integers, texts
 from harness.history.run_folder import RunDir
 from harness.protocols.runs import NULL
@@ -32,14 +33,14 @@ HOLD_S: Final = 3.0
 
 _NUMBERS = ("partition", "leader_epoch", "controller_epoch")
 _TEXTS = ("answered_by", "leader", "controller")
-_COLUMNS = ("time_ns", "isr", *_NUMBERS, *_TEXTS)
+_COLUMNS = ("time_ns", MEMBERS, *_NUMBERS, *_TEXTS)
 
 
 @dataclass(frozen=True)
 class Leadership:
     """What the observer saw, as intervals in seconds since the run's start.
 
-    `views`: `partition, from_s, to_s, leader (None: none), epoch, isr (a tuple of names)`.
+    `views`: `partition, from_s, to_s, leader (None: none), epoch, members (a tuple of names)`.
     `beliefs`: `partition, node, from_s, to_s, epoch`.
     `controllers`: `from_s, to_s, controller`.
     """
@@ -56,25 +57,25 @@ class Leadership:
 def observations(run: RunDir) -> pd.DataFrame:
     """The observer's rows in the order of time; `time_s` is in seconds.
 
-    `isr` is a string of names joined by commas. A missing text is None, a missing number NULL.
+    `members` is a string of names joined by commas. A missing text is None, a missing number NULL.
     """
     frames = list(decoded(run.parts(run.observations), _COLUMNS, _observations))
     if not frames:
-        columns = ["time_s", *_NUMBERS, *_TEXTS, "isr"]
+        columns = ["time_s", *_NUMBERS, *_TEXTS, "members"]
         return pd.DataFrame({name: np.empty(0) for name in columns})
     return pd.concat(frames).sort_values("time_s", kind="stable", ignore_index=True)
 
 
 def _observations(batch: pa.RecordBatch) -> pd.DataFrame:
-    members = batch["isr"].cast(pa.list_(pa.string()))
-    isr = pc.fill_null(pc.binary_join(members, ","), "").dictionary_encode()
-    joined = np.array(isr.dictionary.to_pylist(), dtype=object)[isr.indices.to_numpy()]
+    lists = batch[MEMBERS].cast(pa.list_(pa.string()))
+    in_sync = pc.fill_null(pc.binary_join(lists, ","), "").dictionary_encode()
+    members = np.array(in_sync.dictionary.to_pylist(), dtype=object)[in_sync.indices.to_numpy()]
     return pd.DataFrame(
         {
             "time_s": integers(batch, "time_ns") / 1e9,
             **{name: integers(batch, name) for name in _NUMBERS},
             **{name: texts(batch, name).objects() for name in _TEXTS},
-            "isr": joined,
+            "members": members,
         }
     )
 
@@ -87,7 +88,7 @@ def leadership(rows: pd.DataFrame, *, end_s: float) -> Leadership:
         views.append(seen.assign(partition=partition))
         beliefs.append(_beliefs(answers, seen, end_s=end_s).assign(partition=partition))
     return Leadership(
-        views=_joined(views, ["partition", "from_s", "to_s", "leader", "epoch", "isr"]),
+        views=_joined(views, ["partition", "from_s", "to_s", "leader", "epoch", "members"]),
         beliefs=_joined(beliefs, ["partition", "node", "from_s", "to_s", "epoch"]),
         controllers=_controllers(rows, end_s=end_s),
     )
@@ -105,7 +106,9 @@ def _views(answers: pd.DataFrame, *, end_s: float) -> pd.DataFrame:
     epoch = answers["leader_epoch"].to_numpy()
     newest = answers[epoch == np.maximum.accumulate(epoch)]
     decides = _decides(newest)
-    states = newest.groupby(["leader", "leader_epoch", "isr"], dropna=False, sort=False).ngroup()
+    states = newest.groupby(
+        ["leader", "leader_epoch", "members"], dropna=False, sort=False
+    ).ngroup()
     state = states.to_numpy()[decides]
     runs = _runs(newest["time_s"].to_numpy(), state, end_s=end_s)
     deciding = newest.iloc[decides[runs["first"].to_numpy()]]
@@ -115,7 +118,9 @@ def _views(answers: pd.DataFrame, *, end_s: float) -> pd.DataFrame:
             "to_s": runs["to_s"],
             "leader": deciding["leader"].to_numpy(),
             "epoch": deciding["leader_epoch"].to_numpy(),
-            "isr": [tuple(filter(None, (isr or "").split(","))) for isr in deciding["isr"]],
+            "members": [
+                tuple(filter(None, (members or "").split(","))) for members in deciding["members"]
+            ],
         }
     )
 

@@ -1,4 +1,4 @@
-"""The lines that nodes logged during the run about elections, the ISR and truncation.
+"""The lines that nodes logged during the run about elections, members in sync and truncation.
 
 The lines of all nodes are in one order of time, each by its node's own clock. Logs may be large and
 may hold any bytes: they are read line by line, cut, and treated as text only.
@@ -6,7 +6,6 @@ may hold any bytes: they are read line by line, cut, and treated as text only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,21 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from harness.history.run_folder import RunDir
+from harness.history.stored_target import stored_target
+from harness.protocols.pages import HasLogLines, LogLines
 
 LINES_AT_MOST: Final = 40
 """The number of lines on a page."""
 
 _LENGTH_AT_MOST: Final = 320
 _BYTES_AT_MOST: Final = 64 * 1024 * 1024
-_DATED: Final = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (.*)", re.DOTALL)
-_RELEVANT: Final = re.compile(
-    rb"Shrinking ISR|Expanding ISR|(?<!Replayed )partition change for|Fencing broker"
-    rb"|Setting new leader|unclean election|Truncating \S+ to offset|Truncating to offset"
-    rb"|starts at (leader )?epoch|Becoming the active controller|has been (un)?fenced"
-    rb"|to unfence has been granted|New leader and ISR|resigned",
-    re.IGNORECASE,
-)
-_INTERNAL: Final = re.compile(rb"__consumer_offsets|__transaction_state|__cluster_metadata")
 
 
 @dataclass(frozen=True, order=True)
@@ -49,28 +41,33 @@ class LogExcerpt:
 
 
 def logged(run: RunDir, *, wall_time: str | None, end_s: float) -> LogExcerpt:
-    """The relevant lines of all nodes between the run's start, at `wall_time`, and `end_s`."""
+    """The relevant lines of all nodes between the run's start, at `wall_time`, and `end_s`; none
+    of a system that does not say which lines these are."""
+    target = stored_target(run)
     try:
         start_s = datetime.fromisoformat(wall_time or "").timestamp()
     except ValueError:
         return LogExcerpt()
+    if not isinstance(target, HasLogLines):
+        return LogExcerpt()
+    which = target.log_lines()
     lines = {
         line
         for file in run.logs()
         if file.is_file() and not file.is_symlink()
-        for line in _relevant(file, start_s)
+        for line in _relevant(file, which, start_s)
         if 0 <= line.at_s <= end_s
     }
     return LogExcerpt(sorted(lines)[:LINES_AT_MOST], len(lines))
 
 
-def _relevant(file: Path, start_s: float) -> Iterator[Line]:
+def _relevant(file: Path, which: LogLines, start_s: float) -> Iterator[Line]:
     seen = 0
     with file.open("rb") as stream:
         while seen < _BYTES_AT_MOST and (raw := stream.readline(1 << 16)):
             seen += len(raw)
-            dated = _DATED.match(raw) if _RELEVANT.search(raw) else None
-            if dated is None or _INTERNAL.search(raw):
+            dated = which.dated.match(raw) if which.relevant.search(raw) else None
+            if dated is None or which.internal.search(raw):
                 continue
             second, thousandth, rest = (part.decode("utf-8", "replace") for part in dated.groups())
             # Nodes run in containers, whose time zone is UTC.

@@ -138,6 +138,6 @@ def _highest(bars: pd.DataFrame) -> float:
 def _nodes(who: Leadership, nodes: list[str]) -> list[str]:
     """The nodes that led or were in sync at any time: in the order of the plan, then by name."""
     seen = {leader for leader in who.views["leader"] if isinstance(leader, str)}
-    seen |= {member for isr in who.views["isr"] for member in isr}
+    seen |= {member for members in who.views["members"] for member in members}
     seen |= set(who.beliefs["node"])
     return [node for node in nodes if node in seen] + sorted(seen - set(nodes))

@@ -49,6 +49,17 @@ def plugins(kind: str) -> dict[str, type[Any]]:
     return dict(sorted(found.items()))
 
 
+def default_target() -> str | None:
+    """The name of the target that plans mean which name none: the one that says `default`."""
+    return next((n for n, t in plugins("targets").items() if getattr(t, "default", False)), None)
+
+
+def target_named(system: object) -> object | None:
+    """The named target, or the default one for `None`; `None` if there is no such target."""
+    target = plugins("targets").get(str(default_target() if system is None else system))
+    return None if target is None else target()
+
+
 def check_name(kind: str, name: object, *, key: str, file: str = "") -> None:
     """Raise PlanError unless a plug-in of this kind has this name; the nearest is suggested."""
     known = plugins(kind)

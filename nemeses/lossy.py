@@ -8,14 +8,14 @@ from typing import ClassVar, Literal
 
 from harness.faults import grudges, links
 from harness.faults.records import CLIENTS, NetRecord, Peer, ShapingRecord
-from harness.protocols import CLIENT_ROLE, Act, Node, Select
+from harness.protocols import CLIENT_ROLE, Act, HasSelectors, Nemesis, Node, Select
 
 _NETEM = ("delay_ms", "jitter_ms", "duplicate_share", "corrupt_share", "reorder_share")
 _SHARE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lossy:
+class Lossy(Nemesis, HasSelectors):
     """Degrade the network of the chosen nodes. One form at a time; by default share = 0.2.
 
     share            drop this share of the packets, at random
@@ -75,6 +75,11 @@ class Lossy:
     @property
     def _shapes(self) -> bool:
         return self.rate_kbit is not None or bool(self._netem)
+
+    @property
+    def selectors(self) -> dict[str, str]:
+        """The peers, unless they are clients."""
+        return {} if self.peers == CLIENTS else {"peers": self.peers}
 
     def requires(self, node: str) -> list[Act]:
         """A kernel that can shape what a node sends, or drop or reset packets."""

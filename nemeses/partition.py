@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 
 from harness.faults import grudges, links, selectors
 from harness.faults.records import CLIENTS, Peer
-from harness.protocols import CLIENT_ROLE, Act, Node, Select
+from harness.protocols import CLIENT_ROLE, Act, HasSelectors, Nemesis, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
-class Partition:
+class Partition(Nemesis, HasSelectors):
     """Cut the chosen nodes from their peers; clients still reach them, unless they are the peers.
 
     form       isolate: each chosen node from all peers, so the chosen nodes from each other too;
@@ -40,7 +40,7 @@ class Partition:
     def __post_init__(self) -> None:
         links.check_links(self.peers, self.ports)
         for group in self.groups:
-            selectors.check(group, key="groups")
+            selectors.check_grammar(group, key="groups")
         if len(self.groups) == 1:
             raise ValueError("a single group cuts nothing: name two or more")
         if self.groups and (self.form != "isolate" or self.peers != "all"):
@@ -49,6 +49,12 @@ class Partition:
             raise ValueError("a ring consists of the chosen nodes: leave out peers")
         if self.peers == CLIENTS and self.form != "isolate":
             raise ValueError("clients can be cut only by form isolate")
+
+    @property
+    def selectors(self) -> dict[str, str]:
+        """The peers, unless they are clients, and the groups."""
+        named = {} if self.peers == CLIENTS else {"peers": self.peers}
+        return named | {f"groups.{place}": group for place, group in enumerate(self.groups)}
 
     def requires(self, node: str) -> list[Act]:
         """Packets that can be dropped."""

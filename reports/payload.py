@@ -88,13 +88,13 @@ def _partition(line: Timeline, partition: int) -> Payload:
         table[table["partition"] == partition]
         for table in (line.leadership.views, line.leadership.beliefs)
     )
-    columns = (views[name] for name in ("from_s", "to_s", "leader", "epoch", "isr"))
+    columns = (views[name] for name in ("from_s", "to_s", "leader", "epoch", "members"))
     return {
         "id": partition,
         "views": [
             [round(from_s, 3), round(to_s, 3), place.get(leader, -1), max(int(epoch), -1),
-             [place[member] for member in isr]]
-            for from_s, to_s, leader, epoch, isr in zip(*columns, strict=True)
+             [place[member] for member in members]]
+            for from_s, to_s, leader, epoch, members in zip(*columns, strict=True)
         ],
         "beliefs": [
             [place[node], round(from_s, 3), round(to_s, 3), int(epoch)]

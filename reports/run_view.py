@@ -23,7 +23,9 @@ from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from harness.history.documents import Counts, RunResult, StoredRun, read_result, read_run
 from harness.history.run_folder import RunDir
+from harness.history.stored_target import target_of
 from harness.models import MODELS
+from harness.protocols.pages import DescribesRuns
 from reports import formatting
 from reports.references import Reference, references
 
@@ -36,7 +38,7 @@ DECISIVE: Final = (
 """The settings that decide most losses: the sentence under the headline names them."""
 
 DIFFERS: Final = "differs"
-"""The group of settings that differ from broker to broker, such as addresses and ids."""
+"""The group of settings that differ from node to node, such as addresses and ids."""
 
 UNCHECKED: Final = "unchecked"
 _VERDICTS: Final = {"valid": "✓", "invalid": "✕", "unknown": "?", UNCHECKED: "?"}
@@ -144,7 +146,7 @@ class RunView:
     def settings(self) -> list[Setting]:
         """Every setting that the plan requests or the cluster reports; requested ones first."""
         settings, features = self.metadata.settings, self.metadata.features
-        requested = {**(settings.asked or _requested(self.plan)), "features": features.asked}
+        requested = {**_requested(self.plan), **settings.asked, "features": features.asked}
         effective = {**settings.effective, "features": features.effective}
         rows = list(_settings(requested, effective))
         return sorted(rows, key=lambda row: (not row.shown, row.requested is None))
@@ -159,15 +161,14 @@ class RunView:
     @property
     def where(self) -> str:
         """The system, its version and the size of the cluster."""
-        target, topic = self.plan.get("target") or {}, self.plan.get("topic") or {}
+        target = self.plan.get("target") or {}
         system = str(target.get("system") or "")
         planned = f"{system} {target.get('version') or target.get('image') or ''}".strip()
         version = self.metadata.versions.get("target") or planned
         parts = [version if system in version else f"{system} {version}"]
-        if target.get("brokers"):
-            parts.append(f"{target['brokers']} brokers")
-        if topic.get("replication_factor"):
-            parts.append(f"replication factor {topic['replication_factor']}")
+        described = target_of(self.plan)
+        if isinstance(described, DescribesRuns):
+            parts += described.size(self.plan)
         return ", ".join(part for part in parts if part.strip())
 
     @property
@@ -295,15 +296,13 @@ def run_view(run: RunDir) -> RunView:
 
 
 def _requested(plan: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {
-        "broker": (plan.get("target") or {}).get("settings") or {},
-        "topic": (plan.get("topic") or {}).get("settings") or {},
-        "producer": (plan.get("workload") or {}).get("producer") or {},
-    }
+    """The settings that the plan requests, in the order of its system."""
+    target = target_of(plan)
+    return target.stored_request(plan) if isinstance(target, DescribesRuns) else {}
 
 
 def _settings(requested: Mapping[str, Any], effective: Mapping[str, Any]) -> Iterator[Setting]:
-    for group in ("producer", "topic", "broker", "features", DIFFERS):
+    for group in sorted({**requested, **effective}, key=lambda name: name == DIFFERS):
         wanted = formatting.flat(requested.get(group) or {})
         known = formatting.flat(effective.get(group) or {})
         for key in sorted({*wanted, *known}):

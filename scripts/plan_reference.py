@@ -67,7 +67,9 @@ def plan_page() -> str:
     parts.append(_nemeses())
     parts.append(_schedules())
     parts.append(_module_words("Selectors: which nodes", "harness.faults.selectors"))
-    parts.append(_module_words("Observations: when", "harness.faults.conditions"))
+    parts.append(_module_words("Conditions: when", "harness.faults.conditions"))
+    parts.append(_module_words("Selectors and conditions of Kafka", "targets.kafka.vocabulary"))
+    parts.append(_module_words("Selectors and conditions of memory", "targets.memory.vocabulary"))
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

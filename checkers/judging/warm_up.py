@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from checkers.judging.jsonlines import convert
 from checkers.judging.many_runs import check_runs
 from checkers.judging.spark import FLAGS, context
-from harness.history import ENDS
+from harness.history import ENDS, MEMBERS
 from harness.history.run_folder import RunDir
 from harness.machine.scratch import scratch
 from harness.plan import parse_plan
@@ -38,7 +38,7 @@ def _made_up(scratch: Path) -> RunDir:
     file.write_bytes(b"".join(orjson.dumps(op) + b"\n" for op in _operations()))
     convert(file, rundir.path)
     end = {"run_id": _RUN_ID, "reader": "history", "partition": 0, "log_start_offset": 0}
-    end |= {"end_offset": 9, "position": 9, "isr": ["b1", "b2", "b3"], "complete": True}
+    end |= {"end_offset": 9, "position": 9, MEMBERS: ["b1", "b2", "b3"], "complete": True}
     pq.write_table(pa.Table.from_pylist([end], schema=ENDS), rundir.ends)
     plan = parse_plan({"schema": 1, "name": _RUN_ID})
     rundir.write_json(rundir.plan, plan.document())

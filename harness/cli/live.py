@@ -96,9 +96,11 @@ class _View:
 
 
 def _in_words(situation: Situation) -> str:
-    """Leader and ISR of the first partitions, and the controller."""
+    """Leader and in-sync members of the first partitions, and the controller."""
     views = list(situation.partitions.values())
-    parts = [f"p{v.partition}: {v.leader or 'none'} ISR {{{','.join(v.isr)}}}" for v in views[:4]]
+    parts = [
+        f"p{v.partition}: {v.leader or 'none'} in sync {{{','.join(v.members)}}}" for v in views[:4]
+    ]
     if len(views) > 4:
         parts.append(f"and {len(views) - 4} more")
     return "; ".join([*parts, f"controller {situation.controller or 'unknown'}"])

@@ -54,7 +54,7 @@ def clients_by_node(nodes: Sequence[Node], clients: Sequence[Node]) -> dict[str,
 def check_links(peers: str, ports: Sequence[int]) -> None:
     """Raise PlanError or ValueError unless `peers` is a selector or clients, and `ports` are."""
     if peers != CLIENTS:
-        selectors.check(peers, key="peers")
+        selectors.check_grammar(peers, key="peers")
     for port in ports:
         if not 0 < port < 65536:
             raise ValueError(f"{port} is not a TCP port")

@@ -1,65 +1,71 @@
 """Selectors of nodes: one small language for all faults, resolved when the fault begins.
 
     expression := term (("+" | "-" | "&") term)*       from left to right
-    term       := all | controller | leader | leader(P) | follower(P) | isr(P) | out-of-isr(P)
+    term       := all                                  every node of the system under test
                 | one | minority | majority | random   drawn from the seed among the members,
                                                        the nodes that hold what clients write;
                                                        random: a coin toss each, at least one
-                | broker(N)                            the Nth member: 1, 2 ...
                 | role:NAME | rack:NAME | node:NAME    NAME of a role, of a rack, of a node
                 | same:STEP                            the nodes of an earlier step
+                | WORD | WORD(N)                       a word of the target, such as its leader
 
-`leader` without a partition is the node that leads most partitions (the lowest name when several
-do), as in the experiment of 2013. `all` are the nodes of the system under test. Nodes that hold a
-client are selected only by `role:client` and by name, so a node that is cut from `all` keeps its
-clients.
+Nodes that hold a client are selected only by `role:client` and by name, so a node that is cut from
+`all` keeps its clients. A plan with a word that its target does not have is refused when it is
+read.
 """
 
 from __future__ import annotations
 
-import random
 import re
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from typing import Final
 
-from harness.errors import PlanError
-from harness.protocols import CLIENT_ROLE, MEMBER_ROLES, Situation
+from harness.errors import PlanError, nearest
+from harness.protocols import CLIENT_ROLE
+from harness.protocols.vocabulary import Choice, Vocabulary
 
 _TERM = r"[a-z-]+(?:\(\d+\)|:[a-z0-9][a-z0-9._]*(?:-[a-z0-9._]+)*)?"
 _EXPRESSION = re.compile(rf"\s*({_TERM})\s*((?:[+&-]\s+{_TERM}\s*)*)$")
-_PLAIN = frozenset({"all", "controller", "leader", "one", "minority", "majority", "random"})
-_NUMBERED = frozenset({"leader", "follower", "isr", "out-of-isr", "broker"})
-_NAMED = frozenset({"role", "rack", "node", "same"})
+_DRAWN: Final = ("one", "minority", "majority", "random")
+CORE_WORDS: Final = ("all", *_DRAWN)
+"""The words of the core; those with a name after a colon follow."""
+CORE_NAMED: Final = ("role", "rack", "node", "same")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """All that a selector may depend on."""
-
-    roles: Mapping[str, frozenset[str]]
-    situation: Situation
-    earlier: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    draw: random.Random = field(default_factory=lambda: random.Random(0))
-
-    @property
-    def members(self) -> list[str]:
-        """The nodes that hold what clients write."""
-        return [name for name, roles in self.roles.items() if roles & MEMBER_ROLES]
+def check_grammar(text: str, *, key: str) -> None:
+    """Raise PlanError unless `text` may be a selector of some target."""
+    _terms(text, key)
 
 
-def check(text: str, *, key: str) -> None:
-    """Raise PlanError unless `text` is a selector."""
+def check(text: str, vocabulary: Vocabulary, *, key: str) -> None:
+    """Raise PlanError unless `text` is a selector in these words and the core's."""
     for _, term in _terms(text, key):
-        word, arg = _split(term)
-        known = _NAMED if ":" in term else _NUMBERED if "(" in term else _PLAIN
+        word, _ = _split(term)
+        if ":" in term:
+            known: AbstractSet[str] = set(CORE_NAMED)
+        elif "(" in term:
+            known = vocabulary.numbered.keys()
+        else:
+            known = {*CORE_WORDS, *vocabulary.words}
         if word not in known:
             raise PlanError(
-                f"{term!r} is not a selector",
+                f"{term!r} is not a selector of {vocabulary.owner}",
                 key=key,
-                hint="e.g. leader, leader(0), controller, role:broker, node:b1, same:STEP, all",
+                hint=_hint(term, vocabulary),
             )
-        del arg
+
+
+def _hint(term: str, vocabulary: Vocabulary) -> str:
+    """The nearest term of the same shape, else of another, and all that there are."""
+    word, arg = _split(term)
+    words = [*CORE_WORDS, *vocabulary.words]
+    numbered = [f"{each}({arg if '(' in term else 0})" for each in vocabulary.numbered]
+    named = [f"{each}:{arg if ':' in term else 'NAME'}" for each in CORE_NAMED]
+    same_shape = named if ":" in term else numbered if "(" in term else words
+    near = nearest(term, same_shape) or nearest(word, words)
+    question = f"did you mean {near!r}? " if near else ""
+    shown = [*words, *(f"{each}(N)" for each in vocabulary.numbered)]
+    return f"{question}it has: {', '.join([*shown, *(f'{each}:NAME' for each in CORE_NAMED)])}"
 
 
 def select(text: str, choice: Choice) -> list[str]:
@@ -77,7 +83,7 @@ def _terms(text: str, key: str) -> list[tuple[str, str]]:
         raise PlanError(
             f"{text!r} is not a selector",
             key=key,
-            hint="terms such as leader, role:broker or node:b1, joined by ' + ', ' - ' or ' & '",
+            hint="terms such as all, one or node:NAME, joined by ' + ', ' - ' or ' & '",
         )
     rest = re.findall(rf"([+&-])\s+({_TERM})", match[2])
     return [("+", match[1]), *rest]
@@ -88,26 +94,20 @@ def _split(term: str) -> tuple[str, str | None]:
     return word, arg or None
 
 
-def _resolve(term: str, choice: Choice) -> set[str]:
+def _resolve(term: str, choice: Choice) -> AbstractSet[str]:
     word, arg = _split(term)
-    if arg is not None and word == "role":
-        return {name for name, roles in choice.roles.items() if arg in roles}
-    if arg is not None and word == "rack":
-        return {name for name, roles in choice.roles.items() if f"rack:{arg}" in roles}
-    if arg is not None and word == "broker":
-        return set(choice.members[int(arg) - 1 : int(arg)])
-    if arg is not None and word == "node":
-        return {arg} & set(choice.roles)
-    if arg is not None and word == "same":
-        return set(choice.earlier.get(arg, ()))
-    if arg is not None:
-        return _of_partition(word, int(arg), choice)
+    if arg is None:
+        return _of_word(word, choice)
+    if ":" in term:
+        return _of_name(word, arg, choice)
+    return choice.vocabulary.numbered[word](choice, int(arg))
+
+
+def _of_word(word: str, choice: Choice) -> AbstractSet[str]:
     if word == "all":
         return {name for name, roles in choice.roles.items() if CLIENT_ROLE not in roles}
-    if word == "controller":
-        return {choice.situation.controller} - {None}  # type: ignore[return-value]
-    if word == "leader":
-        return _leading_most(choice)
+    if word not in _DRAWN:
+        return choice.vocabulary.words[word](choice)
     members = sorted(choice.members)
     if word == "random":
         heads = {name for name in members if choice.draw.random() < 0.5}
@@ -117,25 +117,13 @@ def _resolve(term: str, choice: Choice) -> set[str]:
     return set(choice.draw.sample(members, count))
 
 
-def _of_partition(word: str, partition: int, choice: Choice) -> set[str]:
-    view = choice.situation.partitions.get(partition)
-    if view is None:
-        return set()
-    isr, leader = set(view.isr), {view.leader} if view.leader else set()
-    if word == "leader":
-        return leader
-    if word == "isr":
-        return isr
-    if word == "follower":
-        return isr - leader
-    return set(choice.members) - isr
-
-
-def _leading_most(choice: Choice) -> set[str]:
-    leaders = Counter(v.leader for v in choice.situation.partitions.values() if v.leader)
-    if not leaders:
-        return set()
-    return {min(leaders, key=lambda name: (-leaders[name], name))}
+def _of_name(word: str, name: str, choice: Choice) -> set[str]:
+    if word == "same":
+        return set(choice.earlier.get(name, ()))
+    if word == "node":
+        return {name} & set(choice.roles)
+    role = f"rack:{name}" if word == "rack" else name
+    return {each for each, roles in choice.roles.items() if role in roles}
 
 
 def earlier_steps(text: str) -> list[str]:

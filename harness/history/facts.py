@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from harness.errors import HistoryError
 from harness.faults.journal import windows
-from harness.history import ADDED, ENDS, HISTORY, READS, SCHEMA_VERSION
+from harness.history import ADDED, ENDS, HISTORY, MEMBERS, READS, SCHEMA_VERSION
 from harness.history.gaps import gaps
 from harness.history.run_folder import RunDir
 from harness.protocols import DONE, Facts, PartitionEnd, Promises, ScriptedFault
@@ -147,7 +147,7 @@ def _merged(rows: Iterable[dict[str, Any]], *, replicas: int) -> Iterable[Partit
             if complete
             else max(_known(every, "position"), default=None),
             complete=bool(complete),
-            whole=any(len(set(row["isr"] or ())) >= replicas for row in complete),
+            whole=any(len(set(row[MEMBERS] or ())) >= replicas for row in complete),
             readers=tuple(dict.fromkeys(row["reader"] for row in complete)),
             error=None if complete else next(iter(_known(every, "error")), None),
         )

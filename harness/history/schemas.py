@@ -60,6 +60,10 @@ READS: Final = pa.schema(
     metadata={"ackloss.schema": str(SCHEMA_VERSION)},
 )
 
+MEMBERS: Final = "isr"
+"""The stored name of the column of in-sync members: Kafka's, since runs of Kafka came first and
+their files are still read."""
+
 ENDS: Final = pa.schema(
     [
         pa.field("run_id", pa.string(), nullable=False),
@@ -70,7 +74,7 @@ ENDS: Final = pa.schema(
         pa.field("position", pa.int64()),
         pa.field("leader", pa.string()),
         pa.field("leader_epoch", pa.int32()),
-        pa.field("isr", pa.list_(pa.string())),
+        pa.field(MEMBERS, pa.list_(pa.string())),
         pa.field("complete", pa.bool_(), nullable=False),
         pa.field("error", pa.string()),  # why it is not complete
     ],
@@ -85,7 +89,7 @@ OBSERVATIONS: Final = pa.schema(
         pa.field("partition", pa.int32()),
         pa.field("leader", _TEXT),
         pa.field("leader_epoch", pa.int32()),
-        pa.field("isr", pa.list_(pa.string())),
+        pa.field(MEMBERS, pa.list_(pa.string())),
         pa.field("controller", _TEXT),
         pa.field("controller_epoch", pa.int32()),
     ],

@@ -87,7 +87,9 @@ class FinalPlan(Section):
     drain_s: float = Field(
         60, ge=0, le=3600, description="How long to wait for answers to writes in flight."
     )
-    settle_s: float = Field(60, gt=0, le=3600, description="How long to wait for a whole ISR.")
+    settle_s: float = Field(
+        60, gt=0, le=3600, description="How long to wait until fully replicated."
+    )
     read_s: float = Field(120, gt=0, le=86_400, description="How long the final read may take.")
 
 

@@ -47,13 +47,12 @@ def parse_plan(document: Mapping[str, Any], *, file: str = "plan") -> Plan:
 def plan_model(system: object, *, file: str = "plan") -> type[Plan]:
     """The plan as the named target declares it; `None` is the default target. Raises PlanError for
     a target that is not known."""
-    targets = registry.plugins("targets")
-    if system is None:
-        target = next((each for each in targets.values() if getattr(each, "default", False)), None)
-    else:
-        registry.check_name("targets", system, key="target.system", file=file)
-        target = targets[str(system)]
-    return Plan if target is None else target.plan
+    name = registry.default_target() if system is None else system
+    if name is None:
+        return Plan
+    registry.check_name("targets", name, key="target.system", file=file)
+    model: type[Plan] = registry.plugins("targets")[str(name)].plan
+    return model
 
 
 def load_plan(path: Path, changes: Iterable[str] = ()) -> Plan:

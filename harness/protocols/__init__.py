@@ -44,6 +44,7 @@ from harness.protocols.faults import (
     Act,
     CapturesPriorState,
     HasLevers,
+    HasSelectors,
     Lever,
     Needs,
     Nemesis,
@@ -55,7 +56,6 @@ from harness.protocols.faults import (
 )
 from harness.protocols.nodes import (
     CLIENT_ROLE,
-    MEMBER_ROLES,
     NODE_DATA,
     STORED,
     Cluster,
@@ -115,6 +115,7 @@ from harness.protocols.systems import (
     Unsupported,
     Warns,
 )
+from harness.protocols.vocabulary import HasVocabulary, Vocabulary, vocabulary_of
 
 __all__ = [
     "BOUNDED_DISK",
@@ -125,7 +126,6 @@ __all__ = [
     "FAKETIME",
     "INFO",
     "INVALID",
-    "MEMBER_ROLES",
     "NODE_DATA",
     "NULL",
     "OK",
@@ -153,6 +153,8 @@ __all__ = [
     "HasLeaders",
     "HasLevers",
     "HasLogs",
+    "HasSelectors",
+    "HasVocabulary",
     "ImageRef",
     "Ingredients",
     "Int32s",
@@ -194,10 +196,12 @@ __all__ = [
     "Texts",
     "UndoRecord",
     "Unsupported",
+    "Vocabulary",
     "Warns",
     "Workload",
     "Writes",
     "completion",
     "invoke",
+    "vocabulary_of",
     "with_role",
 ]

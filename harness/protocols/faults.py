@@ -181,6 +181,18 @@ class Needs(Protocol):
 
 
 @runtime_checkable
+class HasSelectors(Protocol):
+    """A nemesis with selectors among its options, beside the step's own `nodes`."""
+
+    @property
+    @abstractmethod
+    def selectors(self) -> Mapping[str, str]:
+        """Each selector by the key at which it stands (`peers`, `groups.0`): refused when the plan
+        is read if the target does not have its words."""
+        ...
+
+
+@runtime_checkable
 class SingleUse(Protocol):
     """A nemesis after which a cluster may not be used for another run, healed or not."""
 

@@ -118,9 +118,6 @@ class Ingredients:
 CLIENT_ROLE = "client"
 """The role of nodes that hold a client: in the cluster's network, and no part of the system."""
 
-MEMBER_ROLES = frozenset({"broker", "replica"})
-"""The roles of nodes that hold what clients write; `one`, `majority` and their like mean these."""
-
 NODE_DATA = "/var/lib/ackloss"
 STORED = "data"
 """The folder below `NODE_DATA` in which a target stores what clients write; its own log, and what

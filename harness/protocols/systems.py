@@ -20,13 +20,13 @@ PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionView:
-    """What one node says of one partition. Nodes are named; null leader: none. The first of the
-    replicas is the preferred leader."""
+    """What one node says of one partition, the subject of an observation. Nodes are named; no
+    leader: `None`. `members` are in sync; the first of the replicas is the preferred leader."""
 
     partition: int
     leader: str | None
     leader_epoch: int
-    isr: tuple[str, ...]
+    members: tuple[str, ...]
     replicas: tuple[str, ...] = ()
 
 
@@ -58,8 +58,8 @@ class Situation:
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """How far one partition was read, and what stood at its end before and after. `error`: why it
-    is not `complete`, one sentence; null where it is."""
+    """How far one partition was read, and what stood at its end before and after. `members` were in
+    sync then. `error`: why it is not `complete`, one sentence; `None` where it is."""
 
     partition: int
     log_start_offset: int | None
@@ -67,7 +67,7 @@ class End:
     position: int | None
     leader: str | None
     leader_epoch: int | None
-    isr: tuple[str, ...]
+    members: tuple[str, ...]
     complete: bool
     error: str | None = None
 
@@ -86,7 +86,7 @@ class Target(Protocol[PlanOf]):
         ...
 
     def bring_up(self, cluster: Cluster, plan: PlanOf, *, timeout_s: float) -> None:
-        """Wait until every node has joined, make the topic, wait until its ISR is whole.
+        """Wait until every node has joined and what the workload writes to is fully replicated.
 
         Raises TimeoutError that says what is missing.
         """

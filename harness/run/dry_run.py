@@ -94,9 +94,11 @@ class DryRunCluster:
 
 def as_if_first_led(plan: Plan, names: list[str]) -> Situation:
     """A situation in which the first node leads every partition and all replicas are in sync."""
-    isr = tuple(names[: plan.replicas])
+    in_sync = tuple(names[: plan.replicas])
     view = [
-        PartitionView(partition=p, leader=names[0], leader_epoch=0, isr=isr, replicas=isr)
+        PartitionView(
+            partition=p, leader=names[0], leader_epoch=0, members=in_sync, replicas=in_sync
+        )
         for p in range(plan.partitions)
     ]
     return Situation(time_ns=0, partitions={v.partition: v for v in view}, controller=names[-1])

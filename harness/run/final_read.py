@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.history import ENDS, READS
+from harness.history import ENDS, MEMBERS, READS
 from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
 from harness.plan import Plan
@@ -25,7 +25,9 @@ from harness.protocols.clock import Clock, RunClock
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder, Written
 
-NOT_FULLY_REPLICATED = "the ISR was not whole when the final read began: final.settle_s had passed"
+NOT_FULLY_REPLICATED = (
+    "not every replica was in sync when the final read began: final.settle_s had passed"
+)
 _WHOLE_FOR_NS = 1_000_000_000
 
 
@@ -35,8 +37,8 @@ def wait_until_replicated(
     stop: threading.Event,
     clock: Clock,
 ) -> bool:
-    """Wait until every partition's ISR is whole and stays so for a second (right after a heal it
-    may be the old state). False: it did not within the plan's `final.settle_s`."""
+    """Wait until every partition is fully replicated and stays so for a second (right after a heal
+    it may be the old state). False: it did not within the plan's `final.settle_s`."""
     deadline_ns = clock.now_ns() + round(plan.final.settle_s * 1e9)
     since_ns: int | None = None
     while not stop.is_set() and (now_ns := clock.now_ns()) < deadline_ns:
@@ -54,7 +56,7 @@ def is_fully_replicated(situation: Situation, plan: Plan) -> bool:
     """Whether every partition has a leader and all its replicas in sync."""
     views = situation.partitions.values()
     return len(views) == plan.partitions and all(
-        view.leader is not None and len(view.isr) == plan.replicas for view in views
+        view.leader is not None and len(view.members) == plan.replicas for view in views
     )
 
 
@@ -107,5 +109,8 @@ def _since_start(table: pa.Table, clock: RunClock) -> pa.Table:
 
 
 def _ends_table(run_id: str, reader: str, ends: list[End]) -> pa.Table:
-    rows = [{"run_id": run_id, "reader": reader, **vars(end), "isr": list(end.isr)} for end in ends]
+    rows = [
+        {"run_id": run_id, "reader": reader, **vars(end), MEMBERS: list(end.members)}
+        for end in ends
+    ]
     return pa.Table.from_pylist(rows, schema=ENDS)

@@ -108,9 +108,9 @@ def _believed(views: list[_Told]) -> PartitionView:
 
 
 def _rows(time_ns: int, view: NodeView) -> Iterable[tuple[object, ...]]:
-    """Rows (time_ns, answered_by, partition, leader, leader_epoch, isr, controller, epoch)."""
+    """Rows of `OBSERVATIONS`: subject, leader, epoch and members, or the controller."""
     who = view.answered_by
     for p in view.partitions:
-        yield (time_ns, who, p.partition, p.leader, p.leader_epoch, list(p.isr), None, None)
+        yield (time_ns, who, p.partition, p.leader, p.leader_epoch, list(p.members), None, None)
     if view.controller is not None:
         yield (time_ns, who, None, None, None, None, view.controller, view.controller_epoch)

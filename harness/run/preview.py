@@ -18,8 +18,10 @@ from harness.protocols import (
     Nemesis,
     Node,
     Warns,
+    vocabulary_of,
 )
 from harness.protocols.crashes import ClientNemesis, client_names
+from harness.protocols.vocabulary import Choice
 from harness.run.availability import levers_of
 from harness.run.dry_run import (
     DryRunClients,
@@ -75,7 +77,7 @@ def _dry_step(
     told: dict[str, Any] = {"id": step.id, "begins": _begins(bound_step)}
     if bound_step.nemesis is None:
         return {**told, "heals": step.heal}
-    acts, chosen = _dry_acts(bound_step.nemesis, step, plan, nodes, met)
+    acts, chosen = _dry_acts(bound_step.nemesis, step, bound, nodes, met)
     met[step.id] = tuple(chosen)
     if bound.provider.simulated:
         commands = [_in_words(act) for act in acts]
@@ -108,18 +110,20 @@ def _in_words(act: Act) -> str:
 def _dry_acts(
     nemesis: Nemesis | ClientNemesis,
     step: FaultStep,
-    plan: Plan,
+    bound: ResolvedPlan,
     nodes: Mapping[str, DryRunNode],
     met: Mapping[str, tuple[str, ...]],
 ) -> tuple[list[Act], list[str]]:
     """What the step would do, and to whom."""
+    plan = bound.plan
     if isinstance(nemesis, ClientNemesis):
         draw = random.Random(f"{plan.seed}/{step.id}")
         acts = nemesis.client_acts(client_names(plan), draw)
         return acts, [act.record.node for act in acts]
-    choice = selectors.Choice(
+    choice = Choice(
         roles={name: node.roles for name, node in nodes.items()},
         situation=as_if_first_led(plan, [n for n in nodes if CLIENT_ROLE not in nodes[n].roles]),
+        vocabulary=vocabulary_of(bound.target),
         earlier=met,
     )
     chosen = selectors.select(step.nodes, choice)

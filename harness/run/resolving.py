@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from harness.plan import Family, FaultStep, Plan
 from harness.protocols import (
     Checker,
     HasLevers,
+    HasSelectors,
     Limited,
     Needs,
     Nemesis,
@@ -24,6 +25,7 @@ from harness.protocols import (
     Target,
     Unsupported,
     Workload,
+    vocabulary_of,
 )
 from harness.protocols.crashes import ClientNemesis, KnowsCrashes, client_names
 from harness.run.schedule import ResolvedStep
@@ -73,6 +75,7 @@ def resolve(plan: Plan, *, file: str = "plan") -> ResolvedPlan:
         _check_model(target, workload)
         _check_checks(plan, workload)
         target.check(plan)
+        _check_mix(plan, target)
         steps = tuple(
             _resolve_step(plan, place, step, target, provider)
             for place, step in enumerate(plan.faults)
@@ -164,18 +167,38 @@ def _resolve_step(
     where = f"faults.{place}"
     condition = None
     if step.when is not None:
-        condition = conditions.parse(step.when, key=f"{where}.when")
+        condition = conditions.parse(step.when, vocabulary_of(target), key=f"{where}.when")
     if step.nemesis is None:
         return ResolvedStep(step=step, condition=condition, nemesis=None)
-    selectors.check(step.nodes, key=f"{where}.nodes")
-    nemesis: Nemesis | ClientNemesis = registry.make(
-        "nemeses", step.nemesis, step.options, key=f"{where}.nemesis"
-    )
+    nemesis = _nemesis(step.nemesis, step.nodes, step.options, target, where)
     if isinstance(nemesis, ClientNemesis):
         _check_clients(plan, step, nemesis, target, where)
     else:
         _check_levers(step, nemesis, target, provider, where)
     return ResolvedStep(step=step, condition=condition, nemesis=nemesis)
+
+
+def _nemesis(
+    name: str, nodes: str, options: Mapping[str, Any], target: Target[Any], where: str
+) -> Nemesis | ClientNemesis:
+    """A nemesis with its options; all selectors are in the words of the target."""
+    nemesis: Nemesis | ClientNemesis = registry.make(
+        "nemeses", name, options, key=f"{where}.nemesis"
+    )
+    if isinstance(nemesis, ClientNemesis):
+        return nemesis  # it meets clients, whatever the default of `nodes`
+    words = vocabulary_of(target)
+    selectors.check(nodes, words, key=f"{where}.nodes")
+    if isinstance(nemesis, HasSelectors):
+        for key, text in nemesis.selectors.items():
+            selectors.check(text, words, key=f"{where}.{key}")
+    return nemesis
+
+
+def _check_mix(plan: Plan, target: Target[Any]) -> None:
+    """Refuse a family of the mix that cannot be, also where this seed never draws it."""
+    for place, family in enumerate(plan.mix.families if plan.mix else ()):
+        _nemesis(family.nemesis, family.nodes, family.options, target, f"mix.families.{place}")
 
 
 def _check_levers(

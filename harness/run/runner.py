@@ -26,7 +26,15 @@ from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
 from harness.machine import state
 from harness.models import MODELS
-from harness.protocols import HasFinal, HasLeaders, HasLogs, LeavesObjects, Node, RunCluster
+from harness.protocols import (
+    HasFinal,
+    HasLeaders,
+    HasLogs,
+    LeavesObjects,
+    Node,
+    RunCluster,
+    vocabulary_of,
+)
 from harness.protocols.clock import RunClock
 from harness.run.availability import (
     levers_of,
@@ -193,7 +201,9 @@ def _play(
     ):
         faults = Faults(levers, journal, partial(_note, recorder, clock), plan.seed)
         _show(how.status, clock, recorder, faults, observer)
-        schedule = Schedule(plan, bound.steps, cluster.nodes, faults, observer, clock)
+        schedule = Schedule(
+            plan, bound.steps, cluster.nodes, faults, observer, clock, vocabulary_of(bound.target)
+        )
         with record.timed("run_s"), schedule.running():
             report = run_workload(
                 bound.workload,

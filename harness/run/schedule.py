@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from harness.faults import selectors
-from harness.faults.conditions import Condition, Since
+from harness.faults.conditions import Condition
 from harness.faults.injection import Faults
 from harness.plan import FaultStep, Plan
 from harness.protocols import Act, Nemesis, Node, Situation
 from harness.protocols.clock import Clock, Task
 from harness.protocols.crashes import ClientNemesis, client_names
+from harness.protocols.vocabulary import Choice, Since, Vocabulary
 
 _TICK_S = 0.05
 
@@ -50,6 +51,7 @@ class Schedule:
     faults: Faults
     observer: Observes
     clock: Clock
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
     stop: threading.Event = field(default_factory=threading.Event)
     _failure: Exception | None = None
     _met: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -177,9 +179,10 @@ class Schedule:
             )
 
     def _select(self, text: str, draw: random.Random) -> list[str]:
-        choice = selectors.Choice(
+        choice = Choice(
             roles={name: node.roles for name, node in self.nodes.items()},
             situation=self.observer.situation(),
+            vocabulary=self.vocabulary,
             earlier=self._met,
             draw=draw,
         )

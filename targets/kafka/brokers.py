@@ -45,7 +45,7 @@ def partitions(node: Node, plan: KafkaPlan, *, timeout_s: float) -> tuple[Partit
             partition=p.partition_index,
             leader=names.get(p.leader_id),
             leader_epoch=_NO_EPOCH if p.leader_epoch is None else p.leader_epoch,
-            isr=tuple(sorted(names.get(n, str(n)) for n in p.isr_nodes)),
+            members=tuple(sorted(names.get(n, str(n)) for n in p.isr_nodes)),
             replicas=tuple(names.get(n, str(n)) for n in p.replica_nodes),
         )
         for topic in metadata(node, plan, timeout_s=timeout_s).topics
@@ -129,8 +129,8 @@ def await_whole(cluster: Cluster, plan: KafkaPlan, observe: Observe, deadline: f
             if len(view.partitions) != plan.topic.partitions:
                 return f"{node.name} does not know the topic"
             for p in view.partitions:
-                if p.leader is None or len(p.isr) != plan.topic.replication_factor:
-                    return f"partition {p.partition}: leader {p.leader}, ISR {list(p.isr)}"
+                if p.leader is None or len(p.members) != plan.topic.replication_factor:
+                    return f"partition {p.partition}: leader {p.leader}, ISR {list(p.members)}"
         return None
 
     await_none(cluster, missing, deadline)

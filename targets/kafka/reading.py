@@ -122,7 +122,7 @@ def _ends(cluster: Cluster, plan: KafkaPlan) -> dict[int, End]:
             position=None,
             leader=view.leader if view else None,
             leader_epoch=view.leader_epoch if view else None,
-            isr=view.isr if view else (),
+            members=view.members if view else (),
             complete=False,
         )
     return ends

@@ -17,6 +17,8 @@ from harness.protocols import (
     Client,
     Cluster,
     End,
+    HasLeaders,
+    HasVocabulary,
     Ingredients,
     Lever,
     Node,
@@ -26,8 +28,10 @@ from harness.protocols import (
     RunsInContainers,
     Target,
     Unsupported,
+    Vocabulary,
 )
-from targets.kafka import brokers, promises, reading, reuse, settings, support
+from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
+from targets.kafka import brokers, pages, promises, reading, reuse, settings, support
 from targets.kafka.asking import NoAnswer
 from targets.kafka.clients import library_of
 from targets.kafka.clients.library import readers
@@ -44,10 +48,18 @@ from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.storage import KafkaStorage
+from targets.kafka.vocabulary import VOCABULARY
 
 
 @dataclass(frozen=True)
-class Kafka(Target[KafkaPlan], RunsInContainers[KafkaPlan]):
+class Kafka(
+    Target[KafkaPlan],
+    RunsInContainers[KafkaPlan],
+    HasLeaders[KafkaPlan],
+    HasVocabulary,
+    HasLogLines,
+    DescribesRuns,
+):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
     z1 ... ."""
 
@@ -82,6 +94,22 @@ class Kafka(Target[KafkaPlan], RunsInContainers[KafkaPlan]):
             f"operations a second through a stall of message.timeout.ms ({timeout_ms} ms): "
             f"{needed:.0f} would"
         ]
+
+    def vocabulary(self) -> Vocabulary:
+        """See `targets.kafka.vocabulary`."""
+        return VOCABULARY
+
+    def log_lines(self) -> LogLines:
+        """Lines about elections, the ISR and truncation."""
+        return pages.LOG_LINES
+
+    def size(self, plan: Mapping[str, Any]) -> list[str]:
+        """See `targets.kafka.pages`."""
+        return pages.size(plan)
+
+    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """See `targets.kafka.pages`."""
+        return pages.stored_request(plan)
 
     def why_no_crashes(self, plan: KafkaPlan) -> str | None:
         """See `KnowsCrashes`: clients in nodes of their own are killed as nodes."""

@@ -44,7 +44,7 @@ def read_all(system: System, *, reader: str) -> tuple[pa.Table, list[End]]:
                 position=seen.committed,
                 leader=seen.leader,
                 leader_epoch=seen.epoch,
-                isr=seen.members,
+                members=seen.members,
                 complete=complete,
                 error=None if complete else "not every replica had everything",
             )
@@ -87,7 +87,7 @@ def _unread(partition: int, error: str) -> End:
         position=None,
         leader=None,
         leader_epoch=None,
-        isr=(),
+        members=(),
         complete=False,
         error=error,
     )

@@ -19,11 +19,13 @@ from harness.protocols import (
     Cluster,
     End,
     HasLeaders,
+    HasVocabulary,
     Node,
     NodeView,
     PartitionView,
     Promises,
     Target,
+    Vocabulary,
 )
 from harness.protocols.crashes import KnowsCrashes
 from targets.memory import reading
@@ -31,6 +33,7 @@ from targets.memory.clients import LogClient, RegisterClient, SetClient
 from targets.memory.plan import MemoryPlan
 from targets.memory.settings import DEFECTS
 from targets.memory.system import System, roles, seen_by, system_of
+from targets.memory.vocabulary import VOCABULARY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +48,13 @@ _SOFTWARE = "the reference system's own client"
 
 
 @dataclass(frozen=True)
-class Memory(Target[MemoryPlan], RunsSimulated[MemoryPlan], HasLeaders[MemoryPlan], KnowsCrashes):
+class Memory(
+    Target[MemoryPlan],
+    RunsSimulated[MemoryPlan],
+    HasLeaders[MemoryPlan],
+    HasVocabulary,
+    KnowsCrashes,
+):
     """A reference system with switchable defects, simulated: a replicated log, and registers that
     follow from it. It tests ackloss itself, and nothing real."""
 
@@ -74,6 +83,10 @@ class Memory(Target[MemoryPlan], RunsSimulated[MemoryPlan], HasLeaders[MemoryPla
             target.system_settings()
         except ValueError as error:
             raise PlanError(str(error), key="target") from error
+
+    def vocabulary(self) -> Vocabulary:
+        """See `targets.memory.vocabulary`."""
+        return VOCABULARY
 
     def why_no_crashes(self, plan: Plan) -> str | None:  # noqa: ARG002
         """They are simulated as one."""
@@ -159,7 +172,7 @@ class Memory(Target[MemoryPlan], RunsSimulated[MemoryPlan], HasLeaders[MemoryPla
                     partition=each.partition,
                     leader=each.leader,
                     leader_epoch=each.epoch,
-                    isr=each.members,
+                    members=each.members,
                     replicas=names,
                 )
                 for each in seen

@@ -15,7 +15,7 @@ from harness.history.run_folder import RunDir
 from harness.protocols.runs import NULL
 
 COLUMNS = [
-    "time_s", "answered_by", "partition", "leader", "leader_epoch", "isr", "controller",
+    "time_s", "answered_by", "partition", "leader", "leader_epoch", "members", "controller",
     "controller_epoch",
 ]  # fmt: skip
 
@@ -36,7 +36,7 @@ def seen(*answers: Any, end_s: float = 10.0) -> Leadership:
 
 def views(found: Leadership) -> list[tuple[Any, ...]]:
     return [
-        (row.from_s, row.to_s, row.leader, row.epoch, ",".join(row.isr))
+        (row.from_s, row.to_s, row.leader, row.epoch, ",".join(row.members))
         for row in found.views.itertuples()
     ]
 
@@ -178,7 +178,7 @@ def test_observations_are_read_as_the_observer_writes_them(tmp_path: Any) -> Non
     rows = observations(run)
     assert list(rows["time_s"]) == [1.0, 2.0], "in the order of time, not of parts"
     assert list(rows["answered_by"]) == ["b1", "b2"]
-    assert list(rows["isr"]) == ["b1", "b1,b2"]
+    assert list(rows["members"]) == ["b1", "b1,b2"]
     assert list(rows["leader"]) == ["b1", None]
 
 

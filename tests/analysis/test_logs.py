@@ -12,6 +12,7 @@ START = "2026-01-02T03:04:05+00:00"
 
 def run_with(folder: Path, **nodes: list[bytes]) -> RunDir:
     run = RunDir.create(folder, "run")
+    run.write_json(run.plan, {"schema": 1, "target": {"system": "kafka"}})
     for name, lines in nodes.items():
         run.node(name).mkdir()
         (run.node(name) / "server.log").write_bytes(b"\n".join(lines) + b"\n")
@@ -78,3 +79,13 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
 def test_without_a_start_no_line_can_be_placed(tmp_path: Path) -> None:
     run = run_with(tmp_path, b1=[at("10,000", b"Fencing broker 2")])
     assert logged(run, wall_time=None, end_s=30) == LogExcerpt()
+
+
+def test_a_system_that_names_no_lines_has_none_and_an_unknown_one_neither(tmp_path: Path) -> None:
+    run = run_with(tmp_path, b1=[at("10,000", b"INFO Shrinking ISR")])
+    assert excerpt(run).found == 1
+    for system in ("memory", "of-another-ackloss"):
+        run.write_json(run.plan, {"schema": 1, "target": {"system": system}})
+        assert excerpt(run) == LogExcerpt()
+    run.plan.unlink()
+    assert excerpt(run) == LogExcerpt()

@@ -203,7 +203,7 @@ def test_a_dead_leader_can_be_led_for_and_is_elected_when_it_is_back(
         [Act("process", ProcessRecord(node="b1", signal="KILL", pid=kafka.nodes["b1"].pid()))],
     )
     assert poll_until(
-        lambda: all("b1" not in v.isr for v in leadership.placements().values()), within_s=30
+        lambda: all("b1" not in v.members for v in leadership.placements().values()), within_s=30
     )
     faults.heal("moved")
     (window,) = windows(tmp_path / "faults.jsonl")
@@ -211,7 +211,7 @@ def test_a_dead_leader_can_be_led_for_and_is_elected_when_it_is_back(
     assert "not as before: b1 is not in the ISR" in window.evidence[-1]
     faults.heal("dead")
     assert poll_until(
-        lambda: all(len(v.isr) == 3 for v in leadership.placements().values()), within_s=30
+        lambda: all(len(v.members) == 3 for v in leadership.placements().values()), within_s=30
     )
     assert not preferred_lead(leadership.placements())
     window = played(

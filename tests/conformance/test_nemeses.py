@@ -30,6 +30,7 @@ from harness.faults.records import from_document, to_document
 from harness.levers import all_levers
 from harness.levers.disk import DiskLever
 from harness.protocols import Act, Completed, Lever, Nemesis, Node, Situation
+from harness.protocols.vocabulary import Choice
 from targets.kafka.storage import KafkaStorage
 from tests.conformance.conftest import pods_in, talking
 
@@ -199,7 +200,7 @@ def acts_on(nemesis: Nemesis, pods: DockerCluster) -> list[Act]:
     roles = {node.name: node.roles for node in nodes}
 
     def select(text: str) -> Sequence[Node]:
-        choice = selectors.Choice(roles=roles, situation=Situation(time_ns=0))
+        choice = Choice(roles=roles, situation=Situation(time_ns=0))
         return [pods.nodes[name] for name in selectors.select(text, choice)]
 
     among_them = getattr(nemesis, "form", None) == "ring" or getattr(nemesis, "groups", ())

@@ -12,7 +12,8 @@ from harness.errors import PlanError
 from harness.faults import selectors
 from harness.faults.records import NetRecord, Peer, ShapingRecord
 from harness.levers.net import NetLever
-from harness.protocols import Act, Node, Situation
+from harness.protocols import Act, HasSelectors, Node, Situation
+from harness.protocols.vocabulary import Choice
 from harness.run.dry_run import DryRunNode
 
 ROLES = {"b": "broker", "c": "controller", "k": "client"}
@@ -24,7 +25,7 @@ NODES: list[Node] = [
 
 def acts(nemesis: str, nodes: str, **options: Any) -> list[Act]:
     def select(text: str) -> Sequence[Node]:
-        choice = selectors.Choice(
+        choice = Choice(
             roles={node.name: node.roles for node in NODES}, situation=Situation(time_ns=0)
         )
         return [node for node in NODES if node.name in selectors.select(text, choice)]
@@ -56,10 +57,10 @@ def met(found: list[Act]) -> dict[str, list[str]]:
         ("lossy", {"delay_ms": -1}, "delay_ms is from"),
         ("lossy", {"corrupt_share": 2}, "corrupt_share is from"),
         ("lossy", {"ports": [0]}, "is not a TCP port"),
-        ("lossy", {"peers": "nobody"}, "not a selector"),
+        ("lossy", {"peers": "no body"}, "not a selector"),
         ("partition", {"groups": ["node:b1"]}, "name two or more"),
         ("partition", {"groups": ["node:b1", "node:b2"], "form": "ring"}, "leave out form"),
-        ("partition", {"groups": ["node:b1", "huh"]}, "not a selector"),
+        ("partition", {"groups": ["node:b1", "huh?"]}, "not a selector"),
         ("partition", {"form": "ring", "peers": "role:broker"}, "leave out peers"),
         ("partition", {"form": "halves", "peers": "clients"}, "only by form isolate"),
         ("partition", {"form": "star"}, "isolate"),
@@ -70,6 +71,27 @@ def test_what_cannot_be_is_refused_in_a_sentence(
 ) -> None:
     with pytest.raises(PlanError, match=why):
         registry.make("nemeses", nemesis, options, key="faults.0.nemesis")
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "options", "found"),
+    [
+        ("lossy", {"peers": "role:broker"}, {"peers": "role:broker"}),
+        ("lossy", {"peers": "clients"}, {}),
+        ("partition", {"peers": "clients"}, {}),
+        (
+            "partition",
+            {"groups": ["leader", "all - leader"]},
+            {"peers": "all", "groups.0": "leader", "groups.1": "all - leader"},
+        ),
+    ],
+)
+def test_selectors_among_the_options_are_named_with_their_keys(
+    nemesis: str, options: dict[str, Any], found: dict[str, str]
+) -> None:
+    made = registry.make("nemeses", nemesis, options, key="nemesis")
+    assert isinstance(made, HasSelectors)
+    assert made.selectors == found
 
 
 def test_isolated_nodes_are_cut_from_all_but_themselves() -> None:

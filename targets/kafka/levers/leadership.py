@@ -119,7 +119,7 @@ def _away(view: PartitionView, chosen: Sequence[str]) -> tuple[str, ...]:
     """The replicas with an in-sync one that was not chosen in front and the leader last; unchanged
     when there is none."""
     others = [name for name in view.replicas if name != view.leader]
-    able = [name for name in others if name in view.isr and name not in chosen]
+    able = [name for name in others if name in view.members and name not in chosen]
     if not able or view.leader is None:
         return view.replicas
     return (*able, *(name for name in others if name not in able), view.leader)
@@ -171,7 +171,7 @@ def _as_before(record: LeadershipRecord, now: Mapping[int, PartitionView]) -> Pr
 def _why(move: Move, view: PartitionView | None) -> str:
     if view is None or view.replicas != move.before:
         return f"{_replicas(move.before)} are not back"
-    in_sync = "is" if move.leader in view.isr else "is not"
+    in_sync = "is" if move.leader in view.members else "is not"
     return f"{move.leader} {in_sync} in the ISR"
 
 

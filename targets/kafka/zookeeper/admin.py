@@ -75,7 +75,7 @@ def _partition(
         partition=number,
         leader=names.get(leader) if leader in alive else None,
         leader_epoch=state["leader_epoch"],
-        isr=tuple(sorted(names.get(n, str(n)) for n in state["isr"])),
+        members=tuple(sorted(names.get(n, str(n)) for n in state["isr"])),
         replicas=tuple(names.get(n, str(n)) for n in replicas),
     )
 

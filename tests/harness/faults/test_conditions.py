@@ -5,16 +5,24 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import PlanError
-from harness.faults.conditions import Since, parse
-from harness.protocols import PartitionView, Situation
+from harness.faults.conditions import Condition
+from harness.faults.conditions import parse as parse_in
+from harness.protocols import PartitionView, Situation, Vocabulary
+from harness.protocols.vocabulary import Since
+from targets.kafka.vocabulary import VOCABULARY as KAFKA
+from targets.memory.vocabulary import VOCABULARY as MEMORY
 
 
 def situation(*partitions: tuple[str | None, tuple[str, ...]], controller: str = "c1") -> Situation:
     views = {
-        n: PartitionView(partition=n, leader=leader, leader_epoch=n, isr=isr)
+        n: PartitionView(partition=n, leader=leader, leader_epoch=n, members=isr)
         for n, (leader, isr) in enumerate(partitions)
     }
     return Situation(time_ns=0, partitions=views, controller=controller)
+
+
+def parse(text: str, *, key: str) -> Condition:
+    return parse_in(text, KAFKA, key=key)
 
 
 WHOLE = ("b1", "b2", "b3")
@@ -66,3 +74,52 @@ def test_nonsense_is_refused_with_the_forms() -> None:
     with pytest.raises(PlanError, match="is not a condition") as refused:
         parse("isr is small", key="faults.1.when")
     assert "leader moved" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "vocabulary", "what", "hint"),
+    [
+        (
+            "isr hole",
+            KAFKA,
+            "'isr hole' is not a condition of kafka",
+            "did you mean 'isr whole'? it has: isr == [leader], isr whole, isr < N, leader moved, ",
+        ),
+        (
+            "leader move",
+            MEMORY,
+            "'leader move' is not a condition of memory",
+            "did you mean 'leader moved'? it has: fully replicated, leader moved, no leader",
+        ),
+        (
+            "isr == [leader]",
+            MEMORY,
+            "'isr == [leader]' is not a condition of memory",
+            "it has: fully replicated, leader moved, no leader",
+        ),
+        (
+            "leader moved",
+            Vocabulary(owner="etcd"),
+            "'leader moved' is not a condition of etcd",
+            "it has none: use at_s",
+        ),
+    ],
+)
+def test_a_condition_that_the_target_does_not_have_is_refused_with_the_nearest(
+    text: str, vocabulary: Vocabulary, what: str, hint: str
+) -> None:
+    with pytest.raises(PlanError) as refused:
+        parse_in(text, vocabulary, key="faults.1.when")
+    assert refused.value.what == what
+    assert (refused.value.hint or "").startswith(hint)
+
+
+def test_the_reference_system_has_conditions_of_its_own() -> None:
+    since = Since(nodes=("b1",), situation=BEFORE, replication_factor=3)
+    whole = parse_in("fully replicated", MEMORY, key="when")
+    assert whole.holds(situation(("b1", WHOLE), ("b2", WHOLE)), since)
+    assert not whole.holds(situation(("b1", WHOLE), ("b2", ("b2",))), since)
+    assert not whole.holds(situation((None, WHOLE)), since)
+    one = parse_in("fully replicated(0)", MEMORY, key="when")
+    assert one.holds(situation(("b1", WHOLE), ("b2", ("b2",))), since)
+    assert parse_in("leader(0) moved", MEMORY, key="when").holds(situation(("b2", WHOLE)), since)

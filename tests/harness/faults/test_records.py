@@ -75,7 +75,9 @@ class Placed:
 
     def placements(self) -> Mapping[int, PartitionView]:
         moved = ("b3", "b1", "b2")
-        view = PartitionView(partition=0, leader="b3", leader_epoch=1, isr=moved, replicas=moved)
+        view = PartitionView(
+            partition=0, leader="b3", leader_epoch=1, members=moved, replicas=moved
+        )
         return {0: view}
 
     def reorder(self, wanted: Mapping[int, object]) -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from harness.errors import PlanError
 from harness.faults import selectors
-from harness.faults.selectors import Choice
-from harness.protocols import PartitionView, Situation
+from harness.protocols import PartitionView, Situation, Vocabulary
+from harness.protocols.vocabulary import Choice
+from targets.kafka.vocabulary import VOCABULARY as KAFKA
+from targets.memory.vocabulary import VOCABULARY as MEMORY
 
 ROLES = {
     **{f"b{n}": frozenset({"broker", f"rack:r{n % 2}"}) for n in (1, 2, 3)},
@@ -20,13 +22,14 @@ ROLES = {
 
 
 def view(partition: int, leader: str | None, *isr: str) -> PartitionView:
-    return PartitionView(partition=partition, leader=leader, leader_epoch=1, isr=isr)
+    return PartitionView(partition=partition, leader=leader, leader_epoch=1, members=isr)
 
 
 def choice(*views: PartitionView, seed: int = 1, **earlier: tuple[str, ...]) -> Choice:
     return Choice(
         roles=ROLES,
         situation=Situation(time_ns=0, partitions={v.partition: v for v in views}, controller="c2"),
+        vocabulary=KAFKA,
         earlier=earlier,
         draw=random.Random(seed),
     )
@@ -84,9 +87,69 @@ def test_draws_follow_the_seed_and_have_the_right_size() -> None:
 @pytest.mark.parametrize("text", ["", "leader of 0", "leeder", "role", "leader(x)", "all; reboot"])
 def test_nonsense_is_refused_with_its_key(text: str) -> None:
     with pytest.raises(PlanError) as refused:
-        selectors.check(text, key="faults.0.nodes")
+        selectors.check(text, KAFKA, key="faults.0.nodes")
     assert refused.value.key == "faults.0.nodes"
     assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "vocabulary", "what", "near"),
+    [
+        ("leeder", KAFKA, "'leeder' is not a selector of kafka", "leader"),
+        ("all - leder(2)", KAFKA, "'leder(2)' is not a selector of kafka", "leader(2)"),
+        ("roles:broker", KAFKA, "'roles:broker' is not a selector of kafka", "role:broker"),
+        ("broker", KAFKA, "'broker' is not a selector of kafka", None),
+        ("follower", MEMORY, "'follower' is not a selector of memory", "followers"),
+        ("isr(0)", MEMORY, "'isr(0)' is not a selector of memory", None),
+        ("leader", Vocabulary(owner="etcd"), "'leader' is not a selector of etcd", None),
+        ("al", Vocabulary(owner="etcd"), "'al' is not a selector of etcd", "all"),
+    ],
+)
+def test_a_word_that_the_target_does_not_have_is_refused_with_the_nearest(
+    text: str, vocabulary: Vocabulary, what: str, near: str | None
+) -> None:
+    with pytest.raises(PlanError) as refused:
+        selectors.check(text, vocabulary, key="faults.0.nodes")
+    assert refused.value.what == what
+    hint = refused.value.hint or ""
+    assert hint.startswith(f"did you mean {near!r}? it has: " if near else "it has: ")
+    assert "all, one, minority, majority, random" in hint
+
+
+def test_the_words_of_the_core_need_no_target() -> None:
+    bare = Vocabulary()
+    for text in ("all", "one + majority", "role:x - node:b1", "rack:a & same:cut", "random"):
+        selectors.check(text, bare, key="nodes")
+    everybody = Choice(roles=ROLES, situation=Situation(time_ns=0))
+    assert everybody.members == ["b1", "b2", "b3", "c1", "c2", "c3", "z1"], "all but clients"
+
+
+def test_the_reference_system_has_words_of_its_own() -> None:
+    names = {f"n{n}": frozenset({"replica"}) for n in (1, 2, 3)}
+    view = PartitionView(partition=0, leader="n2", leader_epoch=1, members=("n1", "n2"))
+    chosen = Choice(
+        roles={**names, "c1": frozenset({"controller"})},
+        situation=Situation(time_ns=0, partitions={0: view}, controller="c1"),
+        vocabulary=MEMORY,
+    )
+    picked = {
+        text: selectors.select(text, chosen)
+        for text in ("leader", "followers", "follower(0)", "leader(0)", "replica(3)", "controller")
+    }
+    assert picked == {
+        "leader": ["n2"],
+        "followers": ["n1", "n3"],
+        "follower(0)": ["n1"],
+        "leader(0)": ["n2"],
+        "replica(3)": ["n3"],
+        "controller": ["c1"],
+    }
+
+
+@pytest.mark.parametrize("vocabulary", [KAFKA, MEMORY])
+def test_no_target_redefines_a_word_of_the_core(vocabulary: Vocabulary) -> None:
+    own = {*vocabulary.words, *vocabulary.numbered}
+    assert not own & {*selectors.CORE_WORDS, *selectors.CORE_NAMED}
 
 
 def test_random_is_never_nobody_and_not_always_the_same() -> None:

@@ -36,7 +36,7 @@ END = End(
     position=9,
     leader="b1",
     leader_epoch=0,
-    isr=("b1",),
+    members=("b1",),
     complete=True,
 )
 HALF = replace(END, complete=False)
@@ -196,7 +196,7 @@ def situation(*views: tuple[str | None, int], at_ns: int = 0) -> Situation:
         time_ns=at_ns,
         partitions={
             number: PartitionView(
-                partition=number, leader=leader, leader_epoch=1, isr=NAMES[:in_sync]
+                partition=number, leader=leader, leader_epoch=1, members=NAMES[:in_sync]
             )
             for number, (leader, in_sync) in enumerate(views)
         },

@@ -17,7 +17,7 @@ NO_EPOCH = -1
 
 
 def said(who: str, leader: str | None, epoch: int, *, authority: bool = False) -> NodeView:
-    view = PartitionView(partition=0, leader=leader, leader_epoch=epoch, isr=("b1", "b2"))
+    view = PartitionView(partition=0, leader=leader, leader_epoch=epoch, members=("b1", "b2"))
     return NodeView(answered_by=who, partitions=(view,), authority=authority)
 
 

@@ -22,6 +22,7 @@ from harness.plan import parse_plan
 from harness.protocols import Act, PartitionView, Proof, Situation, UndoRecord
 from harness.run.dry_run import DryRunNode
 from harness.run.schedule import ResolvedStep, Schedule
+from targets.kafka.vocabulary import VOCABULARY as KAFKA
 from tests.fixtures.virtual_time import S, VirtualTime
 
 NAMES = ("b1", "b2", "b3")
@@ -90,7 +91,7 @@ class Cluster:
     def situation(self) -> Situation:
         now_s = self.time.now_ns() / S
         leader = None if self.leaderless_s[0] <= now_s < self.leaderless_s[1] else "b1"
-        view = PartitionView(partition=0, leader=leader, leader_epoch=1, isr=NAMES)
+        view = PartitionView(partition=0, leader=leader, leader_epoch=1, members=NAMES)
         controller = "b1" if now_s < self.moves_s else "b2"
         return Situation(time_ns=self.time.now_ns(), partitions={0: view}, controller=controller)
 
@@ -143,7 +144,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         bound = [
             ResolvedStep(
                 step=step,
-                condition=conditions.parse(step.when, key="when") if step.when else None,
+                condition=conditions.parse(step.when, KAFKA, key="when") if step.when else None,
                 nemesis=NotingNemesis(step.options.get("also")) if step.nemesis else None,
             )
             for step in plan.faults
@@ -154,7 +155,14 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         }
         faults = Faults({"note": lever}, journal)
         schedule = Schedule(
-            plan, bound, nodes, faults, Cluster(time, leaderless_s, moves_s), clock=time, stop=time
+            plan,
+            bound,
+            nodes,
+            faults,
+            Cluster(time, leaderless_s, moves_s),
+            clock=time,
+            vocabulary=KAFKA,
+            stop=time,
         )
         return Staged(schedule, lever, time, path)
 

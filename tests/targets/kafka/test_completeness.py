@@ -19,7 +19,7 @@ END = End(
     position=None,
     leader="b1",
     leader_epoch=7,
-    isr=("b1",),
+    members=("b1",),
     complete=False,
 )
 PLAN = parse_plan({"schema": 1, "name": "t"})

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from harness import registry
 from harness.errors import HarnessFailure, PlanError
 from harness.faults.records import LeadershipRecord
-from harness.plan import Plan, parse_plan
-from harness.protocols import PartitionView, RunsInContainers
+from harness.plan import parse_plan
+from harness.protocols import PartitionView
 from harness.run.dry_run import DryRunNode
 from harness.run.preview import dry_run
 from harness.run.resolving import resolve
 from nemeses.membership import Membership
 from targets.kafka.levers.leadership import LeadershipLever
-from targets.kafka.plan import KafkaPlan
+from targets.kafka.target import Kafka
 
 PLAN = {
     "schema": 1,
@@ -37,7 +37,7 @@ def led(partition: int, leader: str | None, replicas: str, isr: str | None = Non
         partition=partition,
         leader=leader,
         leader_epoch=0,
-        isr=tuple(sorted((isr or replicas).split())),
+        members=tuple(sorted((isr or replicas).split())),
         replicas=tuple(replicas.split()),
     )
 
@@ -62,7 +62,7 @@ class Topic:
         refused = {}
         for n in partitions:
             view = self.views[n]
-            if view.replicas[0] not in view.isr:
+            if view.replicas[0] not in view.members:
                 refused[n] = "PREFERRED_LEADER_NOT_AVAILABLE"
             elif view.leader != view.replicas[0]:
                 self.lead(n, view.replicas[0])
@@ -177,7 +177,7 @@ def test_an_old_leader_that_is_out_of_sync_leaves_the_undo_unproven_but_not_fail
     topic = three()
     asked = record(topic, "b1")
     LeadershipLever(topic).apply(asked)
-    topic.views[0] = replace(topic.views[0], isr=("b2", "b3"))
+    topic.views[0] = replace(topic.views[0], members=("b2", "b3"))
     LeadershipLever(topic).undo(asked)
     proof = LeadershipLever(topic).probe(asked, applied=False)
     assert not proof.proven
@@ -275,20 +275,17 @@ def test_a_dry_run_says_what_would_be_asked() -> None:
     assert elect["commands"] == move["commands"][2:]
 
 
-class Leaderless(RunsInContainers[KafkaPlan]):
-    """A target that can be bound, runs in containers, and cannot move leaders."""
+@dataclass(frozen=True)
+class Leaderless(Kafka):
+    """A target that can be resolved, and cannot move leaders."""
 
-    plugin = "leaderless"
-    plan = KafkaPlan
-    models = frozenset({"log"})
-
-    def check(self, plan: Plan) -> None:
-        pass
+    plugin: ClassVar[str] = "leaderless"
+    levers = None  # type: ignore[assignment]  # so it lacks the ability `HasLevers`
 
 
 def test_a_target_that_cannot_move_leaders_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.plugins("targets"), "leaderless", dataclass(Leaderless))
-    plan = {**PLAN, "target": {"system": "leaderless"}}
+    monkeypatch.setitem(registry.plugins("targets"), "leaderless", Leaderless)
+    plan = {**PLAN, "target": {**PLAN["target"], "system": "leaderless"}}
     why = r"needs the lever 'leadership', which neither .* nor leaderless offers"
     with pytest.raises(PlanError, match=why) as refused:
         resolve(parse_plan(plan))

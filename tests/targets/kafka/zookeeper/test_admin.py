@@ -41,11 +41,11 @@ WHOLE = {
         partition=0,
         leader="b1",
         leader_epoch=0,
-        isr=("b1", "b2", "b3"),
+        members=("b1", "b2", "b3"),
         replicas=("b1", "b2", "b3"),
     ),
     1: PartitionView(
-        partition=1, leader="b3", leader_epoch=7, isr=("b3",), replicas=("b2", "b3", "b1")
+        partition=1, leader="b3", leader_epoch=7, members=("b3",), replicas=("b2", "b3", "b1")
     ),
 }
 
@@ -83,7 +83,7 @@ def test_a_partition_that_is_offline_has_no_leader(monkeypatch: pytest.MonkeyPat
     """As 2.8.2 writes it: the leader is -1."""
     state = b'{"controller_epoch":2,"leader":-1,"version":1,"leader_epoch":1,"isr":[1]}'
     told = partitions(observed(monkeypatch, {**ZNODES, f"{TOPIC}/partitions/0/state": state}))
-    assert (told[0].leader, told[0].leader_epoch, told[0].isr) == (None, 1, ("b1",))
+    assert (told[0].leader, told[0].leader_epoch, told[0].members) == (None, 1, ("b1",))
     assert told[1] == WHOLE[1]
 
 
@@ -91,7 +91,7 @@ def test_a_leader_whose_session_is_over_is_none(monkeypatch: pytest.MonkeyPatch)
     """0.8.2.2 leaves it in the znode until another one was chosen."""
     told = partitions(observed(monkeypatch, ids={"/brokers/ids": ["2", "3"]}))
     assert told[0].leader is None
-    assert told[0].isr == ("b1", "b2", "b3")
+    assert told[0].members == ("b1", "b2", "b3")
     assert told[1] == WHOLE[1]
 
 

@@ -53,7 +53,7 @@ class Cluster:
     def observe(self, node: DryRunNode, plan: Any, *, timeout_s: float) -> NodeView | None:
         assert "zookeeper" in node.roles, "brokers may lag behind"
         view = PartitionView(
-            partition=0, leader=self.leader, leader_epoch=1, isr=(), replicas=self.replicas
+            partition=0, leader=self.leader, leader_epoch=1, members=(), replicas=self.replicas
         )
         told = NodeView(answered_by=node.name, partitions=(view,), authority=True)
         return None if node.name == "z1" else told

@@ -1,0 +1,112 @@
+"""Selectors and conditions about leaders: words that a target with leaders adds to its vocabulary.
+
+A condition concerns the partition that it names in brackets. Otherwise it concerns those that were
+led, before, by the nodes of the last fault, or all when these nodes led none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from harness.protocols import PartitionView, Situation
+from harness.protocols.vocabulary import Choice, ConditionForm, Groups, Since
+
+PARTITION: Final = r"(?:\((?P<partition>\d+)\))?"
+"""In a condition's pattern: a partition in brackets, or none."""
+
+Test = Callable[[PartitionView, Groups, Since], bool]
+"""Whether a condition holds for one partition."""
+
+
+def controller(choice: Choice) -> set[str]:
+    """The active controller."""
+    active = choice.situation.controller
+    return set() if active is None else {active}
+
+
+def leading_most(choice: Choice) -> set[str]:
+    """The node that leads most partitions; the lowest name when several do."""
+    leaders = Counter(v.leader for v in choice.situation.partitions.values() if v.leader)
+    return {min(leaders, key=lambda name: (-leaders[name], name))} if leaders else set()
+
+
+def leader_of(choice: Choice, partition: int) -> set[str]:
+    """The leader of a partition."""
+    view = choice.situation.partitions.get(partition)
+    return {view.leader} if view is not None and view.leader is not None else set()
+
+
+def members_of(choice: Choice, partition: int) -> set[str]:
+    """The in-sync members of a partition."""
+    view = choice.situation.partitions.get(partition)
+    return set() if view is None else set(view.members)
+
+
+def followers_of(choice: Choice, partition: int) -> set[str]:
+    """Its in-sync members without the leader."""
+    return members_of(choice, partition) - leader_of(choice, partition)
+
+
+def outsiders_of(choice: Choice, partition: int) -> set[str]:
+    """The nodes that hold data and are not in-sync members of the partition."""
+    if partition not in choice.situation.partitions:
+        return set()
+    return set(choice.members) - members_of(choice, partition)
+
+
+def nth_member(choice: Choice, number: int) -> set[str]:
+    """The Nth node that holds data, counted from 1."""
+    return set(choice.members[number - 1 : number]) if number else set()
+
+
+def on_partitions(form: str, pattern: str, test: Test, *, of_all: bool = False) -> ConditionForm:
+    """A condition that holds when every concerned partition passes a test; `of_all`: without a
+    partition in brackets it concerns all of them."""
+    return ConditionForm(
+        form=form,
+        pattern=re.compile(pattern),
+        holds=partial(_hold_all, test=test, of_all=of_all),
+    )
+
+
+def _hold_all(groups: Groups, now: Situation, since: Since, *, test: Test, of_all: bool) -> bool:
+    concerned = _concerned(groups, now, since, of_all=of_all)
+    views = [now.partitions.get(partition) for partition in concerned]
+    return bool(views) and all(view is not None and test(view, groups, since) for view in views)
+
+
+def _concerned(groups: Groups, now: Situation, since: Since, *, of_all: bool) -> list[int]:
+    if (partition := groups.get("partition")) is not None:
+        return [int(partition)]
+    before = since.situation.partitions.values()
+    led = [view.partition for view in before if view.leader in since.nodes]
+    return led if led and not of_all else list(now.partitions)
+
+
+def _has_moved(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
+    before = since.situation.partitions.get(view.partition)
+    return view.leader is not None and before is not None and view.leader != before.leader
+
+
+def _has_none(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
+    return view.leader is None
+
+
+def _controller_moved(groups: Groups, now: Situation, since: Since) -> bool:  # noqa: ARG001
+    return now.controller not in (None, since.situation.controller)
+
+
+LEADER_MOVED: Final = on_partitions("leader moved", rf"leader{PARTITION} moved", _has_moved)
+"""Every concerned partition has a leader, and not the one of before."""
+
+NO_LEADER: Final = on_partitions("no leader", rf"no leader{PARTITION}", _has_none)
+"""Every concerned partition has no leader."""
+
+CONTROLLER_MOVED: Final = ConditionForm(
+    form="controller moved", pattern=re.compile("controller moved"), holds=_controller_moved
+)
+"""Another controller is active than before."""

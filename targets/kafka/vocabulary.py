@@ -1,0 +1,68 @@
+"""Kafka's words in plans: selectors of its nodes, and conditions that a step can wait for.
+
+    controller          the active controller
+    leader              the broker that leads most partitions (the lowest name when several do), as
+                        in the experiment of 2013
+    leader(P)           the leader of partition P
+    isr(P)              its in-sync replicas; follower(P): without the leader
+    out-of-isr(P)       the brokers that are not among them
+    broker(N)           the Nth broker: 1, 2 ...
+
+`one`, `minority`, `majority` and `random` mean brokers. A step can wait until
+
+    isr == [leader]     every concerned partition has its leader as the only in-sync replica
+    isr whole           every partition is fully replicated: all its replicas are in sync
+    isr < N, isr == N   the size of the ISR of every concerned partition
+    leader moved        every concerned partition has a leader, and not the one of before
+    no leader           every concerned partition has no leader
+    controller moved    another controller is active than before
+
+"Before" is when the last fault began. A condition may name its partition: `isr(0) == [leader]`,
+`leader(0) moved`. Otherwise the concerned partitions are those that were led, before, by the nodes
+of the last fault, or all when these nodes led none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.faults import leaders
+from harness.faults.leaders import PARTITION, on_partitions
+from harness.protocols import PartitionView
+from harness.protocols.vocabulary import Groups, Since, Vocabulary
+
+
+def _leader_alone(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
+    return view.members == (view.leader,)
+
+
+def _whole(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
+    return len(view.members) == since.replication_factor
+
+
+def _size(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
+    left, right = len(view.members), int(groups["size"] or 0)
+    return {"<": left < right, ">": left > right, "==": left == right}[groups["compare"] or ""]
+
+
+VOCABULARY: Final = Vocabulary(
+    owner="kafka",
+    member_roles=frozenset({"broker"}),
+    words={"controller": leaders.controller, "leader": leaders.leading_most},
+    numbered={
+        "leader": leaders.leader_of,
+        "follower": leaders.followers_of,
+        "isr": leaders.members_of,
+        "out-of-isr": leaders.outsiders_of,
+        "broker": leaders.nth_member,
+    },
+    conditions=(
+        on_partitions("isr == [leader]", rf"isr{PARTITION} == \[leader\]", _leader_alone),
+        on_partitions("isr whole", rf"isr{PARTITION} whole", _whole, of_all=True),
+        on_partitions("isr < N", rf"isr{PARTITION} (?P<compare><|>|==) (?P<size>\d+)", _size),
+        leaders.LEADER_MOVED,
+        leaders.NO_LEADER,
+        leaders.CONTROLLER_MOVED,
+    ),
+)
+"""Kafka's words."""

@@ -1,0 +1,59 @@
+"""The reference system's words in plans: selectors of its nodes, and conditions.
+
+    controller          the node that decides who leads
+    leader              the replica that leads most partitions (the lowest name when several do)
+    leader(P)           the leader of partition P
+    followers           the replicas that do not lead most partitions
+    follower(P)         the in-sync replicas of partition P without its leader
+    replica(N)          the Nth replica: 1, 2 ...
+
+`one`, `minority`, `majority` and `random` mean replicas. A step can wait until
+
+    fully replicated    all replicas of every partition are in sync
+    leader moved        every concerned partition has a leader, and not the one of before
+    no leader           every concerned partition has no leader
+
+For "before" and the concerned partitions see `harness.faults.leaders`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.faults import leaders
+from harness.faults.leaders import PARTITION, on_partitions
+from harness.protocols import PartitionView
+from harness.protocols.vocabulary import Choice, Groups, Since, Vocabulary
+from targets.memory.system import REPLICA_ROLE
+
+
+def _followers(choice: Choice) -> set[str]:
+    return set(choice.members) - leaders.leading_most(choice)
+
+
+def _replicated(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
+    return view.leader is not None and len(view.members) == since.replication_factor
+
+
+VOCABULARY: Final = Vocabulary(
+    owner="memory",
+    member_roles=frozenset({REPLICA_ROLE}),
+    words={
+        "controller": leaders.controller,
+        "leader": leaders.leading_most,
+        "followers": _followers,
+    },
+    numbered={
+        "leader": leaders.leader_of,
+        "follower": leaders.followers_of,
+        "replica": leaders.nth_member,
+    },
+    conditions=(
+        on_partitions(
+            "fully replicated", rf"fully replicated{PARTITION}", _replicated, of_all=True
+        ),
+        leaders.LEADER_MOVED,
+        leaders.NO_LEADER,
+    ),
+)
+"""The reference system's words."""

@@ -1,0 +1,85 @@
+"""Selectors and conditions are in the words of the plan's own target, or the plan is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.errors import PlanError
+from harness.plan import parse_plan
+from harness.protocols import vocabulary_of
+from harness.run.resolving import resolve
+
+CUT = {"id": "cut", "at_s": 1, "nemesis": "partition"}
+MIX = {"families": [{"nemesis": "kill", "weight": 1000}, {"nemesis": "kill", "weight": 0.001}]}
+
+
+def plan(system: str, **keys: Any) -> dict[str, Any]:
+    target = {"system": system, **({"version": "4.3.1"} if system == "kafka" else {})}
+    cluster = {"kind": "memory" if system == "memory" else "docker"}
+    return {"schema": 1, "name": "p", "cluster": cluster, "target": target, **keys}
+
+
+def resolved(document: dict[str, Any]) -> None:
+    resolve(parse_plan(document))
+
+
+@pytest.mark.parametrize(
+    ("system", "step", "key", "what", "hint"),
+    [
+        ("kafka", {"nodes": "leeder"}, "nodes", "'leeder' is not a selector", "'leader'"),
+        ("memory", {"nodes": "broker(1)"}, "nodes", "'broker(1)' is not a selector", "replica(N)"),
+        ("memory", {"nodes": "isr(0)"}, "nodes", "of memory", "follower(N)"),
+        ("kafka", {"nodes": "replica(1)"}, "nodes", "of kafka", "broker(N)"),
+        ("memory", {"peers": "broker(1)"}, "peers", "'broker(1)' is not a selector", "replica(N)"),
+        ("kafka", {"groups": ["all", "folower(0)"]}, "groups.1", "'folower(0)'", "'follower(0)'"),
+    ],
+)
+def test_a_selector_of_another_system_is_refused_at_its_key(
+    system: str, step: dict[str, Any], key: str, what: str, hint: str
+) -> None:
+    with pytest.raises(PlanError) as refused:
+        resolved(plan(system, faults=[{**CUT, **step}]))
+    assert refused.value.key == f"faults.0.{key}"
+    assert what in refused.value.what
+    assert hint in (refused.value.hint or "")
+    assert refused.value.exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("system", "when", "hint"),
+    [("memory", "isr whole", "fully replicated"), ("kafka", "fully replicated", "isr whole")],
+)
+def test_a_condition_of_another_system_is_refused_at_its_key(
+    system: str, when: str, hint: str
+) -> None:
+    steps = [{**CUT, "nodes": "all"}, {"id": "later", "when": when, "heal": "all"}]
+    with pytest.raises(PlanError, match=f"is not a condition of {system}") as refused:
+        resolved(plan(system, faults=steps))
+    assert refused.value.key == "faults.1.when"
+    assert hint in (refused.value.hint or "")
+
+
+def test_both_systems_offer_their_own_words() -> None:
+    for system, nodes, when in (
+        ("memory", "followers + leader(0) - replica(3)", "fully replicated"),
+        ("kafka", "isr(0) + broker(1) - out-of-isr(0)", "isr(0) < 2"),
+    ):
+        steps = [{**CUT, "nodes": nodes}, {"id": "later", "when": when, "heal": "all"}]
+        resolved(plan(system, faults=steps))
+
+
+def test_a_family_that_the_seed_never_draws_is_refused_too() -> None:
+    families = [MIX["families"][0], {**MIX["families"][1], "nodes": "replica(1)"}]
+    with pytest.raises(PlanError, match="'replica\\(1\\)' is not a selector of kafka") as refused:
+        resolved(plan("kafka", mix={"families": families}))
+    assert refused.value.key == "mix.families.1.nodes"
+
+
+def test_a_target_without_words_has_those_of_the_core() -> None:
+    class Bare:
+        plugin = "etcd"
+
+    words = vocabulary_of(Bare())
+    assert (words.owner, words.words, words.conditions) == ("etcd", {}, ())

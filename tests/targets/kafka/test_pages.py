@@ -1,0 +1,34 @@
+"""How pages describe runs of Kafka, also of plans that an earlier version stored."""
+
+from __future__ import annotations
+
+from harness.history.stored_target import target_of
+from harness.protocols.pages import DescribesRuns, HasLogLines
+from reports.run_view import DIFFERS, _settings
+
+
+def test_a_stored_plan_is_described_by_its_system() -> None:
+    plan = {
+        "target": {"system": "kafka", "brokers": 3, "settings": {"a": 1}},
+        "topic": {"replication_factor": 2, "settings": {"b": 2}},
+    }
+    kafka = target_of(plan)
+    assert isinstance(kafka, DescribesRuns)
+    assert kafka.size(plan) == ["3 brokers", "replication factor 2"]
+    assert kafka.stored_request(plan) == {"producer": {}, "topic": {"b": 2}, "broker": {"a": 1}}
+    assert (kafka.size({}), list(kafka.stored_request({}))) == ([], ["producer", "topic", "broker"])
+
+
+def test_plans_that_name_no_system_are_of_the_default_one() -> None:
+    assert isinstance(target_of({}), HasLogLines)
+    assert target_of({"target": {"system": "of-another-ackloss"}}) is None
+
+
+def test_settings_of_any_group_are_shown_and_what_differs_comes_last() -> None:
+    effective = {DIFFERS: {"id": {"n1": "1"}}, "system": {"replicas": 3, "commit": "isr"}}
+    rows = list(_settings({"system": {"replicas": 3}}, effective))
+    assert [(row.group, row.key) for row in rows] == [
+        ("system", "commit"),
+        ("system", "replicas"),
+        (DIFFERS, "id.n1"),
+    ]
