@@ -59,7 +59,7 @@ def findings(run: RunDir) -> pd.DataFrame:
         for file in files
     ]
     if not frames:
-        return pd.DataFrame({_CHECKER: [], "kind": [], "value": []})
+        return pd.DataFrame({name: np.empty(0, object) for name in (_CHECKER, "kind", "value")})
     rows = pd.concat(frames, ignore_index=True)
     return rows[[_CHECKER, *(name for name in rows.columns if name != _CHECKER)]]
 
@@ -81,7 +81,9 @@ def faults(run: RunDir, result: RunResult | None) -> pd.DataFrame:
     names = [each.name for each in fields(FaultResult)]
     judged = [asdict(fault) for fault in result.faults] if result is not None else None
     rows = judged if judged is not None else [asdict(window) for window in windows(run.faults)]
-    return pd.DataFrame([{name: row.get(name) for name in names} for row in rows], columns=names)
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    counted = {name: pd.array(columns[name], dtype="Int64") for name in ("touched", "ops_begun")}
+    return pd.DataFrame({**columns, **counted}, columns=names)
 
 
 def _schema(path: Path) -> pa.Schema:
