@@ -1,0 +1,133 @@
+"""This checkout against another one, in turns: does a change cost speed?
+
+CPU seconds (user and system, all processes of a command) of the same work in both: the interpreter
+with a client that does nothing, recorded; recording alone; judging one large run from its folder;
+starting the command line. The other checkout is a folder with an older commit, as made by
+`git worktree add`. Rounds alternate, and the ratio is taken round by round, so that a machine that
+becomes slower meanwhile slows both. Bar: at most 1.05 in the median.
+
+    python -m bench.against OTHER_CHECKOUT [ROUNDS]
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from bench.check import make_run
+
+HERE: Final = Path(__file__).parents[1]
+BAR: Final = 1.05
+ROUNDS: Final = 7
+JUDGED_OPERATIONS: Final = 4_000_000
+OPERATIONS: Final = 1_500_000
+
+# Names are taken from `bench.interpreter`, since modules have moved between commits.
+INTERPRETER: Final = f"""
+import itertools, tempfile, threading
+from pathlib import Path
+from bench import interpreter as bench
+from harness.plan import parse_plan
+
+class Counted(bench.NothingClient):
+    left = {OPERATIONS}
+    def poll(self, timeout_s, done):
+        self.left -= len(self._answered)
+        if self.left <= 0:
+            stop.set()
+        super().poll(timeout_s, done)
+
+stop = threading.Event()
+plan = parse_plan({{
+    "schema": 1, "name": "b", "topic": {{"partitions": 3}},
+    "workload": {{"processes": 5000, "rate_per_s": 0, "duration_s": 600}},
+}})
+run = getattr(bench, "run_workload", None) or bench.play_workload
+with tempfile.TemporaryDirectory() as folder:
+    with bench.Recorder(Path(folder), run_id="b") as recorder:
+        how = dict(plan=plan, recorder=recorder, clock=bench.RunClock(), stop=stop)
+        print(run(bench.Append(), Counted(), **how).attempted)
+"""
+RECORDING: Final = f"""
+import tempfile
+from pathlib import Path
+from bench.interpreter import OK, Append, Recorder, completion
+
+script, ended = Append().script(0, 1, 3, 0), completion(OK, 7)
+with tempfile.TemporaryDirectory() as folder:
+    with Recorder(Path(folder), run_id="b") as recorder:
+        op = next(script)
+        for n in range({OPERATIONS}):
+            recorder.invoke(n % 5000, op, n * 900, n * 900)
+            recorder.complete(n % 5000, op, ended, n * 900, n * 950)
+            op = script.send(ended)
+            if n % 1000 == 0:
+                recorder.hand_over()
+"""
+
+
+def works(run: Path) -> Mapping[str, list[str]]:
+    """The commands, by what they measure."""
+    ackloss = ["-m", "harness"]
+    return {
+        "interpreter and recorder": ["-c", INTERPRETER],
+        "recorder": ["-c", RECORDING],
+        f"judging {JUDGED_OPERATIONS:,} operations": [*ackloss, "check", str(run), "--json"],
+        "ackloss --help": [*ackloss, "--help"],
+        "ackloss plan validate": [*ackloss, "plan", "validate", "plans/kafka-safe.toml"],
+    }
+
+
+def cpu_s(checkout: Path, argv: list[str]) -> float:
+    """CPU seconds of one command in a checkout, its children included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = os.environ | {"PYTHONPATH": str(checkout)}
+    done = subprocess.run(
+        [sys.executable, *argv], cwd=checkout, env=environment, check=False, capture_output=True
+    )
+    if done.returncode not in (0, 1):  # 1: the run is judged invalid, as it was made
+        raise RuntimeError(done.stderr.decode())
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure(other: Path, rounds: int, work: str, argv: list[str]) -> bool:
+    """Take turns, print both and their ratio; whether it meets the bar."""
+    ours, theirs = [], []
+    for number in range(rounds):
+        sides = [(HERE, ours), (other, theirs)]
+        for checkout, seconds in sides if number % 2 else sides[::-1]:
+            seconds.append(cpu_s(checkout, argv))
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    print(
+        f"{work}: {statistics.median(ours):.2f} s, there {statistics.median(theirs):.2f} s; "
+        f"ratio {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})",
+        flush=True,
+    )
+    return statistics.median(ratios) <= BAR
+
+
+def main() -> int:
+    """Print a line for each kind of work; 1 when one misses the bar."""
+    if len(sys.argv) < 2:
+        print("usage: python -m bench.against OTHER_CHECKOUT [ROUNDS]; nothing to compare with")
+        return 0
+    other, rounds = Path(sys.argv[1]).resolve(), int((*sys.argv, ROUNDS)[2])
+    with tempfile.TemporaryDirectory() as folder:
+        run_id, _ = make_run(Path(folder), JUDGED_OPERATIONS, 1)
+        met = [
+            measure(other, rounds, work, argv)
+            for work, argv in works(Path(folder) / run_id).items()
+        ]
+    return 0 if all(met) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
