@@ -28,6 +28,7 @@ from harness.protocols import (
     Vocabulary,
 )
 from harness.protocols.crashes import KnowsCrashes
+from harness.protocols.pages import DescribesRuns
 from targets.memory import reading
 from targets.memory.clients import LogClient, RegisterClient, SetClient
 from targets.memory.plan import MemoryPlan
@@ -54,6 +55,7 @@ class Memory(
     HasLeaders[MemoryPlan],
     HasVocabulary,
     KnowsCrashes,
+    DescribesRuns,
 ):
     """A reference system with switchable defects, simulated: a replicated log, and registers that
     follow from it. It tests ackloss itself, and nothing real."""
@@ -83,6 +85,18 @@ class Memory(
             target.system_settings()
         except ValueError as error:
             raise PlanError(str(error), key="target") from error
+
+    def size(self, plan: Mapping[str, Any]) -> list[str]:
+        """The replicas, and the defects that are on."""
+        target = plan.get("target") or {}
+        replicas, defects = target.get("replicas"), target.get("defects")
+        sized = [f"{replicas} replicas"] if replicas else []
+        return [*sized, f"defects: {', '.join(defects)}"] if defects else sized
+
+    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """None: what a run requested is stored with it."""
+        del plan
+        return {}
 
     def vocabulary(self) -> Vocabulary:
         """See `targets.memory.vocabulary`."""

@@ -163,21 +163,26 @@ def _run_one(
     from checkers.judging.one_run import judge_run
     from harness.cli.live import watching
     from harness.history.run_folder import new_run_id
+    from harness.models import LOG
     from harness.run.before import clean_before, require
     from harness.run.interrupts import Interrupts
     from harness.run.runner import RunOptions, Status, play
+    from reports.formatting import SIMULATED
     from reports.page import write_report
 
     plan, run_id, status = resolved.plan, new_run_id(), Status()
     simulated = resolved.provider.simulated
+    operations = "writes" if resolved.workload.model == LOG.name else "operations"
     clean_before(resolved.provider, partial(out.say, style="yellow"))
     require(resolved.provider, resolved.order, runs=options.folder)
     out.say(f"{plan.name}  seed {plan.seed}  run {run_id}", style="bold")
+    if simulated:
+        out.say(f"  {SIMULATED}", style="yellow")
     for each in resolved.unsupported:
         out.say(f"  forced: {each}", style="yellow")
     with (
         Interrupts(say=partial(out.say, style="yellow")) as interrupts,
-        watching(out, plan, status),
+        watching(out, plan, status, operations=operations),
     ):
         how = RunOptions(
             run_id=run_id,
