@@ -26,7 +26,6 @@ from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
 from harness.machine import state
 from harness.protocols import (
-    HasLeaders,
     HasLogs,
     LeavesObjects,
     Node,
@@ -184,8 +183,6 @@ def _play(
 ) -> None:
     """Workload, schedule and observer, then the final reads, all on the run's own clock."""
     rundir, plan, stop = record.rundir, bound.plan, how.interrupts.stop
-    if not isinstance(bound.target, HasLeaders):
-        raise HarnessFailure(f"{plan.target.system} cannot be asked who leads")
     client = bound.target.client(cluster, plan)
     refuse_without_crashes(bound, client)
     levers = levers_of(bound, cluster, client)
