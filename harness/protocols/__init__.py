@@ -71,6 +71,7 @@ from harness.protocols.operations import (
     FAIL,
     INFO,
     OK,
+    BlockingClient,
     Client,
     Completion,
     Done,
@@ -80,6 +81,7 @@ from harness.protocols.operations import (
     Workload,
     completion,
     invoke,
+    raised,
 )
 from harness.protocols.promises import Promises
 from harness.protocols.runs import (
@@ -134,6 +136,7 @@ __all__ = [
     "VALID",
     "Act",
     "Bits",
+    "BlockingClient",
     "Bools",
     "CapturesPriorState",
     "CheckResult",
@@ -200,6 +203,7 @@ __all__ = [
     "Writes",
     "completion",
     "invoke",
+    "raised",
     "vocabulary_of",
     "with_role",
 ]
