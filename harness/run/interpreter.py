@@ -32,7 +32,16 @@ from typing import Final
 
 from harness.errors import AcklossError
 from harness.plan import Plan
-from harness.protocols import INFO, Client, Completion, Script, Workload, completion, raised
+from harness.protocols import (
+    INFO,
+    Client,
+    Completion,
+    Invoke,
+    Script,
+    Workload,
+    completion,
+    raised,
+)
 from harness.protocols.clock import Clock
 from harness.run.recorder import HAND_OVER_NS, Recorder
 
@@ -267,22 +276,27 @@ class _Loop:
             process = free.popleft()
             thread = process % threads
             op = ops[thread]
-            failure = None
             try:
-                if not submit(process, op):
-                    free.append(process)
-                    return False
+                accepted = submit(process, op)
             except Exception as error:
-                failure = error
+                return self._submit_raised(process, op, intended_ns, now_ns, error)
+            if not accepted:
+                free.append(process)
+                return False
             record(process, op, intended_ns, now_ns)
-            intended[thread], in_flight[thread] = intended_ns, process
+            intended[thread] = intended_ns
+            in_flight[thread] = process
             self._attempted += 1
-            if failure is not None:
-                return self._submit_raised(process, failure)
         return True
 
-    def _submit_raised(self, process: int, error: Exception) -> bool:
+    def _submit_raised(
+        self, process: int, op: Invoke, intended_ns: int, now_ns: int, error: Exception
+    ) -> bool:
         """The operation may have been sent. Nothing more is begun in this turn."""
+        self._recorder.invoke(process, op, intended_ns, now_ns)
+        self._intended_ns[process % self._threads] = intended_ns
+        self._in_flight[process % self._threads] = process
+        self._attempted += 1
         self._done(process, raised(error))
         self._raise_own(error)
         self._client_raised = True
