@@ -96,7 +96,7 @@ class _View:
 
     def _leaders(self) -> str:
         observer = self.status.observer
-        return _in_words(observer.situation()) if observer else ""
+        return _in_words(observer.situation()) if observer and observer.observes else "not known"
 
 
 def _in_words(situation: Situation) -> str:

@@ -71,6 +71,7 @@ from harness.protocols.operations import (
     FAIL,
     INFO,
     OK,
+    BlockingClient,
     Client,
     Completion,
     Done,
@@ -81,6 +82,7 @@ from harness.protocols.operations import (
     Workload,
     completion,
     invoke,
+    raised,
 )
 from harness.protocols.promises import Promises
 from harness.protocols.runs import (
@@ -135,6 +137,7 @@ __all__ = [
     "VALID",
     "Act",
     "Bits",
+    "BlockingClient",
     "Bools",
     "CapturesPriorState",
     "CheckResult",
@@ -202,6 +205,7 @@ __all__ = [
     "Writes",
     "completion",
     "invoke",
+    "raised",
     "vocabulary_of",
     "with_role",
 ]

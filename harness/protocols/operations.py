@@ -49,6 +49,11 @@ def completion(
     return type_, offset, error, node, result
 
 
+def raised(error: BaseException) -> Completion:
+    """How an operation ended whose client raised: nobody knows, and this is why."""
+    return completion(INFO, error=type(error).__name__)
+
+
 Script = Generator[Invoke, Completion, None]
 
 
@@ -66,6 +71,7 @@ class Workload(Protocol):
     model: ClassVar[str]
     """The name of the model of its operations (`harness.models`)."""
 
+    @abstractmethod
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """The script of one of the first processes, 0 <= `process` < `processes`. Values that it
         writes are unique over all scripts of a run."""
@@ -91,17 +97,38 @@ Done = Callable[[int, Completion], None]
 class Client(Protocol):
     """A client of the system under test that many processes share; one thread calls all of it.
 
-    Each operation that was taken is completed exactly once, from inside `poll` or `close`.
+    Each operation that was taken is completed exactly once, from inside `poll` or `close`. What a
+    client raises ends operations in info, with the exception's name (`harness.run.interpreter`):
+    from `submit` the one that was handed over, from `poll` and `close` all that are in flight. Only
+    an AcklossError, the harness' own, ends the run.
     """
 
+    @abstractmethod
     def submit(self, process: int, op: Invoke) -> bool:
         """Begin an operation. False: the client's queue is full, nothing was attempted, poll."""
         ...
 
+    @abstractmethod
     def poll(self, timeout_s: float, done: Done) -> None:
         """Complete what has been answered; waits at most `timeout_s` for the first answer."""
         ...
 
+    @abstractmethod
     def close(self, timeout_s: float, done: Done) -> None:
         """Wait for what is in flight, then complete the rest as info, and disconnect."""
+        ...
+
+
+class BlockingClient(Protocol):
+    """A client that serves one operation at a time, and returns when it has ended. Many of them
+    become a `Client` by `harness.run.blocking.ThreadedClient`."""
+
+    @abstractmethod
+    def call(self, op: Invoke) -> Completion:
+        """Do one operation and wait until it has ended. Whatever this raises makes it info."""
+        ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """Disconnect. Called from another thread while `call` waits, it should make `call` end."""
         ...

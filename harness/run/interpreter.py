@@ -11,6 +11,11 @@ free; the difference is its lateness, and no stall hides in it (coordinated omis
 every free process begins its next operation at once. A client that takes nothing, its queue full or
 all of it dead, is back-pressure: what is due waits, and is late too.
 
+What a client raises ends operations in info, here and nowhere else: from `submit` the one that was
+handed over, from `poll` all in flight; and so end operations that a client has not completed when
+it is closed. What it reports of them later is ignored. An AcklossError, the harness' own, ends the
+run.
+
 The loop polls while it waits, never sleeps, and takes time only from the clock it is given.
 """
 
@@ -25,8 +30,19 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
+from harness.errors import AcklossError
 from harness.plan import Plan
-from harness.protocols import INFO, Client, Completion, HasFinal, Script, Workload
+from harness.protocols import (
+    INFO,
+    Client,
+    Completion,
+    HasFinal,
+    Invoke,
+    Script,
+    Workload,
+    completion,
+    raised,
+)
 from harness.protocols.clock import Clock
 from harness.run.recorder import HAND_OVER_NS, Recorder
 
@@ -35,6 +51,15 @@ _BURST: Final = 256
 
 _WAIT_NS: Final = 50_000_000
 """The longest poll, so that `stop` is noticed."""
+
+_AFTER_FAILURE_S: Final = 0.05
+"""The pause after an exception of a client, so that one that always raises keeps no core busy."""
+
+_IDLE: Final = -1
+"""In place of a process: nothing is in flight."""
+
+NOT_COMPLETED: Final = "not-completed"
+"""The error of an operation that a client had not completed when it was closed."""
 
 _STOPPED_DRAIN_S: Final = 1.0
 _CLOSE_S: Final = 2.0
@@ -180,6 +205,8 @@ class _Loop:
         self._op = [next(script) for script in scripts]
         self._send = [script.send for script in scripts]
         self._intended_ns = [0] * self._threads
+        self._in_flight = [_IDLE] * self._threads
+        self._clock, self._client_raised, self._own_error = clock, False, False
         self._free = deque(range(first, first + self._threads))  # processes, not threads
         self.last_process = first + self._threads - 1
         self._client = client
@@ -231,17 +258,42 @@ class _Loop:
 
     def close(self) -> None:
         """Complete every operation that is left, as info where nothing was answered."""
-        self._client.close(_CLOSE_S, self._done)
-        self._recorder.hand_over()
+        left: Completion = completion(INFO, error=NOT_COMPLETED)
+        try:
+            self._client.close(_CLOSE_S, self._done)
+        except Exception as error:
+            left = raised(error)
+            self._raise_own(error)
+        finally:
+            self._end_all(left)
+            self._recorder.hand_over()
 
     def _stopped(self) -> bool:
         return self._stop.is_set() or self._recorder.failure is not None
 
     def _turn(self, wait_ns: int) -> None:
-        self._client.poll(wait_ns / 1e9, self._done)
+        try:
+            self._client.poll(wait_ns / 1e9, self._done)
+        except Exception as error:
+            self._raise_own(error)
+            self._end_all(raised(error))
+            self._client_raised = True
+        if self._client_raised:
+            self._client_raised = False
+            self._clock.wait(threading.Event(), _AFTER_FAILURE_S)
         if (now_ns := self._now_ns()) >= self._hand_over_ns:
             self._recorder.hand_over()
             self._hand_over_ns = now_ns + HAND_OVER_NS
+
+    def _raise_own(self, error: Exception) -> None:
+        """Raise again what is no exception of the client: the harness' own, or a script's."""
+        if isinstance(error, AcklossError) or self._own_error:
+            raise error
+
+    def _end_all(self, ended: Completion) -> None:
+        """Complete all that is in flight."""
+        for process in [process for process in self._in_flight if process != _IDLE]:
+            self._done(process, ended)
 
     def _wait_ns(self, end_ns: int) -> int:
         """How long the next poll may wait: until the next operation is due, if one can begin."""
@@ -256,6 +308,7 @@ class _Loop:
         now, free, period_ns = self._now_ns, self._free, self._period_ns
         submit, record = self._client.submit, self._recorder.invoke
         threads, ops, intended = self._threads, self._op, self._intended_ns
+        in_flight = self._in_flight
         for _ in range(min(_BURST, len(free))):
             now_ns = now()
             intended_ns = self._due_ns() if period_ns else now_ns
@@ -264,26 +317,50 @@ class _Loop:
             process = free.popleft()
             thread = process % threads
             op = ops[thread]
-            if not submit(process, op):
+            try:
+                accepted = submit(process, op)
+            except Exception as error:
+                return self._submit_raised(process, op, intended_ns, now_ns, error)
+            if not accepted:
                 free.append(process)
                 return False
             record(process, op, intended_ns, now_ns)
             intended[thread] = intended_ns
+            in_flight[thread] = process
             self._attempted += 1
         return True
 
-    def _done(self, process: int, completion: Completion) -> None:
-        now_ns = self._now_ns()
+    def _submit_raised(
+        self, process: int, op: Invoke, intended_ns: int, now_ns: int, error: Exception
+    ) -> bool:
+        """The operation may have been sent. Nothing more is begun in this turn."""
+        self._recorder.invoke(process, op, intended_ns, now_ns)
+        self._intended_ns[process % self._threads] = intended_ns
+        self._in_flight[process % self._threads] = process
+        self._attempted += 1
+        self._done(process, raised(error))
+        self._raise_own(error)
+        self._client_raised = True
+        return False
+
+    def _done(self, process: int, ended: Completion) -> None:
         thread = process % self._threads
-        self._recorder.complete(
-            process, self._op[thread], completion, self._intended_ns[thread], now_ns
-        )
-        if completion[0] == INFO:
-            process += self._threads
-            self.last_process = max(self.last_process, process)
+        if self._in_flight[thread] != process:
+            return  # ended in info when the client raised
+        self._in_flight[thread] = _IDLE
+        now_ns = self._now_ns()
         try:
-            self._op[thread] = self._send[thread](completion)
+            self._recorder.complete(
+                process, self._op[thread], ended, self._intended_ns[thread], now_ns
+            )
+            if ended[0] == INFO:
+                process += self._threads
+                self.last_process = max(self.last_process, process)
+            self._op[thread] = self._send[thread](ended)
         except StopIteration:
             self._playing -= 1
+        except Exception:
+            self._own_error = True
+            raise
         else:
             self._free.append(process)

@@ -1,6 +1,6 @@
 """Asks every node, several times a second, who leads; writes down each answer as it was given.
 
-A client's metadata may come from an isolated broker that still believes in itself, so every node is
+A client's metadata may come from an isolated node that still believes in itself, so every node is
 asked directly, each in a thread of its own: one that does not answer delays no other. The situation
 as a whole is, per partition, the answer with the highest leader epoch; among answers of the same
 epoch that of an authority, where there is one, then the one that most nodes give, then the latest.
@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from harness.plan import Plan
 from harness.protocols import HasLeaders, Node, NodeView, PartitionView, Situation
@@ -29,9 +28,10 @@ _FRESH_NS = 3_000_000_000
 
 @dataclass
 class Observer:
-    """Observes while it is entered as a context."""
+    """Observes while it is entered as a context. A target whose nodes cannot be asked who leads
+    (no `HasLeaders`) leaves it idle: nothing is known of its leaders."""
 
-    target: HasLeaders[Any]
+    target: object
     nodes: Mapping[str, Node]
     plan: Plan
     clock: Clock
@@ -43,7 +43,7 @@ class Observer:
     """By node, the last exception that asking it raised; the observer goes on asking."""
 
     def __enter__(self) -> Observer:
-        for node in self.nodes.values():
+        for node in self.nodes.values() if self.observes else ():
             self._tasks.append(self.clock.spawn(f"observe-{node.name}", partial(self._watch, node)))
         return self
 
@@ -51,6 +51,11 @@ class Observer:
         self._stop.set()
         for task in self._tasks:
             task.join(timeout_s=_TIMEOUT_S + 1)
+
+    @property
+    def observes(self) -> bool:
+        """Whether the target can be asked who leads."""
+        return isinstance(self.target, HasLeaders)
 
     def situation(self) -> Situation:
         """What the cluster as a whole says of itself now, by answers of the last 3 s."""
@@ -68,11 +73,13 @@ class Observer:
             self.clock.wait(self._stop, _PERIOD_S)
 
     def _view(self, node: Node) -> NodeView | None:
+        assert isinstance(self.target, HasLeaders)
         try:
-            return self.target.observe(node, self.plan, timeout_s=_TIMEOUT_S)
+            view: NodeView | None = self.target.observe(node, self.plan, timeout_s=_TIMEOUT_S)
         except Exception as error:  # whatever a target's client raises: the node gave no answer
             self.failures[node.name] = f"{type(error).__name__}: {error}"
             return None
+        return view
 
 
 def merge(time_ns: int, answers: Iterable[tuple[int, NodeView]]) -> Situation:

@@ -28,7 +28,6 @@ from harness.machine import state
 from harness.models import MODELS
 from harness.protocols import (
     HasFinal,
-    HasLeaders,
     HasLogs,
     LeavesObjects,
     Node,
@@ -186,8 +185,6 @@ def _play(
 ) -> None:
     """Workload, schedule and observer, then the final reads, all on the run's own clock."""
     rundir, plan, stop = record.rundir, bound.plan, how.interrupts.stop
-    if not isinstance(bound.target, HasLeaders):
-        raise HarnessFailure(f"{plan.target.system} cannot be asked who leads")
     client = bound.target.client(cluster, plan)
     refuse_without_crashes(bound, client)
     levers = levers_of(bound, cluster, client)

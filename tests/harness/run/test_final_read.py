@@ -24,6 +24,7 @@ from harness.run.final_read import (
     read_everything,
     wait_until_replicated,
 )
+from harness.run.observer import Observer
 from harness.run.recorder import Recorder, Written
 from tests.fixtures.virtual_time import S, VirtualTime
 
@@ -224,6 +225,8 @@ def test_every_partition_has_a_leader_and_all_its_replicas(seen: Situation, whol
 class Seen:
     """An observer of a cluster that is whole in these spans of seconds."""
 
+    observes = True
+
     def __init__(self, time: VirtualTime, *spans_s: tuple[float, float]) -> None:
         self._time, self._spans = time, spans_s
 
@@ -259,3 +262,10 @@ def test_somebody_who_stops_does_not_wait_for_replicas() -> None:
     time = VirtualTime(ends_s=3)
     assert not wait_until_replicated(THREE, cast(Any, Seen(time)), time, time)
     assert time.now_ns() / S == pytest.approx(3, abs=0.2)
+
+
+def test_nobody_waits_where_nobody_can_be_asked() -> None:
+    time = VirtualTime(ends_s=1000)
+    idle = Observer(object(), {}, THREE, time)
+    assert wait_until_replicated(THREE, idle, time, time)
+    assert time.now_ns() == 0

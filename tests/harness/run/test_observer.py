@@ -163,3 +163,12 @@ def test_it_observes_while_it_is_entered_and_no_longer() -> None:
         freed.set()
     assert not any(task.thread is None or task.thread.is_alive() for task in observer._tasks)
     assert len(observer._tasks) == 2
+
+
+def test_it_is_idle_over_a_target_that_cannot_be_asked() -> None:
+    nodes = {"b1": DryRunNode("b1", frozenset(), "198.18.0.11")}
+    time, rows = VirtualTime(ends_s=1), []
+    with Observer(object(), nodes, object(), clock=time, rows=rows.extend) as observer:
+        assert not observer.observes
+        assert observer._tasks == []
+    assert (dict(observer.situation().partitions), rows) == ({}, [])

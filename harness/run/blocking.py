@@ -1,0 +1,152 @@
+"""One client of many that block: each has a thread of its own, and an operation at a time.
+
+    submit   hands an operation to an idle thread; False while all are busy
+    poll     completes what has ended; waits on the clock of the run
+    close    waits, then disconnects the clients that are still busy, so that their calls end; what
+             has not ended even then is info, and its thread is left behind
+
+A client whose call raises is closed, and the next operation of its thread connects another: nobody
+knows what state such a client is in. The completions come from `poll` and `close` alone, in the
+thread of the interpreter, whose times they have.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from harness.protocols import (
+    INFO,
+    BlockingClient,
+    Client,
+    Completion,
+    Done,
+    Invoke,
+    completion,
+    raised,
+)
+from harness.protocols.clock import Clock
+
+Connect = Callable[[int], BlockingClient]
+"""Makes the client of a thread, by its number from 0, in that thread."""
+
+THREADS_AT_MOST: Final = 256
+
+CLOSED: Final = "closed"
+"""The error of operations that had not ended when the client was closed."""
+
+_CANCELLED_S: Final = 0.5
+"""How long calls may take to end once their clients have been disconnected."""
+
+
+class ThreadedClient(Client):
+    """A `harness.protocols.Client` over `threads` blocking clients."""
+
+    def __init__(self, connect: Connect, *, threads: int, clock: Clock) -> None:
+        """Connects nothing yet. Raises ValueError for a number of threads that cannot be."""
+        if not 0 < threads <= THREADS_AT_MOST:
+            raise ValueError(f"{threads} threads: use 1 to {THREADS_AT_MOST}")
+        self._clock = clock
+        self._ended: deque[tuple[_Worker, int, Completion]] = deque()
+        self._answered = threading.Event()
+        self._workers = [_Worker(number, connect, self._end) for number in range(threads)]
+        self._idle = deque(self._workers)
+        self._busy: dict[int, _Worker] = {}
+        self._closed = False
+
+    def submit(self, process: int, op: Invoke) -> bool:
+        """Hand an operation to an idle thread; False while there is none."""
+        if process in self._busy:
+            raise ValueError(f"process {process} has an operation in flight")
+        if self._closed or not self._idle:
+            return False
+        worker = self._busy[process] = self._idle.popleft()
+        worker.begin(process, op, self._clock)
+        return True
+
+    def poll(self, timeout_s: float, done: Done) -> None:
+        """See `harness.protocols.Client`."""
+        if not self._ended:
+            self._clock.wait(self._answered, timeout_s)
+        self._answered.clear()
+        while self._ended:
+            worker, process, ended = self._ended.popleft()
+            if self._busy.pop(process, None) is worker:  # else it was given up
+                self._idle.append(worker)
+                done(process, ended)
+
+    def close(self, timeout_s: float, done: Done) -> None:
+        """Wait for what is in flight; disconnect; what has not ended then is info."""
+        self._closed = True
+        self._poll_for(timeout_s, done)
+        for worker in self._workers:
+            worker.disconnect()
+        self._poll_for(_CANCELLED_S, done)
+        for process in list(self._busy):
+            del self._busy[process]
+            done(process, completion(INFO, error=CLOSED))
+
+    def _poll_for(self, at_most_s: float, done: Done) -> None:
+        """Complete what ends within this time, until nothing is in flight."""
+        deadline_ns = self._clock.now_ns() + round(at_most_s * 1e9)
+        while self._busy and (left_ns := deadline_ns - self._clock.now_ns()) > 0:
+            self.poll(left_ns / 1e9, done)
+
+    def _end(self, worker: _Worker, process: int, ended: Completion) -> None:
+        self._ended.append((worker, process, ended))
+        self._answered.set()
+
+
+class _Worker:
+    """A thread with a blocking client; it starts with its first operation."""
+
+    def __init__(
+        self, number: int, connect: Connect, end: Callable[[_Worker, int, Completion], None]
+    ) -> None:
+        self._number, self._connect, self._end = number, connect, end
+        self._client: BlockingClient | None = None
+        self._asked = threading.Event()
+        self._job: tuple[int, Invoke] | None = None
+        self._started = self._stopped = False
+
+    def begin(self, process: int, op: Invoke, clock: Clock) -> None:
+        """Give it an operation; it has none."""
+        self._job = (process, op)
+        self._asked.set()
+        if not self._started:
+            self._started = True
+            clock.spawn(f"client-{self._number}", lambda: self._work(clock))
+
+    def disconnect(self) -> None:
+        """Close its client, from another thread; it begins nothing more."""
+        self._stopped = True
+        self._drop()
+        self._asked.set()
+
+    def _work(self, clock: Clock) -> None:
+        while not self._stopped or self._job is not None:
+            clock.wait(self._asked, None)
+            self._asked.clear()
+            if self._job is not None:
+                (process, op), self._job = self._job, None
+                self._end(self, process, self._call(op))
+        self._drop()
+
+    def _call(self, op: Invoke) -> Completion:
+        try:
+            if self._client is None:
+                self._client = self._connect(self._number)
+            return self._client.call(op)
+        except Exception as error:
+            self._drop()
+            return raised(error)
+
+    def _drop(self) -> None:
+        """Close the client, whatever it makes of that."""
+        client, self._client = self._client, None
+        if client is not None:
+            with suppress(Exception):
+                client.close()
