@@ -26,9 +26,9 @@ PLAN, CAMPAIGNS, VERSIONS = (
 HEAD = """\
 # Plans
 
-A plan is one TOML file. This page is generated from its schema (`make docs`); the same as JSON
-Schema: `ackloss plan schema`. `ackloss plan validate FILE` checks a plan, `ackloss run --dry-run
-FILE` shows what it would do. `--set KEY=VALUE` changes a key for one run:
+A plan is one TOML file. This page is generated from the schema of plans (`make docs`); `ackloss
+plan schema` prints it as JSON Schema. `ackloss plan validate FILE` checks a plan, and `ackloss run
+--dry-run FILE` shows what it would do. `--set KEY=VALUE` changes a key for one run:
 `--set target.version=3.9.2`, `--set 'topic.settings."min.insync.replicas"=2'`.
 """
 
@@ -123,7 +123,7 @@ def _toml(value: Any) -> str:
 
 
 def _nemeses() -> str:
-    parts = ["## Nemeses and their options\n\nOptions stand beside the keys of the step."]
+    parts = ["## Nemeses and their options\n\nOptions are keys of the step."]
     for name, plugin in registry.plugins("nemeses").items():
         words = "\n".join(line.strip() for line in (plugin.__doc__ or "").strip().splitlines())
         schema = registry.adapter(plugin).json_schema()

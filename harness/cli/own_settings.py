@@ -29,6 +29,8 @@ class OwnSettings:
 
         `plan` is the parsed document. Raises PlanError for an unknown client.
         """
+        if self._files == (None, None):
+            return dict(document)
         from targets.kafka import configuration
         from targets.kafka.clients import library_of
         from targets.kafka.plan import KafkaPlan

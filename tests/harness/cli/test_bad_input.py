@@ -253,6 +253,16 @@ def test_own_settings_are_used_or_ignored_by_name(tmp_path: Path) -> None:
         assert f"{name} is ignored" in done.stderr
 
 
+def test_a_target_without_properties_files_runs_and_refuses_them(tmp_path: Path) -> None:
+    plan = "plans/memory/log.toml"
+    done = ackloss("run", plan, "--dry-run", "--json")
+    assert done.exit_code == 0, done.stderr
+    server = tmp_path / "server.properties"
+    server.write_text("num.io.threads=3\n")
+    sentence = refused("run", plan, "--broker-settings", str(server), exit_code=4)
+    assert "memory takes no .properties files" in sentence
+
+
 def test_own_producer_settings_are_those_of_the_client_that_writes(tmp_path: Path) -> None:
     producer = tmp_path / "producer.properties"
     producer.write_text("max.block.ms=7000\nsocket.nagle.disable=true\nlinger.ms=7\n")
