@@ -121,6 +121,10 @@ def judge_history(file: Path, checks: Checks) -> Document:
         with scratch() as folder:
             facts = _converted(file, Path(folder), checks)
             return _document(facts, examine(facts, checks), begun_s=begun_s)
+    except HistoryError as error:
+        if error.file == file.stem:  # checkers know these rows only by the id of their run
+            error.file = str(file)
+        raise
     except AcklossError:
         raise
     except (Exception, SystemExit) as error:

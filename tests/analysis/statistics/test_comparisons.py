@@ -53,6 +53,7 @@ def test_a_difference_is_b_less_a() -> None:
     assert pair["difference"] == pytest.approx(0.58)
     assert 0 < pair["low"] < 0.58 < pair["high"]
     assert pair["test"] == "Barnard"
+    assert pair["method"] == "Newcombe hybrid score"
     assert pair["p"] < 1e-6
     assert pair["p"] < pair["p_adjusted"] <= 9 * pair["p"]
     assert pair["runs_needed"] < 50

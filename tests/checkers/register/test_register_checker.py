@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from checkers.judging.one_run import checker_of, judge_history
+from checkers.judging.json_models import convert_operations
+from checkers.judging.one_run import checker_of, examine, judge_history
 from harness.errors import HistoryError, PlanError
 
 Op = dict[str, Any]
@@ -30,13 +31,18 @@ def done(
 
 
 def judged(folder: Path, *ops: list[Op], **options: Any) -> dict[str, Any]:
+    return judge_history(written(folder, *ops), {"register": checker_of("register", options)})
+
+
+def written(folder: Path, *ops: list[Op]) -> Path:
+    """The operations as JSON lines, a millisecond apart."""
     lines = [
         {**each, "index": n, "time": n * 1_000_000}
         for n, each in enumerate(o for op in ops for o in op)
     ]
     file = folder / "h.jsonl"
     file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-    return judge_history(file, {"register": checker_of("register", options)})
+    return file
 
 
 def test_a_stale_read_is_not_linearizable_and_its_age_is_known(tmp_path: Path) -> None:
@@ -48,7 +54,20 @@ def test_a_stale_read_is_not_linearizable_and_its_age_is_known(tmp_path: Path) -
     assert (counts["stale_reads"], counts["stale_versions_max"]) == (1, 1)
     assert counts["stale_s_max"] == pytest.approx(0.001)
     (example,) = document["checks"][0]["details"]["examples"]
-    assert [each["f"] for each in example["operations"]][-1] == "read"
+    last = example["operations"][-1]
+    assert (last["row"], last["process"], last["f"], last["type"]) == (2, 1, "read", "ok")
+    assert (last["value"], last["invoke_ns"], last["complete_ns"]) == (1, 4_000_000, 5_000_000)
+
+
+def test_findings_name_the_keys_that_are_wrong_or_undecided(tmp_path: Path) -> None:
+    right = done(0, "write", ["a", 1]) + done(1, "read", None, ["a", 1])
+    wrong = done(0, "write", ["b", 5]) + done(1, "read", None, ["b", 6])
+    facts = convert_operations(written(tmp_path, right, wrong), tmp_path, "register")
+    result = examine(facts, {"register": checker_of("register", {})}).results["register"]
+    assert result.findings is not None
+    assert result.findings.to_pylist() == [
+        {"run_id": facts.run_id, "kind": "not_linearizable", "key": "b"}
+    ]
 
 
 def test_it_is_sequentially_consistent(tmp_path: Path) -> None:
@@ -100,6 +119,13 @@ def test_a_failed_write_has_no_effect(tmp_path: Path) -> None:
 def test_what_was_never_read_proves_nothing(tmp_path: Path) -> None:
     document = judged(tmp_path, done(0, "write", 1))
     assert (document["verdict"], document["doubts"]) == ("unknown", ["vacuous"])
+    assert document["reason"] == "nothing was read"
+
+
+def test_what_was_never_attempted_proves_nothing(tmp_path: Path) -> None:
+    document = judged(tmp_path, done(0, "write", 1, end="fail"))
+    assert (document["verdict"], document["doubts"]) == ("unknown", ["vacuous"])
+    assert document["reason"] == "none of 1 operation was ok"
 
 
 def test_a_search_that_gives_up_is_unknown(tmp_path: Path) -> None:
@@ -129,6 +155,7 @@ def test_bad_histories_are_refused_in_one_sentence(
     with pytest.raises(HistoryError, match=words) as refused:
         judged(tmp_path, ops)
     assert refused.value.exit_code == 4
+    assert Path(str(refused.value.file).partition(":")[0]).name == "h.jsonl"
 
 
 def test_bad_options_are_refused() -> None:
