@@ -19,6 +19,7 @@ settings.load_profile("no deadline")
 E2E = Path(__file__).parent / "e2e"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for the mark
 def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
     """With `-n`, the tests of a file share a process, as they share fixtures; those of e2e share
     nothing, unless a file says otherwise."""

@@ -125,7 +125,7 @@ def test_what_was_never_read_proves_nothing(tmp_path: Path) -> None:
 def test_what_was_never_attempted_proves_nothing(tmp_path: Path) -> None:
     document = judged(tmp_path, done(0, "write", 1, end="fail"))
     assert (document["verdict"], document["doubts"]) == ("unknown", ["vacuous"])
-    assert document["reason"] == "none of 1 operation was ok"
+    assert document["reason"] == "none of 1 operations was ok"
 
 
 def test_a_search_that_gives_up_is_unknown(tmp_path: Path) -> None:
