@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.models import APPEND, LOG
-from harness.protocols import NULL, Script
+from harness.protocols import NULL, Script, Workload
 
 
 @dataclass(frozen=True)
-class Append:
+class Append(Workload):
     """Each process appends increasing integers, unique in the run, to every partition in turn."""
 
     plugin: ClassVar[str] = "append"

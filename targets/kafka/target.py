@@ -18,17 +18,21 @@ from harness.protocols import (
     Cluster,
     End,
     HasLeaders,
+    HasLogs,
     HasVocabulary,
     Ingredients,
     Lever,
+    Limited,
     Node,
     NodeSpec,
     NodeView,
     Promises,
+    Reusable,
     RunsInContainers,
     Target,
     Unsupported,
     Vocabulary,
+    Warns,
 )
 from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from targets.kafka import brokers, pages, promises, reading, reuse, settings, support
@@ -57,8 +61,12 @@ class Kafka(
     RunsInContainers[KafkaPlan],
     HasLeaders[KafkaPlan],
     HasVocabulary,
+    HasLogs,
     HasLogLines,
     DescribesRuns,
+    Limited[KafkaPlan],
+    Warns[KafkaPlan],
+    Reusable[KafkaPlan],
 ):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
     z1 ... ."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import rich_click as click
@@ -46,22 +47,38 @@ def list(out: Output, kind: str | None) -> None:
     }
     named = named_schedules() if SCHEDULES in kinds else {}
     schedules = {name: schedule["about"] for name, schedule in named.items()}
-    out.document({"schema": 1, "plugins": plugins, "schedules": schedules})
+    unusable = {each: dict(_unusable(each)) for each in kinds if each != SCHEDULES}
+    document = {"schema": 1, "plugins": plugins, "schedules": schedules}
+    out.document({**document, "unusable": {each: why for each, why in unusable.items() if why}})
     if out.json:
         return
     for each, of_kind in plugins.items():
         out.say(each, style="bold")
         for name, plugin in of_kind.items():
-            out.say(f"  {name:12} {plugin.about.splitlines()[0]}")
+            about = plugin.about.partition("\n")[0]
+            out.say(f"  {name:12} {about}")
             for option in plugin.options:
                 out.say(f"    {option.name} = {option.default}   {option.type}")
+        for sentence in unusable[each].values():
+            out.say(f"  {sentence}", style="yellow")
     if schedules:
         out.say(SCHEDULES, style="bold")
     for name, about in schedules.items():
         out.say(f"  {name:22} {about}")
 
 
+def _unusable(kind: str) -> Iterator[tuple[str, str]]:
+    """The names of the plug-ins of one kind that cannot be used, and why."""
+    for name, why in registry.broken(kind).items():
+        yield name, f"the plug-in {name!r} cannot be imported: {why}"
+    for name in registry.plugins(kind):
+        if why_not := registry.why_unusable(kind, name):
+            yield name, why_not
+
+
 def _described(plugin: type) -> PluginHelp:
+    if not dataclasses.is_dataclass(plugin):
+        return PluginHelp(about=inspect.getdoc(plugin) or "", options=[])
     options = [
         OptionHelp(
             name=field.name,
