@@ -28,10 +28,11 @@ from harness.protocols import (
     Vocabulary,
 )
 from harness.protocols.crashes import KnowsCrashes
+from harness.protocols.pages import DescribesRuns
 from targets.memory import reading
 from targets.memory.clients import LogClient, RegisterClient, SetClient
 from targets.memory.plan import MemoryPlan
-from targets.memory.settings import DEFECTS
+from targets.memory.settings import DEFECTS, Settings
 from targets.memory.system import System, roles, seen_by, system_of
 from targets.memory.vocabulary import VOCABULARY
 
@@ -54,6 +55,7 @@ class Memory(
     HasLeaders[MemoryPlan],
     HasVocabulary,
     KnowsCrashes,
+    DescribesRuns,
 ):
     """A reference system with switchable defects, simulated: a replicated log, and registers that
     follow from it. It tests ackloss itself, and nothing real."""
@@ -87,6 +89,18 @@ class Memory(
     def vocabulary(self) -> Vocabulary:
         """See `targets.memory.vocabulary`."""
         return VOCABULARY
+
+    def size(self, plan: Mapping[str, Any]) -> list[str]:
+        """Its replicas, and the defects that are switched on."""
+        target = plan.get("target") or {}
+        told = [f"{target['replicas']} replicas"] if target.get("replicas") else []
+        defects = ", ".join(target.get("defects") or ())
+        return [*told, f"defects: {defects}"] if defects else told
+
+    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """Its own settings: those of the plan's target that it knows."""
+        target, known = plan.get("target") or {}, Settings.__dataclass_fields__
+        return {"system": {key: value for key, value in target.items() if key in known}}
 
     def why_no_crashes(self, plan: Plan) -> str | None:  # noqa: ARG002
         """They are simulated as one."""
