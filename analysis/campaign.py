@@ -69,6 +69,7 @@ class CampaignDocument:
     planned: int
     runs: int
     versions: Mapping[str, Sequence[str]]
+    simulated: bool = False
     events: Sequence[str] = ()
     cells: Sequence[CampaignCell]
     comparisons: Sequence[Comparison]
@@ -122,8 +123,10 @@ def campaign_document(folder: CampaignDir) -> CampaignDocument:
 def summarised(
     folder: CampaignDir, progress: Progress, results: Sequence[Finished]
 ) -> CampaignDocument:
-    """The document of a campaign whose results are read already."""
+    """The document of a campaign whose results are read already. Raises HistoryError where
+    simulated results are among real ones."""
     campaign = folder.campaign()
+    refuse_mixed(folder, campaign, results)
     by_cell = by_cell_of(campaign, results)
     clusters = clusters_of(folder, (run for run, _ in results))
     # A cell that this ackloss calls impossible may have run with an earlier one.
@@ -140,6 +143,7 @@ def summarised(
         planned=sum(cell.repetitions for cell in campaign.cells),
         runs=len(results),
         versions=versions_of(folder, (run for run, _ in results)),
+        simulated=campaign.simulated,
         events=progress.said,
         cells=[
             CampaignCell(
@@ -162,6 +166,19 @@ def summarised(
             "worker": _resemblance(results, lambda run: run.worker),
         },
     )
+
+
+def refuse_mixed(folder: CampaignDir, campaign: Campaign, results: Iterable[Finished]) -> None:
+    """Raise HistoryError for a result that is simulated in a campaign that is not, or real in one
+    that is: they never mix."""
+    for run, outcome in results:
+        if isinstance(outcome, RunResult) and outcome.simulated != campaign.simulated:
+            are = "simulated" if outcome.simulated else "real"
+            raise HistoryError(
+                f"is {are}, and the campaign is {'not' if outcome.simulated else 'simulated'}",
+                file=str(folder.run(run.run_id).path),
+                hint="remove its folder: simulated and real results never mix",
+            )
 
 
 def _resemblance(

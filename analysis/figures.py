@@ -5,7 +5,7 @@ Points are rasterised, everything else stays vector.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import matplotlib as mpl
@@ -35,12 +35,17 @@ _COLOUR: Final = {OK: "survived", OPEN: "info"}
 
 
 def outcome_labels(
-    acknowledged: str = "acknowledged", *, judged: bool = True, known: bool = True
+    acknowledged: str = "acknowledged",
+    *,
+    judged: bool = True,
+    known: bool = True,
+    losses: bool = True,
 ) -> dict[str, str]:
     """The label of each outcome in a legend.
 
     With acks=0 a write is `sent`, not `acknowledged`. The label claims survival only for a run that
-    was `judged` and read completely, and loss only if the verdict is `known`.
+    was `judged` and read completely, and loss only if the verdict is `known`. Without `losses`, of
+    which no check says anything, that outcome has no label and no place in the legend.
     """
     return {
         OK: f"{acknowledged}, survived" if judged else acknowledged,
@@ -48,7 +53,7 @@ def outcome_labels(
         INFO: "unknown",
         OPEN: "no answer",
         ABSENT: f"{acknowledged}, not yet visible",
-        LOST: f"{acknowledged}, LOST" if known else f"{acknowledged}, missing",
+        LOST: (f"{acknowledged}, LOST" if known else f"{acknowledged}, missing") if losses else "",
     }
 
 
@@ -152,15 +157,15 @@ def _draw_latency(
     panel.grid(axis="y", color=colours["rule"], lw=0.6, zorder=0)
     panel.set_axisbelow(True)
     panel.set_ylabel("write latency", color=colours["muted"])
-    _legend(panel, line, colours)
+    _legend(panel, line, colours, [bool(labels[outcome]) for outcome in OUTCOMES])
 
 
-def _legend(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> None:
+def _legend(panel: Axes, line: Timeline, colours: Mapping[str, str], named: Sequence[bool]) -> None:
     handles, labels = panel.get_legend_handles_labels()
     wanted = [
         place
         for place, outcome in enumerate(OUTCOMES)
-        if line.total[outcome] or outcome in (OK, LOST, INFO)
+        if named[place] and (line.total[outcome] or outcome in (OK, LOST, INFO))
     ]
     panel.legend(
         [handles[place] for place in wanted],

@@ -36,7 +36,7 @@ def findings(run: RunDir, kinds: Sequence[str] = LOST_KINDS) -> pd.DataFrame:
         return rows[texts(batch, "kind").isin(kinds)]
 
     sources = (*_TEXTS, *_NUMBERS, *_TIMES.values())
-    newer = set(sources) - {"kind", "value"}
+    newer = set(sources) - {"kind"}
     frames = decoded(sorted(run.findings.glob("*.parquet")), sources, frame, optional=newer)
     rows = pd.concat([_frame(_no_rows()), *frames], ignore_index=True)
     # Not sort_values: by several columns it makes a categorical of each, which takes seconds.
@@ -52,7 +52,9 @@ def values_found(run: RunDir, kinds: Iterable[str]) -> Ints:
         return integers(batch, "value")[texts(batch, "kind").isin(wanted)]
 
     files = sorted(run.findings.glob("*.parquet"))
-    return np.concatenate([np.empty(0, np.int64), *decoded(files, ("kind", "value"), values)])
+    return np.concatenate(
+        [np.empty(0, np.int64), *decoded(files, ("kind", "value"), values, optional=("value",))]
+    )
 
 
 def _frame(batch: pa.RecordBatch) -> pd.DataFrame:

@@ -66,6 +66,7 @@ def write_campaign(folder: CampaignDir) -> Path:
             data=run_table(view),
             script="campaign.js",
             view=view,
+            simulated=view.document.simulated,
             stills=stills,
             classes=CLASSES,
             alpha=ALPHA,
@@ -100,7 +101,6 @@ def _view(folder: CampaignDir) -> CampaignView:
         progress=progress,
         alive=folder.alive,
         references=references(*(cell.resolved.plan.document() for cell in cells)),
-        model=any(cell.resolved.plan.cluster.kind == "model" for cell in cells),
     )
 
 

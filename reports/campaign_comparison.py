@@ -23,6 +23,7 @@ from analysis.palette import DARK, LIGHT
 from analysis.statistics.samples import CLASSES
 from harness.history.run_folder import write_atomically
 from reports import formatting, html, markdown
+from reports.formatting import SIMULATED
 
 _MARKS: Final = {REGRESSION: "▲", IMPROVEMENT: "▼", DOUBTFUL: "?", NOT_JUDGED: "–"}
 _ORDER: Final = (REGRESSION, DOUBTFUL, NOT_JUDGED, IMPROVEMENT, NOT_SHOWN)
@@ -38,6 +39,7 @@ def as_markdown(comparison: CampaignComparison) -> str:
     """The comparison as Markdown: conclusions, every cell, differing conditions."""
     parts = [
         f"# {markdown.text(headline(comparison))}",
+        *([f"**{SIMULATED}**"] if comparison.simulated else []),
         markdown.bullets(comparison.conclusion),
         "## Cells",
         markdown.table(_HEADS, (_row(cell) for cell in ordered(comparison.cells))),
@@ -62,6 +64,7 @@ def write_page(comparison: CampaignComparison, path: Path) -> None:
         data=[],
         comparison=comparison,
         headline=headline(comparison),
+        simulated=comparison.simulated,
         cells=ordered(comparison.cells),
         marks=_MARKS,
         classes=CLASSES,

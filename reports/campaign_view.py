@@ -93,7 +93,6 @@ class CampaignView:
     rows: Sequence[RunRow]
     progress: Progress
     alive: bool
-    model: bool
     references: Sequence[Reference]
 
     @cached_property
@@ -118,8 +117,7 @@ class CampaignView:
 
     @property
     def cautions(self) -> list[str]:
-        model = "This is a model: it ran in memory and in virtual time; no real system was tested."
-        return [*([model] if self.model else []), *self.conclusions.cautions]
+        return list(self.conclusions.cautions)
 
     @cached_property
     def numbers(self) -> dict[int, int]:

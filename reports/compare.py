@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 from analysis.timeline import on_one_scale
+from harness.errors import HistoryError
+from harness.history.documents import RunResult
 from harness.history.run_folder import RunDir, write_atomically
 from reports import formatting, html
+from reports.checks import counts_losses, views
 from reports.page import stills
 from reports.payload import payload
 from reports.references import compared, references
@@ -56,17 +59,19 @@ class RunComparison(TypedDict):
 
     a: RunSummary
     b: RunSummary
+    simulated: bool
     differences: list[dict[str, str | None]]
 
 
 def write_comparison(a: RunDir, b: RunDir, path: Path) -> RunComparison:
     """Write the page that compares two runs to `path`; return its contents as JSON.
 
-    Raises HistoryError when a run's files cannot be read, EnvironmentFailure when the page cannot
-    be written.
+    Raises HistoryError when a run's files cannot be read or one run is simulated and the other is
+    not, EnvironmentFailure when the page cannot be written.
     """
     with malformed_is_history_error(a, b):
         views = run_view(a), run_view(b)
+        _refuse_mixed(*views)
         lines = on_one_scale(views[0].line, views[1].line)
         first, second = (replace(one, line=line) for one, line in zip(views, lines, strict=True))
         requested = list(differences(_requested(first), _requested(second)))
@@ -83,6 +88,7 @@ def write_comparison(a: RunDir, b: RunDir, path: Path) -> RunComparison:
                 payload(side.view.line, title=side.label, labels=side.view.outcome_labels)
                 for side in sides
             ],
+            simulated=first.simulated,
             headline=", ".join(_in_short(side.view, side.label) for side in sides),
             sides=sides,
             requested=requested,
@@ -95,8 +101,20 @@ def write_comparison(a: RunDir, b: RunDir, path: Path) -> RunComparison:
     return {
         "a": _summary(first),
         "b": _summary(second),
+        "simulated": first.simulated,
         "differences": [asdict(one) for one in (*requested, *outcomes, *defaults)],
     }
+
+
+def _refuse_mixed(a: RunView, b: RunView) -> None:
+    if a.simulated == b.simulated:
+        return
+    simulated, real = (a, b) if a.simulated else (b, a)
+    raise HistoryError(
+        f"simulated and real runs are not compared: nothing real was tested in "
+        f"{simulated.run.path}, and {real.run.path} is real",
+        hint="compare simulated runs with simulated ones",
+    )
 
 
 def _summary(one: RunView) -> RunSummary:
@@ -123,6 +141,8 @@ def _in_short(one: RunView, label: str) -> str:
     """The result of one run as half a sentence."""
     if one.result is None:
         return f"{label} was not checked"
+    if not one.counts_losses:
+        return f"{label}: {one.headline}"
     counts = one.result.counts
     if counts.lost and one.verdict != "unknown":
         rate = formatting.rate(one.result.rates.loss)
@@ -184,11 +204,23 @@ def _outcome(one: RunView) -> Groups:
         "acknowledged / attempted": formatting.rate(rates.ack),
         "unacknowledged success": formatting.rate(rates.unacknowledged_success),
     }
-    counts = asdict(one.result.counts).items()
-    numbers = {name.replace("_", " "): formatting.number(count) for name, count in counts}
+    if not one.counts_losses:
+        first = {"verdict": one.verdict}
+    numbers = _numbers(one.result)
     available = {
         "longest gap": formatting.seconds(seen.longest_gap_s),
         "latency, median": formatting.milliseconds(seen.latency_p50_ms),
         "latency, 99th percentile": formatting.milliseconds(seen.latency_p99_ms),
     }
-    return {"": first, "writes": numbers, "availability": available}
+    return {"": first, **numbers, "availability": available}
+
+
+def _numbers(result: RunResult) -> Groups:
+    """The counts of each check; those of the loss check alone are of writes."""
+    groups = {}
+    if counts_losses(result):
+        counts = asdict(result.counts).items()
+        groups["writes"] = {name.replace("_", " "): formatting.number(n) for name, n in counts}
+    for check in views(result):
+        groups[check.name] = {count.label: count.value for count in check.counts}
+    return groups

@@ -15,6 +15,8 @@ UNDEFINED: Final = "not defined"
 NOTHING: Final = "—"
 """A value that does not exist."""
 
+SIMULATED: Final = "Simulated: no real system was tested."
+
 
 def number(value: float | None) -> str:
     """A count with thousands separators; any other number with four significant digits."""

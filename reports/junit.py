@@ -95,6 +95,7 @@ class Junit:
         properties = {
             "campaign": self.campaign.plan.name,
             "plan_hash": self.campaign.digest,
+            "simulated": str(self.campaign.simulated).lower(),
             "policy": f"{policy.fail_on}, share {policy.share:g}",
             **{f"version.{name}": ", ".join(sorted(v)) for name, v in self._versions.items()},
         }

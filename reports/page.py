@@ -30,13 +30,19 @@ def write_report(run: RunDir) -> Path:
         view = run_view(run)
         labels = view.outcome_labels
         picture = figures.draw(
-            view.line, headline=view.headline, sentence=view.sentence, labels=labels
+            view.line,
+            headline=f"Simulated: {view.headline}" if view.simulated else view.headline,
+            sentence=f"nothing real was tested, {view.sentence}"
+            if view.simulated
+            else view.sentence,
+            labels=labels,
         )
         end_s = view.line.scale.end_s
         page = html.render(
             "report.html.j2",
             data=[payload(view.line, title=view.name, labels=labels)],
             view=view,
+            simulated=view.simulated,
             stills=stills(view),
             reference_rows=compared([view.counts], view.references),
             logged=logged(run, wall_time=view.metadata.wall_time, end_s=end_s),

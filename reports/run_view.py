@@ -24,9 +24,9 @@ from harness.errors import HistoryError
 from harness.history.documents import Counts, RunResult, StoredRun, read_result, read_run
 from harness.history.run_folder import RunDir
 from harness.history.stored_target import target_of
-from harness.models import MODELS
+from harness.models import LOG, MODELS, REGISTER
 from harness.protocols.pages import DescribesRuns
-from reports import formatting
+from reports import checks, formatting
 from reports.references import Reference, references
 
 DECISIVE: Final = (
@@ -44,6 +44,10 @@ UNCHECKED: Final = "unchecked"
 _VERDICTS: Final = {"valid": "✓", "invalid": "✕", "unknown": "?", UNCHECKED: "?"}
 _OTHER_FINDINGS: Final = {
     "unexpected": "Values that nobody wrote",
+    "stale": "Elements that were missing from a later read, and came back",
+    "duplicated": "Elements that stand more than once in one read",
+    "read_before_add": "Elements that were read before their add began",
+    "never_read": "Acknowledged elements about which no read decides",
     "failed_found": "Failed writes that were found",
     "duplicate": "Duplicates",
     "unknown_found": "Unknown writes that were found",
@@ -120,7 +124,34 @@ class RunView:
 
     @property
     def headline(self) -> str:
+        if self.result is not None and not self.counts_losses:
+            return checks.headline(self.result)
         return formatting.headline(self.result)
+
+    @property
+    def counts_losses(self) -> bool:
+        """Whether the counts are those of the loss check, or there are none."""
+        return self.result is None or checks.counts_losses(self.result)
+
+    @cached_property
+    def checks(self) -> list[checks.CheckView]:
+        """The checks that have a section of their own."""
+        return checks.views(self.result) if self.result else []
+
+    @property
+    def simulated(self) -> bool:
+        """Whether nothing real was tested."""
+        return self.metadata.simulated or (self.result is not None and self.result.simulated)
+
+    @property
+    def lost_title(self) -> str:
+        """What findings of lost values are called."""
+        return "Lost writes" if self.counts_losses else "Lost elements"
+
+    @property
+    def operations(self) -> str:
+        """What `ops_begun` counts."""
+        return "writes" if self.metadata.promises.model == LOG.name else "operations"
 
     @property
     def name(self) -> str:
@@ -138,8 +169,10 @@ class RunView:
         acks = {s.key: s.effective or s.requested for s in self.settings if s.group == "producer"}
         return outcome_labels(
             "sent" if acks.get("acks") == "0" else "acknowledged",
-            judged=bool(self.result and self.result.complete),
+            judged=bool(self.result and self.result.complete)
+            and self.metadata.promises.model != REGISTER.name,
             known=self.verdict != "unknown",
+            losses=self.metadata.promises.model != REGISTER.name,
         )
 
     @cached_property
@@ -326,10 +359,6 @@ def _callouts(view: RunView) -> Iterator[Callout]:
     if metadata.load.starved:
         why = metadata.load.why or "the load was lower than the plan requests"
         yield Callout("The load generator starved", f"{_capitalised(why)}.")
-    if (view.plan.get("cluster") or {}).get("kind") == "model":
-        yield Callout(
-            "This is a model", "It ran in memory and in virtual time: no real system was tested."
-        )
     for warning in metadata.warnings:
         yield Callout("Note", warning)
 

@@ -15,6 +15,7 @@ from harness.campaigns.policy import Tally, breaking, inconclusive_in_words
 from harness.campaigns.progress import Progress, read_progress
 from harness.history.run_folder import write_atomically
 from reports import formatting, markdown
+from reports.formatting import SIMULATED
 
 _HEADS: Final = (
     "",
@@ -51,6 +52,8 @@ def _parts(
     nothing = inconclusive_in_words(campaign.plan.policy, tallies)
     result = _result(campaign, broken, nothing)
     yield f"## {markdown.text(campaign.plan.name)}: {markdown.text(result)}"
+    if campaign.simulated:
+        yield f"**{SIMULATED}**"
     if nothing and broken:
         yield markdown.text(f"{nothing}.")
     impossible = {cell.name: cell.impossible for cell in campaign.cells}

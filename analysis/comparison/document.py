@@ -40,9 +40,11 @@ from harness.errors import HistoryError
 def compare_campaigns(folders: Sequence[CampaignDir]) -> CampaignComparison:
     """Compare at least two campaigns, oldest first.
 
-    Raises HistoryError if a folder cannot be read, or the last two have no cell in common.
+    Raises HistoryError if a folder cannot be read, some are simulated and others real, or the last
+    two have no cell in common.
     """
     campaigns = [sampled(folder) for folder in folders]
+    _refuse_mixed(campaigns)
     baseline, current = campaigns[-2:]
     cells = cells_compared(baseline, current)
     if not cells:
@@ -63,6 +65,16 @@ def compare_campaigns(folders: Sequence[CampaignDir]) -> CampaignComparison:
         trend=trend(campaigns),
     )
     return replace(comparison, conclusion=sentences.conclusion(comparison))
+
+
+def _refuse_mixed(campaigns: Sequence[SampledCampaign]) -> None:
+    simulated = [str(each.folder.path) for each in campaigns if each.campaign.simulated]
+    if 0 < len(simulated) < len(campaigns):
+        raise HistoryError(
+            "simulated and real campaigns are not compared: nothing real was tested in "
+            + ", ".join(simulated),
+            hint="compare simulated ones with simulated ones",
+        )
 
 
 def cells_compared(baseline: SampledCampaign, current: SampledCampaign) -> list[ComparedCell]:

@@ -106,6 +106,11 @@ class CampaignComparison:
     conclusion: Sequence[str] = ()
 
     @property
+    def simulated(self) -> bool:
+        """Whether nothing real was tested: in all campaigns, or in none."""
+        return any(campaign.simulated for campaign in self.campaigns)
+
+    @property
     def regressions(self) -> int:
         return sum(cell.status == REGRESSION for cell in self.cells)
 
@@ -122,6 +127,7 @@ class CampaignComparison:
         return {
             "schema": SCHEMA_VERSION,
             **document,
+            "simulated": self.simulated,
             "nights": document["campaigns"],
             "old": self.baseline,
             "new": self.current,

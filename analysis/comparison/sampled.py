@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.campaign import by_cell_of, results_of, versions_of
+from analysis.campaign import by_cell_of, refuse_mixed, results_of, versions_of
 from analysis.statistics.samples import Sample, sample_of
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign, Cell
@@ -28,6 +28,7 @@ class CampaignSummary:
     workers: int | None
     runs: int
     versions: Mapping[str, Sequence[str]]
+    simulated: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class SampledCampaign:
             workers=self.progress.workers,
             runs=sum(sample.runs for sample in self.samples.values()),
             versions=dict(self.versions),
+            simulated=self.campaign.simulated,
         )
 
 
@@ -64,6 +66,7 @@ def sampled(folder: CampaignDir) -> SampledCampaign:
     """Read a campaign. Raises HistoryError or PlanError when its folder cannot be read."""
     campaign, progress = folder.campaign(), read_progress(folder.journal)
     results = list(results_of(folder, progress))
+    refuse_mixed(folder, campaign, results)
     by_cell = by_cell_of(campaign, results)
     cells = {frozenset(cell.key.items()): cell for cell in campaign.possible}
     return SampledCampaign(

@@ -55,13 +55,15 @@ class Timeline:
     acknowledged: list[Ints] = field(default_factory=list)
     latency: list[Ints] = field(default_factory=list)
 
-    def add(self, rows: Writes | Operations) -> None:
-        """Note some writes."""
+    def add(self, rows: Writes | Operations, *, until_ns: int | None = None) -> None:
+        """Note some writes: those that were due before `until_ns`, where it is given."""
         for mark, times, delays in (
             (INVOKED, self.begun, self.begun_late),
             (OK, self.acknowledged, self.latency),
         ):
             chosen = rows.mark == mark
+            if until_ns is not None:
+                chosen &= rows.intended_ns < until_ns
             times.append(rows.time_ns[chosen])
             delays.append(rows.time_ns[chosen] - rows.intended_ns[chosen])
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
-from harness.protocols import DOUBTS, UNKNOWN, Facts
+from harness.models import LOG, MODELS
+from harness.protocols import DOUBTS, UNKNOWN, Facts, Promises
 
 DIED: Final = "the checker's process died, killed or out of memory"
 _LONGEST: Final = 300
@@ -46,6 +47,8 @@ def named_by(rundir: RunDir) -> Facts:
     """What run.json and plan.json say of a run, as far as they can be read."""
     run, plan = _document(rundir, rundir.run), _document(rundir, rundir.plan)
     run_id, name, seed = run.get("run_id"), plan.get("name"), run.get("seed")
+    promises = run.get("promises")
+    model = promises.get("model") if isinstance(promises, dict) else None
     return Facts(
         run_id=run_id if isinstance(run_id, str) else rundir.run_id,
         folder=rundir.path,
@@ -54,6 +57,8 @@ def named_by(rundir: RunDir) -> Facts:
         ends=(),
         plan=name if isinstance(name, str) else None,
         seed=seed if isinstance(seed, int) else None,
+        promises=Promises(model=model if model in MODELS else LOG.name),
+        simulated=run.get("simulated") is True,
     )
 
 

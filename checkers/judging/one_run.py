@@ -141,9 +141,11 @@ def broken_history(file: Path, why: str) -> Document:
 
 
 def _broken(facts: Facts, why: str) -> Document:
-    loss = checker_of("loss", {})
-    none = loss.merge(Rows(facts), [])
-    examined = Examined({"loss": none}, Availability(), ErrorCodes().document())
+    name = MODELS[facts.promises.model].check
+    none = CheckResult(counts={"attempted": 0, "acknowledged": 0})
+    if facts.promises.model == LOG.name:
+        none = checker_of(name, {}).merge(Rows(facts), [])
+    examined = Examined({name: none}, Availability(), ErrorCodes().document())
     document = _document(facts, examined, begun_s=time.monotonic())
     return {**document, **unjudged(why), "checks": []}
 
@@ -163,7 +165,7 @@ def examine(facts: Facts, checks: Checks) -> Examined:
     results = {name: _checked(run, checker) for name, checker in checks.items()}
     timeline, errors = Timeline(), ErrorCodes()
     for rows in run.timed():
-        timeline.add(rows)
+        timeline.add(rows, until_ns=facts.final_from_ns)
         errors.add(rows)
     seen = timeline.availability(facts.windows) if facts.timed else Availability()
     return Examined(results, seen, errors.document())
@@ -216,6 +218,7 @@ def _document(facts: Facts, examined: Examined, *, begun_s: float) -> Document:
         "plan": facts.plan,
         "seed": facts.seed,
         "model": facts.promises.model,
+        "simulated": facts.simulated,
         "verdict": verdict.verdict,
         "reason": verdict.reason,
         "counter_examples": list(verdict.counter_examples),

@@ -27,6 +27,7 @@ from harness.protocols import Operations as Rows
 from harness.protocols import Texts, runs
 
 _FUNCTIONS: Final = {"read": READ, "write": WRITE, "cas": CAS}
+_OTHER: Final = -1
 
 
 class Paired(NamedTuple):
@@ -86,7 +87,7 @@ def _by_column(parts: list[_Columns]) -> Iterable[tuple[Ints, ...]]:
 
 
 def _columns(part: Rows, keys: dict[str | None, int]) -> _Columns:
-    codes = [_FUNCTIONS[name] for name in part.f.names]
+    codes = [_FUNCTIONS.get(name, _OTHER) for name in part.f.names]  # the nemesis' have names too
     return _Columns(
         place=part.place,
         process=part.process,

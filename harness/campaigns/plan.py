@@ -182,6 +182,11 @@ class Campaign:
         """The cells that can be run."""
         return tuple(cell for cell in self.cells if cell.impossible is None)
 
+    @property
+    def simulated(self) -> bool:
+        """Whether nothing real is tested: of all cells, or of none."""
+        return any(cell.resolved.provider.simulated for cell in self.cells)
+
     def seed(self, repetition: int) -> int:
         """The seed of the nth run of every cell: all settings meet the same draws."""
         source = f"{self.digest}/{self.plan.seed}/{repetition}".encode()
@@ -214,6 +219,13 @@ def campaign_of(plan: CampaignPlan, text: str, base: Document, *, file: str) -> 
     cells = tuple(_cells(plan, base, file))
     if not cells:
         raise PlanError("every combination is excluded", file=file, key="exclude")
+    if len({cell.resolved.provider.simulated for cell in cells}) > 1:
+        raise PlanError(
+            "some cells are simulated and some are real",
+            file=file,
+            key="axes",
+            hint="make two campaigns: their results never mix",
+        )
     if all(cell.impossible for cell in cells):
         raise PlanError(f"no cell can be run: {cells[0].impossible}", file=file, key="axes")
     kept = plan.model_dump(mode="json", include={"name", "seed", "axes", "exclude"})

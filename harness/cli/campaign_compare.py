@@ -56,8 +56,11 @@ def compare(
 
 def _print_comparison(out: Output, comparison: CampaignComparison) -> None:
     from reports.campaign_comparison import changes, headline, ordered, value
+    from reports.formatting import SIMULATED
 
     out.say(headline(comparison), style="bold")
+    if comparison.simulated:
+        out.say(SIMULATED, style="yellow")
     for sentence in comparison.conclusion:
         out.say(f"  {sentence}")
     for cell in ordered(comparison.cells):

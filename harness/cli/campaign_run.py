@@ -112,12 +112,15 @@ def _schedule(
     from harness.campaigns.estimate import estimate
     from harness.campaigns.progress import read_progress
     from harness.campaigns.scheduler import Scheduler
+    from reports.formatting import SIMULATED
     from reports.junit import Junit
     from reports.summary import write_summary
 
     left = estimate(campaign, read_progress(where.journal).finished(), workers)
     out.say(f"{campaign.plan.name}  {len(campaign.possible)} cells  {where.path}", style="bold")
     out.say(f"{left.runs:,} runs are left, about {left.seconds / 3600:.1f} h")
+    if campaign.simulated:
+        out.say(SIMULATED, style="yellow")
     with interrupts.raising():
         _prepare(out, campaign, where)
     junit = Junit(where, campaign)

@@ -21,9 +21,11 @@ _LINE_EVERY_S = 5.0
 
 
 @contextmanager
-def watching(out: Output, plan: Plan, status: Status) -> Iterator[None]:
-    """Show the status of a run until it ends."""
-    view = _View(out, plan, status)
+def watching(
+    out: Output, plan: Plan, status: Status, *, operations: str = "writes"
+) -> Iterator[None]:
+    """Show the status of a run until it ends; `operations`: what its operations are called."""
+    view = _View(out, plan, status, operations)
     if out.quiet:
         yield
     elif out.console.is_terminal:
@@ -40,6 +42,7 @@ class _View:
     out: Output
     plan: Plan
     status: Status
+    operations: str
     begun_s: float = field(default_factory=time.monotonic)
 
     def elapsed_s(self) -> float:
@@ -50,7 +53,7 @@ class _View:
         grid = Table.grid(padding=(0, 2))
         grid.add_row(Text("phase", style="dim"), f"{self.status.phase}  {self.elapsed_s():.0f} s")
         if (load := self._load()) is not None:
-            grid.add_row(Text("writes", style="dim"), load)
+            grid.add_row(Text(self.operations, style="dim"), load)
             grid.add_row(Text("fault", style="dim"), Text(plain(self._faults()), style="bold red"))
             grid.add_row(Text("leader", style="dim"), Text(plain(self._leaders())))
         return grid
@@ -81,8 +84,9 @@ class _View:
         if recorder is None:
             return None
         live = recorder.live()
+        ok = "acknowledged" if self.operations == "writes" else "ok"
         return (
-            f"{live.attempted:,} attempted ({live.per_s:,.0f}/s), {live.ok:,} acknowledged, "
+            f"{live.attempted:,} attempted ({live.per_s:,.0f}/s), {live.ok:,} {ok}, "
             f"{live.fail:,} failed, {live.info:,} unknown"
         )
 

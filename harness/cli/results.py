@@ -9,6 +9,7 @@ from harness.cli.output import EXIT_BY_VERDICT, Output
 from harness.errors import AcklossError
 
 if TYPE_CHECKING:
+    from harness.history.documents import RunResult
     from harness.history.run_folder import RunDir
 
 _RATES = ("ack", "loss", "unacknowledged_success")
@@ -17,36 +18,58 @@ _STYLES = {"valid": "bold green", "invalid": "bold red"}
 
 def print_result(out: Output, result: Mapping[str, Any], rundir: RunDir) -> None:
     """Print the verdict, the counts and rates, the faults, and the path of the page."""
+    from harness.history.documents import result_of
+    from harness.models import LOG
+    from reports.checks import counts_losses, views
+    from reports.formatting import SIMULATED
+
     style = _STYLES.get(result["verdict"], "bold yellow")
     out.say(f"{result['verdict'].upper()}: {result['reason']}", style=style)
-    counts, rates = result["counts"], result["rates"]
-    out.say(
-        f"  attempted {counts['attempted']:,}  acknowledged {counts['acknowledged']:,}"
-        f"  survivors {counts['survivors']:,}  lost {counts['lost']:,}"
-        f"  unacknowledged found {counts['unacknowledged_found']:,}"
-    )
-    shown = (f"{name.replace('_', ' ')} rate {_rate(rates[name])}" for name in _RATES)
-    out.say("  " + "  ".join(shown))
+    if result.get("simulated"):
+        out.say(f"  {SIMULATED}", style="yellow")
+    known = result_of(result, file=rundir.result)
+    if counts_losses(known):
+        _print_losses(out, known)
+    for check in views(known):
+        counted = "  ".join(f"{count.label} {count.value}" for count in check.short)
+        out.say(f"  {check.name}: {counted}")
     for kind, codes in result.get("errors", {}).items():
         if codes:
-            counted = (f"{code} {number:,}" for code, number in codes.items())
-            out.say(f"  {kind} with {'  '.join(counted)}")
+            counted = "  ".join(f"{code} {number:,}" for code, number in codes.items())
+            out.say(f"  {kind} with {counted}")
+    begun = "writes" if known.model == LOG.name else "operations"
     for fault in result["faults"]:
         proven = "proven" if fault["proven"] else "NOT PROVEN"
-        writes = f", {fault['ops_begun']:,} writes begun" if "ops_begun" in fault else ""
+        writes = f", {fault['ops_begun']:,} {begun} begun" if "ops_begun" in fault else ""
         nodes = ", ".join(fault["nodes"])
         out.say(f"  fault {fault['id']} ({fault['nemesis']}) on {nodes}: {proven}{writes}")
     out.say(f"  page {rundir.report}  seed {result['seed']}")
 
 
+def _print_losses(out: Output, result: RunResult) -> None:
+    """Print the counts and rates of the loss check."""
+    counts = result.counts
+    out.say(
+        f"  attempted {counts.attempted:,}  acknowledged {counts.acknowledged:,}"
+        f"  survivors {counts.survivors:,}  lost {counts.lost:,}"
+        f"  unacknowledged found {counts.unacknowledged_found:,}"
+    )
+    rates = ((name, getattr(result.rates, name)) for name in _RATES)
+    shown = (f"{name.replace('_', ' ')} rate {_rate(rate)}" for name, rate in rates)
+    out.say("  " + "  ".join(shown))
+
+
 def print_verdict(out: Output, result: Mapping[str, Any]) -> None:
     """Print the verdict of a run in one line."""
-    counts = result["counts"]
-    if not out.json:
-        out.say(
-            f"{result['run_id']}  {result['verdict'].upper()}  lost {counts['lost']:,} of "
-            f"{counts['acknowledged']:,} acknowledged: {result['reason']}"
-        )
+    if out.json:
+        return
+    verdict, counts = result["verdict"].upper(), result["counts"]
+    if result.get("simulated"):
+        verdict += " (simulated: no real system was tested)"
+    losses = "lost" in counts or not result.get("checks")
+    if result.get("model", "log") == "log" and losses:
+        verdict += f"  lost {counts['lost']:,} of {counts['acknowledged']:,} acknowledged"
+    out.say(f"{result['run_id']}  {verdict}: {result['reason']}")
 
 
 def _rate(value: float | None) -> str:

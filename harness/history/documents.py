@@ -149,11 +149,27 @@ class CellResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CheckRecord:
+    """What one checker states by itself. `counts` and `rates` are in its words; `details` is what a
+    page shows of it beside them."""
+
+    name: str
+    verdict: str
+    counts: Mapping[str, int | float | None] = field(default_factory=dict)
+    rates: Mapping[str, float | None] = field(default_factory=dict)
+    counter_examples: tuple[tuple[str, str], ...] = ()
+    doubts: tuple[tuple[str, str], ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunResult:
     """result.json: the verdict of one run and the numbers that it rests on.
 
     `doubts`, `counter_examples`, `eligible`, `complete` and `lost_spans` are `None` in documents
-    of versions that did not record them.
+    of versions that did not record them. `counts` are those of the model `log`; of another model
+    they hold how writes ended, and `checks` what is counted besides. `simulated`: nothing real was
+    tested.
     """
 
     verdict: str
@@ -161,7 +177,10 @@ class RunResult:
     run_id: str | None = None
     plan: str | None = None
     seed: int | None = None
+    model: ModelName = LOG.name
+    simulated: bool = False
     reason: str | None = None
+    checks: tuple[CheckRecord, ...] = ()
     counter_examples: tuple[str, ...] | None = None
     doubts: tuple[str, ...] | None = None
     eligible: bool | None = None
@@ -230,6 +249,7 @@ class StoredRun:
 
     run_id: str | None = None
     state: str | None = None
+    simulated: bool = False
     wall_time: str | None = None
     seed: int | None = None
     plan_file: str | None = None
@@ -272,6 +292,9 @@ def read_run(rundir: RunDir) -> StoredRun:
 
 def result_of(document: Mapping[str, Any], *, file: Path | None = None) -> RunResult:
     """A parsed result.json. Raises HistoryError, which names the field that cannot be used."""
+    counts = document.get("counts")
+    if document.get("model", LOG.name) != LOG.name and isinstance(counts, dict):
+        document = {**document, "counts": {"lost": 0, **counts}}  # not every model counts losses
     return _validated(_RESULT, document, file)
 
 

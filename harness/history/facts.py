@@ -74,6 +74,8 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: 
         drawn=bool(plan.get("mix")),
         windows=tuple(windows(rundir.faults)),
         gaps=missing,
+        simulated=bool(run.get("simulated")),
+        final_from_ns=load.get("final_from_ns"),
         timings=run.get("timings") or {},
     )
 

@@ -78,6 +78,18 @@ class Workload(Protocol):
         ...
 
 
+@runtime_checkable
+class HasFinal(Protocol):
+    """A workload whose processes have something to do at the end: when all faults are healed, the
+    cluster has recovered, and every operation of `Workload.script` has completed."""
+
+    @abstractmethod
+    def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """The final script of one of the processes, run once and flat out: one operation at least,
+        and an end. `process` is numbered as for `Workload.script`."""
+        ...
+
+
 Done = Callable[[int, Completion], None]
 """Told the process and how its operation ended."""
 

@@ -192,6 +192,8 @@ class Facts:
     that does not honour it. `timed`: rows tell when they happened. `one_reader`: a history from
     outside, whose only read is its own; in a run, two libraries must agree on a counter-example.
     `drawn`: the faults asked for were drawn at random. `gaps`: what is missing from its folder.
+    `simulated`: nothing real was tested. `final_from_ns`: operations that were due from then on
+    belong to the workload's final scripts, and not to the load; None where it has none.
     """
 
     run_id: str
@@ -212,6 +214,8 @@ class Facts:
     timed: bool = True
     one_reader: bool = False
     gaps: Gaps = field(default_factory=Gaps)
+    simulated: bool = False
+    final_from_ns: int | None = None
     timings: Mapping[str, float | None] = field(default_factory=dict)
 
     @property

@@ -27,7 +27,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.errors import AcklossError
@@ -36,6 +36,7 @@ from harness.protocols import (
     INFO,
     Client,
     Completion,
+    HasFinal,
     Invoke,
     Script,
     Workload,
@@ -76,6 +77,9 @@ class LoadReport:
     end. The loop was *held up*
     when a turn of it took 0.1 s longer than it had chosen to wait: something else had the
     processor (or the interpreter lock), and neither intended nor recorded times mean much then.
+
+    `attempted` counts the operations of final scripts too (`HasFinal`): `final_attempted` of them,
+    the first not before `final_from_ns`. `last_process` is the highest number of a process.
     """
 
     begun_ns: int
@@ -84,6 +88,9 @@ class LoadReport:
     not_run: int
     held_up_s: float
     longest_held_up_s: float
+    last_process: int = 0
+    final_attempted: int = 0
+    final_from_ns: int | None = None
 
     @property
     def starved(self) -> str | None:
@@ -125,7 +132,38 @@ def run_workload(
         loop.turn_until(healed.done)
         healed.result()
         loop.drain(plan.final.drain_s)
-        return report
+    return replace(report, last_process=loop.last_process)
+
+
+def run_final(
+    workload: HasFinal,
+    client: Client,
+    load: LoadReport,
+    *,
+    plan: Plan,
+    recorder: Recorder,
+    clock: Clock,
+    stop: threading.Event,
+) -> LoadReport:
+    """Run the final scripts over a new client, each as a new process, until all have ended, for
+    `final.read_s` at most; returns the report of the load with their operations counted in."""
+    processes = plan.workload.processes
+    first = (load.last_process // processes + 1) * processes
+    scripts = [
+        workload.final(process, processes, plan.partitions, plan.seed)
+        for process in range(processes)
+    ]
+    loop = _Loop(scripts, client, recorder, clock, stop, rate_per_s=0, first=first)
+    with _rare_collections(), closing(loop):
+        final = loop.play(int(plan.final.read_s * 1e9))
+        loop.drain(plan.final.drain_s)
+    return replace(
+        load,
+        attempted=load.attempted + final.attempted,
+        last_process=loop.last_process,
+        final_attempted=final.attempted,
+        final_from_ns=final.begun_ns,
+    )
 
 
 @contextmanager
@@ -148,7 +186,8 @@ def _rare_collections() -> Iterator[None]:
 
 
 class _Loop:
-    """The state of one playing. A thread's number is its first process' number."""
+    """The state of one run of scripts. Thread t has the processes `first` + t, and from there on
+    every `threads`th."""
 
     def __init__(
         self,
@@ -159,6 +198,7 @@ class _Loop:
         stop: threading.Event,
         *,
         rate_per_s: float,
+        first: int = 0,
     ) -> None:
         scripts = list(scripts)
         self._threads = self._playing = len(scripts)
@@ -167,7 +207,8 @@ class _Loop:
         self._intended_ns = [0] * self._threads
         self._in_flight = [_IDLE] * self._threads
         self._clock, self._client_raised, self._own_error = clock, False, False
-        self._free = deque(range(self._threads))  # processes, not threads
+        self._free = deque(range(first, first + self._threads))  # processes, not threads
+        self.last_process = first + self._threads - 1
         self._client = client
         self._recorder = recorder
         self._stop = stop
@@ -314,6 +355,7 @@ class _Loop:
             )
             if ended[0] == INFO:
                 process += self._threads
+                self.last_process = max(self.last_process, process)
             self._op[thread] = self._send[thread](ended)
         except StopIteration:
             self._playing -= 1

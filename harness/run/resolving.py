@@ -59,8 +59,13 @@ def resolve(plan: Plan, *, file: str = "plan") -> ResolvedPlan:
     target: Target[Any] = registry.make(
         "targets", plan.target.system, {}, key="target.system", file=file
     )
+    registry.check_name("workloads", plan.workload.name, key="workload.name", file=file)
     workload: Workload = registry.make(
-        "workloads", plan.workload.name, plan.workload.options, key="workload.name", file=file
+        "workloads",
+        plan.workload.name,
+        plan.workload.options,
+        key="workload.options.name",
+        file=file,
     )
     provider: Provider = registry.make(
         "clusters", plan.cluster.kind, plan.cluster.options, key="cluster.kind", file=file

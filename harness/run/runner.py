@@ -25,7 +25,9 @@ from harness.history import OBSERVATIONS
 from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
 from harness.machine import state
+from harness.models import MODELS
 from harness.protocols import (
+    HasFinal,
     HasLogs,
     LeavesObjects,
     Node,
@@ -40,7 +42,7 @@ from harness.run.availability import (
     refuse_without_crashes,
 )
 from harness.run.final_read import NOT_FULLY_REPLICATED, read_everything, wait_until_replicated
-from harness.run.interpreter import LoadReport, run_workload
+from harness.run.interpreter import LoadReport, run_final, run_workload
 from harness.run.interrupts import Interrupts
 from harness.run.metadata import RunMetadata, client_versions
 from harness.run.node_logs import last_words
@@ -211,16 +213,63 @@ def _play(
             )
         for node, why in observer.failures.items():
             record.warn(f"{node} could not be observed at times: {why}")
-        how.after_last_op()
         record.update(load=_load(report))
-        if not stop.is_set():
-            record.update(state="reading")
-            with record.timed("read_s"):
-                how.status.enter("waiting until whole")
-                if not wait_until_replicated(plan, observer, stop, clock):
-                    record.warn(NOT_FULLY_REPLICATED)
-                how.status.enter("final read")
-                read_everything(bound.target, cluster, plan, clock, recorder, rundir, stop)
+        ending = _Ending(bound, cluster, record, how, observer, recorder, clock)
+        ending.run_final_scripts(report)
+        how.after_last_op()
+        ending.read_all()
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """What is done over the healed cluster, unless the user wants to stop: the final scripts of a
+    workload that has some, and the final read of a model that has one."""
+
+    bound: ResolvedPlan
+    cluster: RunCluster
+    record: RunMetadata
+    how: RunOptions
+    observer: Observer
+    recorder: Recorder
+    clock: RunClock
+
+    def run_final_scripts(self, load: LoadReport) -> None:
+        """Over new clients: those of the load are closed, so all of it has completed."""
+        workload, plan, stop = self.bound.workload, self.bound.plan, self.how.interrupts.stop
+        if not isinstance(workload, HasFinal) or stop.is_set():
+            return
+        with self.record.timed("read_s"):
+            self._recover()
+            report = run_final(
+                workload,
+                self.bound.target.client(self.cluster, plan),
+                load,
+                plan=plan,
+                recorder=self.recorder,
+                clock=self.clock,
+                stop=stop,
+            )
+        self.record.update(load=_load(report))
+
+    def read_all(self) -> None:
+        """Read back all that the cluster holds."""
+        target, plan, stop = self.bound.target, self.bound.plan, self.how.interrupts.stop
+        if not MODELS[self.bound.workload.model].final_read or stop.is_set():
+            return
+        with self.record.timed("read_s"):
+            self._recover()
+            read_everything(
+                target, self.cluster, plan, self.clock, self.recorder, self.record.rundir, stop
+            )
+
+    def _recover(self) -> None:
+        """Wait until every replica is in sync."""
+        plan, stop = self.bound.plan, self.how.interrupts.stop
+        self.record.update(state="reading")
+        self.how.status.enter("waiting until fully replicated")
+        if not wait_until_replicated(plan, self.observer, stop, self.clock):
+            self.record.warn(NOT_FULLY_REPLICATED)
+        self.how.status.enter("final read")
 
 
 def _show(

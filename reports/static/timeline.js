@@ -59,6 +59,7 @@
     constructor(figure, data, group) {
       this.data = data;
       this.group = group;
+      this.losses = data.outcomes.some((outcome) => outcome.key === "lost" && outcome.label);
       this.home = [data.scale.start, data.scale.end];
       this.view = [...this.home];
       this.hidden = new Set();
@@ -95,7 +96,7 @@
     bar() {
       const legend = element("div", { class: "legend", role: "group", "aria-label": "Kinds of writes" });
       this.data.outcomes.forEach((outcome, place) => {
-        if (outcome.total || outcome.key === "ok" || outcome.key === "lost") legend.append(this.toggle(outcome, place));
+        if (outcome.total || outcome.key === "ok" || (outcome.key === "lost" && outcome.label)) legend.append(this.toggle(outcome, place));
       });
       const tools = element("div", { class: "tools", role: "group", "aria-label": "Zoom" });
       for (const [label, sign, act] of [
@@ -273,7 +274,7 @@
       const bar = Math.floor((t - data.bars.from_s[0]) / data.bars.width);
       if (bar >= 0 && bar < data.bars.from_s.length) {
         const per = (name) => count(Math.round(data.bars[name][bar] / data.bars.width));
-        found.push(["", `per second: attempted ${per("attempted")} · ${data.outcomes[0].label} ${per("survived")} · lost ${per("lost")}`]);
+        found.push(["", `per second: attempted ${per("attempted")} · ${data.outcomes[0].label} ${per("survived")}${this.losses ? ` · lost ${per("lost")}` : ""}`]);
       }
       return found;
     }
@@ -524,7 +525,7 @@
         }
       });
       this.outline(bars, y);
-      if (!this.narrow) this.text("line: attempted   bars: acknowledged, lost on top", this.left + this.wide, this.rateTop - 12, { align: "right", size: 11 });
+      if (!this.narrow) this.text(`line: attempted   bars: acknowledged${this.losses ? ", lost on top" : ""}`, this.left + this.wide, this.rateTop - 12, { align: "right", size: 11 });
     }
 
     outline(bars, y) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import re
@@ -11,7 +12,8 @@ import pytest
 
 from harness import registry
 from harness.errors import PlanError
-from harness.protocols import OK, Workload, completion
+from harness.models import MODELS
+from harness.protocols import FAIL, INFO, OK, HasFinal, Workload, completion
 
 ALL = [(kind, name) for kind in registry.KINDS for name in registry.plugins(kind)]
 UNITS = ("_s", "_ms", "_ns", "_bytes", "_mb", "_count", "_share", "_per_s")
@@ -52,15 +54,35 @@ def test_every_kind_has_some() -> None:
 
 @pytest.mark.parametrize("name", registry.plugins("workloads"))
 @pytest.mark.parametrize(("processes", "partitions"), [(1, 1), (3, 2), (7, 5)])
-def test_a_workload_writes_unique_values_to_every_partition(
+def test_a_workload_writes_unique_values_in_the_words_of_its_model(
     name: str, processes: int, partitions: int
 ) -> None:
     workload: Any = registry.make("workloads", name, {}, key="workload.name")
     assert isinstance(workload, Workload)
-    written = []
+    model = MODELS[workload.model]
+    done = []
     for process in range(processes):
         script = workload.script(process, processes, partitions, 1)
-        written.append(next(script))
-        written += [script.send(completion(OK)) for _ in itertools.repeat(None, 40)]
-    assert len({value for _, value, *_ in written}) == len(written)
-    assert {partition for _, _, partition, *_ in written} == set(range(partitions))
+        done.append(next(script))
+        done += [script.send(completion(OK)) for _ in itertools.repeat(None, 40)]
+    written = [value for f, value, *_ in done if f in model.writes]
+    assert written
+    assert len(set(written)) == len(written)
+    assert {f for f, *_ in done} <= model.functions
+    if model.final_read:
+        assert {partition for _, _, partition, *_ in done} == set(range(partitions))
+
+
+@pytest.mark.parametrize("name", registry.plugins("workloads"))
+def test_a_final_script_does_something_and_ends_whatever_is_answered(name: str) -> None:
+    workload: Any = registry.make("workloads", name, {}, key="workload.name")
+    if not isinstance(workload, HasFinal):
+        pytest.skip("it has none")
+    for type_ in (OK, FAIL, INFO):
+        script, done = workload.final(0, 3, 1, 1), 1
+        assert next(script)[0] in MODELS[workload.model].functions
+        with contextlib.suppress(StopIteration):
+            while done < 1_000:
+                script.send(completion(type_))
+                done += 1
+        assert done < 1_000

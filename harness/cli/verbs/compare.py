@@ -20,10 +20,13 @@ def compare(out: Output, a: Path, b: Path, page: Path | None) -> None:
     """Compare two runs on one page, differences first."""
     from harness.history.run_folder import RunDir
     from reports.compare import write_comparison
+    from reports.formatting import SIMULATED
 
     first, second = RunDir.open(a), RunDir.open(b)
     written = page or second.path.parent / f"compare-{first.run_id}-{second.run_id}.html"
     document = write_comparison(first, second, written)
-    out.document({"schema": 1, "page": str(written), **(document or {})})
+    out.document({"schema": 1, "page": str(written), **document})
     if not out.json:
+        if document["simulated"]:
+            out.say(SIMULATED, style="yellow")
         out.say(written)

@@ -25,6 +25,7 @@ class RunSummary:
     verdict: str | None = None
     lost: int | None = None
     acknowledged: int | None = None
+    simulated: bool = False
 
 
 @click.command()
@@ -38,9 +39,10 @@ def ls(out: Output, folder: Path) -> None:
     out.document({"schema": 1, "runs": runs})
     if out.json:
         return
-    table = Table("run", "plan", "state", "verdict", "lost", "acknowledged", box=None)
+    table = Table("run", "plan", "state", "verdict", "lost", "acknowledged", "", box=None)
     for run in runs:
-        table.add_row(*(plain("" if value is None else value) for value in vars(run).values()))
+        row = {**vars(run), "simulated": "simulated" if run.simulated else None}
+        table.add_row(*(plain("" if value is None else value) for value in row.values()))
     out.console.print(table if runs else f"no runs in {folder}")
 
 
@@ -48,7 +50,8 @@ def _summary(rundir: RunDir) -> RunSummary:
     from harness.errors import HistoryError
 
     try:
-        state = rundir.read_json(rundir.run)["state"]
+        metadata = rundir.read_json(rundir.run)
+        state, simulated = metadata["state"], metadata.get("simulated") is True
         name = rundir.read_json(rundir.plan).get("name")
     except HistoryError as error:
         return RunSummary(run_id=rundir.run_id, state=error.what)
@@ -61,4 +64,5 @@ def _summary(rundir: RunDir) -> RunSummary:
         verdict=result.get("verdict"),
         lost=counts.get("lost"),
         acknowledged=counts.get("acknowledged"),
+        simulated=simulated,
     )

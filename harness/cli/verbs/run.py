@@ -18,6 +18,7 @@ from harness.cli.own_settings import CommandWithSettingsFiles, OwnSettings, give
 from harness.cli.plans import resolved_plan
 from harness.cli.results import merged_exit_code, print_result
 from harness.errors import PlanError
+from harness.protocols import LeavesObjects
 
 if TYPE_CHECKING:
     from harness.history.run_folder import RunDir
@@ -83,6 +84,8 @@ def run(
     files = given(settings_files)
     own = OwnSettings(files, partial(out.say, style="yellow")) if files else None
     resolved = [resolved_plan(path, changes, seed, own, force=force) for path in plans]
+    if keep_cluster:
+        _require_clusters_to_keep(plans, resolved)
     if as_expected:
         _require_expectations(plans, resolved)
     if dry_run:
@@ -107,6 +110,17 @@ def _require_expectations(files: Sequence[Path], plans: Sequence[ResolvedPlan]) 
                 file=str(file),
                 key="expect",
                 hint="add the verdict that the plan should have",
+            )
+
+
+def _require_clusters_to_keep(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
+    for file, plan in zip(files, plans, strict=True):
+        if not isinstance(plan.provider, LeavesObjects):
+            raise PlanError(
+                f"a cluster of kind {plan.provider.plugin!r} ends with the process that runs it",
+                file=str(file),
+                key="cluster.kind",
+                hint="leave out --keep-cluster",
             )
 
 
@@ -140,22 +154,29 @@ def _run_one(
 ) -> _Finished:
     """Run, check and report one plan."""
     from checkers.judging.many_runs import begin_warm_up, check_runs
+    from checkers.judging.one_run import judge_run
     from harness.cli.checkup import require
     from harness.cli.live import watching
     from harness.history.run_folder import new_run_id
+    from harness.models import LOG
     from harness.run.interrupts import Interrupts
     from harness.run.runner import RunOptions, Status, play
+    from reports.formatting import SIMULATED
     from reports.page import write_report
 
     plan, run_id, status = resolved.plan, new_run_id(), Status()
+    simulated = resolved.provider.simulated
+    operations = "writes" if resolved.workload.model == LOG.name else "operations"
     clean_before(out, resolved.provider)
     require(resolved.provider, resolved.order, runs=options.folder)
     out.say(f"{plan.name}  seed {plan.seed}  run {run_id}", style="bold")
+    if simulated:
+        out.say(f"  {SIMULATED}", style="yellow")
     for each in resolved.unsupported:
         out.say(f"  forced: {each}", style="yellow")
     with (
         Interrupts(say=partial(out.say, style="yellow")) as interrupts,
-        watching(out, plan, status),
+        watching(out, plan, status, operations=operations),
     ):
         how = RunOptions(
             run_id=run_id,
@@ -165,11 +186,12 @@ def _run_one(
             keep_cluster=options.keep_cluster,
             command=command,
             plan_file=command[2],
-            after_last_op=lambda: begin_warm_up(options.master),
+            after_last_op=lambda: None if simulated else begin_warm_up(options.master),
         )
         rundir = play(resolved, how)
         status.enter("checking")
-        result = check_runs([rundir], master=options.master)[0]
+        # A simulated run takes less time than the start of Spark.
+        result = judge_run(rundir) if simulated else check_runs([rundir], master=options.master)[0]
         status.enter("writing the page")
         begun_s = time.monotonic()
         write_report(rundir)

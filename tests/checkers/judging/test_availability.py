@@ -127,7 +127,7 @@ def test_an_operation_meets_a_fault_when_it_is_begun_in_its_window(
     assert told.ops_begun == (begun, 0, len(begun_s))
 
 
-def noted(*rows: tuple[int, int, int]) -> Timeline:
+def noted(*rows: tuple[int, int, int], until_ms: int | None = None) -> Timeline:
     """A timeline of writes' rows: the mark, when the write was due and when this was, in ms."""
     mark, due, at = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     nothing = np.zeros(len(rows), np.int64)
@@ -143,9 +143,19 @@ def noted(*rows: tuple[int, int, int]) -> Timeline:
             error=Texts(nothing.astype(np.int32) - 1, []),
             intended_ns=due * 1_000_000,
             time_ns=at * 1_000_000,
-        )
+        ),
+        until_ns=None if until_ms is None else until_ms * 1_000_000,
     )
     return timeline
+
+
+def test_what_final_scripts_do_is_no_part_of_the_load() -> None:
+    load = [(INVOKED, 0, 0), (OK, 0, 10), (INVOKED, 500, 500), (OK, 500, 510)]
+    final = [(INVOKED, 9_000, 9_000), (OK, 9_000, 9_900)]
+    told = noted(*load, *final, until_ms=9_000).availability([window(8, 10)])
+    assert told == noted(*load).availability([window(8, 10)])
+    assert (told.longest_gap_s, told.latency_p99_ms, told.ops_begun) == (0.5, 10, (0,))
+    assert noted(*load, *final).availability([]).longest_gap_s == 9.39
 
 
 def test_latency_is_counted_from_when_a_write_was_due() -> None:

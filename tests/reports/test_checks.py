@@ -1,0 +1,113 @@
+"""The counts of checks in words, for pages and for the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.history.documents import RunResult, result_of
+from reports.checks import counted, counts_losses, headline, in_short, views
+
+REGISTER = {
+    "attempted": 10, "acknowledged": 8, "failed": 1, "unknown": 1, "keys": 5, "reads": 9,
+    "invalid_keys": 2, "undecided_keys": 0, "stale_reads": 4, "stale_s_max": 0.25,
+    "stale_s_p50": None,
+}  # fmt: skip
+SET = {"attempted": 9, "acknowledged": 7, "stable": 6, "lost": 1, "stale": 2, "never_read": 0}
+
+
+def result(
+    model: str, name: str, counts: dict[str, Any], *, verdict: str = "valid", **check: Any
+) -> RunResult:
+    """A result with one check, as a check writes it."""
+    return result_of(
+        {
+            "verdict": verdict, "reason": "5 keys are linearizable, under 3 proven faults",
+            "model": model, "counts": counts,
+            "checks": [{"name": name, "verdict": verdict, "counts": counts, **check}],
+        }
+    )  # fmt: skip
+
+
+def values(result: RunResult) -> dict[str, str]:
+    return {count.label: count.value for count in counted(result.checks[0])}
+
+
+def test_counts_of_registers_have_words_and_units() -> None:
+    told = values(result("register", "register", REGISTER))
+    assert told["registers"] == "5"
+    assert told["with a counter-example"] == "2"
+    assert told["age of a stale read, at most"] == "0.25 s"
+    assert told["age of a stale read, median"] == "—"
+    assert set(told.values()) >= {"10", "8", "9", "4"}
+
+
+def test_every_count_is_shown_and_the_most_telling_ones_in_short() -> None:
+    check = result("set", "set", SET).checks[0]
+    assert {count.name for count in counted(check)} == set(SET)
+    assert [count.name for count in in_short(check)] == ["stable", "lost", "stale", "never_read"]
+
+
+@pytest.mark.parametrize(
+    ("name", "counts", "found", "bad"),
+    [
+        ("register", REGISTER, "not_linearizable", {"invalid_keys"}),
+        ("set", SET, "lost", {"lost"}),
+        ("set", SET, "stale", {"stale"}),
+    ],
+)
+def test_what_makes_a_run_invalid_is_marked_and_nothing_else(
+    name: str, counts: dict[str, Any], found: str, bad: set[str]
+) -> None:
+    check = result(name, name, counts, counter_examples=[[found, "x"]]).checks[0]
+    assert {count.name for count in counted(check) if count.bad} == bad
+    assert not any(count.bad for count in counted(result(name, name, counts).checks[0]))
+
+
+def test_a_check_of_a_plug_in_is_shown_by_the_names_of_its_counts() -> None:
+    one = result("log", "order", {"acknowledged": 3, "lost": 0, "out_of_order": 2})
+    assert not counts_losses(one)
+    (view,) = views(one)
+    assert view.title == "Check: order"
+    assert [(count.label, count.value) for count in view.short] == [
+        ("acknowledged", "3"), ("lost", "0"), ("out of order", "2"),
+    ]  # fmt: skip
+
+
+def test_the_loss_check_has_a_section_already() -> None:
+    one = result("log", "loss", {"attempted": 1, "acknowledged": 1, "lost": 0})
+    assert counts_losses(one)
+    assert views(one) == []
+
+
+def test_counts_of_registers_are_no_counts_of_losses() -> None:
+    assert not counts_losses(result("register", "register", REGISTER))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "model", "found", "words"),
+    [
+        ("valid", "register", [], "5 keys are linearizable"),
+        ("invalid", "register", [["not_linearizable", "2 of 5 keys are not linearizable: 'k0'"]],
+         "2 of 5 keys are not linearizable"),
+        ("invalid", "set", [["lost", "known elements that were lost: 1"]],
+         "Known elements that were lost: 1"),
+        ("unknown", "register", [], "It is not known whether the registers are consistent"),
+        ("unknown", "set", [["lost", "x"]], "It is not known whether elements of the set were"),
+    ],
+)  # fmt: skip
+def test_headlines(verdict: str, model: str, found: list[list[str]], words: str) -> None:
+    counts = REGISTER if model == "register" else SET
+    one = result(model, model, counts, verdict=verdict, counter_examples=found)
+    assert headline(one).startswith(words)
+    assert "under" not in headline(one)
+
+
+def test_latencies_of_a_set() -> None:
+    points = {"0": 0.0, "0.5": 1.5, "0.95": 20.0, "0.99": 20.0, "1": 2_500.0}
+    details = {"latencies_ms": {"stable": points, "lost": {}}, "final_read": {"is_final": True}}
+    (view,) = views(result("set", "set", SET, details=details))
+    assert view.latencies == [("stable", ["0 ms", "1.5 ms", "20 ms", "20 ms", "2.5 s"])]
+    assert view.final
+    assert not views(result("set", "set", SET, details={"final_read": None}))[0].final

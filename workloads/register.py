@@ -1,0 +1,72 @@
+"""Registers that are read, written, and compared and set: what is read must have been the value."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.models import REGISTER
+from harness.protocols import OK, Completion, Invoke, Script, Workload, invoke
+
+
+@dataclass(frozen=True, kw_only=True)
+class Register(Workload):
+    """Each process reads, writes and compares-and-sets registers, drawn from the seed; every value
+    that it writes is unique in the run.
+
+    keys_count   how many registers there are; with fewer, more processes meet on each
+    read_share   the share of reads
+    cas_share    the share of compare-and-sets, of a register whose value the process has seen,
+                 expecting the value that it saw last; all other operations are writes
+    """
+
+    plugin: ClassVar[str] = "register"
+    model: ClassVar[str] = REGISTER.name
+
+    keys_count: int = 5
+    read_share: float = 0.5
+    cas_share: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.keys_count <= 100_000:
+            raise ValueError(f"keys_count is {self.keys_count}; use 1 to 100,000")
+        for name in ("read_share", "cas_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name):g}; use 0 to 1")
+        if self.read_share + self.cas_share >= 1:
+            raise ValueError("read_share and cas_share leave nothing for writes; make them smaller")
+
+    def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """Process p of P writes p, p + P, p + 2 P ..., each value once."""
+        del partitions  # a key belongs to one of them, as the target decides
+        draw = random.Random(f"{seed}/register/{process}")
+        value, seen = process, dict[str, int]()
+        while True:
+            op = self._drawn(draw, value, seen)
+            value += processes if op[0] != "read" else 0
+            _note(seen, op, (yield op))
+
+    def _drawn(self, draw: random.Random, value: int, seen: dict[str, int]) -> Invoke:
+        """The next operation; while this process has seen no value, a read in place of a
+        compare-and-set."""
+        chosen, key = draw.random(), f"k{draw.randrange(self.keys_count)}"
+        if chosen < self.read_share:
+            return invoke("read", key=key)
+        if chosen >= self.read_share + self.cas_share:
+            return invoke("write", value, key=key)
+        if not seen:
+            return invoke("read", key=key)
+        key, expected = next(reversed(seen.items()))
+        return invoke("cas", value, key=key, expected=expected)
+
+
+def _note(seen: dict[str, int], op: Invoke, completion: Completion) -> None:
+    """Remember the value of the key that was seen last, and no longer one that was refuted."""
+    f, value, _, key, _ = op
+    ended, *_, result = completion
+    assert key is not None
+    now = result if f == "read" else value
+    seen.pop(key, None)
+    if ended == OK and isinstance(now, int):
+        seen[key] = now

@@ -1,0 +1,50 @@
+"""A set that grows: every element that was added must be in every later read."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from harness.models import SET
+from harness.protocols import OK, HasFinal, Script, Workload, invoke
+
+_TRIES: Final = 10
+"""How often a process tries its final read, until one is ok."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Set(Workload, HasFinal):
+    """Each process adds increasing integers, unique in the run, to one set, and reads all of it now
+    and then; when everything is over, each process reads it once more.
+
+    read_share  the share of reads on the way; a read returns the whole set
+    """
+
+    plugin: ClassVar[str] = "set"
+    model: ClassVar[str] = SET.name
+
+    read_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.read_share < 1:
+            raise ValueError(f"read_share is {self.read_share:g}; use 0 to less than 1")
+
+    def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """Process p of P adds p, p + P, p + 2 P ..."""
+        del partitions  # there is one set
+        draw = random.Random(f"{seed}/set/{process}")
+        value = process
+        while True:
+            if draw.random() < self.read_share:
+                yield invoke("read")
+            else:
+                yield invoke("add", value)
+                value += processes
+
+    def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """A read of everything; again where it is not ok, a few times."""
+        del process, processes, partitions, seed  # all do the same
+        for _ in range(_TRIES):
+            if (yield invoke("read"))[0] == OK:
+                return
