@@ -34,9 +34,10 @@ lint:
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/plan_reference.py --check
 
-docs:  ## Write docs/plan.md and the tables in docs/campaigns.md, docs/kafka-versions.md again
+docs:  ## Write docs/plan.md, the tables in docs/campaigns.md, docs/kafka-versions.md and docs/notebook.ipynb again
 	@scripts/venv dev
 	@$(BIN)/python scripts/plan_reference.py
+	@$(BIN)/python scripts/notebook.py
 
 bench:  ## Measure start-up, recording and checking, as ratios
 	@scripts/setup dev

@@ -21,6 +21,7 @@ from harness.errors import PlanError
 from harness.plan import Scalar, Slug, parse_plan, read_plan
 from harness.plan.changes import dotted_parts, set_key
 from harness.plan.explanations import explain
+from harness.plan.shipped import PLANS, find, is_path
 from harness.run.resolving import ResolvedPlan, resolve
 
 Label = str
@@ -100,7 +101,9 @@ class CampaignPlan(_Section):
     schema_: Literal[1] = Field(alias="schema", description="The version of this format: 1.")
     name: Slug = Field(description="Its name.")
     about: str = Field("", max_length=4000, description="The question that it answers; only text.")
-    plan: str = Field(description="The file of the base plan, relative to this file.")
+    plan: str = Field(
+        description="The file of the base plan, relative to this file, or a shipped plan's name."
+    )
     seed: int = Field(
         0, ge=0, lt=2**31, description="Base seed: the seeds of all runs follow from it."
     )
@@ -208,10 +211,21 @@ def load_campaign(path: Path, changes: tuple[str, ...] = ()) -> Campaign:
     cell. Raises PlanError that names the file, and the cell when only one is wrong."""
     text = _read(path)
     plan = parse_campaign(text, file=str(path))
-    base_file = (path.parent / plan.plan).resolve()
-    if not base_file.is_file():
-        raise PlanError(f"there is no file {base_file}", file=str(path), key="plan")
-    return campaign_of(plan, text, read_plan(base_file, changes), file=str(path))
+    return campaign_of(plan, text, read_plan(_base_file(plan, path), changes), file=str(path))
+
+
+def _base_file(plan: CampaignPlan, path: Path) -> Path:
+    """The file of the base plan: beside the campaign's, or by its name. Raises PlanError."""
+    beside = (path.parent / plan.plan).resolve()
+    if beside.is_file():
+        return beside
+    try:
+        if not is_path(plan.plan):
+            return find(PLANS, plan.plan)
+    except PlanError as error:
+        error.file, error.key = str(path), "plan"
+        raise
+    raise PlanError(f"there is no file {beside}", file=str(path), key="plan")
 
 
 def campaign_of(plan: CampaignPlan, text: str, base: Document, *, file: str) -> Campaign:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from harness.cli.campaign_status import print_progress
-from harness.cli.cleanup import clean_before
 from harness.cli.output import Output, with_output
+from harness.cli.plans import FileOrName
 
 if TYPE_CHECKING:
     from harness.campaigns.folder import CampaignDir
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from harness.run.interrupts import Interrupts
     from reports.junit import Junit
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _with_workers = click.option(
     "--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters in parallel."
@@ -27,7 +26,7 @@ _with_workers = click.option(
 
 
 @click.command()
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FileOrName())
 @click.option("--out", "folder", type=click.Path(path_type=Path), help="Default: runs/NAME-DATE.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
 @_with_workers
@@ -43,7 +42,7 @@ def run(
     workers: int | None,
     old: Path | None,
 ) -> None:
-    """Run the campaign of FILE.
+    """Run the campaign of FILE (a file, or a name of `ackloss list campaigns`).
 
     The exit code is 1 if its policy is broken, else 3 if a cell that the policy names has no
     conclusive run, else 0.
@@ -52,8 +51,9 @@ def run(
     from harness.campaigns.plan import load_campaign
     from harness.campaigns.progress import read_progress
     from harness.history.run_folder import new_run_id
+    from harness.plan.shipped import CAMPAIGNS, find
 
-    campaign = load_campaign(file, changes)
+    campaign = load_campaign(find(CAMPAIGNS, file), changes)
     first = read_progress(CampaignDir.open(old).journal).lossy_cells() if old is not None else ()
     path = folder or Path("runs") / f"{campaign.plan.name}-{new_run_id()}"
     _run(out, CampaignDir.create(path, campaign), campaign, workers, first)
@@ -144,12 +144,12 @@ def _schedule(
 def _prepare(out: Output, campaign: Campaign, where: CampaignDir) -> None:
     """Refuse what this machine cannot run, and make images before all workers need them."""
     from harness.campaigns.worker import cluster_key
-    from harness.cli.checkup import require
+    from harness.run.before import clean_before, require
 
     distinct = {cluster_key(cell.resolved): cell.resolved for cell in campaign.possible}
     kinds = {type(resolved.provider): resolved.provider for resolved in distinct.values()}
     for provider in kinds.values():
-        clean_before(out, provider)
+        clean_before(provider, partial(out.say, style="yellow"))
     for resolved in distinct.values():
         require(resolved.provider, resolved.order, runs=where.runs)
         resolved.provider.prepare(resolved.order, out.say)

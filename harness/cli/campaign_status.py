@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from harness.cli.output import Output, plain, with_output
+from harness.cli.plans import FileOrName
 
 if TYPE_CHECKING:
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.plan import Campaign
     from harness.campaigns.progress import Progress
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _VERDICTS = ("invalid", "valid", "unknown")
 
@@ -67,7 +67,7 @@ def status(out: Output, folder: Path) -> None:
 
 
 @click.command()
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FileOrName())
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
 @with_output
 def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
@@ -75,8 +75,9 @@ def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
     Starts nothing."""
     from harness.campaigns.estimate import estimate
     from harness.campaigns.plan import load_campaign
+    from harness.plan.shipped import CAMPAIGNS, find
 
-    campaign = load_campaign(file, changes)
+    campaign = load_campaign(find(CAMPAIGNS, file), changes)
     estimated = estimate(campaign)
     cells = [
         PlannedCell(key=cell.key, runs=cell.repetitions, impossible=cell.impossible)

@@ -1,7 +1,8 @@
 """Checks what this machine has and lacks for a run. Changes nothing.
 
 Each check is a function that returns a finding with the command that fixes it. `ackloss doctor`
-shows all of them; `require` checks, just before a run, only what would make the run fail half-way.
+shows all of them; `harness.run.before` checks, just before a run, only what would make the run fail
+half-way.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from harness.images.recipe import INFRA, made_base
 from harness.machine.paths import cache_dir, state_dir
 from harness.machine.space import DISK_MIN_BYTES, existing, free_bytes, gib, memory_available
 from harness.machine.user_config import user_config
-from harness.protocols import Order, Provider
 
 DISK_LOW_BYTES = 8 << 30
 MEMORY_LOW_BYTES = 4 << 30
@@ -188,18 +188,6 @@ def prepared(name: str, exists: bool, detail: str = "exists") -> Finding:
     if exists:
         return Finding(name, OK, detail)
     return Finding(name, WARN, "not made yet", "ackloss prepare")
-
-
-def require(provider: Provider, order: Order, *, runs: Path) -> None:
-    """Raise EnvironmentFailure when a run would lack what its kind of cluster needs, or disk."""
-    if (free := free_bytes(runs)) < DISK_MIN_BYTES:
-        raise EnvironmentFailure(
-            f"{gib(free)} are free on the disk of run folders, "
-            f"but a run needs {gib(DISK_MIN_BYTES)}",
-            file=str(runs),
-            hint="free some space or choose another disk with --out",
-        )
-    provider.require(order)
 
 
 def _program(name: str, why: str) -> Finding:

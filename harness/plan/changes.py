@@ -3,7 +3,9 @@ campaigns."""
 
 from __future__ import annotations
 
+import json
 import tomllib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.errors import PlanError
@@ -20,6 +22,23 @@ def apply_change(document: dict[str, Any], change: str) -> None:
         raise PlanError(f"{change!r} is not KEY=VALUE", key="--set")
     parts = dotted_parts(key.strip())
     set_key(document, parts, raw if _wants_text(parts) else _toml_value(raw))
+
+
+def change_of(key: str, value: object) -> str:
+    """The `KEY=VALUE` that sets a key to this value when it is applied."""
+    if isinstance(value, str) and (_wants_text(dotted_parts(key)) or _toml_value(value) == value):
+        return f"{key}={value}"
+    return f"{key}={_as_toml(value)}"
+
+
+def _as_toml(value: object) -> str:
+    """A value as TOML in one line, where texts, numbers and lists are written as in JSON."""
+    if isinstance(value, Mapping):
+        pairs = (f"{json.dumps(key)} = {_as_toml(inner)}" for key, inner in value.items())
+        return f"{{ {', '.join(pairs)} }}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"[{', '.join(map(_as_toml, value))}]"
+    return json.dumps(value, default=str)
 
 
 def set_key(document: dict[str, Any], parts: list[str], value: Any) -> None:

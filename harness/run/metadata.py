@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ from harness import __version__
 from harness.errors import AcklossError, EnvironmentFailure, Interrupted
 from harness.history.manifest import write_manifest
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
+from harness.installation import checkout
 from harness.plan import Plan
 from harness.protocols import Unsupported
 
@@ -54,7 +56,7 @@ class RunMetadata:
             plan_file=file,
             plan_digest=plan.digest(),
             command=command,
-            versions={"ackloss": __version__, "commit": _commit()},
+            versions={"ackloss": __version__, "commit": commit(checkout())},
             timings={},
             warnings=[],
             forced=[{"key": each.key, "what": each.what, "source": each.source} for each in forced],
@@ -129,16 +131,30 @@ def _named(reader: str) -> str:
         return reader
 
 
-def _commit() -> str | None:
-    """The commit of this checkout; null where ackloss is no checkout."""
+def commit(root: Path | None) -> str | None:
+    """The commit of ackloss' own checkout at `root`; `None` where there is none.
+
+    `root` must be the root of the repository: a user's repository may hold a copy of ackloss, and
+    its commits say nothing about the code that ran.
+    """
+    if root is None or (top := _git(root, "rev-parse", "--show-toplevel")) is None:
+        return None
+    return _git(root, "rev-parse", "HEAD") if Path(top).resolve() == root.resolve() else None
+
+
+def _git(root: Path, *words: str) -> str | None:
+    """What git prints in this folder; `None` where it fails. Variables of a git command that calls
+    us, such as GIT_DIR in a hook, would point it at another repository."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        told = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
+        done = subprocess.run(
+            ["git", "-C", str(root), *words],
             capture_output=True,
             text=True,
             timeout=5,
-            check=False,
+            check=True,
+            env=env,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.SubprocessError):
         return None
-    return told.stdout.strip() or None
+    return done.stdout.strip() or None

@@ -13,8 +13,11 @@ import rich_click as click
 from harness import registry
 from harness.cli.output import Output, with_output
 from harness.plan.expansion import named_schedules
+from harness.plan.shipped import CAMPAIGNS, PLANS, abouts
 
 SCHEDULES = "schedules"
+_NAMED = (SCHEDULES, PLANS, CAMPAIGNS)
+"""What is listed with one line about each."""
 
 
 @dataclass(frozen=True)
@@ -35,20 +38,20 @@ class PluginHelp:
 
 
 @click.command()
-@click.argument("kind", required=False, type=click.Choice((*registry.KINDS, SCHEDULES)))
+@click.argument("kind", required=False, type=click.Choice((*registry.KINDS, *_NAMED)))
 @with_output
 def list(out: Output, kind: str | None) -> None:
-    """List the plug-ins with their options, and the named schedules."""
-    kinds = [kind] if kind else [*registry.KINDS, SCHEDULES]
+    """List the plug-ins with their options, and the schedules, plans and campaigns that come with
+    ackloss."""
+    kinds = [kind] if kind else [*registry.KINDS, *_NAMED]
     plugins = {
         each: {name: _described(plugin) for name, plugin in registry.plugins(each).items()}
         for each in kinds
-        if each != SCHEDULES
+        if each not in _NAMED
     }
-    named = named_schedules() if SCHEDULES in kinds else {}
-    schedules = {name: schedule["about"] for name, schedule in named.items()}
-    unusable = {each: dict(_unusable(each)) for each in kinds if each != SCHEDULES}
-    document = {"schema": 1, "plugins": plugins, "schedules": schedules}
+    named = {each: _abouts(each) if each in kinds else {} for each in _NAMED}
+    unusable = {each: dict(_unusable(each)) for each in plugins}
+    document = {"schema": 1, "plugins": plugins, **named}
     out.document({**document, "unusable": {each: why for each, why in unusable.items() if why}})
     if out.json:
         return
@@ -61,10 +64,18 @@ def list(out: Output, kind: str | None) -> None:
                 out.say(f"    {option.name} = {option.default}   {option.type}")
         for sentence in unusable[each].values():
             out.say(f"  {sentence}", style="yellow")
-    if schedules:
-        out.say(SCHEDULES, style="bold")
-    for name, about in schedules.items():
-        out.say(f"  {name:22} {about}")
+    for each, by_name in named.items():
+        if by_name:
+            out.say(each, style="bold")
+        for name, about in by_name.items():
+            out.say(f"  {name:28} {about}")
+
+
+def _abouts(kind: str) -> dict[str, str]:
+    """What each named thing is about, in one line, by name."""
+    if kind != SCHEDULES:
+        return abouts(kind)
+    return {name: schedule["about"] for name, schedule in named_schedules().items()}
 
 
 def _unusable(kind: str) -> Iterator[tuple[str, str]]:

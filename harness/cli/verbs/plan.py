@@ -7,6 +7,7 @@ from pathlib import Path
 import rich_click as click
 
 from harness.cli.output import Output, with_output, with_plan_options
+from harness.cli.plans import FileOrName, resolved_plan
 
 
 @click.group()
@@ -15,14 +16,13 @@ def plan() -> None:
 
 
 @plan.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=FileOrName())
 @with_plan_options
 @with_output
 def validate(
     out: Output, files: tuple[Path, ...], changes: tuple[str, ...], seed: int | None
 ) -> None:
     """Check plans as far as possible without a cluster."""
-    from harness.cli.plans import resolved_plan
     from harness.run.preview import warnings
 
     documents = []
@@ -53,14 +53,12 @@ def schema(out: Output) -> None:
 
 
 @plan.command()
-@click.argument("file", type=click.Path(exists=True, path_type=Path))
+@click.argument("file", type=FileOrName())
 @with_plan_options
 @with_output
 def show(out: Output, file: Path, changes: tuple[str, ...], seed: int | None) -> None:
     """Print a plan with all its defaults."""
     import orjson
-
-    from harness.cli.plans import resolved_plan
 
     document = resolved_plan(file, changes, seed, force=True).plan.document()
     if out.json:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from harness.cli.cleanup import clean_before
 from harness.cli.output import Output, with_output, with_plan_options
 from harness.cli.own_settings import CommandWithSettingsFiles, OwnSettings, given
-from harness.cli.plans import resolved_plan
+from harness.cli.plans import FileOrName, resolved_plan
 from harness.cli.results import merged_exit_code, print_result
 from harness.errors import PlanError
 from harness.protocols import LeavesObjects
@@ -45,7 +44,7 @@ class _Options:
 
 
 @click.command(cls=CommandWithSettingsFiles)
-@click.argument("plans", nargs=-1, required=True, type=_FILE)
+@click.argument("plans", nargs=-1, required=True, type=FileOrName())
 @with_plan_options
 @click.option(
     "--out", "folder", type=click.Path(path_type=Path), default=Path("runs"), show_default=True
@@ -74,6 +73,8 @@ def run(
     **settings_files: Path | None,
 ) -> None:
     """Run PLANS on real clusters, count the lost writes, and write a page for each.
+
+    A plan is a file, or a name that `ackloss list plans` shows.
 
     The exit code is the verdict's: 0 valid, 1 invalid, 3 unknown.
     """
@@ -155,10 +156,10 @@ def _run_one(
     """Run, check and report one plan."""
     from checkers.judging.many_runs import begin_warm_up, check_runs
     from checkers.judging.one_run import judge_run
-    from harness.cli.checkup import require
     from harness.cli.live import watching
     from harness.history.run_folder import new_run_id
     from harness.models import LOG
+    from harness.run.before import clean_before, require
     from harness.run.interrupts import Interrupts
     from harness.run.runner import RunOptions, Status, play
     from reports.formatting import SIMULATED
@@ -167,7 +168,7 @@ def _run_one(
     plan, run_id, status = resolved.plan, new_run_id(), Status()
     simulated = resolved.provider.simulated
     operations = "writes" if resolved.workload.model == LOG.name else "operations"
-    clean_before(out, resolved.provider)
+    clean_before(resolved.provider, partial(out.say, style="yellow"))
     require(resolved.provider, resolved.order, runs=options.folder)
     out.say(f"{plan.name}  seed {plan.seed}  run {run_id}", style="bold")
     if simulated:

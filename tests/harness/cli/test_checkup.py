@@ -13,6 +13,7 @@ from harness.cli.checkup import Finding, Status
 from harness.errors import EnvironmentFailure
 from harness.machine.user_config import user_config
 from harness.plan import parse_plan
+from harness.run.before import require
 from harness.run.resolving import resolve
 
 PLAN = resolve(parse_plan({"schema": 1, "name": "p", "target": {"version": "4.3.1"}}))
@@ -78,7 +79,7 @@ def test_a_daemon_that_does_not_answer(bare: Path, monkeypatch: pytest.MonkeyPat
     found, info = doctor.docker_daemon()
     assert (found.status, found.detail, info) == (Status.MISSING, "Docker does not answer", None)
     with pytest.raises(EnvironmentFailure, match="Docker does not answer"):
-        doctor.require(PLAN.provider, PLAN.order, runs=bare)
+        require(PLAN.provider, PLAN.order, runs=bare)
 
 
 def test_mmdebstrap_is_not_needed_with_an_own_base(
@@ -113,7 +114,7 @@ def test_the_disk_is_that_of_the_nearest_existing_folder(
 def test_a_run_needs_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: _Usage(1, 1, 1 << 30))
     with pytest.raises(EnvironmentFailure, match=r"1\.0 GiB are free .*but a run needs 2\.0 GiB"):
-        doctor.require(PLAN.provider, PLAN.order, runs=tmp_path)
+        require(PLAN.provider, PLAN.order, runs=tmp_path)
 
 
 def test_a_run_needs_memory_for_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,56 @@
+"""ackloss from Python: run plans, judge runs, read both as pandas data frames.
+
+    import ackloss
+
+    run = ackloss.run("memory/log", seed=7, set={"workload.rate_per_s": 500})
+    run.result.verdict, run.result.rates.loss
+    run.writes().groupby("outcome").latency_ms.median()
+
+`run` executes a plan, `check` judges run folders, `load_run` and `load_campaign` read what is
+stored. Everything that goes wrong raises an `AcklossError`. The protocols that plug-ins inherit are
+here too; what else a plug-in needs is in `ackloss.plugins`.
+
+The import is cheap: Spark, Docker, pandas and matplotlib are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+from ackloss.judging import check
+from ackloss.running import run
+from ackloss.stored import Campaign, Run, load_campaign, load_run
+from harness import __version__
+from harness.errors import (
+    AcklossError,
+    EnvironmentFailure,
+    HarnessFailure,
+    HistoryError,
+    Interrupted,
+    PlanError,
+)
+from harness.history.documents import RunResult, StoredRun
+from harness.protocols import Checker, Client, Lever, Nemesis, Provider, Target, Workload
+
+__all__ = [
+    "AcklossError",
+    "Campaign",
+    "Checker",
+    "Client",
+    "EnvironmentFailure",
+    "HarnessFailure",
+    "HistoryError",
+    "Interrupted",
+    "Lever",
+    "Nemesis",
+    "PlanError",
+    "Provider",
+    "Run",
+    "RunResult",
+    "StoredRun",
+    "Target",
+    "Workload",
+    "__version__",
+    "check",
+    "load_campaign",
+    "load_run",
+    "run",
+]

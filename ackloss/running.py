@@ -1,0 +1,110 @@
+"""`ackloss.run`: one run of a plan, judged."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ackloss.stored import Run
+
+if TYPE_CHECKING:
+    from harness.run.interrupts import Interrupts
+    from harness.run.resolving import ResolvedPlan
+
+PathLike = str | os.PathLike[str]
+
+
+def run(
+    plan: PathLike,
+    *,
+    set: Mapping[str, object] | None = None,
+    out: PathLike = "runs",
+    seed: int | None = None,
+    force: bool = False,
+    keep_cluster: bool = False,
+) -> Run:
+    """Run a plan as `ackloss run` does, judge it, and return it. Takes as long as the plan says.
+
+    `plan` is a file, or the name of a plan that comes with ackloss. `set` changes keys of the plan:
+    TOML dotted keys and Python values, applied in order, as in
+    `{"target.version": "3.9.2", 'topic.settings."min.insync.replicas"': 2}`. `seed` overrides the
+    plan's. `out` is the folder in which the run's folder is made. `force` also runs settings that
+    the version does not support. `keep_cluster` leaves the cluster up for `ackloss clean --kept`.
+
+    What dead runs left on this machine is removed first. Ctrl-C stops the run and undoes all that
+    it began, where this is called in the main thread. No page is written: `Run.report` does.
+
+    Raises PlanError before anything is started, EnvironmentFailure when this machine lacks
+    something, HarnessFailure when the cluster did not come up, Interrupted after Ctrl-C.
+    """
+    from checkers.judging.one_run import judge_run
+    from harness.history.run_folder import new_run_id
+    from harness.run.before import clean_before, require
+    from harness.run.runner import RunOptions, play
+
+    changes, folder = dict(set or {}), Path(out)
+    resolved = _resolved(Path(plan), changes, seed, force=force)
+    clean_before(resolved.provider, lambda _: None)
+    require(resolved.provider, resolved.order, runs=folder)
+    with _interrupts() as interrupts:
+        how = RunOptions(
+            run_id=new_run_id(),
+            folder=folder,
+            interrupts=interrupts,
+            keep_cluster=keep_cluster,
+            command=_command(Path(plan), changes, force=force),
+            plan_file=str(plan),
+        )
+        rundir = play(resolved, how)
+        judge_run(rundir)
+    return Run(rundir.path)
+
+
+def _resolved(
+    plan: Path, changes: Mapping[str, object], seed: int | None, *, force: bool
+) -> ResolvedPlan:
+    """The plan with its changes and its plug-ins. Raises PlanError."""
+    from harness.errors import PlanError
+    from harness.plan import parse_plan, read_plan
+    from harness.plan.changes import dotted_parts, set_key
+    from harness.plan.shipped import PLANS, find
+    from harness.run.resolving import refuse_unsupported, resolve
+
+    document = read_plan(find(PLANS, plan))
+    try:
+        for key, value in changes.items():
+            set_key(document, dotted_parts(key), value)
+    except PlanError as error:
+        error.file = str(plan)
+        raise
+    if seed is not None:
+        document["seed"] = seed
+    resolved = resolve(parse_plan(document, file=str(plan)), file=str(plan))
+    refuse_unsupported(resolved, file=str(plan), force=force)
+    return resolved
+
+
+def _command(plan: Path, changes: Mapping[str, object], *, force: bool) -> list[str]:
+    """The command that runs the same plan from a shell, without the seed, as `ackloss run` notes
+    it."""
+    from harness.plan.changes import change_of
+
+    sets = [word for key, value in changes.items() for word in ("--set", change_of(key, value))]
+    return ["ackloss", "run", str(plan), *sets, *(["--force"] if force else [])]
+
+
+@contextmanager
+def _interrupts() -> Iterator[Interrupts]:
+    """Signals stop the run in the main thread; in another thread Python delivers none."""
+    from harness.run.interrupts import Interrupts
+
+    interrupts = Interrupts()
+    if threading.current_thread() is threading.main_thread():
+        with interrupts:
+            yield interrupts
+    else:
+        yield interrupts

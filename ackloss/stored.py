@@ -1,0 +1,163 @@
+"""Stored runs and campaigns as pandas data frames."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.history.documents import RunResult, StoredRun, read_result, read_run
+from harness.history.run_folder import RunDir
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from harness.campaigns.folder import CampaignDir
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stored run: its documents, and its rows as data frames.
+
+    Nothing is kept in memory: each property and method reads the run's folder. All raise
+    HistoryError for a file that is absent, damaged or of a newer ackloss.
+    """
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        """The run's id, which is its folder's name."""
+        return self.path.resolve().name
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The plan that was run, with all defaults (`plan.json`)."""
+        return self._folder.read_json(self._folder.plan)
+
+    @property
+    def metadata(self) -> StoredRun:
+        """What ran: versions, settings, nodes, timings, warnings (`run.json`)."""
+        return read_run(self._folder)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether nodes and system were simulated. Never mix such results with real ones."""
+        return bool(self._folder.read_json(self._folder.run).get("simulated", False))
+
+    @property
+    def result(self) -> RunResult:
+        """The verdict with its counts and rates (`result.json`); `ackloss.check` writes it."""
+        return read_result(self._folder)
+
+    def history(self) -> pd.DataFrame:
+        """Every operation: a row for each invocation and each completion (`type`), with `f`, `key`,
+        `value`, `process`, `error`, `time_s` ... Rows of the nemesis have process -1."""
+        from analysis import frames
+
+        return frames.history(self._folder)
+
+    def writes(self) -> pd.DataFrame:
+        """A row for each write: `value`, `process`, `begin_s` (when it was due), `latency_ms` from
+        then on, and `outcome`: ok, fail, info, open (never completed), absent (acknowledged, not
+        yet visible) or lost."""
+        from analysis import frames
+        from harness.models import MODELS
+
+        return frames.writes(self._folder, MODELS[self.metadata.promises.model])
+
+    def reads(self) -> pd.DataFrame:
+        """Every record that the final read has found, with its `reader`."""
+        from analysis import frames
+
+        return frames.reads(self._folder)
+
+    def observations(self) -> pd.DataFrame:
+        """What each node answered when it was asked who leads, in the order of time."""
+        from analysis import frames
+
+        return frames.observations(self._folder)
+
+    def faults(self) -> pd.DataFrame:
+        """A row for each fault: `id`, `nemesis`, `nodes`, `from_s`, `to_s`, `proven`, `evidence`
+        ... `ops_begun` is known once the run has been judged."""
+        from analysis import frames
+
+        result = read_result(self._folder) if self._folder.result.exists() else None
+        return frames.faults(self._folder, result)
+
+    def findings(self) -> pd.DataFrame:
+        """What the checkers have found, a row each: `checker`, `kind`, `value` ..."""
+        from analysis import frames
+
+        return frames.findings(self._folder)
+
+    def report(self) -> Path:
+        """Write the run's page, `report.html`, and return its path."""
+        from reports.page import write_report
+
+        return write_report(self._folder)
+
+    @property
+    def _folder(self) -> RunDir:
+        return RunDir(self.path)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A stored campaign, also while it runs: its tables as data frames.
+
+    A nested field is a column with dots, such as `lossy_share.estimate`. All raise HistoryError.
+    """
+
+    path: Path
+
+    def cells(self) -> pd.DataFrame:
+        """A row for each cell: its key, runs, verdicts, shares and rates with their intervals."""
+        from analysis.campaign import campaign_document
+
+        return _table([asdict(cell) for cell in campaign_document(self._folder).cells])
+
+    def runs(self) -> pd.DataFrame:
+        """A row for each finished run: cell, verdict, counts, rates, faults, seconds ..."""
+        from analysis.campaign import run_rows
+
+        return _table(run_rows(self._folder))
+
+    def comparisons(self) -> pd.DataFrame:
+        """A row for each pair of cells that differ in one axis, with the difference and its
+        test."""
+        from analysis.campaign import campaign_document
+
+        return _table([asdict(each) for each in campaign_document(self._folder).comparisons])
+
+    def run(self, run_id: str) -> Run:
+        """One run of the campaign. Raises HistoryError where there is none."""
+        return load_run(self._folder.run(run_id).path)
+
+    @property
+    def _folder(self) -> CampaignDir:
+        from harness.campaigns.folder import CampaignDir
+
+        return CampaignDir(self.path)
+
+
+def load_run(path: str | os.PathLike[str]) -> Run:
+    """The run in this folder. Raises HistoryError where there is none."""
+    return Run(RunDir.open(Path(path)).path)
+
+
+def load_campaign(path: str | os.PathLike[str]) -> Campaign:
+    """The campaign in this folder. Raises HistoryError where there is none."""
+    from harness.campaigns.folder import CampaignDir
+
+    return Campaign(CampaignDir.open(Path(path)).path)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    from analysis.tables import frame
+
+    table: pd.DataFrame = frame(rows).to_pandas()
+    return table

@@ -1,0 +1,132 @@
+"""The rows of a run's files as pandas data frames, as a notebook wants them.
+
+A frame has the columns of its file, except `run_id`. Times are seconds since the run's start
+(`time_ns` becomes `time_s`), texts are Python strings, and what is missing is missing for pandas
+(`<NA>`, NaN or None), never a number that stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from analysis import latency
+from harness.errors import HistoryError
+from harness.faults.journal import windows
+from harness.history import HISTORY, OBSERVATIONS, READS
+from harness.history.documents import FaultResult, RunResult
+from harness.history.parquet_reader import decoded, integers, texts
+from harness.history.run_folder import RunDir
+from harness.models import Model
+from harness.protocols.runs import NULL, Ints
+
+_LEFT_OUT: Final = "run_id"
+_NANOSECONDS: Final = "_ns"
+_CHECKER: Final = "checker"
+
+
+def history(run: RunDir) -> pd.DataFrame:
+    """Every row of the history, in its order: invocations, completions, and the nemesis' rows
+    (process -1)."""
+    return _frame(run.parts(run.history), HISTORY)
+
+
+def reads(run: RunDir) -> pd.DataFrame:
+    """Every record that the final read has found, with its reader."""
+    return _frame(run.parts(run.reads), READS)
+
+
+def observations(run: RunDir) -> pd.DataFrame:
+    """What each node answered when it was asked who leads, in the order of time."""
+    rows = _frame(run.parts(run.observations), OBSERVATIONS)
+    return rows.sort_values("time_s", kind="stable", ignore_index=True)
+
+
+def findings(run: RunDir) -> pd.DataFrame:
+    """What the checkers have found, a row each. `checker` is who found it; the other columns are
+    those of that checker. Empty where nothing was found, or nothing was judged."""
+    files = sorted(run.findings.glob("*.parquet"))
+    frames = [
+        _frame([file], _schema(file)).assign(**{_CHECKER: file.stem}).convert_dtypes()
+        for file in files
+    ]
+    if not frames:
+        return pd.DataFrame({name: np.empty(0, object) for name in (_CHECKER, "kind", "value")})
+    rows = pd.concat(frames, ignore_index=True)
+    return rows[[_CHECKER, *(name for name in rows.columns if name != _CHECKER)]]
+
+
+def writes(run: RunDir, model: Model) -> pd.DataFrame:
+    """A row for each write, in the order of completion: `value, process, partition, offset`,
+    `begin_s` (when it was due), `latency_ms` from then on, and `outcome` as a category
+    (`analysis.latency.OUTCOMES`)."""
+    rows = latency.writes(run, model)
+    numbers = {name: _nullable(rows[name].to_numpy()) for name in ("partition", "offset")}
+    names = np.array(latency.OUTCOMES, dtype=object)
+    outcome = pd.Categorical(names[rows["outcome"].to_numpy()], categories=latency.OUTCOMES)
+    return rows.assign(**numbers, outcome=outcome)
+
+
+def faults(run: RunDir, result: RunResult | None) -> pd.DataFrame:
+    """The run's faults in the order in which they began: from its result, or, while it has not been
+    judged, from its journal."""
+    names = [each.name for each in fields(FaultResult)]
+    judged = [asdict(fault) for fault in result.faults] if result is not None else None
+    rows = judged if judged is not None else [asdict(window) for window in windows(run.faults)]
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    counted = {name: pd.array(columns[name], dtype="Int64") for name in ("touched", "ops_begun")}
+    return pd.DataFrame({**columns, **counted}, columns=names)
+
+
+def _schema(path: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(path)
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError("cannot be read: its Parquet is damaged", file=str(path)) from error
+
+
+def _frame(paths: Iterable[Path], schema: pa.Schema) -> pd.DataFrame:
+    """All rows of files of this schema. A column that an older file lacks is missing in each row.
+    Raises HistoryError."""
+    names = [name for name in schema.names if name != _LEFT_OUT]
+    decode = partial(_decode, schema=schema, names=names)
+    frames = list(decoded(paths, names, decode, optional=names))
+    if not frames:
+        empty = pa.RecordBatch.from_pylist([], schema=schema)
+        return decode(empty)
+    return pd.concat(frames, ignore_index=True)
+
+
+def _decode(batch: pa.RecordBatch, *, schema: pa.Schema, names: list[str]) -> pd.DataFrame:
+    columns: dict[str, Any] = {}
+    for name in names:
+        if name.endswith(_NANOSECONDS):
+            time_ns = integers(batch, name)
+            seconds = np.where(time_ns == NULL, np.nan, time_ns / 1e9)
+            columns[name.removesuffix(_NANOSECONDS) + "_s"] = seconds
+        else:
+            columns[name] = _column(batch, name, schema.field(name).type)
+    return pd.DataFrame(columns)
+
+
+def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> Any:
+    if pa.types.is_integer(kind):
+        return _nullable(integers(batch, name))
+    if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
+        return texts(batch, name).objects()
+    if name not in batch.schema.names:
+        return np.full(batch.num_rows, None, dtype=object)
+    return batch[name].to_pandas()
+
+
+def _nullable(numbers: Ints) -> pd.api.extensions.ExtensionArray:
+    missing = numbers == NULL
+    return pd.arrays.IntegerArray(np.where(missing, 0, numbers).astype(np.int64), missing)

@@ -1,0 +1,72 @@
+"""Plans and campaigns that come with ackloss, found by name.
+
+A name is the path below `plans/` or `campaigns/` without `.toml` (`faults/storm`), or its last part
+where that is unique (`storm`). A file that exists always wins over a name.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Final
+
+from harness.errors import PlanError, nearest
+from harness.installation import shipped
+
+PLANS: Final = "plans"
+CAMPAIGNS: Final = "campaigns"
+_SUFFIX: Final = ".toml"
+
+
+def named_files(kind: str) -> dict[str, Path]:
+    """The shipped files of a kind by their full names, sorted; those at the top come first."""
+    folder = shipped(kind)
+    files = folder.rglob(f"*{_SUFFIX}")
+    named = {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
+    return dict(sorted(named.items(), key=lambda item: ("/" in item[0], item[0])))
+
+
+def abouts(kind: str) -> dict[str, str]:
+    """What each shipped file is about, in one sentence, by its full name."""
+    return {name: _about(file) for name, file in named_files(kind).items()}
+
+
+def _about(file: Path) -> str:
+    document = tomllib.loads(file.read_text(encoding="utf-8"))
+    words = " ".join(str(document.get("about") or document.get("name", "")).split())
+    return re.split(r"(?<=[.?!]) ", words, maxsplit=1)[0]
+
+
+def is_path(text: str) -> bool:
+    """Whether this can only be meant as a path, whether or not a file is there."""
+    return text.endswith(_SUFFIX) or text.startswith((".", "/", "~"))
+
+
+def find(kind: str, given: str | Path) -> Path:
+    """The file that a path or a name means.
+
+    Raises PlanError for what is neither (the nearest name is suggested), and for the last part of
+    several names.
+    """
+    text, one = str(given), kind.removesuffix("s")
+    if Path(text).is_file() or is_path(text):
+        return Path(text)
+    files = named_files(kind)
+    if text in files:
+        return files[text]
+    meant = [name for name in files if name.rpartition("/")[2] == text]
+    if len(meant) == 1:
+        return files[meant[0]]
+    if meant:
+        raise PlanError(f"several {kind} have the name {text!r}", hint=f"use {' or '.join(meant)}")
+    raise PlanError(
+        f"there is no file {text!r}, and no {one} of this name comes with ackloss",
+        hint=_suggestion(text, kind, list(files)),
+    )
+
+
+def _suggestion(text: str, kind: str, names: list[str]) -> str:
+    by_last_part = {name.rpartition("/")[2]: name for name in reversed(names)}
+    near = nearest(text, names) or by_last_part.get(nearest(text, list(by_last_part)) or "")
+    return f"did you mean {near!r}?" if near else f"`ackloss list {kind}` shows them"

@@ -1,0 +1,43 @@
+"""What happens before a run or a campaign begins: clean-up after dead runs, and a look at what the
+run needs. The same for the command line and for Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.errors import AcklossError, EnvironmentFailure
+from harness.machine.space import DISK_MIN_BYTES, free_bytes, gib
+from harness.protocols import LeavesObjects, Order, Provider
+
+
+def clean_before(provider: Provider, say: Callable[[str], None]) -> None:
+    """Remove what dead runs left and report it, where this kind of cluster leaves anything. A
+    failure is reported and stops nothing."""
+    if not isinstance(provider, LeavesObjects):
+        return
+    from harness.clusters.cleaning import clean_all
+
+    try:
+        cleaned = clean_all(dry_run=False, kept=False)
+    except EnvironmentFailure:
+        return  # the run itself fails with a better explanation
+    except AcklossError as error:
+        say(f"cannot remove what dead runs left: {error}")
+        return
+    for name in cleaned.removed:
+        say(f"left by a dead run, removed: {name}")
+    for name in cleaned.undone:
+        say(f"in force until then: {name}")
+
+
+def require(provider: Provider, order: Order, *, runs: Path) -> None:
+    """Raise EnvironmentFailure when a run would lack what its kind of cluster needs, or disk."""
+    if (free := free_bytes(runs)) < DISK_MIN_BYTES:
+        raise EnvironmentFailure(
+            f"{gib(free)} are free on the disk of run folders, "
+            f"but a run needs {gib(DISK_MIN_BYTES)}",
+            file=str(runs),
+            hint="free some space or choose another disk with --out",
+        )
+    provider.require(order)

@@ -1,0 +1,37 @@
+"""`--set KEY=VALUE`: what is written is what is applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.plan.changes import apply_change, change_of
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(3, 2.5, True, False, "text", "3", "true", "a b", 'a "b"', "[1]", "", "é\n", "4.3.1"),
+        *([], [1, 2], ["a", "b"], [{"name": "loss"}], {}, {"a.b": 1, "c": {"d": [True, "x"]}}),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("key", ["workload.x", 'topic.settings."min.insync.replicas"'])
+def test_a_change_that_is_written_sets_the_same_value(key: str, value: object) -> None:
+    document: dict[str, Any] = {}
+    apply_change(document, change_of(key, value))
+    inner = document["workload"]["x"] if "x" in key else document["topic"]["settings"]
+    assert (inner if "x" in key else inner["min.insync.replicas"]) == value
+
+
+@pytest.mark.parametrize("text", ["4.1", "true", 'a "b"'])
+def test_a_key_that_holds_text_gets_the_text(text: str) -> None:
+    document: dict[str, Any] = {}
+    apply_change(document, change_of("target.version", text))
+    assert document == {"target": {"version": text}}
+
+
+def test_what_people_type_stays_readable() -> None:
+    assert change_of("target.version", "3.9.2") == "target.version=3.9.2"
+    assert change_of("workload.rate_per_s", 300) == "workload.rate_per_s=300"

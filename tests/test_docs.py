@@ -1,0 +1,122 @@
+"""What the pages for contributors and users name exists, and their Python runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def links(page: str) -> set[str]:
+    """The relative links of a page."""
+    found = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
+    return {link for link in found if not re.match(r"[a-z]+:", link)}
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors of a page's headings, as forges make them."""
+    heads = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def broken_links(file: Path) -> list[str]:
+    broken = []
+    for link in links(file.read_text(encoding="utf-8")):
+        path, _, anchor = link.partition("#")
+        target = file.parent / path if path else file
+        known = anchors(target.read_text(encoding="utf-8")) if anchor and target.exists() else ()
+        if not target.exists() or (anchor and anchor not in known):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(file: Path) -> None:
+    assert broken_links(file) == []
+
+
+def test_a_broken_link_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A b\n[x](#a-b) [y](#c) [z](none.md) [w](page.md#a-b) [u](page.md#no)\n")
+    assert sorted(broken_links(page)) == ["#c", "none.md", "page.md#no"]
+
+
+def test_the_map_of_folders_is_complete() -> None:
+    rooms = {path.name for path in (ROOT / "harness").iterdir() if (path / "__init__.py").exists()}
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    named = set(re.findall(r"`([\w/]+)/`", CONTRIBUTING))
+    assert {f"harness/{room}" for room in rooms} <= named
+    assert packages - {"harness"} <= named
+    below_tests = {"conformance", "histories", "e2e"}
+    assert all((ROOT / name).is_dir() for name in named - below_tests if name.islower())
+    assert all((ROOT / "tests" / name).is_dir() for name in below_tests)
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    named = set(re.findall(r"`?make ([a-z0-9]+)`?", CONTRIBUTING)) - {"sure"}
+    assert {"check", "test"} <= named
+    assert all(re.search(rf"^{target}:", MAKEFILE, re.MULTILINE) for target in named)
+
+
+def test_the_license_is_apache_2() -> None:
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert text.split()[:4] == ["Apache", "License", "Version", "2.0,"]
+    for part in ("2. Grant of Copyright License.", "3. Grant of Patent License.", "END OF TERMS"):
+        assert part in text
+    assert CONFIG["project"]["license"] == "Apache-2.0"
+
+
+def test_hooks_are_the_static_checks_of_make_and_fetch_nothing() -> None:
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    assert [repo["repo"] for repo in config["repos"]] == ["local"]
+    hooks = config["repos"][0]["hooks"]
+    assert {hook["language"] for hook in hooks} == {"system"}
+    commands = {" ".join(hook["entry"].split()[:2]) for hook in hooks}
+    lint = re.search(r"^lint:\n((?:\t.+\n)+)", MAKEFILE, re.MULTILINE)
+    assert lint is not None
+    checked = re.findall(r"\$\(BIN\)/((?!python)\S+(?: (?:format|check))?)", lint.group(1))
+    assert {command.removeprefix(".venv/bin/") for command in commands} == set(checked)
+    for command in commands:
+        tool = Path(sys.executable).parent / Path(command.split()[0]).name
+        assert os.access(tool, os.X_OK)
+
+
+def test_the_workflow_runs_make_test() -> None:
+    text = (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
+    workflow = yaml.safe_load(text)
+    (job,) = workflow["jobs"].values()
+    assert job["runs-on"].startswith(("ubuntu-", "debian-"))
+    assert any(step.get("run", "").endswith("YES=1 make test") for step in job["steps"])
+    for step in job["steps"]:
+        if "uses" in step:
+            assert re.fullmatch(r"[\w-]+/[\w-]+@v\d+", step["uses"])
+    assert workflow["permissions"] == {"contents": "read"}
+
+
+def test_the_python_of_the_api_page_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) >= 4
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(blocks)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("valid 0.0\n")
