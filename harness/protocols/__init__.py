@@ -83,6 +83,7 @@ from harness.protocols.operations import (
     invoke,
     raised,
 )
+from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from harness.protocols.promises import Promises
 from harness.protocols.runs import (
     DONE,
@@ -116,7 +117,15 @@ from harness.protocols.systems import (
     Unsupported,
     Warns,
 )
-from harness.protocols.vocabulary import HasVocabulary, Vocabulary, vocabulary_of
+from harness.protocols.tools import MadeBeforehand, TakesSettingsFiles, UsesPackages
+from harness.protocols.vocabulary import (
+    Choice,
+    ConditionForm,
+    HasVocabulary,
+    Since,
+    Vocabulary,
+    vocabulary_of,
+)
 
 __all__ = [
     "BOUNDED_DISK",
@@ -141,11 +150,14 @@ __all__ = [
     "CapturesPriorState",
     "CheckResult",
     "Checker",
+    "Choice",
     "Client",
     "Cluster",
     "Completed",
     "Completion",
+    "ConditionForm",
     "Cost",
+    "DescribesRuns",
     "Done",
     "End",
     "Facts",
@@ -153,6 +165,7 @@ __all__ = [
     "Gaps",
     "HasLeaders",
     "HasLevers",
+    "HasLogLines",
     "HasLogs",
     "HasSelectors",
     "HasVocabulary",
@@ -165,6 +178,8 @@ __all__ = [
     "Lever",
     "Limited",
     "Lists",
+    "LogLines",
+    "MadeBeforehand",
     "Needs",
     "Nemesis",
     "Node",
@@ -190,13 +205,16 @@ __all__ = [
     "Script",
     "ScriptedFault",
     "Select",
+    "Since",
     "SingleUse",
     "Situation",
     "Statement",
+    "TakesSettingsFiles",
     "Target",
     "Texts",
     "UndoRecord",
     "Unsupported",
+    "UsesPackages",
     "Vocabulary",
     "Warns",
     "Workload",
