@@ -9,10 +9,11 @@ from typing import ClassVar, Literal
 
 from harness.faults.records import ClientRecord
 from harness.protocols import Act
+from harness.protocols.crashes import ClientNemesis
 
 
 @dataclass(frozen=True, kw_only=True)
-class Client:
+class Client(ClientNemesis):
     """Crash real clients: connections are dropped without a flush, what was in flight is unknown.
 
     The processes continue with the clients that are left; while all are dead no operation begins,

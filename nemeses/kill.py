@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults.records import ProcessRecord
-from harness.protocols import Act, Node, Select
+from harness.protocols import Act, Nemesis, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kill:
+class Kill(Nemesis):
     """A signal ends the processes of the chosen nodes in parallel; healing starts them again.
 
     The page cache survives, as it does when a process dies and the machine stays up.

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults.records import LeadershipRecord
-from harness.protocols import Act, Node, Select
+from harness.protocols import Act, Nemesis, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
-class Membership:
+class Membership(Nemesis):
     """Move leaders as an operator does, by reassignment or election; no node fails.
 
     form  move: every partition that a chosen node leads gets another leader: the order of its

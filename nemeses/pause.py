@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.records import PauseRecord
-from harness.protocols import Act, Node, Select
+from harness.protocols import Act, Nemesis, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pause:
+class Pause(Nemesis):
     """SIGSTOP on the processes of the chosen nodes in parallel; healing continues them.
 
     Connections stay open and nothing is refused: peers and clients notice by their timeouts alone,

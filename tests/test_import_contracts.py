@@ -37,6 +37,7 @@ INDEPENDENT = {
 }
 COMMAND_LINE = "The command line is imported by nobody"
 LIBRARIES = {
+    "Targets are reached only by name": (["targets"], ["targets"]),
     "pyspark only in checkers": (["pyspark"], ["checkers"]),
     "matplotlib and scipy only in analysis": (["matplotlib", "scipy"], ["analysis"]),
     "jinja2 only in reports": (["jinja2"], ["reports"]),

@@ -114,11 +114,11 @@ def java() -> Finding:
 
 
 def maven() -> Finding:
-    """Maven, which fetches Kafka's jars."""
+    """Maven, which fetches the jars of systems that are made of some."""
     printed = _output(["mvn", "--version"])
     fix = "apt-get install maven"
     if printed is None:
-        return Finding("maven", MISSING, "needed to fetch Kafka's jars", fix)
+        return Finding("maven", MISSING, "needed to fetch jars", fix)
     detail = re.sub(r"\x1b\[[0-9;]*m", "", printed).splitlines()[0]
     if _numbers(detail) < _MAVEN_MIN:
         return Finding("maven", OLD, f"{detail}; 3.6 is needed", fix)

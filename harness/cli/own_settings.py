@@ -1,76 +1,82 @@
-"""The user's own server.properties and producer.properties, as settings of a plan."""
+"""The user's own files of settings, for targets that take some: options of `ackloss run`.
+
+Each target says what its options are called (`harness.protocols.tools.TakesSettingsFiles`), so that
+they are found only when the command itself is called, not for `ackloss --help`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.cli.properties import partition, read_properties
+import rich_click as click
+
+from harness import registry
 from harness.errors import PlanError
 from harness.plan import Plan
+from harness.protocols.tools import TakesSettingsFiles
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
+class CommandWithSettingsFiles(click.RichCommand):
+    """A command with an option for each file of settings that some target takes. Its function is
+    called with them as further keyword arguments."""
+
+    _options: list[click.Parameter] | None = None
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The command's own parameters, and those options before its last one, --help."""
+        if self._options is None:
+            self._options = _options()
+        params: list[click.Parameter] = super().get_params(ctx)
+        return [*params[:-1], *self._options, *params[-1:]]
+
+
+def _options() -> list[click.Parameter]:
+    helps = {
+        name: text
+        for target in registry.usable("targets")
+        if isinstance(plugin := registry.target_named(target), TakesSettingsFiles)
+        for name, text in plugin.settings_files.items()
+    }
+    return [click.Option([f"--{name}"], type=_FILE, help=text) for name, text in helps.items()]
+
+
+def given(options: Mapping[str, Path | None]) -> dict[str, Path]:
+    """The files by the name of their option, of a command's keyword arguments."""
+    return {name.replace("_", "-"): path for name, path in options.items() if path is not None}
+
+
+@dataclass
 class OwnSettings:
-    """Both files, read once. Settings that a plan may not have are ignored and reported once."""
+    """Files by the name of their option. What `say` is told of them, it is told once."""
 
-    def __init__(
-        self, broker: Path | None, producer: Path | None, say: Callable[[str], None]
-    ) -> None:
-        """Raises PlanError for a file that cannot be read."""
-        self._files = broker, producer
-        self._broker, self._producer = (
-            read_properties(path) if path else {} for path in self._files
-        )
-        self._say = say
-        self._reported: set[str] = set()
+    files: Mapping[str, Path]
+    say: Callable[[str], None]
+    _said: set[str] = field(default_factory=set)
 
     def added_to(self, document: Mapping[str, object], plan: Plan) -> dict[str, object]:
-        """The plan's document with these settings; the plan's own override them, under any name.
+        """The plan's document with these settings; the plan's own override them.
 
-        `plan` is the parsed document. Raises PlanError for an unknown client.
+        `plan` is the parsed document. Raises PlanError for a system that does not take these files,
+        and for a file that cannot be read.
         """
-        if self._files == (None, None):
+        target = registry.target_named(plan.target.system)
+        takes = target.settings_files if isinstance(target, TakesSettingsFiles) else {}
+        for name in self.files:
+            if name not in takes:
+                raise PlanError(
+                    f"{plan.target.system} takes no --{name}",
+                    key="target.system",
+                    hint="leave it out",
+                )
+        if not isinstance(target, TakesSettingsFiles) or not self.files:
             return dict(document)
-        from targets.kafka import configuration
-        from targets.kafka.clients import library_of
-        from targets.kafka.plan import KafkaPlan
+        return target.with_settings_files(document, plan, self.files, self._say_once)
 
-        if not isinstance(plan, KafkaPlan):
-            raise PlanError(
-                f"{plan.target.system} takes no .properties files",
-                key="target.system",
-                hint="leave out --broker-settings and --producer-settings",
-            )
-        library = library_of(plan)
-        broker = self._used(self._files[0], self._broker, configuration.why_refused)
-        producer = self._used(self._files[1], self._producer, library.why_refused)
-        own = {library.same.get(key, key) for key in plan.workload.producer}
-        producer = {
-            key: value for key, value in producer.items() if library.same.get(key, key) not in own
-        }
-        with_broker = _with_settings(document, "target", "settings", broker)
-        return _with_settings(with_broker, "workload", "producer", producer)
-
-    def _used(
-        self, path: Path | None, given: dict[str, str], why_refused: Callable[[str], str | None]
-    ) -> dict[str, str]:
-        used, ignored = partition(given, why_refused)
-        for key, reason in ignored.items():
-            sentence = f"{path}: {key} is ignored: {reason}"
-            if sentence not in self._reported:
-                self._reported.add(sentence)
-                self._say(sentence)
-        return used
-
-
-def _with_settings(
-    document: Mapping[str, object], section: str, key: str, settings: dict[str, str]
-) -> dict[str, object]:
-    """The document with these settings in a table of a section, beside those that are there."""
-    table = _table(document, section)
-    return {**document, section: {**table, key: {**settings, **_table(table, key)}}}
-
-
-def _table(document: Mapping[str, object], key: str) -> dict[str, object]:
-    found = document.get(key, {})
-    return found if isinstance(found, dict) else {}
+    def _say_once(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            self.say(sentence)

@@ -28,7 +28,7 @@ def leaving_objects() -> list[LeavesObjects]:
     """The kinds of cluster of which something may outlive its process."""
     providers: list[Provider] = [
         registry.make("clusters", kind, {}, key="cluster.kind")
-        for kind in registry.plugins("clusters")
+        for kind in registry.usable("clusters")
     ]
     return [provider for provider in providers if isinstance(provider, LeavesObjects)]
 

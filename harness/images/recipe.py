@@ -36,7 +36,7 @@ class Recipe:
     """An image: a base, the distribution's packages in it, and a version's jars.
 
     `jars` and `exclude` are Maven coordinates (`group:artifact:version`, `group:artifact`); the
-    jars and all that they depend on land flat in `jar_folder`, as in Kafka's official image.
+    jars and all that they depend on land flat in `jar_folder`.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Recipe:
     version: str | None = None
     jars: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    jar_folder: str = "/opt/kafka/libs"
+    jar_folder: str = "/opt/libs"
 
     def dockerfile(self, base: str) -> str:
         """How Docker builds it from a base."""

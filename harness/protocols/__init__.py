@@ -84,6 +84,7 @@ from harness.protocols.operations import (
     invoke,
     raised,
 )
+from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from harness.protocols.promises import Promises
 from harness.protocols.runs import (
     DONE,
@@ -117,7 +118,15 @@ from harness.protocols.systems import (
     Unsupported,
     Warns,
 )
-from harness.protocols.vocabulary import HasVocabulary, Vocabulary, vocabulary_of
+from harness.protocols.tools import MadeBeforehand, TakesSettingsFiles, UsesPackages
+from harness.protocols.vocabulary import (
+    Choice,
+    ConditionForm,
+    HasVocabulary,
+    Since,
+    Vocabulary,
+    vocabulary_of,
+)
 
 __all__ = [
     "BOUNDED_DISK",
@@ -142,11 +151,14 @@ __all__ = [
     "CapturesPriorState",
     "CheckResult",
     "Checker",
+    "Choice",
     "Client",
     "Cluster",
     "Completed",
     "Completion",
+    "ConditionForm",
     "Cost",
+    "DescribesRuns",
     "Done",
     "End",
     "Facts",
@@ -155,6 +167,7 @@ __all__ = [
     "HasFinal",
     "HasLeaders",
     "HasLevers",
+    "HasLogLines",
     "HasLogs",
     "HasSelectors",
     "HasVocabulary",
@@ -167,6 +180,8 @@ __all__ = [
     "Lever",
     "Limited",
     "Lists",
+    "LogLines",
+    "MadeBeforehand",
     "Needs",
     "Nemesis",
     "Node",
@@ -192,13 +207,16 @@ __all__ = [
     "Script",
     "ScriptedFault",
     "Select",
+    "Since",
     "SingleUse",
     "Situation",
     "Statement",
+    "TakesSettingsFiles",
     "Target",
     "Texts",
     "UndoRecord",
     "Unsupported",
+    "UsesPackages",
     "Vocabulary",
     "Warns",
     "Workload",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import (
@@ -87,22 +88,27 @@ class Run(Protocol):
     raises HistoryError for a part that cannot be read."""
 
     @property
+    @abstractmethod
     def facts(self) -> Facts:
         """Everything that is small."""
         ...
 
+    @abstractmethod
     def writes(self) -> Iterator[Writes]:
         """The operations that are writes of the run's model."""
         ...
 
+    @abstractmethod
     def operations(self) -> Iterator[Operations]:
         """All operations of the run's model, in the order in which they were recorded."""
         ...
 
+    @abstractmethod
     def reads(self) -> Iterator[Reads]:
         """The records of the final read, of all readers."""
         ...
 
+    @abstractmethod
     def things(self) -> Iterator[tuple[Texts, Ints]]:
         """The keys and values of all writes and records."""
         ...
@@ -126,14 +132,17 @@ class Checker(Protocol[Shard, Part]):
     models: ClassVar[frozenset[str]]
     """The names of the models that it judges (`harness.models`)."""
 
+    @abstractmethod
     def shards(self, run: Run) -> Sequence[Shard]:
         """How to divide a run: one shard unless it is too large for one core."""
         ...
 
+    @abstractmethod
     def check(self, run: Run, shard: Shard) -> Part:
         """Judge one shard."""
         ...
 
+    @abstractmethod
     def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:
         """What all parts say together: the same, however the run was divided."""
         ...

@@ -16,6 +16,7 @@ Three rules make a harness ready for both:
 from __future__ import annotations
 
 import threading
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -27,18 +28,22 @@ from typing import Protocol
 class Clock(Protocol):
     """A monotonic clock that can be waited on."""
 
+    @abstractmethod
     def now_ns(self) -> int:
         """Nanoseconds since an arbitrary zero; never goes back."""
         ...
 
+    @abstractmethod
     def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
         """Wait until `event` is set, or for `timeout_s`; whether it is set."""
         ...
 
+    @abstractmethod
     def spawn(self, name: str, call: Callable[[], object]) -> Task:
         """Start a thread that takes part in this clock's time."""
         ...
 
+    @abstractmethod
     def taking_part(self, name: str) -> AbstractContextManager[None]:
         """The calling thread takes part in this clock's time while the context lasts."""
         ...

@@ -55,14 +55,17 @@ class RunCluster(Cluster, Protocol):
     """The cluster of a run. It does not exist before `start`; `down` removes it."""
 
     @property
+    @abstractmethod
     def run_id(self) -> str: ...
 
     @property
+    @abstractmethod
     def clock(self) -> Clock:
         """The clock that everything in the run waits on."""
         ...
 
     @property
+    @abstractmethod
     def image(self) -> ImageRef | None:
         """The image that holds the system, where there is one."""
         ...
@@ -97,9 +100,11 @@ class Provider(Protocol):
     simulated: ClassVar[bool]
 
     @property
+    @abstractmethod
     def levers(self) -> Sequence[str]: ...
 
     @property
+    @abstractmethod
     def trouble(self) -> tuple[type[Exception], ...]: ...
 
     @abstractmethod

@@ -12,6 +12,7 @@ Clients live in ackloss' own process: they end with it, and there is nothing to 
 from __future__ import annotations
 
 import random
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
@@ -50,15 +51,18 @@ class Crashes(Protocol):
     is handed over and waited for. Raises HarnessFailure when it did not happen in time.
     """
 
+    @abstractmethod
     def crash(self, number: int, fault: str, *, at_once: bool) -> None:
         """Crash the real client that is there, once for each fault. `at_once`: another takes its
         place; otherwise nobody does until every fault that wants it so has called `replace`."""
         ...
 
+    @abstractmethod
     def replace(self, number: int, fault: str) -> None:
         """This fault no longer wants the place empty; harmless when it never did."""
         ...
 
+    @abstractmethod
     def state(self, number: int, fault: str) -> ClientState:
         """What is there now, and what is left of the one that this fault crashed."""
         ...
@@ -70,6 +74,7 @@ class ClientNemesis(Protocol):
 
     plugin: ClassVar[str]
 
+    @abstractmethod
     def client_acts(self, clients: Sequence[str], draw: random.Random) -> list[Act]:
         """The acts that this fault consists of, `clients` being the names of all.
 
@@ -82,6 +87,7 @@ class ClientNemesis(Protocol):
 class KnowsCrashes(Protocol):
     """A target that knows of a plan, before anything starts, whether its clients can crash."""
 
+    @abstractmethod
     def why_no_crashes(self, plan: Plan) -> str | None:
         """Why this plan's clients cannot crash one by one; null when they can."""
         ...

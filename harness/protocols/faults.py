@@ -175,6 +175,7 @@ class Needs(Protocol):
     """A nemesis whose fault is possible only on a node that was started for it."""
 
     @property
+    @abstractmethod
     def needs(self) -> frozenset[str]:
         """The names of what nodes must have from their start."""
         ...

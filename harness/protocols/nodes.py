@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,41 +35,51 @@ class Node(Protocol):
     """A host of the system under test: everything that levers and targets do goes through here."""
 
     @property
+    @abstractmethod
     def name(self) -> str: ...
 
     @property
+    @abstractmethod
     def roles(self) -> frozenset[str]:
         """What it is: a combined node has the roles `broker` and `controller`."""
         ...
 
     @property
+    @abstractmethod
     def address(self) -> str: ...
 
+    @abstractmethod
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
         """Run a command with network-admin and signal rights over the node (never in the target's
         own container, which need not have any tools)."""
         ...
 
+    @abstractmethod
     def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
         """Run a command where the target's process runs, with its image's files."""
         ...
 
+    @abstractmethod
     def pid(self) -> int | None:
         """The target's process, as `admin` commands see it; null when it does not run."""
         ...
 
+    @abstractmethod
     def put(self, files: Mapping[str, bytes]) -> None:
         """Write files below the node's data folder; names are relative to it."""
         ...
 
+    @abstractmethod
     def get(self, name: str) -> dict[str, bytes]:
         """A file, or all files of a folder, below the node's data folder."""
         ...
 
+    @abstractmethod
     def start(self) -> None:
         """Start the target's process again after it has died; nothing when it runs."""
         ...
 
+    @abstractmethod
     def process(self) -> ProcessState:
         """The state of the target's process."""
         ...
@@ -130,9 +141,11 @@ class Cluster(Protocol):
     that this kind of cluster offers."""
 
     @property
+    @abstractmethod
     def nodes(self) -> Mapping[str, Node]: ...
 
     @property
+    @abstractmethod
     def levers(self) -> Mapping[str, Lever[Any]]:
         """The levers over these nodes by name. The names do not depend on the nodes: a plan that
         needs another lever is refused before anything starts."""

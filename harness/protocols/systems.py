@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -81,10 +82,12 @@ class Target(Protocol[PlanOf]):
     models: ClassVar[frozenset[str]]
     """The names of the models whose operations its clients serve (`harness.models`)."""
 
+    @abstractmethod
     def check(self, plan: PlanOf) -> None:
         """Refuse, by PlanError, what this system cannot do or a plan may not ask."""
         ...
 
+    @abstractmethod
     def bring_up(self, cluster: Cluster, plan: PlanOf, *, timeout_s: float) -> None:
         """Wait until every node has joined and what the workload writes to is fully replicated.
 
@@ -92,6 +95,7 @@ class Target(Protocol[PlanOf]):
         """
         ...
 
+    @abstractmethod
     def effective(self, cluster: Cluster, plan: PlanOf) -> dict[str, Any]:
         """Settings and features as the cluster itself tells them (`{"settings": {"broker": {...},
         ...}, "features": {...}}`), and `warnings` of what it cannot tell, where there are any.
@@ -101,6 +105,7 @@ class Target(Protocol[PlanOf]):
         """
         ...
 
+    @abstractmethod
     def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
         """What the operations of a run are promised, from its plan.json and its effective settings.
         Pure; also asked of stored runs.
@@ -109,23 +114,28 @@ class Target(Protocol[PlanOf]):
         """
         ...
 
+    @abstractmethod
     def requested(self, plan: PlanOf) -> dict[str, Any]:
         """What the plan asks for, in the groups of `effective`."""
         ...
 
+    @abstractmethod
     def client(self, cluster: Cluster, plan: PlanOf) -> Client:
         """A client for the workload."""
         ...
 
+    @abstractmethod
     def writer(self, plan: PlanOf) -> str:
         """The client library that writes, and its version."""
         ...
 
+    @abstractmethod
     def readers(self, plan: PlanOf) -> tuple[str, str]:
         """What can read everything: the first reader, and the second opinion. Python packages, or
         words for what else differs between the two."""
         ...
 
+    @abstractmethod
     def read_all(
         self, cluster: Cluster, plan: PlanOf, *, reader: str, timeout_s: float
     ) -> tuple[pa.Table, list[End]]:
@@ -141,10 +151,12 @@ class Target(Protocol[PlanOf]):
 class RunsInContainers(Protocol[PlanOf]):
     """A target whose nodes are processes in containers, or on hosts: commands, files, an image."""
 
+    @abstractmethod
     def names(self, plan: PlanOf) -> list[str]:
         """The names of the nodes of a cluster for this plan."""
         ...
 
+    @abstractmethod
     def prepare(self, plan: PlanOf, say: Callable[[str], None]) -> Ingredients:
         """Build or find the image and all else that nodes need; what takes long is told to `say`.
 
@@ -152,6 +164,7 @@ class RunsInContainers(Protocol[PlanOf]):
         """
         ...
 
+    @abstractmethod
     def nodes(
         self, plan: PlanOf, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
@@ -180,6 +193,7 @@ class Unsupported:
 class Limited(Protocol[PlanOf]):
     """A target whose versions do not all honour the same settings."""
 
+    @abstractmethod
     def unsupported(self, plan: PlanOf) -> list[Unsupported]:
         """What the plan asks for in vain. Pure: nothing is started or asked."""
         ...
@@ -189,6 +203,7 @@ class Limited(Protocol[PlanOf]):
 class Warns(Protocol[PlanOf]):
     """A target that knows what a plan may ask and probably does not mean."""
 
+    @abstractmethod
     def warnings(self, plan: PlanOf) -> list[str]:
         """One sentence each, with the key first."""
         ...
@@ -198,6 +213,7 @@ class Warns(Protocol[PlanOf]):
 class HasLeaders(Protocol[PlanOf]):
     """A target whose nodes can be asked who leads."""
 
+    @abstractmethod
     def observe(self, node: Node, plan: PlanOf, *, timeout_s: float) -> NodeView | None:
         """This node's own view; null when it does not answer."""
         ...
@@ -207,6 +223,7 @@ class HasLeaders(Protocol[PlanOf]):
 class HasLogs(Protocol):
     """A target whose nodes keep logs worth keeping."""
 
+    @abstractmethod
     def logs(self, node: Node) -> dict[str, bytes]:
         """The node's log files by name."""
         ...
@@ -216,14 +233,17 @@ class HasLogs(Protocol):
 class Reusable(Protocol[PlanOf]):
     """A target whose cluster can serve one run after another."""
 
+    @abstractmethod
     def cluster_key(self, plan: PlanOf) -> str | None:
         """Equal for plans that may be played on the same cluster; null: it serves one run."""
         ...
 
+    @abstractmethod
     def fresh(self, plan: PlanOf, number: int) -> Plan:
         """The plan for the nth run on a cluster: nothing of it was there before."""
         ...
 
+    @abstractmethod
     def forget(self, cluster: Cluster, plan: PlanOf) -> None:
         """Remove what a run has left. Raises HarnessFailure when that cannot be."""
         ...

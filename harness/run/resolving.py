@@ -106,7 +106,7 @@ def _check_cluster(target: Target[Any], provider: Provider) -> None:
         return
     kinds = [
         kind
-        for kind in registry.plugins("clusters")
+        for kind in registry.usable("clusters")
         if registry.make("clusters", kind, {}, key="cluster.kind").runs(type(target))
     ]
     raise PlanError(

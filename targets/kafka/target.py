@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -18,20 +19,25 @@ from harness.protocols import (
     Cluster,
     End,
     HasLeaders,
+    HasLogs,
     HasVocabulary,
     Ingredients,
     Lever,
+    Limited,
     Node,
     NodeSpec,
     NodeView,
     Promises,
+    Reusable,
     RunsInContainers,
     Target,
     Unsupported,
     Vocabulary,
+    Warns,
 )
 from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
-from targets.kafka import brokers, pages, promises, reading, reuse, settings, support
+from harness.protocols.tools import MadeBeforehand, TakesSettingsFiles, UsesPackages
+from targets.kafka import brokers, own_settings, pages, promises, reading, reuse, settings, support
 from targets.kafka.asking import NoAnswer
 from targets.kafka.clients import library_of
 from targets.kafka.clients.library import readers
@@ -42,7 +48,7 @@ from targets.kafka.clients.nodes import (
     producers_settings,
 )
 from targets.kafka.configuration import LOGS, check_settings, node_ids
-from targets.kafka.eras import era_for
+from targets.kafka.eras import DEFAULT_VERSION, era_for, era_of
 from targets.kafka.levers.dry_run import DryRunLeadership
 from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.modes import mode_of
@@ -57,8 +63,15 @@ class Kafka(
     RunsInContainers[KafkaPlan],
     HasLeaders[KafkaPlan],
     HasVocabulary,
+    HasLogs,
     HasLogLines,
     DescribesRuns,
+    TakesSettingsFiles[KafkaPlan],
+    MadeBeforehand,
+    UsesPackages,
+    Limited[KafkaPlan],
+    Warns[KafkaPlan],
+    Reusable[KafkaPlan],
 ):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
     z1 ... ."""
@@ -68,6 +81,9 @@ class Kafka(
     models: ClassVar[frozenset[str]] = frozenset({LOG.name})
     default: ClassVar[bool] = True
     """Plans that name no system mean this one, as they always did."""
+    default_version: ClassVar[str] = DEFAULT_VERSION
+    packages: ClassVar[tuple[str, ...]] = ("confluent-kafka", "kafka-python")
+    settings_files: ClassVar[Mapping[str, str]] = own_settings.FILES
     own_levers: ClassVar[frozenset[str]] = frozenset({LeadershipLever.name})
 
     def check(self, plan: KafkaPlan) -> None:
@@ -98,6 +114,36 @@ class Kafka(
     def vocabulary(self) -> Vocabulary:
         """See `targets.kafka.vocabulary`."""
         return VOCABULARY
+
+    def with_settings_files(
+        self,
+        document: Mapping[str, object],
+        plan: KafkaPlan,
+        files: Mapping[str, Path],
+        say: Callable[[str], None],
+    ) -> dict[str, object]:
+        """See `targets.kafka.own_settings`."""
+        return own_settings.with_files(document, plan, files, say)
+
+    def check_version(self, version: str, *, key: str) -> None:
+        """Refuse versions of no known era."""
+        era_of(version, key=key)
+
+    def prepare_version(self, version: str, say: Callable[[str], None]) -> None:
+        """The image, and its class-data archive."""
+        from targets.kafka import images  # imports Docker's client
+
+        images.prepare(version, say)
+
+    def made(self, version: str) -> dict[str, bool]:
+        """The image, and its class-data archive."""
+        from targets.kafka import images  # imports Docker's client
+
+        image, archive = images.prepared(version)
+        return {
+            f"image of Kafka {version}": image is not None,
+            f"class-data archive of Kafka {version}": archive is not None,
+        }
 
     def log_lines(self) -> LogLines:
         """Lines about elections, the ISR and truncation."""

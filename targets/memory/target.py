@@ -32,7 +32,7 @@ from harness.protocols.pages import DescribesRuns
 from targets.memory import reading
 from targets.memory.clients import LogClient, RegisterClient, SetClient
 from targets.memory.plan import MemoryPlan
-from targets.memory.settings import DEFECTS
+from targets.memory.settings import DEFECTS, Settings
 from targets.memory.system import System, roles, seen_by, system_of
 from targets.memory.vocabulary import VOCABULARY
 
@@ -86,21 +86,21 @@ class Memory(
         except ValueError as error:
             raise PlanError(str(error), key="target") from error
 
-    def size(self, plan: Mapping[str, Any]) -> list[str]:
-        """The replicas, and the defects that are on."""
-        target = plan.get("target") or {}
-        replicas, defects = target.get("replicas"), target.get("defects")
-        sized = [f"{replicas} replicas"] if replicas else []
-        return [*sized, f"defects: {', '.join(defects)}"] if defects else sized
-
-    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """None: what a run requested is stored with it."""
-        del plan
-        return {}
-
     def vocabulary(self) -> Vocabulary:
         """See `targets.memory.vocabulary`."""
         return VOCABULARY
+
+    def size(self, plan: Mapping[str, Any]) -> list[str]:
+        """Its replicas, and the defects that are switched on."""
+        target = plan.get("target") or {}
+        told = [f"{target['replicas']} replicas"] if target.get("replicas") else []
+        defects = ", ".join(target.get("defects") or ())
+        return [*told, f"defects: {defects}"] if defects else told
+
+    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """Its own settings: those of the plan's target that it knows."""
+        target, known = plan.get("target") or {}, Settings.__dataclass_fields__
+        return {"system": {key: value for key, value in target.items() if key in known}}
 
     def why_no_crashes(self, plan: Plan) -> str | None:  # noqa: ARG002
         """They are simulated as one."""

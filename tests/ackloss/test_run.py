@@ -89,6 +89,16 @@ def test_a_full_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ackloss.run("memory/log", set=SHORT, out=tmp_path)
 
 
+def test_what_dead_runs_left_is_removed_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr("harness.run.before.clean_before", lambda *_: done.append("clean"))
+    monkeypatch.setattr("harness.run.before.require", lambda *_, **__: done.append("require"))
+    ackloss.run("memory/log", set=SHORT, out=tmp_path)
+    assert done == ["clean", "require"]
+
+
 def test_runs_in_another_thread_and_leaves_signals_alone(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     runs: list[ackloss.Run] = []

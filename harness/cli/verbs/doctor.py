@@ -22,17 +22,16 @@ def doctor(out: Output, runs: Path) -> None:
     The exit code is 5 if something is missing or too old.
     """
     from checkers.judging.archive import archive_ready
+    from harness import registry
     from harness.cli import checkup
-    from targets.kafka import images as kafka
-    from targets.kafka.eras import DEFAULT_VERSION
+    from harness.protocols.tools import MadeBeforehand
 
     found = checkup.examine(runs)
     if found[0].status == checkup.Status.OK:
-        image, archive = kafka.prepared(DEFAULT_VERSION)
-        found += [
-            checkup.prepared(f"image of Kafka {DEFAULT_VERSION}", image is not None),
-            checkup.prepared(f"class-data archive of Kafka {DEFAULT_VERSION}", archive is not None),
-        ]
+        for target in map(registry.target_named, registry.usable("targets")):
+            if isinstance(target, MadeBeforehand):
+                made = target.made(target.default_version)
+                found += [checkup.prepared(name, exists) for name, exists in made.items()]
     found.append(checkup.prepared("class-data archive of Spark", archive_ready()))
     bad = [finding for finding in found if finding.status in ("missing", "old")]
     # `cure` is the former name of `fix`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import rich_click as click
@@ -49,15 +50,20 @@ def list(out: Output, kind: str | None) -> None:
         if each not in _NAMED
     }
     named = {each: _abouts(each) if each in kinds else {} for each in _NAMED}
-    out.document({"schema": 1, "plugins": plugins, **named})
+    unusable = {each: dict(_unusable(each)) for each in plugins}
+    document = {"schema": 1, "plugins": plugins, **named}
+    out.document({**document, "unusable": {each: why for each, why in unusable.items() if why}})
     if out.json:
         return
     for each, of_kind in plugins.items():
         out.say(each, style="bold")
         for name, plugin in of_kind.items():
-            out.say(f"  {name:12} {plugin.about.splitlines()[0]}")
+            about = plugin.about.partition("\n")[0]
+            out.say(f"  {name:12} {about}")
             for option in plugin.options:
                 out.say(f"    {option.name} = {option.default}   {option.type}")
+        for sentence in unusable[each].values():
+            out.say(f"  {sentence}", style="yellow")
     for each, by_name in named.items():
         if by_name:
             out.say(each, style="bold")
@@ -72,7 +78,18 @@ def _abouts(kind: str) -> dict[str, str]:
     return {name: schedule["about"] for name, schedule in named_schedules().items()}
 
 
+def _unusable(kind: str) -> Iterator[tuple[str, str]]:
+    """The names of the plug-ins of one kind that cannot be used, and why."""
+    for name, why in registry.broken(kind).items():
+        yield name, f"the plug-in {name!r} cannot be imported: {why}"
+    for name in registry.plugins(kind):
+        if why_not := registry.why_unusable(kind, name):
+            yield name, why_not
+
+
 def _described(plugin: type) -> PluginHelp:
+    if not dataclasses.is_dataclass(plugin):
+        return PluginHelp(about=inspect.getdoc(plugin) or "", options=[])
     options = [
         OptionHelp(
             name=field.name,

@@ -5,16 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from harness.cli.output import Output, with_output
 
+if TYPE_CHECKING:
+    from harness.protocols.tools import MadeBeforehand
+
 
 @click.command()
-@click.option("--version", "versions", multiple=True, help="Of Kafka (repeatable), default 4.3.1.")
+@click.option("--system", help="The system under test; by default that of plans that name none.")
+@click.option("--version", "versions", multiple=True, help="Of the system; repeatable.")
 @with_output
-def prepare(out: Output, versions: tuple[str, ...]) -> None:
+def prepare(out: Output, system: str | None, versions: tuple[str, ...]) -> None:
     """Make what runs need and this machine lacks: node images and class-data archives.
 
     What exists is kept. A run also makes what it lacks; this makes it beforehand.
@@ -22,8 +27,6 @@ def prepare(out: Output, versions: tuple[str, ...]) -> None:
     from checkers.judging.archive import archive_ready, prepare_archive
     from harness.images.building import infra_image
     from harness.images.steps import quietly, step
-    from targets.kafka import images as kafka
-    from targets.kafka.eras import DEFAULT_VERSION, era_of
 
     def spark() -> None:
         if not archive_ready():
@@ -31,20 +34,35 @@ def prepare(out: Output, versions: tuple[str, ...]) -> None:
                 prepare_archive(quietly)
 
     begun_s = time.monotonic()
-    requested = versions or (DEFAULT_VERSION,)
+    name, target = _target(system)
+    requested = versions or (target.default_version,)
     for version in requested:
-        era_of(version, key="--version")
+        target.check_version(version, key="--version")
     tasks: list[Callable[[], object]] = [
         lambda: infra_image(out.say),
-        *(lambda v=version: kafka.prepare(v, out.say) for version in requested),
+        *(lambda v=version: target.prepare_version(v, out.say) for version in requested),
         spark,
     ]
     with ThreadPoolExecutor(max_workers=3) as pool:
         for done in [pool.submit(task) for task in tasks]:
             done.result()
     took_s = time.monotonic() - begun_s
-    out.document({"schema": 1, "versions": list(requested), "took_s": round(took_s, 3)})
+    document = {"schema": 1, "system": name, "versions": list(requested)}
+    out.document({**document, "took_s": round(took_s, 3)})
     if not out.json:
-        out.say(
-            f"node images (Kafka {', '.join(requested)}) and archives are ready ({took_s:.1f} s)"
-        )
+        made = f"{name} {', '.join(requested)}"
+        out.say(f"node images ({made}) and archives are ready ({took_s:.1f} s)")
+
+
+def _target(system: str | None) -> tuple[str, MadeBeforehand]:
+    """The named target, or the default one. Raises PlanError for one with nothing to prepare."""
+    from harness import registry
+    from harness.errors import PlanError
+    from harness.protocols.tools import MadeBeforehand
+
+    name = system or registry.default_target() or ""
+    registry.check_name("targets", name, key="--system")
+    target = registry.target_named(name)
+    if not isinstance(target, MadeBeforehand):
+        raise PlanError(f"nothing has to be made for {name}", key="--system", hint="leave it out")
+    return name, target

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from harness.cli.output import Output, with_output, with_plan_options
-from harness.cli.own_settings import OwnSettings
+from harness.cli.own_settings import CommandWithSettingsFiles, OwnSettings, given
 from harness.cli.plans import FileOrName, resolved_plan
 from harness.cli.results import merged_exit_code, print_result
 from harness.errors import PlanError
@@ -43,7 +43,7 @@ class _Options:
     master: str | None
 
 
-@click.command()
+@click.command(cls=CommandWithSettingsFiles)
 @click.argument("plans", nargs=-1, required=True, type=FileOrName())
 @with_plan_options
 @click.option(
@@ -56,8 +56,6 @@ class _Options:
 )
 @click.option("--compare", is_flag=True, help="Write one page that compares two plans' runs.")
 @click.option("--as-expected", is_flag=True, help="Exit 0 if each verdict is its plan's `expect`.")
-@click.option("--broker-settings", type=_FILE, help="Your server.properties, for every broker.")
-@click.option("--producer-settings", type=_FILE, help="Your producer.properties.")
 @click.option("--master", help="Spark's master, default local[*].")
 @with_output
 def run(
@@ -71,9 +69,8 @@ def run(
     keep_cluster: bool,
     compare: bool,
     as_expected: bool,
-    broker_settings: Path | None,
-    producer_settings: Path | None,
     master: str | None,
+    **settings_files: Path | None,
 ) -> None:
     """Run PLANS on real clusters, count the lost writes, and write a page for each.
 
@@ -85,9 +82,8 @@ def run(
         raise click.UsageError("--compare takes two plans")
     if len(plans) > 1 and out.json and not dry_run:
         raise click.UsageError("--json takes one plan: run prints one result document")
-    own = None
-    if broker_settings or producer_settings:
-        own = OwnSettings(broker_settings, producer_settings, say=partial(out.say, style="yellow"))
+    files = given(settings_files)
+    own = OwnSettings(files, partial(out.say, style="yellow")) if files else None
     resolved = [resolved_plan(path, changes, seed, own, force=force) for path in plans]
     if keep_cluster:
         _require_clusters_to_keep(plans, resolved)
@@ -96,7 +92,6 @@ def run(
     if dry_run:
         _print_dry_run(out, resolved)
         return
-    files = {"broker-settings": broker_settings, "producer-settings": producer_settings}
     options = _Options(folder=folder, keep_cluster=keep_cluster, master=master)
     finished = [
         _run_one(out, plan, command_of(path, changes, files, force), options)
@@ -209,11 +204,11 @@ def _run_one(
 
 
 def command_of(
-    path: Path, changes: tuple[str, ...], files: Mapping[str, Path | None], force: bool
+    path: Path, changes: tuple[str, ...], files: Mapping[str, Path], force: bool
 ) -> list[str]:
     """The command that runs this one plan again, without options that only affect the output."""
     sets = [word for change in changes for word in ("--set", change)]
-    options = [word for name, file in files.items() if file for word in (f"--{name}", str(file))]
+    options = [word for name, file in files.items() for word in (f"--{name}", str(file))]
     return ["ackloss", "run", str(path), *sets, *options, *(["--force"] if force else [])]
 
 

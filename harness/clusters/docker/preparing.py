@@ -13,7 +13,7 @@ from harness.levers import clock
 from harness.protocols import BOUNDED_DISK, FAKETIME, NodeSpec
 
 _DATA_MB = 128
-"""Holds what Kafka stores in some minutes at 2,000 small writes a second."""
+"""Holds what a log stores in some minutes at 2,000 small writes a second."""
 
 
 def prepared(specs: Sequence[NodeSpec], needs: frozenset[str], *, holder_id: str) -> list[NodeSpec]:

@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import main
+from harness.cli.own_settings import given
+from harness.cli.verbs.run import command_of
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, build_campaign
 
 ROOT = Path(__file__).parents[3]
@@ -307,3 +309,47 @@ def test_as_expected_needs_an_expectation_before_anything_starts(tmp_path: Path)
     plan.write_text('schema = 1\nname = "p"\n[target]\nversion = "4.3.1"\n')
     sentence = refused("run", str(plan), "--as-expected", "--dry-run", exit_code=4)
     assert "p.toml: expect: --as-expected needs the key `expect`" in sentence
+
+
+MEMORY_PLAN = "plans/memory/log.toml"
+
+
+def test_a_system_that_takes_no_files_of_settings_refuses_them(tmp_path: Path) -> None:
+    server = tmp_path / "server.properties"
+    server.write_text("num.io.threads=3\n")
+    option = ("--broker-settings", str(server))
+    sentence = refused("run", MEMORY_PLAN, "--dry-run", *option, exit_code=4)
+    assert "target.system: memory takes no --broker-settings; leave it out" in sentence
+    assert ackloss("run", MEMORY_PLAN, "--dry-run").exit_code == 0
+
+
+def test_what_a_file_of_settings_is_told_is_told_once_for_all_plans(tmp_path: Path) -> None:
+    server = tmp_path / "server.properties"
+    server.write_text("broker.id=7\n")
+    option = ("--broker-settings", str(server))
+    done = ackloss("run", PLAN, "plans/kafka-unclean.toml", "--dry-run", *option)
+    assert done.exit_code == 0, done.stderr
+    assert done.output.count("broker.id is ignored") == 1
+
+
+def test_options_of_targets_are_in_the_help_and_in_the_command_that_runs_it_again() -> None:
+    helped = ackloss("run", "--help").output
+    assert "--broker-settings" in helped
+    assert "--producer-settings" in helped
+    files = given({"broker_settings": Path("s.properties"), "producer_settings": None})
+    assert command_of(Path("p.toml"), (), files, force=False) == [
+        *("ackloss", "run", "p.toml", "--broker-settings", "s.properties")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("system", "words"),
+    [("memory", "nothing has to be made for memory"), ("kafak", "did you mean 'kafka'?")],
+)
+def test_prepare_refuses_a_system_of_which_nothing_is_made(system: str, words: str) -> None:
+    assert words in refused("prepare", "--system", system, exit_code=4)
+
+
+def test_version_shows_the_client_libraries_of_targets() -> None:
+    versions = json.loads(ackloss("version", "--json").stdout)["versions"]
+    assert list(versions) == ["ackloss", "python", "confluent-kafka", "kafka-python", "pyspark"]

@@ -40,5 +40,5 @@ def test_another_base_gives_another_reference() -> None:
 
 
 def test_jars_are_copied_only_when_the_recipe_has_any() -> None:
-    assert "COPY libs /opt/kafka/libs" in RECIPE.dockerfile("debian:12")
+    assert "COPY libs /opt/libs" in RECIPE.dockerfile("debian:12")
     assert "COPY" not in replace(RECIPE, jars=()).dockerfile("debian:12")

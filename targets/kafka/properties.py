@@ -1,4 +1,4 @@
-"""Java's .properties files, as far as they are used for Kafka."""
+"""Java's .properties files, as far as Kafka's are written in them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,64 @@
+"""What the command line offers for one system only: abilities of targets, beside runs."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
+
+from harness.plan import Plan
+
+PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
+
+Say = Callable[[str], None]
+
+
+@runtime_checkable
+class TakesSettingsFiles(Protocol[PlanOf]):
+    """A target that takes the user's own files of settings, in the system's own format. They are
+    named on the command line, never in a plan."""
+
+    settings_files: ClassVar[Mapping[str, str]]
+    """The options of `ackloss run` by name, without dashes in front, each with its help."""
+
+    @abstractmethod
+    def with_settings_files(
+        self, document: Mapping[str, object], plan: PlanOf, files: Mapping[str, Path], say: Say
+    ) -> dict[str, object]:
+        """A plan's document with the settings in these files, by the option that named each; the
+        plan's own settings override them. What a plan may not set is ignored and reported.
+
+        `plan` is the parsed document. Raises PlanError for a file that cannot be read.
+        """
+        ...
+
+
+@runtime_checkable
+class MadeBeforehand(Protocol):
+    """A target of which a version can be prepared before a run: what takes long and is kept."""
+
+    default_version: ClassVar[str]
+
+    @abstractmethod
+    def check_version(self, version: str, *, key: str) -> None:
+        """Raise PlanError for a version that cannot be tested."""
+        ...
+
+    @abstractmethod
+    def prepare_version(self, version: str, say: Say) -> None:
+        """Make what runs of this version need, unless it exists; report what takes long."""
+        ...
+
+    @abstractmethod
+    def made(self, version: str) -> dict[str, bool]:
+        """Whether each of these things exists, by its name for `ackloss doctor`."""
+        ...
+
+
+@runtime_checkable
+class UsesPackages(Protocol):
+    """A target with client libraries whose versions `ackloss version` shows."""
+
+    packages: ClassVar[tuple[str, ...]]
+    """Names of Python packages."""

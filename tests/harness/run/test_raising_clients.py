@@ -1,0 +1,148 @@
+"""Clients that raise: their operations end in info, each once, and the run goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from harness.errors import HarnessFailure
+from harness.plan import parse_plan
+from harness.protocols import OK, Done, Invoke, Script, completion, invoke
+from harness.run.interpreter import LoadReport, run_workload
+from harness.run.recorder import Recorder
+from tests.fixtures.virtual import MS, S, VirtualClient
+from workloads.append import Append
+
+
+def play(
+    folder: Path, client: VirtualClient, *, workload: Any = None, **asked: Any
+) -> tuple[LoadReport, pd.DataFrame]:
+    """Run a workload in virtual time; the report and the recorded history."""
+    plan = parse_plan({"schema": 1, "name": "t", "topic": {"partitions": 3}, "workload": asked})
+    with Recorder(folder, run_id="r") as recorder:
+        report = run_workload(
+            workload or Append(),
+            client,
+            plan=plan,
+            recorder=recorder,
+            clock=client,
+            stop=threading.Event(),
+        )
+    return report, history(folder)
+
+
+def history(folder: Path) -> pd.DataFrame:
+    return pq.read_table(folder).to_pandas().sort_values("index", ignore_index=True)
+
+
+def invokes(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows.type == "invoke"].reset_index(drop=True)
+
+
+class LibraryError(Exception):
+    """What a client library raises."""
+
+
+@dataclass
+class Raising(VirtualClient):
+    """Raises `error` where its time says so; time passes in its pauses."""
+
+    at: Callable[[str, int], bool] = lambda _where, _now_ns: False
+    error: Exception = field(default_factory=LibraryError)
+
+    def _raise(self, where: str) -> None:
+        if self.at(where, self.now):
+            raise self.error
+
+    def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
+        self.now += round((timeout_s or 0) * 1e9)
+        return event.is_set()
+
+    def submit(self, process: int, op: Invoke) -> bool:
+        self._raise("submit")
+        return super().submit(process, op)
+
+    def poll(self, timeout_s: float, done: Done) -> None:
+        self._raise("poll")
+        super().poll(timeout_s, done)
+
+    def close(self, timeout_s: float, done: Done) -> None:
+        self._raise("close")
+        super().close(timeout_s, done)
+
+
+def during(place: str) -> Callable[[str, int], bool]:
+    """In the second from 1 s to 2 s."""
+    return lambda where, now_ns: where == place and S <= now_ns < 2 * S
+
+
+def test_an_operation_whose_submit_raises_ends_in_info_and_the_run_goes_on(tmp_path: Path) -> None:
+    client = Raising(at=during("submit"))
+    report, rows = play(tmp_path, client, processes=4, rate_per_s=10, duration_s=3)
+    assert report.attempted == 30
+    ended = rows[rows.type != "invoke"]
+    assert set(ended[ended.type == "info"].error) == {"LibraryError"}
+    assert ended.type.astype(str).value_counts().to_dict() == {"ok": 20, "info": 10}
+    assert sorted(ended.value) == sorted(invokes(rows).value), "each is completed once"
+
+
+@pytest.mark.parametrize("rate_per_s", [100, 0])
+def test_when_poll_raises_all_in_flight_is_unknown_and_later_answers_are_ignored(
+    tmp_path: Path, rate_per_s: float
+) -> None:
+    slow = lambda now_ns, _: (now_ns + 500 * MS, completion(OK, 0))  # noqa: E731
+    client = Raising(slow, at=during("poll"))
+    _, rows = play(tmp_path, client, processes=4, rate_per_s=rate_per_s, duration_s=4)
+    ended = rows[rows.type != "invoke"]
+    assert set(ended.type) == {"ok", "info"}
+    assert set(ended[ended.type == "info"].error) == {"LibraryError"}
+    assert not ended.duplicated(["process", "value"]).any()
+    assert sorted(ended.value) == sorted(invokes(rows).value), "each is completed once"
+    assert (ended[ended.time_ns > 2 * S].type == "ok").all(), "it goes on when the client does"
+    assert len(invokes(rows)) < 500, "a client that always raises does not spin"
+
+
+@pytest.mark.parametrize("where", ["raises", "forgets"])
+def test_what_a_client_leaves_when_it_is_closed_is_unknown(tmp_path: Path, where: str) -> None:
+    class Careless(Raising):
+        def close(self, timeout_s: float, done: Done) -> None:
+            if where == "raises":
+                raise LibraryError
+
+    never = lambda now_ns, _: (now_ns + 9000 * S, completion(OK, 0))  # noqa: E731
+    folder = tmp_path / where
+    folder.mkdir()
+    client = Careless(never)
+    _, rows = play(folder, client, processes=3, rate_per_s=100, duration_s=1)
+    ended = rows[rows.type != "invoke"]
+    expected = "LibraryError" if where == "raises" else "not-completed"
+    assert [(row.type, row.error) for row in ended.itertuples()] == [("info", expected)] * 3
+
+
+def test_the_harness_own_errors_end_the_run(tmp_path: Path) -> None:
+    for place in ("submit", "poll", "close"):
+        client = Raising(at=lambda where, _, place=place: where == place)
+        client.error = HarnessFailure("no client could be started")
+        folder = tmp_path / place
+        folder.mkdir()
+        with pytest.raises(HarnessFailure, match="no client could be started"):
+            play(folder, client, processes=2, rate_per_s=10, duration_s=1)
+        rows = history(folder)
+        assert (rows.type == "invoke").sum() == (rows.type != "invoke").sum()
+
+
+def test_an_error_of_a_script_is_no_error_of_the_client(tmp_path: Path) -> None:
+    class Wrong(Append):
+        def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+            yield invoke("append", process, 0)
+            raise LookupError("a bug in the workload")
+
+    with pytest.raises(LookupError, match="a bug in the workload"):
+        play(tmp_path, VirtualClient(), workload=Wrong(), processes=2, rate_per_s=10, duration_s=1)

@@ -1,0 +1,16 @@
+"""How pages describe runs of the reference system."""
+
+from __future__ import annotations
+
+from harness.history.stored_target import target_of
+from harness.protocols.pages import DescribesRuns
+
+PLAN = {"target": {"system": "memory", "replicas": 3, "defects": ["stale-read"], "memory_mb": 512}}
+
+
+def test_its_replicas_and_defects_are_named_and_its_settings_shown() -> None:
+    memory = target_of(PLAN)
+    assert isinstance(memory, DescribesRuns)
+    assert memory.size(PLAN) == ["3 replicas", "defects: stale-read"]
+    assert memory.stored_request(PLAN) == {"system": {"replicas": 3, "defects": ["stale-read"]}}
+    assert memory.size({}) == []
