@@ -120,6 +120,7 @@ class Memory(Target[MemoryPlan], RunsSimulated[MemoryPlan], HasLeaders[MemoryPla
             once=True,
             partitions=int(target["partitions"]),
             replicas=int(target["replicas"]),
+            readers_are_replicas=True,
         )
 
     def client(self, cluster: Cluster, plan: MemoryPlan) -> Client:
