@@ -33,12 +33,12 @@ ROOT: Final = Path(__file__).parents[1]
 PLANS: Final = ROOT / "plans" / "memory"
 PAGE: Final = ROOT / "docs" / "defects.md"
 
-BATCH: Final = 20
+BATCH: Final = 10
 """Seeds after which the page is written, so that it can be read while the rest is run."""
 
 WORKLOADS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "loss": ("append", {}),
-    "register": ("register", {"keys_count": 10, "read_share": 0.5, "cas_share": 0.1}),
+    "register": ("register", {"keys_count": 100, "read_share": 0.5, "cas_share": 0.1}),
     "set": ("set", {"read_share": 0.2}),
 }
 """By check: the workload that it judges, and its options where the plan has another workload."""
@@ -170,10 +170,12 @@ def found(tallies: Mapping[Cell, Tally]) -> list[str]:
 def notes() -> str:
     """Why some numbers are not all or nothing."""
     return (
-        "A lost write shows in a register only if it is read before it is written over; in a log "
-        "and in a set it is missing for good. `replicas_differ`: the final read reads the leader "
-        "and another replica, each to its end, and they hold different records. Verdicts of other "
-        "runs are `valid`, unless the table says `unknown`."
+        "What is missing or wrong in a log stays so, and so it does in a set. A register holds the "
+        "last value alone: a lost write, or a replica whose log differs, shows only in what is "
+        "read before the next write of that key. So with few keys (10 in place of the 100 here) "
+        "the register check does not find truncate-without-epochs. `replicas_differ`: the final "
+        "read reads the leader and another replica, each to its end, and they hold different "
+        "records."
     )
 
 

@@ -76,7 +76,7 @@ def run(
     producer_settings: Path | None,
     master: str | None,
 ) -> None:
-    """Run PLANS on real clusters, count the lost writes, and write a page for each.
+    """Run PLANS, count the lost writes, and write a page for each.
 
     The exit code is the verdict's: 0 valid, 1 invalid, 3 unknown.
     """
