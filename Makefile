@@ -48,6 +48,7 @@ bench:  ## Measure start-up, recording and checking, as ratios
 
 e2e:  ## Run every plan in plans/faults/ on real Kafka, all supported versions, and campaigns (restarts Docker once)
 	@scripts/setup dev
+	@ACKLOSS_DEFECT_SEEDS=200 $(BIN)/pytest -s tests/e2e/test_defects.py
 	@ACKLOSS_E2E=all $(BIN)/pytest -s tests/e2e/test_fault_plans.py tests/e2e/test_eras.py \
 		tests/e2e/test_campaigns.py
 

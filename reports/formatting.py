@@ -79,6 +79,8 @@ def headline(result: RunResult | None) -> str:
     lost, acknowledged = result.counts.lost, result.counts.acknowledged
     if result.verdict == "unknown":
         return "It is not known whether acknowledged writes were lost"
+    if result.counter_examples == ("replicas_differ",):
+        return "Replicas hold different records"
     if lost:
         of = f"{number(lost)} of {number(acknowledged)} acknowledged writes"
         return f"{of} {'was' if lost == 1 else 'were'} lost ({rate(result.rates.loss)})"

@@ -14,6 +14,9 @@ from checkers.loss.counts import Counts
 from checkers.loss.readers import Disagreement
 from harness.protocols import DONE, DOUBTS, Facts, Statement
 
+REPLICAS_DIFFER: Final = "replicas_differ"
+"""Replicas that were read one by one, each to its end, hold different records."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Basis:
@@ -37,6 +40,9 @@ def counter_examples(facts: Facts, basis: Basis) -> Iterator[Statement]:
     """What was found that must not be, as far as two readers saw it."""
     if not basis.disagreements:
         yield from _counter_examples(facts, basis)
+    elif facts.promises.readers_are_replicas:
+        for each in basis.disagreements:
+            yield Statement(REPLICAS_DIFFER, _different(each, "hold"))
 
 
 def doubts(facts: Facts, basis: Basis) -> Iterator[Statement]:
@@ -88,10 +94,8 @@ def _doubts_of_reading(facts: Facts, basis: Basis) -> Iterator[Statement]:
         of = f"partition {behind[0]}" if len(behind) == 1 else f"{len(behind)} partitions"
         yield Statement(DOUBTS.replicas, f"not every replica of {of} was in sync at the final read")
     for each in basis.disagreements:
-        yield Statement(
-            DOUBTS.readers,
-            f"{' and '.join(each.readers)} read different records of {each.partition}",
-        )
+        if not facts.promises.readers_are_replicas:
+            yield Statement(DOUBTS.readers, _different(each, "read"))
     for name, words in _RESTS.items():
         number = basis.unconfirmed.get(name, 0)
         if number and (name != "duplicates" or basis.once):
@@ -116,6 +120,10 @@ _RESTS: Final = {
     "unexpected": "values that nobody wrote were read by one reader",
     "duplicates": "duplicates were read by one reader",
 }
+
+
+def _different(each: Disagreement, verb: str) -> str:
+    return f"{' and '.join(each.readers)} {verb} different records of {each.partition}"
 
 
 def _writes(number: int, how: str = "") -> str:

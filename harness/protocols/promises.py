@@ -17,6 +17,8 @@ class Promises:
     partitions    how many logs the values are spread over, numbered from 0
     replicas      how many replicas of each are in sync when all are
     clients       how many real clients the processes share
+    readers_are_replicas  each reader of the final read reads a replica of its own: two complete
+                  ones that differ contradict the system, and not a client library
     """
 
     model: str = "log"
@@ -26,6 +28,7 @@ class Promises:
     partitions: int = 1
     replicas: int = 1
     clients: int = 1
+    readers_are_replicas: bool = False
 
     def document(self) -> dict[str, Any]:
         """As run.json holds it."""

@@ -147,6 +147,7 @@ class Memory(
             once=True,
             partitions=int(target["partitions"]),
             replicas=int(target["replicas"]),
+            readers_are_replicas=True,
         )
 
     def client(self, cluster: Cluster, plan: MemoryPlan) -> Client:

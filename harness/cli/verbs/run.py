@@ -72,7 +72,7 @@ def run(
     master: str | None,
     **settings_files: Path | None,
 ) -> None:
-    """Run PLANS on real clusters, count the lost writes, and write a page for each.
+    """Run PLANS, count the lost writes, and write a page for each.
 
     A plan is a file, or a name that `ackloss list plans` shows.
 

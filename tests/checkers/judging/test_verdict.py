@@ -242,6 +242,18 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {"ends": (BEHIND,)},
     ),
     ("unknown", "a and b read different records of partition 0", {}, {"apart": True}),
+    (
+        "invalid",
+        "a and b hold different records of partition 0",
+        {"lost": 5},
+        {"apart": True, "readers_are_replicas": True},
+    ),
+    (
+        "valid",
+        "all 4,799 acknowledged writes are there",
+        {},
+        {"readers_are_replicas": True},
+    ),
     ("unknown", "missing: x", {}, {"gaps": Gaps(history=("missing: x",))}),
     ("unknown", "missing: x", {"unexpected": 3}, {"gaps": Gaps(history=("missing: x",))}),
     ("unknown", "missing: x", {}, {"gaps": Gaps(other=("missing: x",))}),
@@ -289,6 +301,7 @@ def judged(counts: dict[str, Any], given: dict[str, Any]) -> Verdict:
         partitions=given.get("partitions", 1),
         once=bool(given.get("x")),
         deletes=given.get("deletes", False),
+        readers_are_replicas=given.get("readers_are_replicas", False),
     )
     changed = {name: value for name, value in given.items() if hasattr(FACTS, name)}
     facts = replace(FACTS, promises=promises, **changed)
