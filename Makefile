@@ -20,12 +20,13 @@ run: setup  ## Set up, run the unclean and the safe plan, compare them on one pa
 test:  ## Set up, then lint, types, import contracts and all tests, also on real Kafka
 	@scripts/setup dev
 	@$(MAKE) lint
-	@$(BIN)/pytest -n 3 --dist loadgroup --durations=25
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not docker"
+	@$(BIN)/pytest -m docker --durations=25
 
 check:  ## Format, lint, types, import contracts, fast tests (no cluster)
 	@scripts/venv dev
 	@$(MAKE) lint
-	@$(BIN)/pytest -q -n 2 --dist loadgroup -m "$(FAST)"
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m "$(FAST)"
 
 lint:
 	$(BIN)/ruff format --check .

@@ -22,12 +22,7 @@ from harness.campaigns.progress import Progress, read_progress
 from tests.fixtures.machine import ROOT, clean, containers_of_runs
 from tests.fixtures.small_disk import mounted
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.docker,
-    pytest.mark.spark,
-    pytest.mark.xdist_group("what is left"),  # runs with a register of their own would be seen here
-]
+pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
 
 PLAN = """
 schema = 1

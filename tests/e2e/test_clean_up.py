@@ -15,12 +15,7 @@ import pytest
 from tests.fixtures import machine
 from tests.fixtures.machine import clean, snapshot
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.docker,
-    pytest.mark.xdist_group("what is left"),
-    pytest.mark.usefixtures("own_register"),
-]
+pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
 KRAFT = ("plans/kafka-unclean.toml", "target.controllers=1")

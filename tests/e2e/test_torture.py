@@ -14,12 +14,7 @@ import pytest
 
 from tests.fixtures.machine import clean, snapshot, started
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.docker,
-    pytest.mark.xdist_group("what is left"),
-    pytest.mark.usefixtures("own_register"),
-]
+pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 ROUNDS = int(os.environ.get("ACKLOSS_TORTURE_ROUNDS", "2"))
 PLAN = "plans/faults/every-family.toml"
