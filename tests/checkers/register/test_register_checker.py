@@ -11,6 +11,8 @@ import pytest
 from checkers.judging.json_models import convert_operations
 from checkers.judging.one_run import checker_of, examine, judge_history
 from harness.errors import HistoryError, PlanError
+from harness.protocols import Promises
+from harness.protocols.runs import Facts
 
 Op = dict[str, Any]
 
@@ -126,6 +128,12 @@ def test_what_was_never_attempted_proves_nothing(tmp_path: Path) -> None:
     document = judged(tmp_path, done(0, "write", 1, end="fail"))
     assert (document["verdict"], document["doubts"]) == ("unknown", ["vacuous"])
     assert document["reason"] == "none of 1 operations was ok"
+
+
+def test_a_run_without_operations_proves_nothing() -> None:
+    facts = Facts(run_id="r", history=(), reads=(), ends=(), promises=Promises(model="register"))
+    result = examine(facts, {"register": checker_of("register", {})}).results["register"]
+    assert list(result.doubts) == [("vacuous", "nothing was attempted")]
 
 
 def test_a_search_that_gives_up_is_unknown(tmp_path: Path) -> None:
