@@ -114,8 +114,8 @@ def wilson_on_average(runs: int) -> float:
 def tables() -> Iterator[str]:
     """The tables, as Markdown lines."""
     yield from _heading(
-        *("share of lossy runs", "runs", "Clopper-Pearson, reckoned", "simulated"),
-        *("Wilson, reckoned", "simulated"),
+        *("share of lossy runs", "runs", "Clopper-Pearson, computed", "simulated"),
+        *("Wilson, computed", "simulated"),
     )
     for runs, share in product(RUNS, SHARES):
         cells = [
