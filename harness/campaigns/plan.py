@@ -47,12 +47,12 @@ class Choice(_Section):
 
 
 class Axis(_Section):
-    """One thing that varies: a key of the plan and its values, or named choices."""
+    """One dimension of the matrix: a key of the plan and its values, or named choices."""
 
     key: str | None = Field(None, description="A key of the plan, as `--set` writes it.")
     values: list[Scalar] = Field(default_factory=list, description="The values of `key`.")
     choices: dict[Slug, Choice] = Field(
-        default_factory=dict, description="In place of a key: by label, several keys each."
+        default_factory=dict, description="Instead of a key: named choices, each with several keys."
     )
 
     @model_validator(mode="after")
@@ -74,14 +74,14 @@ class Axis(_Section):
 
 
 class Budget(_Section):
-    """When to stop, finished or not; runs that are under way are completed."""
+    """When to stop, finished or not; runs in progress are completed."""
 
     hours: float | None = Field(None, gt=0, le=8760, description="Hours of each session.")
     runs: int | None = Field(None, ge=1, description="Runs of each session.")
 
 
 class Policy(_Section):
-    """When the exit code is 1. It is 3 where a cell that the policy names has no conclusive run."""
+    """When the exit code is 1. It is 3 if a cell that the policy names has no conclusive run."""
 
     fail_on: Literal["any", "all", "never"] = Field(
         "any", description="On a lossy run in any cell, in all cells, or never."
@@ -96,7 +96,7 @@ class Policy(_Section):
 
 
 class CampaignPlan(_Section):
-    """A whole campaign file."""
+    """A campaign file."""
 
     schema_: Literal[1] = Field(alias="schema", description="The version of this format: 1.")
     name: Slug = Field(description="Its name.")
@@ -117,7 +117,9 @@ class CampaignPlan(_Section):
     limit_s: float | None = Field(
         None, gt=0, le=86_400, description="A run that takes longer has failed."
     )
-    axes: dict[Slug, Axis] = Field(default_factory=dict, description="What varies.")
+    axes: dict[Slug, Axis] = Field(
+        default_factory=dict, description="The dimensions of the matrix."
+    )
     exclude: list[dict[Slug, Scalar | list[Scalar]]] = Field(
         default_factory=list, description="Combinations to leave out."
     )

@@ -62,10 +62,10 @@ class WorkloadPlan(Section):
     )
     clients: int = Field(3, ge=1, le=64, description="Real clients that the processes share.")
     rate_per_s: float = Field(
-        100, ge=0, le=1_000_000, description="Operations a second, all together; 0: flat out."
+        100, ge=0, le=1_000_000, description="Operations per second in total; 0: no limit."
     )
-    duration_s: float = Field(40, gt=0, le=86_400, description="How long operations are begun.")
-    options: dict[str, Any] = Field(default_factory=dict, description="The plug-in's own options.")
+    duration_s: float = Field(40, gt=0, le=86_400, description="Load duration, in seconds.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the plug-in.")
 
 
 class Check(BaseModel):
@@ -85,9 +85,11 @@ class FinalPlan(Section):
     """What happens after the last fault is healed."""
 
     drain_s: float = Field(
-        60, ge=0, le=3600, description="How long to wait for answers to writes in flight."
+        60, ge=0, le=3600, description="How long to wait for replies to writes in flight."
     )
-    settle_s: float = Field(60, gt=0, le=3600, description="How long to wait for a whole ISR.")
+    settle_s: float = Field(
+        60, gt=0, le=3600, description="How long to wait until fully replicated."
+    )
     read_s: float = Field(120, gt=0, le=86_400, description="How long the final read may take.")
 
 
@@ -96,18 +98,18 @@ class Plan(Section):
     keys in these, has a subclass of its own (`Target.plan`)."""
 
     schema_: Literal[1] = Field(alias="schema", description="The version of this format: 1.")
-    name: str = Field(min_length=1, max_length=200, description="What to call it; only ever text.")
-    about: str = Field("", max_length=4000, description="What it shows; only ever text.")
+    name: str = Field(min_length=1, max_length=200, description="Its name; only text.")
+    about: str = Field("", max_length=4000, description="What it shows; only text.")
     seed: int = Field(0, ge=0, lt=2**63, description="Every random choice is drawn from it.")
     expect: Literal["valid", "invalid", "unknown"] | None = Field(
-        None, description="The verdict that this plan is known to give; changes no exit code."
+        None, description="The expected verdict; does not change the exit code."
     )
     cluster: ClusterPlan = Field(default_factory=lambda: ClusterPlan())
     target: TargetPlan
     workload: WorkloadPlan = Field(default_factory=lambda: WorkloadPlan())
     faults: list[FaultStep] = Field(default_factory=list)
     schedule: Slug | None = Field(None, description="A named schedule, instead of steps.")
-    mix: Mix | None = Field(None, description="Faults at random, instead of steps: see [mix].")
+    mix: Mix | None = Field(None, description="Random faults, instead of steps: see [mix].")
     final: FinalPlan = Field(default_factory=lambda: FinalPlan())
     checks: list[Slug | Check] = Field(
         default_factory=list,
@@ -118,7 +120,7 @@ class Plan(Section):
     reference: list[Reference] = Field(
         default_factory=list,
         max_length=10,
-        description="Figures from elsewhere, to print beside ours.",
+        description="Published figures, to print beside the run's.",
     )
 
     @model_validator(mode="after")

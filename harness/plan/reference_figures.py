@@ -1,4 +1,4 @@
-"""Figures from elsewhere that a plan names, to be printed beside those of its own runs.
+"""Published figures that a plan names, to be printed beside those of its own runs.
 
 They are only ever numbers and text: nothing is judged by them, and no verdict changes. The books of
 a reference must balance as those of a run do (each write is counted once), so a slip of the pen in
@@ -22,10 +22,12 @@ class Figures(_Part):
     """What was counted; ackloss computes the rates."""
 
     attempted: int = Field(ge=1, description="Writes that were attempted.")
-    acknowledged: int = Field(ge=0, description="Of those, how many were acknowledged.")
-    survivors: int = Field(ge=0, description="How many were found at the end.")
-    lost: int = Field(ge=0, description="Acknowledged, and not found.")
-    unacknowledged_found: int = Field(ge=0, description="Found, and not acknowledged.")
+    acknowledged: int = Field(ge=0, description="Writes that were acknowledged.")
+    survivors: int = Field(ge=0, description="Writes that were found at the end.")
+    lost: int = Field(ge=0, description="Acknowledged writes that were not found.")
+    unacknowledged_found: int = Field(
+        ge=0, description="Writes that were found and not acknowledged."
+    )
 
     @model_validator(mode="after")
     def _balanced(self) -> Figures:
@@ -50,12 +52,12 @@ class Figures(_Part):
 
 
 class Reference(_Part):
-    """Figures from elsewhere; reports print them beside what the plan's own runs gave."""
+    """Published figures; reports print them beside those of the plan's own runs."""
 
-    source: str = Field(min_length=1, max_length=120, description="Whose they are; only ever text.")
+    source: str = Field(min_length=1, max_length=120, description="Their source; only text.")
     figures: Figures = Field(description="see [reference.figures]")
     differs: list[Sentence] = Field(
         default_factory=list,
         max_length=20,
-        description="Sentences: what was not the same there, and why.",
+        description="Sentences: what differed there, and why.",
     )

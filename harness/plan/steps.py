@@ -37,7 +37,9 @@ def _printable(value: Scalar) -> Scalar:
 
 def _setting_key(key: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", key):
-        raise ValueError("is no name of a setting: letters, digits, dots, dashes and underscores")
+        raise ValueError(
+            "is not the name of a setting: use letters, digits, dots, dashes and underscores"
+        )
     return key
 
 
@@ -55,9 +57,12 @@ class Section(BaseModel):
 class Repeat(Section):
     """How a step is repeated."""
 
-    times: int = Field(ge=1, le=100, description="How often, the first time included.")
+    times: int = Field(ge=1, le=100, description="How often in total.")
     every_s: float = Field(
-        0, ge=0, le=3600, description="From one time to the next; without `at_s`: its `after_s`."
+        0,
+        ge=0,
+        le=3600,
+        description="Seconds from one time to the next; without `at_s`: its `after_s`.",
     )
 
 
@@ -76,11 +81,13 @@ class FaultStep(BaseModel):
     within_s: float = Field(15, gt=0, le=3600, description="How long to wait for it.")
     after_s: float = Field(0, ge=0, le=3600, description="Seconds to wait once it is due.")
     otherwise: Literal["continue", "skip"] = Field(
-        "continue", alias="else", description="What to do when the observation never came."
+        "continue", alias="else", description="What to do if the observation never held."
     )
     nemesis: Slug | None = Field(None, description="A plug-in in nemeses/.")
-    nodes: str = Field("leader", max_length=200, description="Which nodes it meets: a selector.")
-    for_s: float | None = Field(None, gt=0, le=3600, description="Heal it by itself after this.")
+    nodes: str = Field("leader", max_length=200, description="The nodes that it meets: a selector.")
+    for_s: float | None = Field(
+        None, gt=0, le=3600, description="Heal it automatically after this time."
+    )
     heal: Literal["all"] | list[Slug] | None = Field(
         None, description="Heal these earlier steps instead of applying a nemesis."
     )
@@ -112,8 +119,8 @@ class Family(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     nemesis: Slug = Field(description="A plug-in in nemeses/.")
-    nodes: str = Field("random", max_length=200, description="Which nodes it meets: a selector.")
-    weight: float = Field(1, gt=0, le=1000, description="How often, beside the other families.")
+    nodes: str = Field("random", max_length=200, description="The nodes that it meets: a selector.")
+    weight: float = Field(1, gt=0, le=1000, description="Relative frequency among the families.")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -125,8 +132,10 @@ class Mix(Section):
     """Faults at random, instead of steps: times, lengths and families are drawn from the seed.
     They may overlap."""
 
-    families: list[Family] = Field(min_length=1, max_length=50, description="What may happen.")
-    from_s: float = Field(2, ge=0, le=86_400, description="Calm at the beginning.")
-    mean_gap_s: float = Field(6, ge=0.1, le=3600, description="From one fault's begin to the next.")
-    mean_length_s: float = Field(4, ge=0.1, le=3600, description="How long a fault lasts.")
-    calm_s: float = Field(10, ge=0, le=86_400, description="Calm at the end: all is healed.")
+    families: list[Family] = Field(min_length=1, max_length=50, description="The kinds of faults.")
+    from_s: float = Field(2, ge=0, le=86_400, description="Fault-free period at the beginning.")
+    mean_gap_s: float = Field(
+        6, ge=0.1, le=3600, description="Mean time from the begin of one fault to that of the next."
+    )
+    mean_length_s: float = Field(4, ge=0.1, le=3600, description="Mean length of a fault.")
+    calm_s: float = Field(10, ge=0, le=86_400, description="Fault-free period at the end.")

@@ -99,7 +99,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
     # --- what decides whether acknowledged writes are lost
     Limit(
         keys=_UNCLEAN, places=("topic", "broker"), kind="absent", values=OFF, before="0.8.2",
-        reason="unclean leader election is always on, any live replica may come to lead",
+        reason="unclean leader election is always on, any live replica may become leader",
         source="KAFKA-1028",
     ),
     Limit(
@@ -117,25 +117,25 @@ LIMITS: Final[tuple[Limit, ...]] = (
     Limit(
         keys=_LEAST, places=("broker",), kind="ignored", values=_more_than(1), since="0.8.2",
         before="0.9",
-        reason="the brokers' own value never reaches their logs, only a topic's does; the notes of "
-        "0.8.2.2 call it fixed, and 0.8.2.2 lost writes as if it were not set",
+        reason="the broker setting never reaches the logs, only a topic setting does; the release "
+        "notes of 0.8.2.2 call it fixed, but 0.8.2.2 lost writes as if it were not set",
         source="KAFKA-2114",
     ),
     Limit(
         keys=("replica.lag.max.messages",), places=("broker",), kind="absent", since="0.9",
-        reason="only time decides who is in sync, not messages",
+        reason="being in sync depends on time only, not on messages",
         source="KIP-16",
     ),
     Limit(
         keys=("auto.leader.rebalance.enable",), places=("broker",), kind="absent", values=ON,
         before="0.8.1",
-        reason="leaders stay where they are until somebody moves them",
+        reason="leaders stay where they are until an operator moves them",
         source="KAFKA-930",
     ),
     Limit(
         keys=("enable.idempotence",), places=("producer",), kind="absent", values=ON,
         before="0.11",
-        reason="brokers know no producer ids, so none can drop what it has already",
+        reason="brokers do not know producer ids, so they cannot drop duplicates",
         source="KIP-98",
     ),
     Limit(
@@ -158,7 +158,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
     # --- features
     Limit(
         keys=("*",), places=("feature",), kind="absent", values=_more_than(0), metadata=ZOOKEEPER,
-        reason="levels of features are kept by KRaft's controllers",
+        reason="feature levels are stored by KRaft's controllers",
         source="KIP-584, KIP-778",
     ),
     Limit(
@@ -176,14 +176,14 @@ LIMITS: Final[tuple[Limit, ...]] = (
     Limit(
         keys=("transaction.version",), places=("feature",), kind="absent", values=_more_than(0),
         before="4.0", metadata=KRAFT,
-        reason="levels of transactions begin with 4.0",
+        reason="transaction levels begin with 4.0",
         source="KIP-890",
     ),
     # --- who keeps the metadata
     Limit(
         keys=("metadata",), places=("target",), kind="absent", values=_exactly(KRAFT),
         before="3.3", forcible=False,
-        reason="KRaft is early access from 2.8 to 3.2 and was not there before",
+        reason="KRaft is early access from 2.8 to 3.2 and did not exist before",
         source="KIP-833",
     ),
     Limit(
@@ -194,42 +194,42 @@ LIMITS: Final[tuple[Limit, ...]] = (
     ),
     Limit(
         keys=("combined",), places=("target",), kind="absent", values=ON, metadata=ZOOKEEPER,
-        reason="there are no controllers of their own, one of the brokers is the controller",
+        reason="there are no separate controllers, one of the brokers is the controller",
         source="KIP-500",
     ),
     Limit(
         keys=(*_OF_KRAFT, "controller.quorum.*"), places=("broker",), kind="absent", before="2.8",
         metadata=ZOOKEEPER,
-        reason="sessions of brokers are ZooKeeper's (zookeeper.session.timeout.ms)",
+        reason="ZooKeeper keeps the brokers' sessions (zookeeper.session.timeout.ms)",
         source="KIP-595, KIP-631",
     ),
     Limit(
         keys=(*_OF_KRAFT, "controller.quorum.*"), places=("broker",), kind="ignored", since="2.8",
         metadata=ZOOKEEPER,
-        reason="sessions of brokers are ZooKeeper's (zookeeper.session.timeout.ms)",
+        reason="ZooKeeper keeps the brokers' sessions (zookeeper.session.timeout.ms)",
         source="KIP-595, KIP-631",
     ),
     Limit(
         keys=_OF_ZOOKEEPER, places=("broker",), kind="ignored", since="3.3", before="4.0",
         metadata=KRAFT,
-        reason="sessions of brokers are the controllers' (broker.session.timeout.ms)",
+        reason="the controllers keep the brokers' sessions (broker.session.timeout.ms)",
         source="KIP-631",
     ),
     Limit(
         keys=_OF_ZOOKEEPER, places=("broker",), kind="absent", since="4.0", metadata=KRAFT,
-        reason="sessions of brokers are the controllers' (broker.session.timeout.ms)",
+        reason="the controllers keep the brokers' sessions (broker.session.timeout.ms)",
         source="KIP-631, upgrade notes of 4.0",
     ),
     Limit(
         keys=("unclean.leader.election.interval.ms",), places=("broker",), kind="absent",
         before="3.9",
-        reason="no controller looks for unclean elections from time to time",
+        reason="no controller checks for unclean elections periodically",
         source="KAFKA-12670",
     ),
     Limit(
         keys=("unclean.leader.election.interval.ms",), places=("broker",), kind="ignored",
         since="3.9", metadata=ZOOKEEPER,
-        reason="only KRaft's controllers look for unclean elections from time to time",
+        reason="only KRaft's controllers check for unclean elections periodically",
         source="KAFKA-12670",
     ),
     Limit(

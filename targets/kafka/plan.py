@@ -15,8 +15,8 @@ class KafkaTargetPlan(TargetPlan):
     system: Slug = Field("kafka", description="The system under test, a plug-in in targets/.")
     metadata: Literal["kraft", "zookeeper"] | None = Field(
         None,
-        description="Who keeps the cluster's metadata; by default KRaft's controllers from 3.3 on, "
-        "ZooKeeper before.",
+        description="What keeps the cluster's metadata; by default KRaft's controllers from 3.3 "
+        "on, ZooKeeper before.",
     )
     brokers: int = Field(3, ge=1, le=9, description="How many brokers.")
     controllers: Literal[1, 3, 5] = Field(3, description="How many controllers (KRaft).")
@@ -24,10 +24,11 @@ class KafkaTargetPlan(TargetPlan):
     racks: list[Slug] = Field(
         default_factory=list,
         max_length=9,
-        description="Racks (zones) that brokers, and controllers, are spread over in turn.",
+        description="Racks (zones) over which brokers and controllers are spread in turn.",
     )
     combined: bool = Field(
-        False, description="true: the first brokers are the controllers too, no nodes of their own."
+        False,
+        description="true: the first brokers are also the controllers, without separate nodes.",
     )
     features: dict[Slug, int] = Field(
         default_factory=dict, description="Feature levels to format the cluster with."
@@ -52,7 +53,7 @@ class TopicPlan(Section):
     partitions: int = Field(1, ge=1, le=64, description="How many partitions.")
     replication_factor: int = Field(3, ge=1, le=9, description="Replicas of each partition.")
     leaders: Literal["spread", "one"] = Field(
-        "spread", description="Who leads at first: the brokers in turn, or the first one all."
+        "spread", description="Initial leaders: the brokers in turn, or the first broker for all."
     )
     settings: Settings = Field(default_factory=dict, description="Settings of the topic.")
 
@@ -61,7 +62,7 @@ class KafkaWorkloadPlan(WorkloadPlan):
     """What the clients do, and what they are."""
 
     client: Slug | None = Field(
-        None, description="The client library; by default the first that the system has."
+        None, description="The client library; by default the first of the system."
     )
     bootstrap: Literal["all", "own"] = Field(
         "all", description="Bootstrap servers: every broker, or one for each client."
