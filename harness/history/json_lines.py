@@ -57,7 +57,7 @@ def _operation(text: bytes, complain: Complain) -> dict[str, Any]:
         op = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         if not text.endswith(b"\n"):
-            raise complain("is cut off: its last line is not whole", None) from error
+            raise complain("is cut off: its last line is incomplete", None) from error
         raise complain(f"is not JSON: {error}", None) from error
     if not isinstance(op, dict):
         raise complain("is not a JSON object: one operation a line is expected", None)
@@ -77,8 +77,8 @@ def _in_order(op: dict[str, Any], before: int, complain: Complain) -> int:
         return before
     if index <= before:
         raise complain(
-            f"index {index} stands after {before}: which read is the last, and of what, the order "
-            "of lines tells; sort them by index",
+            f"index {index} follows {before}: the order of lines decides which read is the last; "
+            "sort them by index",
             "index",
         )
     return index
@@ -102,7 +102,7 @@ def add_of(op: dict[str, Any], complain: Complain) -> tuple[int, int, int]:
     value = integer(op.get("value"), "value", complain)
     process = integer(op.get("process"), "process", complain)
     if not 0 <= process < 2**31:
-        raise complain(f"{process} is no number of a process", "process")
+        raise complain(f"{process} is not a process number", "process")
     return value, process, integer(op.get("time", 0), "time", complain)
 
 

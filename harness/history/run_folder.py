@@ -80,7 +80,7 @@ class RunDir:
         """The folder of an existing run. Raises HistoryError when it is none."""
         if not (path / "run.json").is_file():
             raise HistoryError(
-                "this is no run folder: it holds no run.json",
+                "not a run folder: run.json is missing",
                 file=str(path),
                 hint="name a folder that `ackloss run` has made",
             )

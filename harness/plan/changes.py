@@ -40,7 +40,7 @@ def dotted_parts(key: str) -> list[str]:
         node: Any = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError as error:
         raise PlanError(
-            f"{key!r} is no TOML key", key="--set", hint='quote parts that hold dots: a."b.c"'
+            f"{key!r} is not a TOML key", key="--set", hint='quote parts that hold dots: a."b.c"'
         ) from error
     parts = []
     while isinstance(node, dict):

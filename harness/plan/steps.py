@@ -37,9 +37,7 @@ def _printable(value: Scalar) -> Scalar:
 
 def _setting_key(key: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", key):
-        raise ValueError(
-            "is not the name of a setting: use letters, digits, dots, dashes and underscores"
-        )
+        raise ValueError("is not a setting name: use letters, digits, dots, dashes and underscores")
     return key
 
 

@@ -69,13 +69,17 @@ class DryRunClients:
     told: list[str] = field(default_factory=list)
 
     def crash(self, number: int, fault: str, *, at_once: bool) -> None:  # noqa: ARG002
-        when = "another takes its place at once" if at_once else "nobody takes its place until then"
+        when = (
+            "a new client replaces it at once"
+            if at_once
+            else "its place stays empty until it is healed"
+        )
         self.told.append(
-            f"client-{number}: crash it without a flush, what is under way in it is unknown; {when}"
+            f"client-{number}: crash it without a flush, what is in flight in it is unknown; {when}"
         )
 
     def replace(self, number: int, fault: str) -> None:  # noqa: ARG002
-        self.told.append(f"client-{number}: a new client takes the place")
+        self.told.append(f"client-{number}: a new client replaces it")
 
     def state(self, number: int, fault: str) -> ClientState:  # noqa: ARG002
         return ClientState(alive=f"client-{number}", kept_dead_by=frozenset(), death=None)

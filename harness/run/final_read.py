@@ -25,7 +25,9 @@ from harness.protocols.clock import Clock, RunClock
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder, Written
 
-NOT_FULLY_REPLICATED = "the ISR was not whole when the final read began: final.settle_s had passed"
+NOT_FULLY_REPLICATED = (
+    "not every replica was in sync when the final read began: final.settle_s had passed"
+)
 _WHOLE_FOR_NS = 1_000_000_000
 
 

@@ -210,7 +210,7 @@ def _play(
         if not stop.is_set():
             record.update(state="reading")
             with record.timed("read_s"):
-                how.status.enter("waiting until whole")
+                how.status.enter("waiting until fully replicated")
                 if not wait_until_replicated(plan, observer, stop, clock):
                     record.warn(NOT_FULLY_REPLICATED)
                 how.status.enter("final read")

@@ -19,8 +19,8 @@ Kind = Literal["absent", "ignored", "refused"]
 
 KINDS: Final[Mapping[Kind, str]] = {
     "absent": "does not have it",
-    "ignored": "takes it and does not honour it",
-    "refused": "refuses this value",
+    "ignored": "accepts it and does not honour it",
+    "refused": "rejects this value",
 }
 
 

@@ -74,7 +74,7 @@ def _why_not(before: End, after: End, reading: Reading, *, compacted: bool) -> s
     """Why what was read is not known to be all; null when it is."""
     partition, start, end = before.partition, before.log_start_offset, before.end_offset
     if start is None or end is None:
-        return "no leader told where it begins and ends"
+        return "no leader reported where it begins and ends"
     if error := reading.errors.get(partition):
         return error
     if (after.leader_epoch, after.end_offset) != (before.leader_epoch, end):

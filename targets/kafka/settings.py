@@ -111,7 +111,7 @@ def compare(asked: Mapping[str, Any], told: Values, *, where: str, node: str) ->
             raise PlanError(f"{node} does not know this setting", key=f'{where}."{key}"')
         if normal(told[key]) != normal(text(value)):
             raise PlanError(
-                f"{node} took {told[key]!r}, asked was {text(value)!r}", key=f'{where}."{key}"'
+                f"{node} has {told[key]!r}, requested was {text(value)!r}", key=f'{where}."{key}"'
             )
 
 

@@ -55,7 +55,8 @@ def unsupported(plan: KafkaPlan) -> list[Unsupported]:
             told.append(
                 Unsupported(
                     key=asked.where,
-                    what=f"{value} is asked, and {kafka} {KINDS[limit.kind]}: {limit.reason}",
+                    what=f"the plan requests {value}, but {kafka} {KINDS[limit.kind]}: "
+                    f"{limit.reason}",
                     source=limit.source,
                     forcible=limit.forcible,
                 )
@@ -96,9 +97,11 @@ def unheeded(plan: KafkaPlan, settings: Mapping[str, Mapping[str, Any]]) -> list
         if asked.place in ("broker", "topic") and limit.values.meant(asked.value):
             value = settings.get(asked.place, {}).get(asked.key)
             said = (
-                "tells nothing of it" if value is None else f"tells {value}, which proves nothing"
+                "does not report it" if value is None else f"reports {value}, which proves nothing"
             )
-            told.append(f"{asked.where}: asked of a version that {KINDS[limit.kind]}; it {said}")
+            told.append(
+                f"{asked.where}: requested from a version that {KINDS[limit.kind]}; it {said}"
+            )
     return told
 
 

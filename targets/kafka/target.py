@@ -121,13 +121,13 @@ class Kafka(Target[KafkaPlan], RunsInContainers[KafkaPlan]):
             told = settings.effective(cluster, support.comparable(plan))
             features = mode_of(plan).features(cluster)
         except NoAnswer as error:
-            raise TimeoutError(f"its settings were not told: {error}") from error
+            raise TimeoutError(f"its settings were not reported: {error}") from error
         warnings = support.unheeded(plan, told) + settings.untold(cluster, plan)
         told["producer"] = producers_settings(plan, cluster)
         for feature, level in support.comparable(plan).target.features.items():
             if features.get(feature, 0) != level:
                 raise PlanError(
-                    f"the cluster took level {features.get(feature, 0)}, asked was {level}",
+                    f"the cluster has level {features.get(feature, 0)}, requested was {level}",
                     key=f'target.features."{feature}"',
                 )
         return {"settings": told, "features": features, "warnings": warnings}

@@ -210,7 +210,9 @@ class VirtualClock:
                     self._turns_now += 1
                     if self._turns_now < _STANDSTILL_TURNS:
                         return waiting.pop(place)
-                    self._failure = HarnessFailure(f"time stands still: {ticket.name} never waits")
+                    self._failure = HarnessFailure(
+                        f"time does not advance: {ticket.name} never waits"
+                    )
                     raise self._failure
                 soonest_ns = min(soonest_ns, ticket.deadline_ns)
             self._turns_now = 0

@@ -99,7 +99,7 @@ _REFUSED: Final[tuple[tuple[str, str], ...]] = (
     (r"bootstrap\.servers|metadata\.broker\.list", "clients speak to the run's own cluster only"),
     (r"plugin\..*", "it would load a library into ackloss"),
     (r"(sasl|ssl|security|enable\.s[sa]?sl)\..*|.*\.(location|password|pem)|oauth.*|https\..*",
-     "how to reach the cluster, and files and secrets of this machine, are no plan's business"),
+     "a plan may not set how to reach the cluster, nor files and secrets of this machine"),
     (r"client\.id|client\.rack", "ackloss names its clients itself"),
     (r"transactional\.id|transaction\..*", "appends are not transactional"),
     (r"partitioner.*|sticky\..*", "it has no effect: every write names its partition"),
@@ -182,7 +182,7 @@ def _text(name: str, key: str, value: Any) -> str:
         return acks_text(key, value)
     text = str(value).lower() if isinstance(value, bool) else str(value).strip()
     if name in _NUMBERS and not re.fullmatch(r"-?\d{1,12}", text):
-        raise PlanError(f"{value!r} is no whole number", key=_place(key))
+        raise PlanError(f"{value!r} is not an integer", key=_place(key))
     if name in _FLAGS and (text := text.lower()) not in ("true", "false"):
         raise PlanError(f"{value!r} is neither true nor false", key=_place(key))
     if name not in _NUMBERS:

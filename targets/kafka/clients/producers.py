@@ -197,7 +197,7 @@ class KafkaClient:
             done.result(timeout=_HANDED_OVER_S)
         except TimeoutError:
             done.cancel()
-            raise HarnessFailure(f"nobody polled the clients for {_HANDED_OVER_S:g} s") from None
+            raise HarnessFailure(f"the clients were not polled for {_HANDED_OVER_S:g} s") from None
 
     def _grant_one(self, timeout_s: float) -> int:
         """Do what a fault's thread has asked for; how many that were: at most one."""

@@ -55,7 +55,7 @@ class KraftLeadership:
             if partitions := merge(0, answers).partitions:
                 return partitions
             time.sleep(_POLL_S)
-        raise HarnessFailure(f"no broker has told of the topic for {_WITHIN_S:g} s")
+        raise HarnessFailure(f"no broker has reported the topic for {_WITHIN_S:g} s")
 
     def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
         """A reassignment to the same replicas in another order: done once it is answered."""

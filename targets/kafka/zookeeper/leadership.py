@@ -41,7 +41,7 @@ class ZooKeeperLeadership:
             if partitions := merge(0, [(0, view) for view in views if view]).partitions:
                 return partitions
             time.sleep(_POLL_S)
-        raise HarnessFailure(f"no ZooKeeper server has told of the topic for {_WITHIN_S:g} s")
+        raise HarnessFailure(f"no ZooKeeper server has reported the topic for {_WITHIN_S:g} s")
 
     def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
         """A reassignment to the same replicas in another order."""

@@ -52,7 +52,7 @@ BAD: dict[str, tuple[bytes, str, str]] = {
     "no-value": (lines({**ADD, "value": None}), ":1", "None is not an integer"),
     "too-large": (lines({**ADD, "value": 2**63}), ":1", "is not an integer of 64 bits"),
     "no-process": (lines({"type": "ok", "f": "add", "value": 1}), ":1", "None is not an integer"),
-    "odd-process": (lines({**ADD, "process": -4}), ":1", "-4 is no number of a process"),
+    "odd-process": (lines({**ADD, "process": -4}), ":1", "-4 is not a process number"),
     "text-time": (lines({**ADD, "time": "now"}), ":1", "'now' is not an integer"),
     "text-index": (lines({**ADD, "index": "0"}), ":1", "'0' is not an integer"),
     "index-backwards": (
@@ -60,12 +60,12 @@ BAD: dict[str, tuple[bytes, str, str]] = {
             *({**op, "index": n} for n, op in zip((2, 3, 0, 1), [*read(1), *add(1)], strict=True))
         ),
         ":3",
-        "index 0 stands after 3",
+        "index 0 follows 3",
     ),
     "index-twice": (
         lines({**ADD, "index": 4}, {**ADD, "f": "x", "index": 4}),
         ":2",
-        "4 stands after",
+        "4 follows",
     ),
     "read-of-one": (lines({"type": "ok", "f": "read", "value": 3}), ":1", "is a list"),
     "read-of-text": (lines({"type": "ok", "f": "read", "value": [1, "2"]}), ":1", "'2' is not"),
@@ -299,7 +299,7 @@ def test_lines_follow_their_index_where_they_have_one(tmp_path: Path) -> None:
 def test_a_process_is_a_number_of_31_bits(process: int, tmp_path: Path) -> None:
     _, history, _ = converted(tmp_path, {**ADD, "process": 2**31 - 1})
     assert history["process"].to_pylist() == [2**31 - 1]
-    with pytest.raises(HistoryError, match=f"{process} is no number of a process"):
+    with pytest.raises(HistoryError, match=f"{process} is not a process number"):
         converted(tmp_path, {**ADD, "process": process})
 
 

@@ -43,7 +43,7 @@ BAD: dict[str, tuple[bytes, str, str | None, str]] = {
         lines({**begin_add(1), "index": 4}, {**begin_read(), "index": 3}),
         ":2",
         "index",
-        "index 3 stands after 4",
+        "index 3 follows 4",
     ),
     "read-of-one": (lines(begin_read(), {**end_read(), "value": 3}), ":2", "value", "is a list"),
     "read-of-none": (lines(begin_read(), {**end_read(), "value": None}), ":2", "value", "a list"),

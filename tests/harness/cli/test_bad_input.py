@@ -88,7 +88,9 @@ def test_an_invalid_plan_is_refused_with_its_key(change: str, key: str, words: s
 def test_what_a_version_does_not_support_is_reported_with_all_keys_and_can_be_forced() -> None:
     old = ("--set", "target.version=0.8.1.1")
     sentence = refused("run", PLAN, *old, exit_code=4)
-    assert 'topic.settings."unclean.leader.election.enable": false is asked, and' in sentence
+    assert (
+        'topic.settings."unclean.leader.election.enable": the plan requests false, but' in sentence
+    )
     assert "Kafka 0.8.1.1 does not have it" in sentence
     assert "play it all the same with --force (and 2 more: " in sentence
     assert 'topic.settings."min.insync.replicas", workload.producer."enable.idempot' in sentence

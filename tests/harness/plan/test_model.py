@@ -85,7 +85,7 @@ def test_a_wrong_type_is_shown() -> None:
         ({"target": {"version": "4.3.1", "image": "kafka"}}, "target", "not both"),
         ({"target": {"image": "--privileged"}}, "target.image", "is not allowed here"),
         ({"topic": {"name": "../../etc"}}, "topic.name", "is not allowed here"),
-        ({"topic": {"settings": {"a b": 1}}}, "topic.settings", "no name of a setting"),
+        ({"topic": {"settings": {"a b": 1}}}, "topic.settings", "not a setting name"),
         (
             {"target": {"version": "4.3.1", "settings": {"x": "1\nprocess.roles=x"}}},
             "target.settings.x",

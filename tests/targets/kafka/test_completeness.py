@@ -89,7 +89,7 @@ def test_a_start_that_moved_is_no_harm_to_what_was_read() -> None:
 def test_what_no_leader_told(unknown: str) -> None:
     before = replace(END, **{unknown: None})
     end = judged(read_of(2, 3, 4), before=before, after=before)
-    assert (end.complete, end.error) == (False, "no leader told where it begins and ends")
+    assert (end.complete, end.error) == (False, "no leader reported where it begins and ends")
 
 
 def test_an_error_comes_before_what_follows_from_it() -> None:

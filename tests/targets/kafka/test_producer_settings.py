@@ -111,9 +111,9 @@ def test_the_nearest_allowed_name_is_told(key: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "key", "what"),
     [
-        ({"linger.ms": 1.5}, "linger.ms", "1.5 is no whole number"),
-        ({"linger.ms": "5x"}, "linger.ms", "'5x' is no whole number"),
-        ({"linger.ms": True}, "linger.ms", "True is no whole number"),
+        ({"linger.ms": 1.5}, "linger.ms", "1.5 is not an integer"),
+        ({"linger.ms": "5x"}, "linger.ms", "'5x' is not an integer"),
+        ({"linger.ms": True}, "linger.ms", "True is not an integer"),
         ({"linger.ms": -4}, "linger.ms", "outside allowed range"),
         ({"queue.buffering.max.ms": -4}, "queue.buffering.max.ms", "outside allowed range"),
         ({"enable.idempotence": 1}, "enable.idempotence", "1 is neither true nor false"),

@@ -264,7 +264,7 @@ def test_where_nobody_answers_nothing_is_complete(reader: str) -> None:
     cluster: Any = Nodes({"b1": Node(own_host())})
     table, (end,) = read_all(cluster, plan_for(), reader=reader, timeout_s=0.5)
     assert (table.num_rows, end.complete) == (0, False)
-    assert end.error == "no leader told where it begins and ends"
+    assert end.error == "no leader reported where it begins and ends"
 
 
 def test_a_leader_that_does_not_let_clients_in_is_an_error(reader: str) -> None:

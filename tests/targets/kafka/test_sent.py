@@ -81,7 +81,7 @@ def test_the_cluster_need_not_tell_what_was_forced_and_the_run_says_what_it_told
         f'target.settings."{UNCLEAN}"',
         f'topic.settings."{UNCLEAN}"',
     ]
-    assert told["warnings"][1].endswith("it tells true, which proves nothing")
+    assert told["warnings"][1].endswith("it reports true, which proves nothing")
 
 
 def test_a_node_that_tells_no_settings_is_one_that_has_not_come_up(
@@ -91,5 +91,5 @@ def test_a_node_that_tells_no_settings_is_one_that_has_not_come_up(
         raise NoAnswer("198.18.0.11:9092: timed out")
 
     monkeypatch.setattr(settings, "effective", effective)
-    with pytest.raises(TimeoutError, match=r"its settings were not told: 198\.18\.0\.11:9092"):
+    with pytest.raises(TimeoutError, match=r"its settings were not reported: 198\.18\.0\.11:9092"):
         Kafka().effective(NoNodes(), plan("3.9.2", {}))

@@ -175,12 +175,12 @@ def test_what_is_forced_is_sent_not_compared_and_told() -> None:
     assert comparable(asked).topic.settings == {}
     (said,) = unheeded(asked, {"topic": {}, "broker": {}})
     assert said == (
-        'topic.settings."min.insync.replicas": asked of a version that does not have it; '
-        "it tells nothing of it"
+        'topic.settings."min.insync.replicas": requested from a version that does not have it; '
+        "it does not report it"
     )
     echoed = plan("3.8.1", "topic", UNCLEAN, True)
     (said,) = unheeded(echoed, {"topic": {UNCLEAN: "true"}, "broker": {}})
-    assert said.endswith("does not honour it; it tells true, which proves nothing")
+    assert said.endswith("does not honour it; it reports true, which proves nothing")
     assert unheeded(plan("4.3.1", "topic", LEAST, 2), {"topic": {LEAST: "2"}}) == []
 
 

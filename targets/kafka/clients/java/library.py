@@ -55,7 +55,7 @@ class Java:
         version = plan.target.version
         if version and number_of(version) < number_of(_OLDEST):
             raise PlanError(
-                f"the Java client is played from Kafka {_OLDEST} on, not with {version}",
+                f"the Java client needs Kafka {_OLDEST} or later, not {version}",
                 key="workload.client",
                 hint='client = "librdkafka"',
             )

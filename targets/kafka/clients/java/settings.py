@@ -118,7 +118,7 @@ def told_settings(
             raise PlanError(f"{software} does not know this setting", key=_place(key))
         if _plain(told[name]) != _plain(wanted):
             raise PlanError(
-                f"{software} took {told[name]!r}, asked was {wanted!r}", key=_place(key)
+                f"{software} has {told[name]!r}, requested was {wanted!r}", key=_place(key)
             )
     return {
         name: acks_of(value) or value if name == "acks" else value
@@ -150,7 +150,7 @@ def _text(name: str, key: str, value: Any) -> str:
             raise PlanError(f"{value!r} is none of {known}", key=_place(key))
         return text
     if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,15}", text):
-        raise PlanError(f"{value!r} is no whole number", key=_place(key))
+        raise PlanError(f"{value!r} is not an integer", key=_place(key))
     return str(int(text) * 1024 if key == "queue.buffering.max.kbytes" else int(text))
 
 

@@ -87,7 +87,7 @@ class Unseen(Topic):
     """A topic of which no broker tells."""
 
     def placements(self) -> Mapping[int, PartitionView]:
-        raise HarnessFailure("no broker has told of the topic")
+        raise HarnessFailure("no broker has reported the topic")
 
 
 @pytest.fixture(autouse=True)
@@ -258,7 +258,7 @@ def test_a_node_that_leads_nothing_gives_nothing_to_move(form: str, told: str) -
 def test_a_topic_that_cannot_be_seen_is_not_touched() -> None:
     topic = three(Unseen)
     asked = record(topic, "b1")
-    with pytest.raises(HarnessFailure, match="no broker has told"):
+    with pytest.raises(HarnessFailure, match="no broker has reported"):
         LeadershipLever(topic).apply(asked)
     assert not LeadershipLever(topic).probe(asked, applied=True).proven
     assert topic.asked == []
