@@ -160,4 +160,4 @@ def _all_well(facts: Facts, results: Sequence[CheckResult], ops_begun: Sequence[
 
 
 def _faults(number: int) -> str:
-    return f"{number} faults asked for" if number != 1 else "1 fault asked for"
+    return f"{number} requested faults" if number != 1 else "1 requested fault"

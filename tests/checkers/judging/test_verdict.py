@@ -144,20 +144,20 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "unknown",
-        "1 of 2 faults asked for is not proven: isolate",
+        "1 of 2 requested faults is not proven: isolate",
         {},
         {"faults": TWO, "windows": (CUT, UNPROVEN)},
     ),
     (
         "unknown",
-        "2 of 2 faults asked for are not proven: cut, isolate",
+        "2 of 2 requested faults are not proven: cut, isolate",
         {},
         {"faults": TWO, "windows": (replace(CUT, proven=False), UNPROVEN)},
     ),
-    ("unknown", "1 of 1 fault asked for is not proven: cut", {}, {"faults": ONE}),
+    ("unknown", "1 of 1 requested fault is not proven: cut", {}, {"faults": ONE}),
     (
         "unknown",
-        "1 of 2 faults asked for is not proven: isolate",  # its step was never reached
+        "1 of 2 requested faults is not proven: isolate",  # its step was never reached
         {},
         {"faults": TWO, "windows": (CUT,)},
     ),
@@ -193,7 +193,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "unknown",  # load under an unproven fault makes up for nothing
-        "1 of 2 faults asked for is not proven: isolate; no operation was begun while a proven "
+        "1 of 2 requested faults is not proven: isolate; no operation was begun while a proven "
         "fault was in force",
         {},
         {"faults": TWO, "windows": (CUT, UNPROVEN), "begun": (0, 7)},
@@ -212,7 +212,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "unknown",
-        "1 of 2 faults asked for is not proven: isolate",  # the load had ended before its turn
+        "1 of 2 requested faults is not proven: isolate",  # the load had ended before its turn
         {},
         {"faults": MAY_SKIP, "windows": (CUT, replace(SKIPPED, met=None))},
     ),
