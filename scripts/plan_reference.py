@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +88,10 @@ def _schedules() -> str:
     )
 
 
-def _table(schema: Schema) -> str:
+def _table(schema: Schema, meanings: Mapping[str, str] | None = None) -> str:
     rows = ["| key | type | default | meaning |", "|---|---|---|---|"]
     for key, field in schema["properties"].items():
-        meaning = field.get("description") or f"see [{key}]"
+        meaning = (meanings or {}).get(key) or field.get("description") or f"see [{key}]"
         default = "" if "default" not in field else f"`{_toml(field['default'])}`"
         rows.append(f"| `{key}` | {_type(field)} | {default} | {meaning} |")
     return "\n".join(rows)
@@ -123,11 +124,28 @@ def _toml(value: Any) -> str:
 def _nemeses() -> str:
     parts = ["## Nemeses and their options\n\nOptions are keys of the step."]
     for name, plugin in registry.plugins("nemeses").items():
-        words = "\n".join(line.strip() for line in (plugin.__doc__ or "").strip().splitlines())
         schema = registry.adapter(plugin).json_schema()
-        table = f"\n\n{_table(schema)}" if schema.get("properties") else ""
+        words, meanings = _described(plugin.__doc__ or "", schema.get("properties", {}))
+        table = f"\n\n{_table(schema, meanings)}" if schema.get("properties") else ""
         parts.append(f"### {name}\n\n{words}{table}")
     return "\n\n".join(parts)
+
+
+def _described(docstring: str, options: Schema) -> tuple[str, dict[str, str]]:
+    """A docstring without its list of options, and the meanings of the options in that list."""
+    words: list[str] = []
+    meanings: dict[str, str] = {}
+    option = ""
+    for line in cleandoc(docstring).splitlines():
+        name, gap, meaning = line.partition("  ")
+        if gap and name in options:
+            option, meanings[name] = name, meaning.strip()
+        elif option and line.startswith(" "):
+            meanings[option] += f" {line.strip()}"
+        else:
+            option = ""
+            words.append(line)
+    return "\n".join(words).strip(), meanings
 
 
 def _module_words(title: str, module: str) -> str:
