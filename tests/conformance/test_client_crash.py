@@ -193,7 +193,7 @@ def test_a_dry_run_says_in_words_what_would_happen() -> None:
     (told,) = first["commands"]
     assert told.startswith("client-2: crash it without a flush")
     assert second["nodes"] == "client-1, client-3"
-    assert all("another takes its place at once" in told for told in second["commands"])
+    assert all("a new client replaces it at once" in told for told in second["commands"])
 
 
 def test_a_target_whose_clients_cannot_crash_is_refused() -> None:

@@ -102,7 +102,7 @@ def test_a_mix_is_drawn_again_for_every_run(tmp_path: Path) -> None:
         ),
         ("[policy]\nfail_on = 'some'", "policy.fail_on", "not allowed here"),
         ("[budget]\nhuors = 3", "budget.huors", "unknown key"),
-        ("[axes.a]\nkey = 'schema..x'\nvalues = [1]", "axes.a", "no TOML key"),
+        ("[axes.a]\nkey = 'schema..x'\nvalues = [1]", "axes.a", "not a TOML key"),
     ],
 )
 def test_an_error_names_its_place(tmp_path: Path, text: str, key: str, what: str) -> None:
