@@ -1,0 +1,86 @@
+"""Each defect of the reference system is found by each check that fits when it is on, and nothing
+is found when it is off: from a plan through a run to its verdict.
+
+By default one seed each, so that the fast tests stay fast; `make e2e` runs 200. docs/defects.md has
+what `scripts/defects.py` counted.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from targets.memory.settings import DEFECTS
+
+ROOT = Path(__file__).parents[2]
+SEEDS = range(int(os.environ.get("ACKLOSS_DEFECT_SEEDS", "1")))
+
+pytestmark = pytest.mark.timeout(7_200)  # 200 seeds take minutes each
+
+
+def _script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("defects", ROOT / "scripts" / "defects.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+defects = _script()
+
+
+@pytest.mark.parametrize("cell", [cell for cell in defects.cells() if cell.on], ids=str)
+def test_a_defect_that_is_on_is_found(cell: Any) -> None:
+    each = defects.tally(defects.outcome(cell, seed) for seed in SEEDS)
+    assert each.invalid >= 0.9 * each.runs, each
+
+
+@pytest.mark.parametrize("cell", [cell for cell in defects.cells() if not cell.on], ids=str)
+def test_nothing_is_found_where_it_is_off(cell: Any) -> None:
+    each = defects.tally(defects.outcome(cell, seed) for seed in SEEDS)
+    assert each.invalid == 0, each
+    assert each.verdicts.get("valid", 0) >= 0.9 * each.runs, each
+
+
+def test_every_defect_is_run_with_every_check_that_fits() -> None:
+    run = {(cell.defect, cell.check) for cell in defects.cells()}
+    every = {(defect, check) for defect in DEFECTS for check in ("loss", "register", "set")}
+    assert run | set(defects.UNFIT) == every
+    assert not run & set(defects.UNFIT)
+    assert {defect for defect, _ in run} == set(DEFECTS)
+
+
+def test_on_and_off_differ_in_the_defect_alone() -> None:
+    on, off = (defects.document(defects.Cell("stale-reads", "set", which), 3) for which in (1, 0))
+    assert on["target"].pop("defects") == ["stale-reads"]
+    assert off["target"].pop("defects") == []
+    assert on == off
+    assert (on["seed"], on["workload"]["name"], on["expect"]) == (3, "set", None)
+
+
+def test_the_page_counts_both_ways_and_names_what_cannot_be_seen() -> None:
+    found = defects.Tally({"invalid": 9, "unknown": 1}, {"lost": 9})
+    tallies = {
+        cell: found if cell.on else defects.Tally({"valid": 10}, {}) for cell in defects.cells()
+    }
+    page = defects.page(tallies, 10)
+    both = "on 9 of 10 (1 unknown); off 0 of 10"
+    assert f"| stale-reads | - | {both} | {both} |" in page
+    assert f"| non-atomic-cas | - | {both} | - |" in page
+    assert "`set`, non-atomic-cas: its workload has no compare-and-set." in page
+    assert "- unclean-election, `loss`: lost 9" in page
+
+
+def test_the_page_in_docs_is_of_this_table() -> None:
+    page = defects.PAGE.read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ") and "; off " in line]
+    assert [row.split(" | ")[0].strip("| ") for row in rows] == list(DEFECTS)
+    assert all("off 0 of" in cell for row in rows for cell in row.split(" | ") if "off" in cell)
