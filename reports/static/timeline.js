@@ -1,7 +1,7 @@
 /* The live timeline: one canvas for each run, drawn from the JSON block of the page.
  *
  * All panels share one time axis: faults, the latency of writes on a log scale, writes per second,
- * and for each partition its leader and its ISR. The script uses no chart library, since most of it
+ * and for each partition its leader and its replicas in sync. The script uses no chart library, since most of it
  * is lanes, hatching and marks by outcome. Text enters the page as text (textContent, fillText),
  * never as markup. The timelines of one page share zoom and cursor.
  */
@@ -296,12 +296,12 @@
       const { nodes } = this.data;
       const view = partition.views.find(([from, to]) => from <= t && t < to);
       if (!view) return `partition ${partition.id}: no node answered`;
-      const [, , leader, epoch, isr] = view;
+      const [, , leader, epoch, inSync] = view;
       const who = leader < 0 ? "no leader" : `${nodes[leader]} leads`;
-      const members = isr.map((n) => nodes[n]).join(", ");
+      const members = inSync.map((n) => nodes[n]).join(", ");
       const believers = partition.beliefs.filter(([, from, to]) => from <= t && t < to)
         .map(([node, , , old]) => `; ${nodes[node]} believes that it leads (epoch ${old})`);
-      return `partition ${partition.id}: ${who} (epoch ${epoch}), ISR ${isr.length}: ${members}${believers.join("")}`;
+      return `partition ${partition.id}: ${who} (epoch ${epoch}), in sync ${inSync.length}: ${members}${believers.join("")}`;
     }
 
     nearest(x, y) {
@@ -547,7 +547,7 @@
       this.chosen.forEach((partition, place) => {
         let y = this.lanesTop + place * this.groupTall + 6;
         this.rule(Math.round(y - 3) + 0.5);
-        this.text(`p${partition.id}: ISR`, this.left - 7, y + laneTall / 2, { align: "right", size: 11, tone: "ink", most: this.left - 4 });
+        this.text(`p${partition.id}: in sync`, this.left - 7, y + laneTall / 2, { align: "right", size: 11, tone: "ink", most: this.left - 4 });
         this.paintSizes(partition, y);
         data.nodes.forEach((node, n) => {
           y += laneTall;
@@ -560,18 +560,18 @@
 
     paintSizes(partition, y) {
       let before = -1;
-      for (const [from, to, , , isr] of partition.views) {
-        if (isr.length !== before || from <= this.view[0]) {
-          this.within(from, to, y, this.laneTall, (x, top, w) => { if (w > 9) this.text(String(isr.length), x + 2, top + this.laneTall / 2, { tone: "ink", size: 11, bold: true }); });
+      for (const [from, to, , , inSync] of partition.views) {
+        if (inSync.length !== before || from <= this.view[0]) {
+          this.within(from, to, y, this.laneTall, (x, top, w) => { if (w > 9) this.text(String(inSync.length), x + 2, top + this.laneTall / 2, { tone: "ink", size: 11, bold: true }); });
         }
-        before = isr.length;
+        before = inSync.length;
       }
     }
 
     paintLane(partition, node, y) {
       const { pen } = this, tall = this.laneTall - 4;
-      for (const [from, to, leader, , isr] of partition.views) {
-        if (leader !== node && !isr.includes(node)) continue;
+      for (const [from, to, leader, , inSync] of partition.views) {
+        if (leader !== node && !inSync.includes(node)) continue;
         pen.fillStyle = this.tone(leader === node ? "leads" : "insync");
         this.within(from, to, y + 2, tall, (x, top, w, h) => pen.fillRect(x, top, w, h));
       }

@@ -111,7 +111,7 @@ def test_pointing_shows_the_state_at_an_instant(runs: dict[str, RunDir], visit: 
     assert "fault cut: partition b3 (proven)" in readout
     assert "fault isolate" in readout
     assert (
-        "partition 0: b1 leads (epoch 6), ISR 2: b1, b2; b3 believes that it leads (epoch 5)"
+        "partition 0: b1 leads (epoch 6), in sync 2: b1, b2; b3 believes that it leads (epoch 5)"
         in readout
     )
     assert re.search(
