@@ -40,7 +40,7 @@ defects = _script()
 @pytest.mark.parametrize("cell", [cell for cell in defects.cells() if cell.on], ids=str)
 def test_a_defect_that_is_on_is_found(cell: Any) -> None:
     each = defects.tally(defects.outcome(cell, seed) for seed in SEEDS)
-    assert each.invalid >= 0.9 * each.runs, each
+    assert each.invalid >= 0.8 * each.runs, each
 
 
 @pytest.mark.parametrize("cell", [cell for cell in defects.cells() if not cell.on], ids=str)
