@@ -44,7 +44,7 @@ def test_the_others_are_judged_when_one_cannot_be(runs: list[Path], tmp_path: Pa
 
 
 def test_what_is_no_run_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ackloss.HistoryError, match=r"no run\.json"):
+    with pytest.raises(ackloss.HistoryError, match=r"not a run folder"):
         ackloss.check([tmp_path])
     assert ackloss.check([]) == []
 

@@ -264,7 +264,7 @@ def test_a_target_without_properties_files_runs_and_refuses_them(tmp_path: Path)
     server = tmp_path / "server.properties"
     server.write_text("num.io.threads=3\n")
     sentence = refused("run", plan, "--broker-settings", str(server), exit_code=4)
-    assert "memory takes no .properties files" in sentence
+    assert "memory takes no --broker-settings" in sentence
 
 
 def test_own_producer_settings_are_those_of_the_client_that_writes(tmp_path: Path) -> None:
