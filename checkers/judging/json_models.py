@@ -65,6 +65,7 @@ def convert_operations(file: Path, folder: Path, model: str) -> Facts:
             parts.write(rows.table())
     return Facts(
         run_id=file.stem,
+        outside=file,
         history=tuple(sorted(history.glob("part-*.parquet"))),
         reads=(),
         ends=(),

@@ -81,6 +81,7 @@ def convert(file: Path, folder: Path) -> Facts:
     end = PartitionEnd(partition=0, complete=read.final, whole=read.final)
     return Facts(
         run_id=run_id,
+        outside=file,
         history=tuple(sorted(history.glob("part-*.parquet"))),
         reads=tuple(sorted(reads.glob("part-*.parquet"))),
         ends=() if read.values is None else (end,),

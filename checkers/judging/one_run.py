@@ -121,10 +121,6 @@ def judge_history(file: Path, checks: Checks) -> Document:
         with scratch() as folder:
             facts = _converted(file, Path(folder), checks)
             return _document(facts, examine(facts, checks), begun_s=begun_s)
-    except HistoryError as error:
-        if error.file == file.stem:  # checkers know these rows only by the id of their run
-            error.file = str(file)
-        raise
     except AcklossError:
         raise
     except (Exception, SystemExit) as error:
@@ -185,7 +181,7 @@ def _refuse_models(facts: Facts, checks: Checks) -> None:
             raise HistoryError(
                 f"holds operations of the model {facts.promises.model!r}, which the checker "
                 f"{name!r} does not judge",
-                file=str(facts.folder or facts.run_id),
+                file=facts.source,
                 hint=f"it judges {', '.join(sorted(checker.models))}",
             )
 

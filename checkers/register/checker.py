@@ -68,8 +68,7 @@ class Register(Checker[Slice, Part]):
 
     def check(self, run: Run, shard: Slice) -> Part:
         """Judge the keys of one shard."""
-        file = str(run.facts.folder or run.facts.run_id)
-        operations, keys = paired(run.operations(), file=file)
+        operations, keys = paired(run.operations(), file=run.facts.source)
         operations = operations.take(operations.key % shard.of == shard.number)
         options = Options(consistency=self.consistency, max_states=self.states_count)
         names = {int(code): keys[code] for code in np.unique(operations.key).tolist()}

@@ -45,8 +45,7 @@ class Set(Checker[Slice, Tally]):
 
     def check(self, run: Run, shard: Slice) -> Tally:
         """What became of the elements of one shard."""
-        file = str(run.facts.folder or run.facts.run_id)
-        history = paired(run.operations(), timed=run.facts.timed, file=file)
+        history = paired(run.operations(), timed=run.facts.timed, file=run.facts.source)
         return tally(history if shard.of == 1 else shard_of(history, shard.number, of=shard.of))
 
     def merge(self, run: Run, parts: Sequence[Tally]) -> CheckResult:

@@ -192,12 +192,14 @@ class Facts:
     that does not honour it. `timed`: rows tell when they happened. `one_reader`: a history from
     outside, whose only read is its own; in a run, two libraries must agree on a counter-example.
     `drawn`: the faults asked for were drawn at random. `gaps`: what is missing from its folder.
+    `outside`: the file of a history from outside, which has no `folder`.
     `simulated`: nothing real was tested. `final_from_ns`: operations that were due from then on
     belong to the workload's final scripts, and not to the load; None where it has none.
     """
 
     run_id: str
     folder: Path | None = None
+    outside: Path | None = None
     history: tuple[Path, ...]
     reads: tuple[Path, ...]
     ends: tuple[PartitionEnd, ...]
@@ -217,6 +219,11 @@ class Facts:
     simulated: bool = False
     final_from_ns: int | None = None
     timings: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        """What an error about its rows names as their file."""
+        return str(self.folder or self.outside or self.run_id)
 
     @property
     def read_whole(self) -> bool:
