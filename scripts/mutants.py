@@ -43,7 +43,7 @@ KILLED, TIMED_OUT, SURVIVED, UNTRIED = "killed", "timed out", "survived", "not t
 
 _OUTCOMES = {"killed": KILLED, "timeout": TIMED_OUT, "survived": SURVIVED}
 
-ENVIRONMENT = {"ACKLOSS_ORACLE_EXAMPLES": "120"}
+ENVIRONMENT = {"ACKLOSS_ORACLE_EXAMPLES": "200"}
 """The oracle's random histories take seconds; fewer of them kill nearly as many mutants."""
 
 
