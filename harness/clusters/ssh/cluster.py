@@ -1,0 +1,264 @@
+"""The nodes of one run on hosts of an inventory, one node on each."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from harness.clusters.ssh import equipment, scripts
+from harness.clusters.ssh.host import Host
+from harness.clusters.ssh.installation import Installation
+from harness.clusters.ssh.levers import host_levers
+from harness.clusters.ssh.node import SshNode
+from harness.clusters.ssh.register import forget_hosts
+from harness.clusters.ssh.uploads import uploaded
+from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
+from harness.images.archives import packed
+from harness.levers import clock
+from harness.protocols import BOUNDED_DISK, FAKETIME, Lever, NodeSpec
+
+_AT_ONCE: Final = 12
+_DATA_MB: Final = 128
+_HOLD_S: Final = 10
+_LIBRARY: Final = 'for each in /usr/lib/*/faketime/libfaketimeMT.so.1; do cat "$each"; done'
+
+T = TypeVar("T")
+Thing = TypeVar("Thing")
+
+
+@dataclass
+class SshCluster:
+    """Nodes on hosts; `start` claims the hosts, `down` gives them back. `installed`: how the system
+    is there already."""
+
+    run_id: str
+    hosts: Mapping[str, Host]
+    needs: frozenset[str] = frozenset()
+    installed: Installation | None = None
+    nodes: dict[str, SshNode] = field(default_factory=dict)
+    tell_lost: Callable[[str], None] = field(default=lambda _: None)
+    _claimed: dict[str, Host] = field(default_factory=dict)
+    _leases: dict[str, Lease] = field(default_factory=dict)
+
+    @property
+    def levers(self) -> Mapping[str, Lever[Any]]:
+        """See `host_levers`."""
+        return host_levers(self.nodes)
+
+    def admit(self) -> dict[str, str]:
+        """Connect to all hosts and be root there; the nodes' addresses. Raises
+        EnvironmentFailure."""
+        side_by_side(lambda host: host.admit(), list(self.hosts.values()))
+        return {name: host.address for name, host in self.hosts.items()}
+
+    def start(
+        self,
+        specs: Sequence[NodeSpec],
+        *,
+        folders: Mapping[Path, str],
+        programs: Mapping[str, str],
+    ) -> None:
+        """Claim the hosts, make the nodes and start their processes. `folders`, as local folders by
+        where a process sees them, are what an image would hold; `programs` are needed besides.
+
+        Raises EnvironmentFailure for what a host lacks.
+        """
+        side_by_side(lambda host: self._require(host, programs), list(self.hosts.values()))
+        try:
+            for node in side_by_side(lambda spec: self._start(spec, folders), specs):
+                self.nodes[node.name] = node
+        except HarnessFailure as error:
+            raise EnvironmentFailure(f"a node could not be started: {error}") from error
+
+    def _require(self, host: Host, programs: Mapping[str, str]) -> None:
+        installed = self.installed
+        own = installed.programs if installed else frozenset()
+        equipment.require(host, {name: programs[name] for name in programs if name not in own})
+        if installed:
+            installed.require(host)
+
+    def _start(self, spec: NodeSpec, folders: Mapping[Path, str]) -> SshNode:
+        host = self.hosts[spec.name]
+        self._claim(spec.name, host)
+        self._leases[spec.name] = Lease(host, lambda why: self.tell_lost(why))
+        equipment.require_ports(host, spec.ports)
+        spec = self._prepared(spec, host)
+        places = self._places(spec, host, folders)
+        host.write(scripts.CLAIM, packed(_scripts(spec)), in_node=False)
+        host.enter(_hold(host, self.run_id, spec, places))
+        node = SshNode(spec.name, spec.roles, host.address, host)
+        node.put(spec.files)
+        node.start()
+        return node
+
+    def _claim(self, name: str, host: Host) -> None:
+        """Have a host for this run; one that another run has is left alone when this one ends."""
+        self._claimed[name] = host
+        try:
+            host.claim(self.run_id)
+        except EnvironmentFailure:
+            del self._claimed[name]
+            raise
+
+    def _prepared(self, spec: NodeSpec, host: Host) -> NodeSpec:
+        """The node with what the plan's faults, and a Java of its own, need from its start."""
+        if self.installed:
+            spec = replace(spec, env={**spec.env, **self.installed.environment})
+        if BOUNDED_DISK in self.needs:
+            spec = replace(spec, data_mb=_DATA_MB)
+        if FAKETIME in self.needs:
+            code, library, _ = host.execute(f"sh -c {shlex.quote(_LIBRARY)}")
+            if code or not library:
+                raise EnvironmentFailure(
+                    f"{host.where} has no libfaketime, which the plan's clock faults need",
+                    hint="apt-get install libfaketime",
+                )
+            spec = clock.prepared(spec, library)
+        return spec
+
+    def _places(
+        self, spec: NodeSpec, host: Host, folders: Mapping[Path, str]
+    ) -> list[tuple[str, str]]:
+        """Files and folders on the host, and where the node is to see each."""
+        places = self.installed.places if self.installed else []
+        there = {inside for _, inside in places}
+        for source, inside in {**folders, **spec.mounts}.items():
+            if inside not in there:
+                places.append((uploaded(host, source, self.run_id), inside))
+        return places
+
+    def keep(self) -> None:
+        """Have the lease go on without us."""
+        for lease in self._leases.values():
+            lease.host.admin(["touch", f"{scripts.CLAIM}/kept"])
+            lease.end()
+
+    def output(self, node: SshNode) -> bytes:
+        """What the system's process has printed."""
+        return node.console()
+
+    def down(self) -> list[str]:
+        """Remove everything of this run from every host that it has claimed; what was removed.
+        Raises HarnessFailure, after having tried everywhere, that says where something stays."""
+        for lease in self._leases.values():
+            lease.end()
+        removed, failures = take_down(list(self._claimed.values()), self.run_id)
+        for host in self.hosts.values():
+            host.close()
+        if failures:
+            raise HarnessFailure(
+                f"not everything could be removed: {'; '.join(failures)}",
+                hint="a host removes it by itself within "
+                f"{scripts.LEASE_S} s; `ackloss clean --inventory` removes it too",
+            )
+        forget_hosts(self.run_id)
+        return removed
+
+
+@dataclass(eq=False)
+class Lease:
+    """Says to a host that we are here, until it is ended; a lost connection is made again.
+
+    A host that has not answered for as long as the lease lasts is lost: it removes the run by
+    itself, or has done so. It is given up and `tell_lost` is called, or else a run would go on
+    until its end and then wait for every command to that host.
+    """
+
+    host: Host
+    tell_lost: Callable[[str], None]
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread = field(init=False)
+
+    def __post_init__(self) -> None:
+        name = f"lease-{self.host.name}"
+        self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Say so no more."""
+        self._ended.set()
+        self._thread.join(timeout=scripts.LEASE_S)
+
+    def _keep(self) -> None:
+        # where the claim is gone, the redirection ends the loop
+        loop = shlex.quote(f"while read -r _; do : >{scripts.CLAIM}/beat; echo; done")
+        command = self.host.as_root(f"sh -c {loop}")
+        answered_at = time.monotonic()
+        while not self._ended.is_set():
+            try:
+                with self.host.connection.channel(command) as channel:
+                    channel.settimeout(scripts.LEASE_S / 2)
+                    while not self._ended.is_set():
+                        channel.sendall(b"\n")
+                        if not channel.recv(64):
+                            raise EOFError
+                        answered_at = time.monotonic()
+                        self._ended.wait(scripts.LEASE_S / 10)
+            except (AcklossError, OSError, EOFError):
+                if (silent_s := time.monotonic() - answered_at) >= scripts.LEASE_S:
+                    self._lose(silent_s)
+                    return
+                self._ended.wait(1)
+
+    def _lose(self, silent_s: float) -> None:
+        if self._ended.is_set():
+            return
+        why = f"it was not reached for {silent_s:.0f} s"
+        self.host.connection.give_up(why)
+        self.tell_lost(self.host.connection.lost(why))
+
+
+def take_down(hosts: Sequence[Host], run_id: str) -> tuple[list[str], list[str]]:
+    """Remove everything of a run from hosts: what was removed, and why something stays."""
+
+    def down(host: Host) -> tuple[list[str], str | None]:
+        try:
+            return host.down(run_id), None
+        except AcklossError as error:
+            return [], str(error)
+
+    results = side_by_side(down, hosts)
+    removed = [name for names, _ in results for name in names]
+    return removed, [why for _, why in results if why is not None]
+
+
+def side_by_side(call: Callable[[Thing], T], things: Sequence[Thing]) -> list[T]:
+    """Call for all of them at once; waits for all, then raises the first failure."""
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        calls = [pool.submit(call, thing) for thing in things]
+    return [each.result() for each in calls]
+
+
+def _scripts(spec: NodeSpec) -> dict[str, bytes]:
+    """The scripts of a node, in the run's inventory on its host."""
+    environment = [shlex.quote(f"{name}={value}") for name, value in spec.env.items()]
+    values = {"ENVIRONMENT": " ".join(environment), "ARGV": shlex.join(spec.argv)}
+    texts = {
+        "hold.sh": scripts.text(scripts.HOLD),
+        "process.sh": scripts.text(scripts.PROCESS),
+        "command.sh": scripts.text(scripts.COMMAND, values),
+    }
+    return {name: text.encode() for name, text in texts.items()}
+
+
+def _hold(host: Host, run_id: str, spec: NodeSpec, places: Sequence[tuple[str, str]]) -> int:
+    """Make a node's namespaces; their first process. Raises EnvironmentFailure."""
+    words = [run_id, str(spec.data_mb or 0), *(word for place in places for word in place)]
+    begin = (
+        'cd "$0" && setsid unshare --mount --pid --fork --propagation private '
+        'sh hold.sh "$@" </dev/null >hold.log 2>&1 & '
+        f'for _ in $(seq {_HOLD_S * 10}); do [ ! -s "$0/holder" ] || break; sleep 0.1; done; '
+        'cat "$0/holder" || { cat "$0/hold.log"; exit 1; }'
+    )
+    done = host.admin(["sh", "-c", begin, scripts.CLAIM, *words], timeout_s=_HOLD_S + 5)
+    if done.exit_code:
+        raise EnvironmentFailure(
+            f"{host.where}: namespaces for a node cannot be made: {done.output.strip()[-300:]}"
+        )
+    return int(done.output.split()[0])

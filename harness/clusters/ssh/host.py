@@ -1,0 +1,227 @@
+"""A host: commands on it as root, files, and what of a run is on it."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import paramiko
+
+from harness.clusters.ssh import scripts
+from harness.clusters.ssh.connection import TROUBLE, Connection
+from harness.clusters.ssh.inventory import HostEntry, Inventory
+from harness.clusters.ssh.shell import Shells
+from harness.errors import EnvironmentFailure, HarnessFailure
+from harness.protocols import Completed
+
+_IN_NODE: Final = 5  # of the 8 channels: one more is the host's, one the lease's, one is for files
+_TRANSFER_S: Final = 60.0
+_DOWN_S: Final = 60.0
+
+
+class Seen(NamedTuple):
+    """An SSH connection as the host sees it: from which address, to which port of its own."""
+
+    peer: str
+    port: int
+
+
+class Found(NamedTuple):
+    """A run of which something is on a host; `alive`: its lease goes on."""
+
+    run_id: str
+    alive: bool
+
+
+@dataclass(eq=False)
+class Host:
+    """One host of an inventory. Nothing is changed on it before `claim`."""
+
+    entry: HostEntry
+    connection: Connection
+    shells: Shells = field(init=False)
+    node_shells: Shells | None = None
+
+    def __post_init__(self) -> None:
+        self.shells = Shells(self.connection, self.as_root("sh"), most=1)
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def where(self) -> str:
+        """Its name and address, as messages show them."""
+        return self.connection.where
+
+    @cached_property
+    def address(self) -> str:
+        """The IPv4 address by which nodes and clients reach it. Raises EnvironmentFailure."""
+        name = self.entry.cluster_address or self.entry.address
+        try:
+            return socket.gethostbyname(name)
+        except OSError as error:
+            raise EnvironmentFailure(
+                f"{self.name}: the address of {name} is not known: {error.strerror}"
+            ) from error
+
+    def as_root(self, command: str) -> str:
+        """A command line for root, of the user who logs in."""
+        if self.entry.user == "root" or not self.entry.sudo:
+            return command
+        return f"sudo -n {command}"
+
+    def admit(self) -> None:
+        """Connect, and be root. Raises EnvironmentFailure that says what is wrong."""
+        self.connection.connect()
+        code, output, errors = self.execute("true")
+        if code:
+            raise EnvironmentFailure(
+                f"{self.where}: {self.entry.user} may not become root by `sudo -n`: "
+                f"{(errors or output).decode(errors='replace').strip()[:200]}",
+                hint=f'"{self.entry.user} ALL=(ALL) NOPASSWD: ALL" in a file of /etc/sudoers.d',
+            )
+        if (numeric := self.admin(["id", "-u"]).output.strip()) != "0":
+            raise EnvironmentFailure(
+                f"{self.where}: {self.entry.user} is not root there (its id is {numeric})",
+                hint="set sudo = true",
+            )
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        """Run a command as root, outside of any node."""
+        return self.shells.run(argv, timeout_s=timeout_s)
+
+    def script(self, verb: str, *words: str, timeout_s: float = 15) -> Completed:
+        """Run a verb of `scripts.HOST`."""
+        text = scripts.text(scripts.HOST)
+        return self.admin(["sh", "-c", text, "host.sh", verb, *words], timeout_s=timeout_s)
+
+    @cached_property
+    def seen(self) -> Seen:
+        """How the host sees our connection. Raises HarnessFailure."""
+        with self.connection.channel('echo "$SSH_CONNECTION"') as channel:
+            words = read_all(channel, b"", limit_s=10)[1].decode(errors="replace").split()
+        if len(words) != 4:
+            raise HarnessFailure(f"{self.where}: its SSH server does not say where we come from")
+        return Seen(words[0].removeprefix("::ffff:"), int(words[3]))
+
+    def claim(self, run_id: str) -> None:
+        """Have the host for this run. Raises EnvironmentFailure when another run has it."""
+        done = self.script("claim", run_id, scripts.text(scripts.HOST))
+        if done.exit_code == scripts.TAKEN:
+            raise EnvironmentFailure(
+                f"{self.where} is in use by the run {done.output.strip() or 'of another'}",
+                hint="wait for its end; `ackloss clean --inventory` removes it if it is dead",
+            )
+        if done.exit_code:
+            raise HarnessFailure(f"{self.where} cannot be prepared: {done.output.strip()[:300]}")
+
+    def found(self) -> list[Found]:
+        """The runs of which something is here. Raises HarnessFailure."""
+        done = self.script("list")
+        if done.exit_code:
+            raise HarnessFailure(f"{self.where}: {done.output.strip()[:300]}")
+        pairs = (line.split() for line in done.output.splitlines())
+        return [Found(run, state == "alive") for run, state in pairs]
+
+    def down(self, run_id: str) -> list[str]:
+        """Remove everything of a run, faults first; what was removed. Raises HarnessFailure."""
+        if self.node_shells is not None:
+            self.node_shells.close()
+        done = self.script("down", run_id, timeout_s=_DOWN_S)
+        if done.exit_code:
+            raise HarnessFailure(f"{self.where}: {done.output.strip()[:300]}")
+        return [f"{self.name}: {line}" for line in done.output.splitlines() if line]
+
+    def enter(self, holder: int) -> None:
+        """Use the namespaces of a process for the node's commands."""
+        self.node_shells = Shells(self.connection, self._entered(holder, "sh"), most=_IN_NODE)
+        self._holder = holder
+
+    def _entered(self, holder: int, command: str) -> str:
+        return self.as_root(f"nsenter -t {holder} -m -p -r {command}")
+
+    def in_node(self, argv: Sequence[str], *, timeout_s: float) -> Completed:
+        """Run a command as root in the node's namespaces. Raises HarnessFailure."""
+        if self.node_shells is None:
+            raise HarnessFailure(f"{self.where}: it has no node")
+        return self.node_shells.run(argv, timeout_s=timeout_s)
+
+    def execute(
+        self, command: str, stdin: bytes = b"", *, in_node: bool = False
+    ) -> tuple[int, bytes, bytes]:
+        """Run a command line as root on a channel of its own: exit code, output, errors. Raises
+        HarnessFailure."""
+        whole = self._entered(self._holder, command) if in_node else self.as_root(command)
+        with self.connection.channel(whole) as channel:
+            try:
+                return read_all(channel, stdin, limit_s=_TRANSFER_S)
+            except TROUBLE as error:
+                raise HarnessFailure(self.connection.lost(error)) from error
+
+    def write(self, folder: str, archive: bytes, *, in_node: bool) -> None:
+        """Unpack a tar archive below a folder. Raises HarnessFailure."""
+        command = shlex.join(["tar", "-x", "--no-same-owner", "-C", folder, "-f", "-"])
+        code, _, errors = self.execute(command, archive, in_node=in_node)
+        if code:
+            why = errors.decode(errors="replace").strip()[:300]
+            raise HarnessFailure(f"{self.where}: files cannot be written to {folder}: {why}")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+
+def read_all(
+    channel: paramiko.Channel, stdin: bytes, *, limit_s: float
+) -> tuple[int, bytes, bytes]:
+    """Write to a command, then read both of its streams to their end: exit code, output, errors.
+    Raises TimeoutError, or what paramiko raises."""
+    channel.settimeout(limit_s)
+    output, errors = bytearray(), bytearray()
+    try:
+        if stdin:
+            channel.sendall(stdin)
+        channel.shutdown_write()
+    except OSError:
+        pass  # it has ended without reading all: its errors say why
+    deadline = time.monotonic() + limit_s
+    while not (channel.exit_status_ready() and channel.eof_received):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not finished within {limit_s:g} s")
+        if channel.closed and not channel.exit_status_ready():
+            raise EOFError("the connection was lost")
+        _drain(channel, output, errors)
+        channel.status_event.wait(0.002)
+    while _drain(channel, output, errors):
+        pass
+    return channel.recv_exit_status(), bytes(output), bytes(errors)
+
+
+def _drain(channel: paramiko.Channel, output: bytearray, errors: bytearray) -> bool:
+    """Take what has arrived; whether there was anything."""
+    any_ = False
+    if channel.recv_ready():
+        output += channel.recv(1 << 18)
+        any_ = True
+    if channel.recv_stderr_ready():
+        errors += channel.recv_stderr(1 << 16)
+        any_ = True
+    return any_
+
+
+def hosts_of(inventory: Inventory) -> list[Host]:
+    """The hosts of an inventory; one connection to each, and to each jump host, not yet made."""
+    jumps = {
+        name: Connection(f"jump host {name.partition('@')[2] or name}", access)
+        for name, access in inventory.jumps.items()
+    }
+    return [
+        Host(entry, Connection(entry.name, entry, jumps[entry.jump] if entry.jump else None))
+        for entry in inventory.hosts
+    ]
