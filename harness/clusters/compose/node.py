@@ -1,0 +1,258 @@
+"""A node in a container of the user's, and the infrastructure container of ours beside it.
+
+The infrastructure container joins the network of the user's container and has the numbers of
+processes of the machine: the first process of a container ignores signals from inside its own
+process namespace, and that namespace ends with it. It holds the tools, and what levers keep; the
+user's container needs none. When the user's container starts again it has another network, so ours
+is started again to join that one; rules of faults were in the network before and ended with it.
+
+Its labels say which run and container it is for, so that another process can undo what was done.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import docker
+from docker.errors import APIError, NotFound
+
+from harness.clusters.docker.container import (
+    can_enter,
+    enter,
+    execute,
+    infra_host_config,
+    process_of,
+)
+from harness.clusters.docker.removal import INFRA_SUFFIX
+from harness.errors import EnvironmentFailure, HarnessFailure
+from harness.images.daemon import LABEL, RUN_LABEL
+from harness.images.recipe import INFRA_MB
+from harness.protocols import Completed, ProcessState
+
+_NODE_LABEL: Final = "ackloss.node"
+_CONTAINER_LABEL: Final = "ackloss.container"
+_COMMAND: Final = ["sleep", "infinity"]
+_STOP_S: Final = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Why some faults are refused on a container; `None`: they are not.
+
+    cut     packets to the others cannot all be dropped
+    shape   not all that it sends can be shaped
+    memory  memory that is held would be the machine's
+    kill    the container would be gone
+    """
+
+    cut: str | None = None
+    shape: str | None = None
+    memory: str | None = None
+    kill: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Joined:
+    """The infrastructure container beside one life of the user's container."""
+
+    started_at: str
+    pid: int
+    address: str
+
+
+@dataclass
+class ComposeNode:
+    """See `harness.protocols.Node` and `Managed`. `container` is the user's, `infra` ours, and
+    `network` the one in which nodes reach each other."""
+
+    name: str
+    roles: frozenset[str]
+    container: str
+    infra: str
+    client: docker.DockerClient = field(repr=False)
+    network: str = ""
+    limits: Limits = field(default_factory=Limits)
+    _joined: _Joined | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def address(self) -> str:
+        """Its address in the nodes' network: Docker may give it another when it starts again."""
+        return self._join().address
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        """Run a command of the infrastructure image in the container's network."""
+        pid = self._join().pid
+        if not can_enter(pid):
+            return execute(self.client, self.infra, argv, node=self.name)
+        return enter(pid, ("-n", "-m"), argv, timeout_s=timeout_s)
+
+    def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:  # noqa: ARG002
+        """Run a command in the user's container. Raises HarnessFailure when it does not run."""
+        return execute(self.client, self.container, argv, node=self.name)
+
+    def begin(self, argv: Sequence[str]) -> None:
+        """Start a command there. Docker looks after it, so its end leaves nothing behind."""
+        api = self.client.api
+        try:
+            created = api.exec_create(self.container, list(argv), stdout=False, stderr=False)
+            api.exec_start(created["Id"], detach=True)
+        except APIError as error:
+            raise HarnessFailure(f"{self.name}: {error.explanation or error}") from error
+
+    def pid(self) -> int | None:
+        """The system's process: the container's first, or the only one that this has started, as a
+        shell script or a small init does."""
+        first = self._inspected()["State"]["Pid"]
+        parents = self._parents()
+        if first not in parents:
+            return None
+        pid = int(first)
+        while len(children := [each for each, parent in parents.items() if parent == pid]) == 1:
+            (pid,) = children
+        return pid
+
+    def several(self) -> bool:
+        """Whether the container's process has several others, so that the system's is not known."""
+        pid = self.pid()
+        return sum(parent == pid for parent in self._parents().values()) > 1
+
+    def processes(self) -> frozenset[int]:
+        """All processes of the container, also those that were started in it later."""
+        return frozenset(self._parents())
+
+    def end(self, signal: str) -> None:
+        """By Docker, which then does not start it again by a restart policy: TERM as `docker stop`
+        does, which kills what has not stopped in time."""
+        api = self.client.api
+        try:
+            if signal == "TERM":
+                api.stop(self.container, timeout=_STOP_S)
+            else:
+                api.kill(self.container, signal)
+        except APIError as error:
+            if self.process().running:
+                raise HarnessFailure(
+                    f"{self.name}: the signal was refused: {error.explanation or error}"
+                ) from error
+
+    def start(self) -> None:
+        """Start the same container again, and join its network."""
+        try:
+            self.client.api.start(self.container)
+        except APIError as error:
+            raise HarnessFailure(
+                f"{self.name}: the container cannot be started: {error.explanation or error}",
+                hint="`docker start` it",
+            ) from error
+        self._join()
+
+    def process(self) -> ProcessState:
+        """The state of the container's process, from Docker."""
+        return process_of(self.client, self.container)
+
+    def put(self, files: Mapping[str, bytes]) -> None:  # noqa: ARG002
+        raise HarnessFailure(f"{self.name} is a container of yours: no file is written there")
+
+    def get(self, name: str) -> dict[str, bytes]:  # noqa: ARG002
+        """None: its files are not ours to read."""
+        return {}
+
+    def _inspected(self) -> Any:
+        try:
+            return self.client.api.inspect_container(self.container)
+        except APIError as error:
+            raise HarnessFailure(f"{self.name}: {error.explanation or error}") from error
+
+    def _parents(self) -> dict[int, int]:
+        """The parent of each process of the container; empty when it does not run."""
+        try:
+            listed = self.client.api.top(self.container, "-eo pid,ppid")
+        except APIError:
+            return {}
+        return {int(pid): int(parent) for pid, parent in listed["Processes"] or ()}
+
+    def _join(self) -> _Joined:
+        """Our container beside the user's as it is now. While that does not run, ours keeps the
+        network that it had."""
+        with self._lock:
+            found = self._inspected()
+            state = found["State"]
+            fresh = self._joined is not None and (
+                not state["Running"] or self._joined.started_at == state["StartedAt"]
+            )
+            if self._joined is None or not fresh:
+                self._joined = self._joined_now(found)
+            return self._joined
+
+    def _joined_now(self, found: Any) -> _Joined:
+        api, running = self.client.api, bool(found["State"]["Running"])
+        ours = api.inspect_container(self.infra)["State"]
+        begun, theirs = instant(ours["StartedAt"]), instant(found["State"]["StartedAt"])
+        if running and (not ours["Running"] or begun < theirs):
+            try:
+                api.restart(self.infra, timeout=0)
+            except APIError as error:  # theirs may have ended meanwhile
+                raise HarnessFailure(f"{self.name}: {error.explanation or error}") from error
+            ours = api.inspect_container(self.infra)["State"]
+        if not ours["Running"]:
+            raise HarnessFailure(f"{self.name}: its container does not run")
+        networks = found["NetworkSettings"]["Networks"]
+        return _Joined(
+            started_at=found["State"]["StartedAt"],
+            pid=int(ours["Pid"]),
+            address=str(networks.get(self.network, {}).get("IPAddress", "")),
+        )
+
+
+def instant(text: str) -> tuple[str, str]:
+    """An instant as Docker writes it (RFC 3339, with as many digits as it has), to be compared."""
+    whole, _, part = text.rstrip("Z").partition(".")
+    return whole, part.ljust(9, "0")
+
+
+def attach(
+    client: docker.DockerClient, run_id: str, infra_image: str, *, name: str, container: str
+) -> str:
+    """Make the infrastructure container beside a container, and start it; its id. Raises
+    EnvironmentFailure."""
+    api = client.api
+    labels = {LABEL: "1", RUN_LABEL: run_id, _NODE_LABEL: name, _CONTAINER_LABEL: container}
+    try:
+        made = api.create_container(
+            infra_image,
+            command=_COMMAND,
+            name=f"ackloss-{run_id}-{name}{INFRA_SUFFIX}",
+            labels=labels,
+            host_config=infra_host_config(
+                client,
+                mem_limit=f"{INFRA_MB}m",
+                network_mode=f"container:{container}",
+                pid_mode="host",
+            ),
+        )["Id"]
+        api.start(made)
+    except APIError as error:
+        raise EnvironmentFailure(
+            f"nothing of ours can be started beside {name}: Docker reports: "
+            f"{error.explanation or error}"
+        ) from error
+    return str(made)
+
+
+def attached(client: docker.DockerClient, run_id: str) -> dict[str, ComposeNode]:
+    """The nodes beside which a run has a container, as far as theirs are still there."""
+    filters = {"label": [f"{RUN_LABEL}={run_id}", _CONTAINER_LABEL]}
+    found = {}
+    for each in client.api.containers(all=True, filters=filters):
+        labels = each["Labels"]
+        name, container = labels[_NODE_LABEL], labels[_CONTAINER_LABEL]
+        try:
+            client.api.inspect_container(container)
+        except NotFound:
+            continue
+        found[name] = ComposeNode(name, frozenset(), container, each["Id"], client)
+    return found

@@ -1,0 +1,176 @@
+"""`cluster.kind = "compose"`: a compose project of the user's, named by `--cluster FILE`.
+
+Load, observation and final read are by clients, as on any cluster of the user's. Faults are made by
+a container of ours beside each of theirs. What ackloss has not made it does not remove.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from harness.clusters.cluster_file import access_of
+from harness.clusters.compose.file import KIND, Named, read_named
+from harness.clusters.external.provider import External, system_of
+from harness.errors import AcklossError, EnvironmentFailure
+from harness.machine import reach
+from harness.protocols import Access, Finding, Guest, Order, RunCluster, Status
+
+
+@dataclass(frozen=True)
+class Compose(External):
+    """Containers of a compose project of yours (`--cluster FILE`): its services are the nodes."""
+
+    plugin: ClassVar[str] = KIND
+
+    @property
+    def named(self) -> Named | None:
+        """The project that the file names."""
+        return None
+
+    def with_cluster(self, file: Path) -> Compose:
+        """The project of a file. Raises PlanError, EnvironmentFailure."""
+        named = read_named(file)
+        return _Compose(system_of(named.content, file), access_of(named.content, file), named)
+
+    @property
+    def levers(self) -> Sequence[str]:
+        """Those that need nothing of the user's containers but that they run."""
+        from harness.clusters.compose.levers import levers_over
+
+        return tuple(levers_over({}))
+
+    def why_no_lever(self, lever: str) -> str:
+        """Why ackloss does not do this to a container of the user's."""
+        from harness.clusters.compose.levers import WHY_NOT
+
+        return WHY_NOT.get(lever, f"a project of yours does not offer the lever {lever!r}")
+
+    @property
+    def trouble(self) -> tuple[type[Exception], ...]:
+        """What Docker's client raises."""
+        from harness.images.daemon import DAEMON_TROUBLE
+
+        return DAEMON_TROUBLE
+
+    def reach(self) -> None:
+        """Connect to the daemon."""
+        from harness.images.daemon import connect
+
+        self._access()
+        connect()
+
+    def require(self, order: Order) -> None:  # noqa: ARG002
+        """A project that runs, or a command that starts it."""
+        from harness.clusters.compose.project import Project, compose_command, no_command
+        from harness.images.daemon import connect
+
+        self._access()
+        assert self.named is not None
+        client = connect()
+        if not self.named.content.start:
+            Project(client, self.named).containers()
+        elif compose_command() is None:
+            raise no_command(self.named)
+
+    def checkup(self) -> Sequence[Finding]:
+        """Docker; with a file: its project, and what the system in it lets us do."""
+        from harness.clusters.docker.checkup import docker_daemon, infra_image
+
+        docker, info = docker_daemon()
+        if info is None:
+            return (docker,)
+        found = [docker, infra_image()]
+        if self.named is None:
+            fix = "ackloss doctor --cluster FILE"
+            return *found, Finding("project", Status.WARN, "none named, none examined", fix)
+        project, runs = _examined(self.named)
+        return *found, project, *(super().checkup() if runs else ())
+
+    def prepare(self, order: Order, say: Callable[[str], None]) -> None:  # noqa: ARG002
+        """The infrastructure image."""
+        from harness.images.building import infra_image
+
+        infra_image(say)
+
+    def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
+        """The project, of which nothing has been started or changed yet."""
+        from harness.clusters.compose.cluster import ComposeCluster
+        from harness.images.building import infra_image
+        from harness.images.daemon import connect
+
+        access, target = self._access(), order.target
+        assert isinstance(target, Guest)
+        assert self.named is not None
+        return ComposeCluster(
+            order,
+            access,
+            target,
+            run_id,
+            named=self.named,
+            client=connect(),
+            infra_image=infra_image(say).id,
+            say=say,
+        )
+
+    def of_others(self, known: set[str]) -> list[str]:
+        """What some other ackloss made there, while it runs: else nobody can be asked."""
+        if self.named is None or not _examined(self.named)[1]:
+            return []
+        return super().of_others(known)
+
+    def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
+        """What a dead run left in force and made, in the project and beside it."""
+        from harness.clusters.compose.undoing import leave_as_found
+        from harness.images.daemon import connect
+
+        entry: Mapping[str, Any] | None = reach.remembered(KIND, run_id)
+        if entry is None:
+            return []
+        noted = entry
+        return leave_as_found(
+            connect(),
+            run_id,
+            lambda: self._remove_objects(noted, run_id, dry_run=dry_run),
+            dry_run=dry_run,
+        )
+
+
+@dataclass(frozen=True)
+class _Compose(Compose):
+    """The kind `compose` with its file: not a plug-in of its own."""
+
+    what: str
+    how: Access
+    which: Named
+
+    @property
+    def access(self) -> Access:
+        return self.how
+
+    @property
+    def system(self) -> str:
+        return self.what
+
+    @property
+    def named(self) -> Named:
+        return self.which
+
+
+def _examined(named: Named) -> tuple[Finding, bool]:
+    """The project, and whether the system in it can be asked now."""
+    from harness.clusters.compose.project import Project, compose_command, no_command
+    from harness.images.daemon import connect
+
+    what = f"project {named.project}"
+    try:
+        found = Project(connect(), named).containers()
+    except AcklossError as error:
+        starts = named.content.start and isinstance(error, EnvironmentFailure)
+        if starts and compose_command() is not None:
+            return Finding(what, Status.WARN, "does not run; a run starts it and stops it"), False
+        wrong = no_command(named) if starts else error
+        return Finding(what, Status.MISSING, wrong.what, wrong.hint), False
+    return Finding(what, Status.OK, f"runs: {', '.join(found)}"), True

@@ -1,0 +1,116 @@
+"""Leaving a project as it was found, in the process of the run or in another one: from the journal
+of the run, the labels of our containers, and the note on this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import docker
+
+from harness.clusters.compose.file import KIND
+from harness.clusters.compose.levers import levers_over
+from harness.clusters.compose.node import ComposeNode, attached
+from harness.clusters.compose.project import made_by_start, state_of, stop_again
+from harness.clusters.docker.removal import remove_run
+from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
+from harness.faults.journal import OpenAct, open_acts
+from harness.images.daemon import DAEMON_TROUBLE
+from harness.levers.process import ProcessLever
+from harness.machine import reach, state
+
+_PATIENCE_S: Final = 60.0
+_RETRY_S: Final = 1.0
+_LEFT_IN_NAMESPACES: Final = ("net", "shaping", "stress")
+"""The levers whose leftover state is ours beyond doubt."""
+
+
+def leave_as_found(
+    client: docker.DockerClient,
+    run_id: str,
+    remove_objects: Callable[[], list[str]],
+    *,
+    dry_run: bool = False,
+) -> list[str]:
+    """Undo the faults of a run, remove its objects in the system and our containers, and stop the
+    project if the run has started it. Returns what was removed. Tries all of it, then raises the
+    first failure; what is needed to try again is kept until nothing is left."""
+    entry = reach.remembered(KIND, run_id) or {}
+    nodes, removed, failures = attached(client, run_id), list[str](), list[AcklossError]()
+
+    def attempt(step: Callable[[], list[str]]) -> bool:
+        try:
+            removed.extend(step())
+            return True
+        except AcklossError as error:
+            failures.append(error)
+        except DAEMON_TROUBLE as error:
+            what = f"Docker does not undo everything of run {run_id}: {error}"
+            failures.append(HarnessFailure(what, hint="run `ackloss clean` again"))
+        return False
+
+    acts = _open_acts(nodes, run_id)
+    undone = dry_run or attempt(lambda: _undo(nodes, acts))
+    if entry.get("objects") and dry_run and acts:
+        removed.extend(entry["objects"])  # under faults nobody may tell whether they are there
+    elif entry.get("objects"):
+        attempt((lambda: _patiently(remove_objects)) if acts else remove_objects)
+    if undone:  # else they are needed to try again
+        attempt(lambda: remove_run(client, run_id, dry_run=dry_run))
+    if (before := entry.get("before")) and undone:
+        changed = entry.get("changed") or made_by_start(
+            before, state_of(client, str(entry["project"]))
+        )
+        attempt(lambda: stop_again(client, changed, dry_run=dry_run))
+    if failures:
+        raise failures[0]
+    if not dry_run:
+        reach.forget(KIND, run_id)
+    return removed
+
+
+def _open_acts(nodes: dict[str, ComposeNode], run_id: str) -> list[OpenAct]:
+    """What the run's journal does not report as undone, on nodes that are still there."""
+    if (folder := state.folder_of(run_id)) is None:
+        return []
+    return [act for act in open_acts(folder / "faults.jsonl").acts if act.record.node in nodes]
+
+
+def _undo(nodes: dict[str, ComposeNode], acts: Sequence[OpenAct]) -> list[str]:
+    """Undo these acts: containers run again first, as rules are in networks of containers that run.
+    Raises HarnessFailure for what is still in force."""
+    levers, failures = levers_over(nodes), list[AcklossError]()
+    latest_first = [act for act in reversed(acts) if act.lever in levers]
+    for act in sorted(latest_first, key=lambda act: act.lever != ProcessLever.name):
+        try:
+            levers[act.lever].undo(act.record)
+        except AcklossError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
+    if left := [sentence for node in nodes.values() for sentence in _left_on(node)]:
+        raise HarnessFailure(
+            f"is still in force: {'; '.join(left)}", hint="restart this container of yours"
+        )
+    return []
+
+
+def _left_on(node: ComposeNode) -> list[str]:
+    """What of ours is in force beside a container that runs; with one that does not, it ended."""
+    if not node.process().running:
+        return []
+    levers = levers_over({node.name: node})
+    return [each for name in _LEFT_IN_NAMESPACES for each in levers[name].leftover_state(node)]
+
+
+def _patiently(remove_objects: Callable[[], list[str]]) -> list[str]:
+    """Remove the objects; a system of which a part has just been started again is waited for."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return remove_objects()
+        except (EnvironmentFailure, HarnessFailure):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_S)

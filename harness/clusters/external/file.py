@@ -1,0 +1,17 @@
+"""The file of a cluster that somebody else runs: how it is reached, and nothing more."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import Field
+
+from harness.clusters.cluster_file import Reached
+
+KIND: Final = "external"
+
+
+class ClusterFile(Reached):
+    """The whole file."""
+
+    kind: Literal["external"] = Field(description="Somebody else runs it.")

@@ -1,0 +1,222 @@
+"""`cluster.kind = "external"`: a cluster that somebody else runs, named by `--cluster FILE`.
+
+Load, observation and final read are as ever. ackloss makes no faults there: it has no rights over
+the nodes, and others use them. What a run makes is an object of its own, which it removes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from harness import registry
+from harness.clusters.cluster_file import Reached, access_of, read_cluster_file
+from harness.clusters.external.file import KIND, ClusterFile
+from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
+from harness.machine import reach
+from harness.protocols import (
+    Access,
+    Cost,
+    Finding,
+    Guest,
+    LeavesObjects,
+    NodeOutline,
+    Order,
+    Provider,
+    RunCluster,
+    RunsElsewhere,
+    TakesClusterFile,
+    Target,
+)
+
+_BESIDE_S = 8.0
+"""The time of a run beside its workload."""
+_CHECKUP_S = 10.0
+
+
+@dataclass(frozen=True)
+class External(Provider, LeavesObjects, TakesClusterFile):
+    """A cluster that somebody else runs (`--cluster FILE`): nothing is started there."""
+
+    plugin: ClassVar[str] = KIND
+    simulated: ClassVar[bool] = False
+
+    @property
+    def access(self) -> Access | None:
+        """How it is reached."""
+        return None
+
+    @property
+    def system(self) -> str | None:
+        """The target that the file names."""
+        return None
+
+    def with_cluster(self, file: Path) -> External:
+        """The cluster of a file. Raises PlanError, EnvironmentFailure."""
+        content = read_cluster_file(file, ClusterFile)
+        return _External(system_of(content, file), access_of(content, file))
+
+    @property
+    def levers(self) -> Sequence[str]:
+        """None."""
+        return ()
+
+    def why_no_lever(self, lever: str) -> str:  # noqa: ARG002
+        """Why ackloss makes no faults there."""
+        return "ackloss makes no faults on a cluster that somebody else runs"
+
+    @property
+    def trouble(self) -> tuple[type[Exception], ...]:
+        """None but those of ackloss itself."""
+        return ()
+
+    def runs(self, target: type[Target[Any]]) -> bool:
+        """A target that can be a guest, or is one."""
+        return issubclass(target, RunsElsewhere | Guest)
+
+    def outline(self, order: Order) -> list[NodeOutline]:  # noqa: ARG002
+        """None: nothing would start, and who is there is known once the cluster was asked."""
+        return []
+
+    def cost(self, order: Order, *, kept: bool) -> Cost:  # noqa: ARG002
+        """Nothing of this machine's memory."""
+        return Cost(memory_mb=0, seconds=order.plan.workload.duration_s + _BESIDE_S)
+
+    def reach(self) -> None:
+        """Nothing but the file: the cluster is asked when a run begins."""
+        self._access()
+
+    def require(self, order: Order) -> None:  # noqa: ARG002
+        """The file."""
+        self._access()
+
+    def checkup(self) -> Sequence[Finding]:
+        """This machine needs nothing; with a file: what the cluster lets us do."""
+        if self.access is None or self.system is None:
+            return ()
+        guest = guest_on(self.system, self.access, kind=self.plugin)
+        try:
+            return guest.checkup(timeout_s=_CHECKUP_S)
+        finally:
+            guest.close()
+
+    def prepare(self, order: Order, say: Callable[[str], None]) -> None:
+        """Nothing takes long."""
+
+    def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:  # noqa: ARG002
+        """The cluster, of which nothing has been asked yet."""
+        from harness.clusters.external.cluster import ExternalCluster
+
+        access, target = self._access(), order.target
+        assert isinstance(target, Guest)
+        return ExternalCluster(order, access, target, run_id)
+
+    def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
+        """What a dead run of this machine made on its cluster."""
+        entry = reach.remembered(self.plugin, run_id)
+        if entry is None:
+            return []
+        removed = self._remove_objects(entry, run_id, dry_run=dry_run)
+        if not dry_run:
+            reach.forget(self.plugin, run_id)
+        return removed
+
+    def _remove_objects(self, entry: Mapping[str, Any], run_id: str, *, dry_run: bool) -> list[str]:
+        """Remove what clients of ours have made there. Raises HarnessFailure."""
+        access = self.access or self._access_of(Path(entry["cluster"]), run_id)
+        guest = guest_on(str(entry["system"]), access, kind=self.plugin)
+        try:
+            return guest.remove(tuple(entry["objects"]), dry_run=dry_run)
+        except EnvironmentFailure as error:
+            raise HarnessFailure(
+                f"not everything of run {run_id} could be removed: {error}",
+                hint="run `ackloss clean --cluster FILE` again once the cluster can be reached",
+            ) from error
+        finally:
+            guest.close()
+
+    def unknown_runs(self, known: set[str]) -> set[str]:  # noqa: ARG002
+        """None: a cluster is asked only where a file names it."""
+        return set()
+
+    def concerns(self, run_id: str) -> bool:
+        """Its file was this one, or has an address of this one."""
+        entry = reach.remembered(self.plugin, run_id)
+        if entry is None or self.access is None:
+            return True
+        same_file = entry["cluster"] == str(self.access.file.resolve())
+        return same_file or bool({*entry["addresses"]} & {*self.access.addresses})
+
+    def of_others(self, known: set[str]) -> list[str]:
+        """What some other ackloss made there: it may be in use."""
+        if self.access is None or self.system is None:
+            return []
+        entries = (reach.remembered(self.plugin, run_id) for run_id in known)
+        own = {name for entry in entries if entry is not None for name in entry["objects"]}
+        guest = guest_on(self.system, self.access, kind=self.plugin)
+        try:
+            return [
+                f"{name} is of no run in this machine's state folder: left alone"
+                for name in guest.ours()
+                if name not in own
+            ]
+        finally:
+            guest.close()
+
+    def _access_of(self, file: Path, run_id: str) -> Access:
+        """The access of the file that a dead run used. Raises HarnessFailure."""
+        try:
+            access = self.with_cluster(file).access
+        except (PlanError, EnvironmentFailure) as error:
+            raise HarnessFailure(
+                f"what run {run_id} made on its cluster could not be removed: {error}",
+                hint="name the cluster's file: `ackloss clean --cluster FILE`",
+            ) from error
+        assert access is not None
+        return access
+
+    def _access(self) -> Access:
+        if self.access is None:
+            raise PlanError(
+                f"a cluster of kind {self.plugin!r} needs to know how it is reached",
+                key="cluster.kind",
+                hint="name its file with --cluster FILE",
+            )
+        return self.access
+
+
+@dataclass(frozen=True)
+class _External(External):
+    """The kind `external` with its file: not a plug-in of its own."""
+
+    what: str
+    how: Access
+
+    @property
+    def access(self) -> Access:
+        return self.how
+
+    @property
+    def system(self) -> str:
+        return self.what
+
+
+def system_of(content: Reached, file: Path) -> str:
+    """The target that a cluster file names, or the default one. Raises PlanError."""
+    system = content.system or registry.default_target()
+    registry.check_name("targets", system, key="system", file=str(file))
+    return str(system)
+
+
+def guest_on(system: str, access: Access, *, kind: str) -> Guest[Any]:
+    """The target on a cluster of the user's. Opens no connection. Raises PlanError."""
+    target = registry.make("targets", system, {}, key="system", file=str(access.file))
+    if not isinstance(target, RunsElsewhere):
+        raise PlanError(
+            f"{system} cannot run on a cluster of kind {kind!r}",
+            file=str(access.file),
+            key="system",
+        )
+    return target.reached_by(access)
