@@ -11,8 +11,9 @@ from harness import registry
 from harness.errors import AcklossError
 from harness.faults.journal import open_acts
 from harness.machine import state
+from harness.machine.client_processes import end_client_processes
 from harness.machine.scratch import remove_abandoned
-from harness.protocols import LeavesObjects, Provider
+from harness.protocols import LeavesObjects, Provider, TakesClusterFile, TakesInventory
 
 
 @dataclass
@@ -24,19 +25,24 @@ class Cleaned:
     left: list[str] = field(default_factory=list)
 
 
-def leaving_objects() -> list[LeavesObjects]:
-    """The kinds of cluster of which something may outlive its process."""
-    providers: list[Provider] = [
-        registry.make("clusters", kind, {}, key="cluster.kind")
-        for kind in registry.usable("clusters")
-    ]
-    return [provider for provider in providers if isinstance(provider, LeavesObjects)]
+def leaving_objects(kind: str | None = None) -> dict[str, LeavesObjects]:
+    """The kinds of cluster of which something may outlive its process, by name; or only one."""
+    providers: dict[str, Provider] = {
+        each: registry.make("clusters", each, {}, key="cluster.kind")
+        for each in registry.usable("clusters")
+        if kind in (None, each)
+    }
+    return {name: each for name, each in providers.items() if isinstance(each, LeavesObjects)}
 
 
-def remove_left(run_id: str, *, dry_run: bool = False) -> list[str]:
-    """Remove everything of a run, of whatever kind its cluster was; the names."""
-    return [
-        name for provider in leaving_objects() for name in provider.remove(run_id, dry_run=dry_run)
+def remove_left(run_id: str, *, kind: str | None = None, dry_run: bool = False) -> list[str]:
+    """Remove everything of a run, whose cluster was of this kind or of any, and the processes of
+    its clients; the names."""
+    ended = end_client_processes(run_id, dry_run=dry_run)
+    return ended + [
+        name
+        for provider in leaving_objects(kind).values()
+        for name in provider.remove(run_id, dry_run=dry_run)
     ]
 
 
@@ -50,29 +56,42 @@ def _in_force(run: state.Registered) -> list[str]:
     return acts + [f"a fault of run {run.run_id}: {sentence}" for sentence in left.unreadable]
 
 
-def clean_all(*, dry_run: bool, kept: bool) -> Cleaned:
-    """Clean up after every dead run, after those kept by the user only with `kept`. Tries all of
+def clean_all(*, dry_run: bool, kept: bool, only: Provider | None = None) -> Cleaned:
+    """Clean up after every dead run, after those kept by the user only with `kept`; after those on
+    `only` this kind of cluster, where it is given, and on all hosts that it knows. Tries all of
     them, then raises the first failure."""
     cleaned = Cleaned(removed=remove_abandoned(dry_run=dry_run))
-    runs = state.registrations()
+    runs = [run for run in state.registrations() if only is None or _concerns(only, run)]
     failures = []
     for run in runs:
         try:
-            _clean(run, cleaned, dry_run=dry_run, kept=kept)
+            _clean(run, cleaned, only, dry_run=dry_run, kept=kept)
         except AcklossError as error:
             failures.append(error)
     known = {run.run_id for run in runs}
-    unknown = {run for provider in leaving_objects() for run in provider.unknown_runs(known)}
-    for run_id in sorted(unknown):
-        cleaned.left.append(f"run {run_id} is not in this machine's state folder: left alone")
+    for provider in leaving_objects(only.plugin if only is not None else None).values():
+        for run_id in sorted(provider.unknown_runs(known)):
+            cleaned.left.append(f"run {run_id} is not in this machine's state folder: left alone")
+    if isinstance(only, TakesInventory) and only.inventory is not None:
+        removed, left = only.clean_hosts(known, dry_run=dry_run)
+        cleaned.removed += removed
+        cleaned.left += left
     if failures:
         raise failures[0]
     return cleaned
 
 
+def _concerns(only: Provider, run: state.Registered) -> bool:
+    """Whether a run was on this kind of cluster, and on this very cluster where a file names it."""
+    if run.kind != only.plugin:
+        return False
+    return not isinstance(only, TakesClusterFile) or only.concerns(run.run_id)
+
+
 def _clean(
     run: state.Registered,
     cleaned: Cleaned,
+    only: Provider | None,
     *,
     dry_run: bool,
     kept: bool,
@@ -83,7 +102,11 @@ def _clean(
         elif run.keep and not kept:
             cleaned.left.append(f"run {run.run_id} was kept on purpose: `ackloss clean --kept`")
         else:
-            cleaned.removed += remove_left(run.run_id, dry_run=dry_run)
+            if isinstance(only, TakesClusterFile) and isinstance(only, LeavesObjects):
+                # by the file that is given: the one of then may be gone
+                cleaned.removed += only.remove(run.run_id, dry_run=dry_run)
+            else:
+                cleaned.removed += remove_left(run.run_id, kind=run.kind, dry_run=dry_run)
             cleaned.undone += _in_force(run)
             if not dry_run:
                 state.forget(run.run_id)

@@ -10,19 +10,16 @@ import io
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
-from filelock import FileLock
 
 from harness.errors import EnvironmentFailure
 from harness.images import maven
 from harness.images.daemon import connect
+from harness.images.locks import alone
 from harness.images.recipe import DEBIAN, INFRA, MMDEBSTRAP, Recipe, made_base
 from harness.images.steps import Say, quietly, step
-from harness.machine.paths import cache_dir
 from harness.machine.scratch import scratch
 from harness.machine.user_config import user_config
 from harness.protocols import ImageRef
@@ -92,26 +89,6 @@ def pulled(reference: str, say: Say = quietly) -> ImageRef:
     if found is None:
         raise EnvironmentFailure(f"the image {reference} was pulled but cannot be found")
     return found
-
-
-@contextmanager
-def alone(what: str) -> Iterator[None]:
-    """Hold the lock of something made once per machine: other processes wait, then find it."""
-    folder = cache_dir() / "locks"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / f"{what.replace('/', '_').replace(':', '_')}.lock")
-        lock.acquire()
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"cannot write the cache folder: {error.strerror}",
-            file=str(cache_dir()),
-            hint="set ACKLOSS_CACHE to a writable folder",
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _ensure_base(base: str, say: Say) -> None:

@@ -23,7 +23,7 @@ DAEMON_TROUBLE = (DockerException, requests.RequestException)
 def connect() -> docker.DockerClient:
     """A client of the local Docker daemon. Raises EnvironmentFailure with the fix."""
     try:
-        return docker.from_env(version="auto", timeout=120, max_pool_size=32)
+        client = docker.from_env(version="auto", timeout=120, max_pool_size=32)
     except DockerException as error:
         text = str(error)
         if "Permission denied" in text or "PermissionError" in text:
@@ -34,6 +34,9 @@ def connect() -> docker.DockerClient:
             "Docker does not answer",
             hint="start it with `make setup`; `ackloss doctor` reports what is missing",
         ) from error
+    # Else each request reads the environment for proxies, which other threads may be changing.
+    client.api.trust_env = False
+    return client
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from harness.errors import EnvironmentFailure
-from harness.images.building import alone
+from harness.images.locks import alone
 from harness.images.oneoff import one_off
 from harness.images.recipe import FILES
 from harness.machine.paths import cache_dir

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,7 +10,11 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from harness.errors import EnvironmentFailure, PlanError
+from harness.images.locks import alone
 from harness.images.recipe import Recipe
+from harness.images.steps import Say, quietly, step
+from harness.machine.paths import cache_dir
+from harness.machine.scratch import scratch
 
 _LIMIT_S = 900
 
@@ -42,6 +47,21 @@ def pom(recipe: Recipe) -> str:
 def _named(coordinates: str) -> str:
     parts = zip(("groupId", "artifactId", "version"), coordinates.split(":"), strict=False)
     return "".join(f"<{tag}>{escape(value)}</{tag}>" for tag, value in parts)
+
+
+def kept(recipe: Recipe, say: Say = quietly) -> Path:
+    """The folder with a recipe's jars and their dependencies, fetched once and kept in the cache.
+    Raises what `fetch` raises."""
+    made = cache_dir() / "jars" / recipe.digest() / "libs"
+    with alone(f"jars-{made.parent.name}"):
+        if not made.exists():
+            with scratch() as folder, step(say, f"jars of {recipe.name} {recipe.version} by Maven"):
+                fetch(recipe, Path(folder))
+                half = made.with_name(f".libs.{os.getpid()}")
+                made.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copytree(Path(folder) / "libs", half)
+                half.replace(made)
+    return made
 
 
 def fetch(recipe: Recipe, folder: Path) -> None:

@@ -53,6 +53,10 @@ class Recipe:
             base=base, label=IMAGE_LABEL, packages=" ".join(self.packages), copy=copy
         )
 
+    def digest(self) -> str:
+        """A hash of its jars alone, whatever image they are for."""
+        return _digest(*self.jars, "without", *self.exclude)
+
     def reference(self, base: str) -> str:
         """Its name and tag: `ackloss/kafka:4.3.1-<hash of all that goes into it>`."""
         digest = _digest(self.dockerfile(base), *self.jars, "without", *self.exclude)

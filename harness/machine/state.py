@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import orjson
@@ -22,12 +22,14 @@ from harness.machine.paths import state_dir
 
 @dataclass(frozen=True, kw_only=True)
 class Registered:
-    """A run that has begun and has not been cleaned up. `keep`: the user keeps its cluster."""
+    """A run that has begun and has not been cleaned up. `keep`: the user keeps its cluster; `kind`
+    is that of its cluster (in entries of older versions, the only kind that there was)."""
 
     run_id: str
     folder: Path
     pid: int
     keep: bool = False
+    kind: str = "docker"
 
     @classmethod
     def read(cls, path: Path) -> Registered | None:
@@ -57,12 +59,12 @@ def _entry_path(run_id: str) -> Path:
 
 
 @contextmanager
-def registered(run_id: str, folder: Path) -> Iterator[None]:
+def registered(run_id: str, folder: Path, *, kind: str = "docker") -> Iterator[None]:
     """Register a run and hold its lock; the entry stays until `forget` is called."""
     try:
         _runs_dir().mkdir(parents=True, exist_ok=True)
         with FileLock(_lock_path(run_id), timeout=0):
-            write_entry(run_id, folder)
+            write_entry(run_id, folder, kind=kind)
             yield
     except OSError as error:
         if error.filename and str(_runs_dir()) in str(error.filename):
@@ -74,9 +76,29 @@ def registered(run_id: str, folder: Path) -> Iterator[None]:
         raise
 
 
-def write_entry(run_id: str, folder: Path, *, keep: bool = False) -> None:
+def write_entry(run_id: str, folder: Path, *, keep: bool = False, kind: str = "docker") -> None:
     """Write the entry of a run of this process; `keep` marks a cluster that the user keeps."""
-    Registered(run_id=run_id, folder=folder.resolve(), pid=os.getpid(), keep=keep).write()
+    Registered(
+        run_id=run_id, folder=folder.resolve(), pid=os.getpid(), keep=keep, kind=kind
+    ).write()
+
+
+def keep(run_id: str) -> None:
+    """Mark the cluster of a run of this process as one that the user keeps."""
+    if (entry := Registered.read(_entry_path(run_id))) is not None:
+        replace(entry, keep=True).write()
+
+
+def kind_of(run_id: str) -> str | None:
+    """The kind of a registered run's cluster; `None` for a run that is not registered."""
+    entry = Registered.read(_entry_path(run_id))
+    return entry.kind if entry is not None else None
+
+
+def folder_of(run_id: str) -> Path | None:
+    """The folder of a registered run; `None` for a run that is not registered."""
+    entry = Registered.read(_entry_path(run_id))
+    return entry.folder if entry is not None else None
 
 
 def forget(run_id: str) -> None:

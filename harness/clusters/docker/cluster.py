@@ -23,6 +23,7 @@ import docker
 from docker.errors import APIError
 from docker.types import IPAMConfig, IPAMPool, LogConfig
 
+from harness.clusters.docker.container import infra_host_config
 from harness.clusters.docker.pod import PID_FILE, DockerNode
 from harness.clusters.docker.removal import INFRA_SUFFIX, remove_run
 from harness.errors import EnvironmentFailure
@@ -30,11 +31,12 @@ from harness.images.archives import packed
 from harness.images.daemon import LABEL, RUN_LABEL
 from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers
+from harness.machine import loop_disks
+from harness.machine.loop_disks import LoopDisk
 from harness.protocols import NODE_DATA, STORED, Lever, NodeSpec
 
 SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
 
-_INFRA_CAPABILITIES = ["NET_ADMIN", "NET_RAW", "KILL", "SYS_PTRACE", "DAC_OVERRIDE"]
 # Process 1 of the pod only adopts processes whose parents have died, so that none stays a zombie.
 _INFRA_COMMAND = ["sh", "-c", "while :; do sleep 86400 & wait; done"]
 # Writes its own process id, as the pod sees it, then becomes the target's process.
@@ -96,12 +98,16 @@ class DockerCluster:
         """Start the infrastructure container first: a volume in memory lasts only while a running
         container has mounted it."""
         api = self.client.api
-        volumes = self._volumes(self._name(spec), spec.data_mb)
+        disk = self._disk(spec)
+        volumes = self._volumes(self._name(spec), spec.data_mb, disk)
         infra = self._start_infra(spec, address, volumes)
         api.put_archive(infra, NODE_DATA, packed(spec.files))
+        if disk is not None:
+            disk.flush()
         target = self._start_target(spec, image_id, infra, volumes)
         infra_pid = int(api.inspect_container(infra)["State"]["Pid"])
-        return DockerNode(spec.name, spec.roles, address, infra, target, infra_pid, self.client)
+        roles, client = spec.roles, self.client
+        return DockerNode(spec.name, roles, address, infra, target, infra_pid, client, disk)
 
     def _start_infra(self, spec: NodeSpec, address: str, volumes: list[str]) -> str:
         api = self.client.api
@@ -114,14 +120,11 @@ class DockerCluster:
             networking_config=api.create_networking_config(
                 {self.network: api.create_endpoint_config(ipv4_address=address)}  # type: ignore[arg-type]
             ),
-            host_config=api.create_host_config(
+            host_config=infra_host_config(
+                self.client,
+                mem_limit=_memory_limit(INFRA_MB, spec),
                 network_mode=self.network,
                 binds=volumes,
-                cap_drop=["ALL"],
-                cap_add=_INFRA_CAPABILITIES,
-                security_opt=["no-new-privileges"],
-                mem_limit=_memory_limit(INFRA_MB, spec),
-                pids_limit=256,
             ),
         )["Id"]
         api.start(container)
@@ -156,9 +159,20 @@ class DockerCluster:
     def _name(self, spec: NodeSpec) -> str:
         return f"ackloss-{self.run_id}-{spec.name}"
 
-    def _volumes(self, name: str, data_mb: int | None) -> list[str]:
+    def _disk(self, spec: NodeSpec) -> LoopDisk | None:
+        """Make the node's own disk that can lose power, where it is to have one."""
+        if spec.own_disk_mb is None:
+            return None
+        disk = LoopDisk(loop_disks.disks_of(self.run_id) / spec.name, STORED)
+        disk.make(spec.own_disk_mb)
+        return disk
+
+    def _volumes(self, name: str, data_mb: int | None, disk: LoopDisk | None) -> list[str]:
         """Create a node's volumes and return where each is mounted: its data folder and, when
-        `data_mb` bounds it, what it stores, in memory so that it fills no disk of this machine."""
+        `data_mb` bounds it, what it stores, in memory so that it fills no disk of this machine.
+        With a disk of its own, the data folder is one of this machine that holds its mount."""
+        if disk is not None:
+            return [f"{disk.shared}:{NODE_DATA}:rw,rslave"]
         self.client.api.create_volume(name, labels=self.labels())
         mounted = [f"{name}:{NODE_DATA}:rw"]
         if data_mb is not None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import docker
-from docker.errors import APIError, NotFound
+from docker.errors import NotFound
 
-from harness.errors import HarnessFailure
+from harness.clusters.docker.container import can_enter, enter, execute, process_of
 from harness.images.archives import packed, unpacked
-from harness.protocols import NODE_DATA, Completed, ProcessState
+from harness.protocols import NODE_DATA, Completed, OwnDisk, ProcessState
 
 PID_FILE = f"{NODE_DATA}/pid"
 
@@ -21,7 +18,7 @@ PID_FILE = f"{NODE_DATA}/pid"
 @dataclass(frozen=True)
 class DockerNode:
     """One pod. `infra` and `container` (the target's) are container ids; `infra_pid` is the process
-    of the infrastructure container on the host."""
+    of the infrastructure container on the host, `own_disk` a disk that can lose power."""
 
     name: str
     roles: frozenset[str]
@@ -30,6 +27,7 @@ class DockerNode:
     container: str
     infra_pid: int
     client: docker.DockerClient = field(repr=False)
+    own_disk: OwnDisk | None = None
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
         """Run a command of the infrastructure image in the pod's namespaces.
@@ -37,31 +35,14 @@ class DockerNode:
         By nsenter from the host, which takes a tenth of the time of an exec; by exec where nsenter
         is not allowed.
         """
-        if not _can_enter(self.infra_pid):
-            return self._exec(self.infra, argv)
-        enter = ["nsenter", "-t", str(self.infra_pid), "-n", "-p", "-m", "--", *argv]
-        try:
-            done = subprocess.run(
-                enter, capture_output=True, timeout=timeout_s, check=False, stdin=subprocess.DEVNULL
-            )
-        except subprocess.TimeoutExpired:
-            return Completed(124, f"no answer within {timeout_s:g} s")
-        return Completed(done.returncode, (done.stdout + done.stderr).decode(errors="replace"))
+        if not can_enter(self.infra_pid):
+            return execute(self.client, self.infra, argv, node=self.name)
+        return enter(self.infra_pid, ("-n", "-p", "-m"), argv, timeout_s=timeout_s)
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:  # noqa: ARG002
         """Run a command in the target's own container. Raises HarnessFailure when it is not
         running."""
-        return self._exec(self.container, argv)
-
-    def _exec(self, container: str, argv: Sequence[str]) -> Completed:
-        api = self.client.api
-        try:
-            created = api.exec_create(container, list(argv))
-            output = api.exec_start(created["Id"])
-            code = api.exec_inspect(created["Id"])["ExitCode"]
-        except APIError as error:  # its process has ended, and the container with it
-            raise HarnessFailure(f"{self.name}: {error.explanation or error}") from error
-        return Completed(code if code is not None else -1, output.decode(errors="replace"))
+        return execute(self.client, self.container, argv, node=self.name)
 
     def put(self, files: Mapping[str, bytes]) -> None:
         """Write files below the node's data folder."""
@@ -89,15 +70,4 @@ class DockerNode:
 
     def process(self) -> ProcessState:
         """The state of the target's process, from Docker."""
-        state = self.client.api.inspect_container(self.container)["State"]
-        running = bool(state["Running"])
-        return ProcessState(
-            running=running,
-            exit_code=None if running else int(state["ExitCode"]),
-            started_at=state["StartedAt"],
-            finished_at=state["FinishedAt"],
-        )
-
-
-def _can_enter(pid: int) -> bool:
-    return os.geteuid() == 0 and Path(f"/proc/{pid}/ns/net").exists()
+        return process_of(self.client, self.container)

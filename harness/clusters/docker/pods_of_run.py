@@ -9,6 +9,7 @@ from typing import Any
 from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.pod import DockerNode
 from harness.clusters.docker.preparing import prepared
+from harness.clusters.specs import specs_of
 from harness.protocols import (
     ImageRef,
     Ingredients,
@@ -55,7 +56,7 @@ class PodsOfRun(RunCluster):
         target, plan = self.order.target, self.order.plan
         assert isinstance(target, RunsInContainers)
         addresses = self.pods.create_network(target.names(plan))
-        specs = target.nodes(plan, self.ingredients, addresses)
+        specs = specs_of(self.order, self.ingredients, addresses)
         specs = prepared(specs, self.order.needs, holder_id=self.pods.infra_image)
         self.pods.start(specs, self.ingredients.image.id, addresses)
 

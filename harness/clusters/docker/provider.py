@@ -10,12 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from harness.clusters.specs import specs_of
 from harness.errors import EnvironmentFailure
 from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers
+from harness.machine import loop_disks
 from harness.machine.space import DISK_MIN_BYTES, free_bytes, gib, memory_available
 from harness.protocols import (
+    OWN_DISK,
     Cost,
+    Finding,
     ImageRef,
     Ingredients,
     LeavesObjects,
@@ -71,7 +75,7 @@ class Docker(Provider, LeavesObjects):
                 command=" ".join(spec.argv),
                 files=tuple(sorted(spec.files)),
             )
-            for spec in target.nodes(plan, Ingredients(image=image), addresses)
+            for spec in specs_of(order, Ingredients(image=image), addresses)
         ]
 
     def cost(self, order: Order, *, kept: bool) -> Cost:
@@ -89,7 +93,8 @@ class Docker(Provider, LeavesObjects):
         connect()
 
     def require(self, order: Order) -> None:
-        """A daemon that answers, room on its disk, memory for the nodes."""
+        """A daemon that answers, room on its disk, memory for the nodes, disks that can lose
+        power where they are needed."""
         from harness.images.daemon import docker_root
 
         root = docker_root()
@@ -100,6 +105,11 @@ class Docker(Provider, LeavesObjects):
                 file=str(root),
                 hint="free some space",
             )
+        if OWN_DISK in order.needs and (why := loop_disks.why_none()):
+            raise EnvironmentFailure(
+                f"the plan's faults need nodes with disks that can lose power, but {why}",
+                hint='`nemesis = "disk"` with `form = "unsynced"` needs none',
+            )
         nodes, each_mb = len(_target(order).names(order.plan)), order.plan.target.memory_mb
         needed, free = nodes * each_mb << 20, memory_available()
         if free < needed:
@@ -109,6 +119,12 @@ class Docker(Provider, LeavesObjects):
                 key="target.memory_mb",
                 hint="stop other programs, or configure fewer or smaller nodes",
             )
+
+    def checkup(self) -> Sequence[Finding]:
+        """See `harness.clusters.docker.checkup`."""
+        from harness.clusters.docker import checkup
+
+        return checkup.examine()
 
     def prepare(self, order: Order, say: Callable[[str], None]) -> None:
         """The infrastructure image, and the target's."""
@@ -130,14 +146,14 @@ class Docker(Provider, LeavesObjects):
         return PodsOfRun(order, ingredients, DockerCluster(run_id, client, infra.id))
 
     def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
-        """Containers, networks and volumes, by label."""
+        """Containers, networks and volumes, by label, and disks."""
         from harness.clusters.docker.removal import remove_run
         from harness.images.daemon import connect
 
         return remove_run(connect(), run_id, dry_run=dry_run)
 
     def unknown_runs(self, known: set[str]) -> set[str]:
-        """Runs whose label something of this daemon carries."""
+        """Runs whose label something of this daemon carries, or of which a disk is there."""
         from harness.clusters.docker.removal import unknown_runs
         from harness.images.daemon import connect
 

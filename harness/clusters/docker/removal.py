@@ -1,4 +1,4 @@
-"""Removes what a run made, by label and nothing else."""
+"""Removes what a run made: by label and nothing else, then the disks in its folder."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from docker.errors import NotFound
 
 from harness.errors import HarnessFailure
 from harness.images.daemon import DAEMON_TROUBLE, RUN_LABEL
+from harness.machine import loop_disks
 
 INFRA_SUFFIX = "-infra"
 """How the name of an infrastructure container ends."""
@@ -37,7 +38,8 @@ class _Removal:
 
 
 def remove_run(client: docker.DockerClient, run_id: str, *, dry_run: bool = False) -> list[str]:
-    """Remove every container, network and volume of a run, by label. Returns their names.
+    """Remove every container, network and volume of a run, by label, and its disks, once no
+    container uses them. Returns their names.
 
     Objects that are gone already are left out. Raises HarnessFailure, after having tried
     everything, when something stays.
@@ -62,6 +64,7 @@ def remove_run(client: docker.DockerClient, run_id: str, *, dry_run: bool = Fals
         raise HarnessFailure(
             f"could not remove {'; '.join(sorted(failures))}", hint="run `ackloss clean` again"
         )
+    removed += loop_disks.remove(run_id, dry_run=dry_run)
     return sorted(removed)
 
 
@@ -98,4 +101,5 @@ def unknown_runs(client: docker.DockerClient, known: set[str]) -> set[str]:
         *api.networks(filters=labelled),
         *(api.volumes(filters=labelled)["Volumes"] or []),
     ]
-    return {item["Labels"][RUN_LABEL] for item in objects} - known
+    labels = {item["Labels"][RUN_LABEL] for item in objects}
+    return (labels | loop_disks.runs_with_disks()) - known

@@ -19,6 +19,7 @@ from harness.clusters.memory.world import World
 from harness.plan import Plan
 from harness.protocols import (
     Cost,
+    Finding,
     ImageRef,
     Lever,
     Node,
@@ -99,6 +100,10 @@ class Memory(Provider):
 
     def require(self, order: Order) -> None:
         """This machine lacks nothing."""
+
+    def checkup(self) -> Sequence[Finding]:
+        """This machine lacks nothing."""
+        return ()
 
     def prepare(self, order: Order, say: Callable[[str], None]) -> None:
         """Nothing has to be made."""

@@ -91,6 +91,10 @@ class VirtualClock:
         """Virtual nanoseconds since the simulation began."""
         return self._now_ns
 
+    def since(self, zero_ns: int) -> Callable[[], int]:
+        """See `harness.protocols.clock.Clock`."""
+        return lambda: self._now_ns - zero_ns
+
     def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
         """Let virtual time pass until `event` is set or the time is up; whether it is set.
 

@@ -29,16 +29,21 @@ def test_every_kind_is_a_provider_and_has_a_name() -> None:
     assert {"docker", "memory"} <= set(kinds)
     for kind in kinds:
         assert provider(kind).plugin == kind
-        assert provider(kind).levers
+        assert provider(kind).levers or kind == "external"
     assert [kind for kind in kinds if provider(kind).simulated] == ["memory"]
-    assert [kind for kind in kinds if isinstance(provider(kind), LeavesObjects)] == ["docker"]
+    assert [kind for kind in kinds if isinstance(provider(kind), LeavesObjects)] == [
+        "compose",
+        "docker",
+        "external",
+        "ssh",
+    ]
 
 
 @pytest.mark.parametrize(
     ("section", "key", "what"),
     [
         ({"kind": "dockr"}, "cluster.kind", "did you mean 'docker'"),
-        ({"kind": "moon"}, "cluster.kind", "there are: docker, memory"),
+        ({"kind": "moon"}, "cluster.kind", "there are: compose, docker, external, memory, ssh"),
         ({"kind": "docker", "real_time": True}, "cluster.real_time", "has no option 'real_time'"),
         ({"kind": "memory"}, "cluster.kind", "kafka cannot run on a cluster of kind 'memory'"),
     ],
@@ -54,7 +59,7 @@ def test_a_cluster_that_cannot_be_is_refused_when_the_plan_is_read(
 
 
 def test_a_target_that_cannot_run_there_says_where_it_can() -> None:
-    with pytest.raises(PlanError, match="it can on: docker"):
+    with pytest.raises(PlanError, match="it can on: compose, docker, external, ssh"):
         resolve(parse_plan({**KAFKA, "cluster": {"kind": "memory"}}))
 
 

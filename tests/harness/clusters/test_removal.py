@@ -12,6 +12,7 @@ from docker.errors import NotFound
 from harness.clusters.docker.removal import remove_run, unknown_runs
 from harness.errors import HarnessFailure
 from harness.images.daemon import RUN_LABEL
+from harness.machine import loop_disks
 
 
 @dataclass
@@ -77,5 +78,8 @@ def test_a_connection_that_breaks_is_a_failure_and_the_rest_is_tried(error: Exce
     assert api.removed == ["a-b1-infra", "v", "n"]
 
 
-def test_runs_are_known_by_the_label_of_their_objects() -> None:
-    assert unknown_runs(Client(Api()), {"a"}) == {"b"}  # type: ignore[arg-type]
+def test_runs_are_known_by_the_label_of_their_objects_and_by_their_disks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loop_disks, "runs_with_disks", lambda: {"a", "c"})
+    assert unknown_runs(Client(Api()), {"a"}) == {"b", "c"}  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import pytest
 
 from harness import registry
 from harness.clusters.docker.preparing import prepared
-from harness.protocols import BOUNDED_DISK, FAKETIME, NodeSpec
+from harness.protocols import BOUNDED_DISK, FAKETIME, OWN_DISK, NodeSpec
 from harness.run.resolving import needs_of
 
 
@@ -21,6 +21,7 @@ def test_a_nemesis_says_what_it_needs() -> None:
     assert needs_of([nemesis("kill"), nemesis("clock"), nemesis("clock")]) == {FAKETIME}
     assert needs_of([nemesis("disk")]) == frozenset()
     assert needs_of([nemesis("disk"), nemesis("disk", form="full")]) == {BOUNDED_DISK}
+    assert needs_of([nemesis("power-loss")]) == {OWN_DISK}
 
 
 def test_a_plan_that_needs_nothing_has_its_nodes_as_they_are() -> None:
@@ -42,3 +43,11 @@ def test_nodes_store_on_a_small_disk_where_it_is_to_be_filled_and_only_there() -
     made = prepared(specs, frozenset({BOUNDED_DISK}), holder_id="never asked")
     assert [spec.data_mb for spec in made] == [128, 128]
     assert [replace(spec, data_mb=None) for spec in made] == specs
+
+
+def test_a_disk_that_can_lose_power_is_also_one_that_may_be_filled() -> None:
+    specs = [NodeSpec(name="b1", roles=frozenset(), argv=["java"])]
+    (spec,) = prepared(specs, frozenset({OWN_DISK}), holder_id="never asked")
+    assert (spec.own_disk_mb, spec.data_mb) == (1024, None)
+    (spec,) = prepared(specs, frozenset({OWN_DISK, BOUNDED_DISK}), holder_id="never asked")
+    assert (spec.own_disk_mb, spec.data_mb) == (128, None)

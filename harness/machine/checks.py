@@ -1,0 +1,74 @@
+"""Checks of this machine, each a finding with the command that fixes it. They change nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from harness.machine.space import DISK_MIN_BYTES, existing, free_bytes, gib
+from harness.protocols import Finding, Status
+
+DISK_LOW_BYTES: Final = 8 << 30
+_MAVEN_MIN: Final = (3, 6)
+
+
+def disk(name: str, folder: Path) -> Finding:
+    """Free space where something will be written; the folder itself need not exist yet."""
+    place, free = existing(folder), free_bytes(folder)
+    detail = f"{gib(free)} free at {folder}"
+    if not os.access(place, os.W_OK):
+        return Finding(
+            name, Status.MISSING, f"{detail}, but it is not writable", f"chown $USER {place}"
+        )
+    if free < DISK_MIN_BYTES:
+        return Finding(
+            name, Status.MISSING, f"{detail}; a run needs {gib(DISK_MIN_BYTES)}", "df -h"
+        )
+    return Finding(name, Status.WARN if free < DISK_LOW_BYTES else Status.OK, detail)
+
+
+def program(name: str, why: str) -> Finding:
+    """Whether a program is installed; `why` it is needed."""
+    path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if path is None:
+        return Finding(name, Status.MISSING, why, f"apt-get install {name}")
+    return Finding(name, Status.OK, path)
+
+
+def maven() -> Finding:
+    """Maven, which fetches the jars of systems that are made of some."""
+    printed = output(["mvn", "--version"])
+    fix = "apt-get install maven"
+    if printed is None:
+        return Finding("maven", Status.MISSING, "needed to fetch jars", fix)
+    detail = re.sub(r"\x1b\[[0-9;]*m", "", printed).splitlines()[0]
+    if version(detail) < _MAVEN_MIN:
+        return Finding("maven", Status.OLD, f"{detail}; 3.6 is needed", fix)
+    return Finding("maven", Status.OK, detail)
+
+
+def prepared(name: str, exists: bool, detail: str = "exists") -> Finding:
+    """Something that `ackloss prepare` makes, or else the first run that needs it."""
+    if exists:
+        return Finding(name, Status.OK, detail)
+    return Finding(name, Status.WARN, "not made yet", "ackloss prepare")
+
+
+def output(argv: Sequence[str]) -> str | None:
+    """What a program prints; `None` when it is missing or fails."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout + done.stderr
+
+
+def version(text: str) -> tuple[int, ...]:
+    """The first version in a text, as numbers; (0,) where there is none."""
+    found = re.search(r"\d+(?:\.\d+)+", text)
+    return tuple(int(part) for part in found.group().split(".")) if found else (0,)
