@@ -1,4 +1,4 @@
-"""Planned work: leaders are moved on request, while every node is healthy."""
+"""Planned work: leaders are moved, or members removed, while every node is healthy."""
 
 from __future__ import annotations
 
@@ -6,29 +6,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.faults.records import LeadershipRecord
+from harness.faults.records import LeadershipRecord, MembersRecord
 from harness.protocols import Act, Nemesis, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
 class Membership(Nemesis):
-    """Move leaders as an operator does, by reassignment or election; no node fails.
+    """Move leaders or remove members as an operator does, on request; no node fails.
 
     form  move: every partition that a chosen node leads gets another leader: the order of its
           replicas is changed, then its preferred leader is elected; healing restores both;
           elect: the preferred leaders among the chosen nodes (`nodes = "all"`) are elected where
-          they do not lead; proven only if some leader has changed; there is nothing to undo
+          they do not lead; proven only if some leader has changed; there is nothing to undo;
+          remove: the chosen nodes are no members any more, and go on running; healing makes them
+          members again
     """
 
     plugin: ClassVar[str] = "membership"
 
-    form: Literal["move", "elect"] = "move"
+    form: Literal["move", "elect", "remove"] = "move"
 
     def requires(self, node: str) -> list[Act]:
-        """Leaders that can be moved."""
+        """Leaders that can be moved, or members that can be removed."""
+        if self.form == "remove":
+            return [Act("members", MembersRecord(node=node))]
         return [Act("leadership", LeadershipRecord(node=node, form=self.form))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
-        """One act for all nodes: one request moves all of it."""
+        """One act for all nodes: one request changes all of it."""
         names = ",".join(node.name for node in nodes)
-        return [Act("leadership", LeadershipRecord(node=names, form=self.form))] if names else []
+        return self.requires(names) if names else []

@@ -13,6 +13,7 @@ from harness.levers.disk import DiskLever
 from harness.levers.full import FullLever
 from harness.levers.net import NetLever
 from harness.levers.pause import PauseLever
+from harness.levers.power import PowerLever
 from harness.levers.process import ProcessLever
 from harness.levers.read_only import ReadOnlyLever
 from harness.levers.shaping import ShapingLever
@@ -30,6 +31,7 @@ def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever[Any]]:
         StressLever(nodes),
         ClockLever(nodes),
         DiskLever(nodes),
+        PowerLever(nodes),
         ReadOnlyLever(nodes),
         FullLever(nodes),
     ]

@@ -17,7 +17,7 @@ from harness.levers.waiting import poll_until
 from harness.protocols import Lever, Node, Proof, UndoRecord
 from harness.protocols.crashes import ClientState, Crashes
 
-_GONE_S = 5
+_GONE_S = 15  # librdkafka ends its threads one after the other, slowly on a busy machine
 
 
 @dataclass(frozen=True)

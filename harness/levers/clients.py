@@ -1,6 +1,7 @@
 """Clients as a node sees them: they run where ackloss does, and are not nodes of the cluster.
 
-Their packets come from the node's default gateway, the address of this host in the node's network.
+Their packets come from the node's default gateway, the address of this host in the node's network,
+or, where a node is a host of its own, from where it says.
 The observer and the final reader are clients too: a fault that cuts clients blinds them as well.
 But their packets prove no fault: the observer sends from ports of `harness.faults.own_traffic`.
 """
@@ -8,17 +9,61 @@ But their packets prove no fault: the observer sends from ports of `harness.faul
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from harness.errors import HarnessFailure
 from harness.faults.own_traffic import own_connection
-from harness.protocols import Node
+from harness.protocols import Node, ReachedByNetwork
 
 
 def clients_address(node: Node) -> str | None:
-    """Where the clients' packets come from; None when the node has no default route."""
+    """Where the clients' packets come from; None when the node has no default route, or cannot
+    tell."""
+    if isinstance(node, ReachedByNetwork):
+        return node.clients_address
     routes = node.admin(["ip", "-4", "route", "show", "default"]).output
     match = re.search(r"default via (\d+\.\d+\.\d+\.\d+)", routes)
+    return match[1] if match else None
+
+
+def why_no_clients(node: Node) -> str | None:
+    """None, or why it is not known where the clients' packets come from."""
+    if clients_address(node) is not None:
+        return None
+    if isinstance(node, ReachedByNetwork):
+        return (
+            f"where the packets of clients come from is not known at {node.name}, which is reached "
+            "through a jump host or has another address in the cluster"
+        )
+    return f"{node.name} has no default route, so the address of its clients is not known"
+
+
+def refuse_gateway(node: Node, nodes: Mapping[str, Node]) -> None:
+    """Raise HarnessFailure where others are reached through a node, by what they themselves see:
+    its rules and queues let our connection to itself pass, and no further one."""
+    behind = [
+        other.name
+        for other in nodes.values()
+        if isinstance(other, ReachedByNetwork)
+        and other.name != node.name
+        and other.own_connection.peer == node.address
+    ]
+    if behind:
+        raise HarnessFailure(
+            f"{', '.join(behind)} can be reached only through {node.name}: a fault of its network "
+            "would cut us off",
+            hint="choose another jump host, which is no node",
+        )
+
+
+def device(node: Node) -> str | None:
+    """The network device through which a node reaches its clients, or others at all."""
+    address = node.clients_address if isinstance(node, ReachedByNetwork) else None
+    to = ["get", address] if address else ["show", "default"]
+    routes = node.admin(["ip", "-4", "route", *to]).output
+    match = re.search(r"\bdev (\S+)", routes)
     return match[1] if match else None
 
 

@@ -24,7 +24,8 @@ from harness.protocols import NODE_DATA, STORED, Lever, Node, Proof, UndoRecord
 
 _OURS = "ackloss-full."
 _LARGEST_BYTES = 1 << 30
-_FILL_BYTES = 1 << 20
+_FILL_BYTES = (1 << 20, 4096, 512)
+"""Each fills what is less than the one before: a file system may refuse a block as a whole."""
 _FULL_S = 2
 _NO_SPACE = "No space left on device"
 
@@ -117,12 +118,13 @@ def _disk(node: Node, folder: str) -> _Disk:
 
 
 def _fill(node: Node, folder: str, fault: str) -> None:
-    """Write into a fault's file until nothing is free, never more than the disk's size at once."""
-    path, most = _path(folder, fault), _disk(node, folder).size_bytes // _FILL_BYTES
-    sizes = [f"bs={_FILL_BYTES}", f"count={most}", "oflag=append", "conv=notrunc", "status=none"]
+    """Write into a fault's file until nothing is free, each time at most the disk's size."""
+    size, how = _disk(node, folder).size_bytes, ["oflag=append", "conv=notrunc", "status=none"]
+    to_file = ["if=/dev/zero", f"of={_path(folder, fault)}", *how]
 
     def full() -> bool:
-        node.admin(["dd", "if=/dev/zero", f"of={path}", *sizes])  # fails where the disk ends
+        for block in _FILL_BYTES:  # each fails where the disk ends
+            node.admin(["dd", *to_file, f"bs={block}", f"count={size // block}"])
         return _disk(node, folder).free_bytes == 0
 
     if not poll_until(full, within_s=_FULL_S):

@@ -1,9 +1,10 @@
 """The net lever: drops or resets packets at a node by rules of our own, counts them, and undoes it.
 
-All rules stand in two chains of ours, ACKLOSS-IN and ACKLOSS-OUT, in the node's own network
-namespace. Each carries a comment that names its fault, so the rules of one fault are found, counted
-and removed without touching another's. The rules of the latest fault come first, so where faults
-overlap each has counted packets of its own. Rules that are not ours are never changed.
+All rules stand in two chains of ours, ACKLOSS-IN and ACKLOSS-OUT, of the node's own network. Where
+the harness works through that network, their first rule lets its own connection pass. Each carries
+a comment that names its fault, so the rules of one fault are found, counted and removed without
+touching another's. The rules of the latest fault come first, so where faults overlap each has
+counted packets of its own. Rules that are not ours are never changed.
 
 A packet that the probe sent shows that a rule works, but not that anything was cut: `met` counts
 the packets of the system alone (`harness.levers.net_rules` says how they are told apart).
@@ -19,14 +20,15 @@ from math import sqrt
 from typing import ClassVar, TypeVar
 
 from harness.faults.records import CLIENTS, NetRecord, Peer
-from harness.levers.clients import clients_address
-from harness.levers.commands import must
+from harness.levers.clients import clients_address, refuse_gateway, why_no_clients
 from harness.levers.net_rules import (
-    CHAINS,
+    OURS,
     Met,
     add,
     counted,
     directions,
+    dismantle,
+    prepare,
     refused,
     remove,
     standing,
@@ -51,8 +53,8 @@ class NetLever(Lever[NetRecord]):
         """Where the kernel rejects such a rule, or the clients' address is not known."""
         if why := refused(node, part=record.share, reset=record.action == "reset"):
             return why
-        if any(peer.name == CLIENTS for peer in record.peers) and clients_address(node) is None:
-            return f"{node.name} has no default route, so the address of its clients is not known"
+        if any(peer.name == CLIENTS for peer in record.peers):
+            return why_no_clients(node)
         return None
 
     def capture_prior_state(self, record: NetRecord) -> NetRecord:
@@ -65,13 +67,12 @@ class NetLever(Lever[NetRecord]):
         return replace(record, peers=peers)
 
     def apply(self, record: NetRecord) -> None:
-        """Add the rules of the record; rules that stand already are not added again."""
+        """Add the rules of the record; rules that stand already are not added again. Raises
+        HarnessFailure where they would cut us off."""
         node = self.nodes[record.node]
+        refuse_gateway(node, self.nodes)
         for direction in directions(record):
-            hook, chain = CHAINS[direction]
-            node.admin(["iptables", "-w", "-N", chain])  # fails, as it should, when it exists
-            if node.admin(["iptables", "-w", "-C", hook, "-j", chain]).exit_code:
-                must(node, ["iptables", "-w", "-I", hook, "-j", chain])
+            prepare(node, direction)
         add(node, record)
 
     def undo(self, record: NetRecord) -> None:
@@ -79,11 +80,7 @@ class NetLever(Lever[NetRecord]):
         node = self.nodes[record.node]
         remove(node, record)
         for direction in directions(record):
-            hook, chain = CHAINS[direction]
-            left = node.admin(["iptables", "-w", "-S", chain])
-            if left.exit_code == 0 and len(left.output.splitlines()) == 1:
-                node.admin(["iptables", "-w", "-D", hook, "-j", chain])
-                node.admin(["iptables", "-w", "-X", chain])
+            dismantle(node, direction)
 
     def probe(self, record: NetRecord, *, applied: bool) -> Proof:
         """In force: packets of our own, sent from and to every peer, are dropped (all, or the
@@ -97,9 +94,9 @@ class NetLever(Lever[NetRecord]):
         return self._in_force(node, record)
 
     def leftover_state(self, node: Node) -> list[str]:
-        """Any rule or chain in the node's filter table: a fresh node has none."""
+        """Our rules and chains in the node's filter table; others that are there are not ours."""
         lines = node.admin(["iptables", "-w", "-S"]).output.splitlines()
-        return [f"{node.name}: {rule}" for rule in lines if not rule.startswith("-P ")]
+        return [f"{node.name}: {rule}" for rule in lines if OURS in rule]
 
     def _in_force(self, node: Node, record: NetRecord) -> Proof:
         before = counted(node, record.fault)

@@ -21,11 +21,15 @@ from typing import NamedTuple
 from harness.faults.own_traffic import FIRST_PORT, LAST_PORT
 from harness.faults.records import CLIENTS, NetRecord
 from harness.levers.commands import must
-from harness.protocols import Node
+from harness.protocols import Node, OwnConnection, ReachedByNetwork
 
+OURS = "ACKLOSS-"
+"""How the names of our chains begin."""
 CHAINS = {"in": ("INPUT", "ACKLOSS-IN"), "out": ("OUTPUT", "ACKLOSS-OUT")}
 _TRIAL = "ACKLOSS-TRIAL"
 _OWN, _SEEN = "own", "seen"
+_EXEMPT = "ackloss:exempt"
+"""The comment of the rule for our own connection: not of the form of a fault's mark."""
 _DROP = ["-j", "DROP"]
 # Resets themselves pass: else the other direction's rule would drop what this one answers.
 _RESET = ["-j", "REJECT", "--reject-with", "tcp-reset"]
@@ -122,12 +126,50 @@ def _comment(mark: Mark) -> list[str]:
     return ["-m", "comment", "--comment", str(mark)]
 
 
+def exempting(node: Node, direction: str) -> list[str] | None:
+    """The rule that lets our own connection to a node pass, before any that drops; None where the
+    harness does not work through the network that it cuts."""
+    if not isinstance(node, ReachedByNetwork):
+        return None
+    own: OwnConnection = node.own_connection
+    end, port = ("-s", "--dport") if direction == "in" else ("-d", "--sport")
+    mark = ["-m", "comment", "--comment", _EXEMPT]
+    return [end, f"{own.peer}/32", *_TCP, port, str(own.port), *mark, "-j", "RETURN"]
+
+
+def prepare(node: Node, direction: str) -> None:
+    """Make our chain and hook it in, with what exempts our own connection in it before any packet
+    goes through it."""
+    hook, chain = CHAINS[direction]
+    node.admin(["iptables", "-w", "-N", chain])  # fails, as it should, when it exists
+    exempt = exempting(node, direction)
+    if exempt is not None and node.admin(["iptables", "-w", "-C", chain, *exempt]).exit_code:
+        must(node, ["iptables", "-w", "-I", chain, *exempt])
+    if node.admin(["iptables", "-w", "-C", hook, "-j", chain]).exit_code:
+        must(node, ["iptables", "-w", "-I", hook, "-j", chain])
+
+
+def dismantle(node: Node, direction: str) -> None:
+    """Remove our chain if no rule of a fault is left in it; what exempts our own connection goes
+    last."""
+    hook, chain = CHAINS[direction]
+    left = node.admin(["iptables", "-w", "-S", chain])
+    rules_left = [line for line in left.output.splitlines() if line.startswith("-A ")]
+    if left.exit_code or any(_EXEMPT not in line for line in rules_left):
+        return
+    node.admin(["iptables", "-w", "-D", hook, "-j", chain])
+    node.admin(["iptables", "-w", "-F", chain])
+    node.admin(["iptables", "-w", "-X", chain])
+
+
 def add(node: Node, record: NetRecord) -> None:
-    """Add the rules of a record, all at one instant; nothing when they stand already."""
+    """Add the rules of a record, all at one instant, after the one that exempts our own connection;
+    nothing when they stand already."""
     peers = {peer.name for peer in record.peers}
     if any(mark.fault == record.fault and mark.peer in peers for mark, _, _ in standing(node)):
         return
-    lines = [" ".join(["-I", chain, *rule]) for chain, rule in rules(record)]
+    place = ["2"] if isinstance(node, ReachedByNetwork) else []
+    lines = [" ".join(["-I", chain, *place, *rule]) for chain, rule in rules(record)]
     must(node, ["sh", "-c", _RESTORE, "rules", *lines])
 
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.errors import HarnessFailure
-from harness.faults.records import DiskRecord, ProcessRecord
+from harness.faults.records import DiskRecord, PowerRecord, ProcessRecord
 from harness.levers.waiting import poll_until
-from harness.protocols import Lever, Node, Proof, UndoRecord
+from harness.protocols import Lever, Managed, Node, Proof, UndoRecord
 
 _DEATH_S = 30
 _EXIT_CODES = {"KILL": (137,), "TERM": (143, 0)}
 
-Ends = ProcessRecord | DiskRecord
+Ends = ProcessRecord | DiskRecord | PowerRecord
 """The records of the levers that end a process by its pid and a signal."""
 
 
@@ -61,11 +61,19 @@ def end_process(node: Node, record: Ends) -> None:
     if record.pid is None:
         return  # it was dead before: the probe says so
     for signal in (record.signal, "KILL"):
-        sent = node.admin(["kill", f"-{signal}", str(record.pid)])
-        if sent.exit_code and node.process().running:
-            raise HarnessFailure(f"{node.name}: the signal was refused: {sent.output.strip()}")
+        _send(node, signal, record.pid)
         if poll_until(lambda: not node.process().running, within_s=_DEATH_S):
             return
+
+
+def _send(node: Node, signal: str, pid: int) -> None:
+    """Send it; what looks after a process is told, or it would start it again at once."""
+    if isinstance(node, Managed):
+        node.end(signal)
+        return
+    sent = node.admin(["kill", f"-{signal}", str(pid)])
+    if sent.exit_code and node.process().running:
+        raise HarnessFailure(f"{node.name}: the signal was refused: {sent.output.strip()}")
 
 
 def start_process(node: Node) -> None:

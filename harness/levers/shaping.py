@@ -24,12 +24,11 @@ from zlib import crc32
 
 from harness.errors import HarnessFailure
 from harness.faults.records import ShapingRecord
-from harness.levers.clients import clients_address
+from harness.levers.clients import clients_address, device, refuse_gateway, why_no_clients
 from harness.levers.commands import must
 from harness.levers.waiting import poll_until
-from harness.protocols import Lever, Node, Proof, UndoRecord
+from harness.protocols import Lever, Node, Proof, ReachedByNetwork, UndoRecord
 
-_DEVICE = "eth0"
 _QUEUE_MS = 400
 _LEAST_BURST_BYTES = 16_384  # more than one whole packet, and many ticks of the kernel's clock
 _BURST_S = 0.02
@@ -38,6 +37,9 @@ _AT_ONCE = 16
 _PROBE_S = 3
 _SLACK = 1.1
 _KEPT = "/run/ackloss.shaped."
+_USUAL_DEVICE = "eth0"
+_OUR_HANDLES = re.compile(r"[56][0-9a-f]{3}:")
+_UNLIMITED = "10gbit"
 
 
 @dataclass(frozen=True)
@@ -52,41 +54,50 @@ class ShapingLever(Lever[ShapingRecord]):
         """Where the kernel lacks the discipline, or the probe would have nobody to ping."""
         if why := refused(node, record.kind):
             return why
-        return f"{node.name} has no default route" if clients_address(node) is None else None
+        return why_no_clients(node)
 
     def apply(self, record: ShapingRecord) -> None:
-        """Put our discipline at the device's root; nothing when it stands there already."""
+        """Put our discipline at the device's root; nothing when it stands there already. Raises
+        HarnessFailure where it would slow our way to others."""
         node = self.nodes[record.node]
+        refuse_gateway(node, self.nodes)
         if _ours(node, record) is not None:
             return
-        if others := [qdisc for qdisc in _qdiscs(node, _DEVICE) if qdisc.handle != "0:"]:
+        at_device = _device(node)
+        if others := [qdisc for qdisc in _qdiscs(node, at_device) if qdisc.handle != "0:"]:
             raise HarnessFailure(
-                f"{node.name}: {_DEVICE} is shaped by another already "
+                f"{node.name}: {at_device} is shaped by another already "
                 f"({others[0].kind} {others[0].handle}), which is left as it is"
             )
-        at = ["dev", _DEVICE, "root", "handle", _handle(record)]
+        at = ["root"]
+        if isinstance(node, ReachedByNetwork):
+            _leave_alone(node, at_device, _guard(record))
+            at = ["parent", f"{_guard(record)}2"]
+        at = ["dev", at_device, *at, "handle", _handle(record)]
         must(node, ["tc", "qdisc", "add", *at, *_discipline(record)])
 
     def undo(self, record: ShapingRecord) -> None:
         """Remove our discipline; the kernel refuses when another one stands there, or none."""
         node = self.nodes[record.node]
-        node.admin(["tc", "qdisc", "del", "dev", _DEVICE, "root", "handle", _handle(record)])
+        at, handle = _device(node), _handle(record)
+        top = _guard(record) if isinstance(node, ReachedByNetwork) else handle
+        node.admin(["tc", "qdisc", "del", "dev", at, "root", "handle", top])
         if _ours(node, record) is not None:
-            raise HarnessFailure(f"{node.name}: {_handle(record)} at {_DEVICE} cannot be removed")
+            raise HarnessFailure(f"{node.name}: {handle} at {at} cannot be removed")
         node.admin(["rm", "-f", f"{_KEPT}{record.fault}"])
 
     def probe(self, record: ShapingRecord, *, applied: bool) -> Proof:
         """In force: our discipline stands with its parameters, packets went through it, and it held
         them back; `met` counts those of the system. Undone: none of our handle stands."""
         node = self.nodes[record.node]
-        standing, handle = _ours(node, record), _handle(record)
+        standing, handle, at = _ours(node, record), _handle(record), _device(node)
         if not applied:
-            kinds = ", ".join(qdisc.kind for qdisc in _qdiscs(node, _DEVICE)) or "nothing"
+            kinds = ", ".join(qdisc.kind for qdisc in _qdiscs(node, at)) or "nothing"
             left = "still" if standing else "no longer"
-            evidence = f"{node.name}: {handle} is {left} at {_DEVICE}, which has {kinds}"
+            evidence = f"{node.name}: {handle} is {left} at {at}, which has {kinds}"
             return Proof(standing is None, [evidence])
         if standing is None:
-            return Proof(False, [f"{node.name}: no {record.kind} {handle} at {_DEVICE}"])
+            return Proof(False, [f"{node.name}: no {record.kind} {handle} at {at}"])
         met = _met(node, record, standing)
         proof = _limited(node, record) if record.kind == "tbf" else _unruly(node, record)
         _keep(node, record, met)
@@ -96,11 +107,11 @@ class ShapingLever(Lever[ShapingRecord]):
         return Proof(proof.proven, [*proof.evidence, evidence], met)
 
     def leftover_state(self, node: Node) -> list[str]:
-        """Any discipline that was put there: those of a fresh node have the handle 0."""
+        """Disciplines with a handle such as ours. Others may be there, and are not ours."""
         return [
             f"{node.name}: qdisc {qdisc.kind} {qdisc.handle} at {qdisc.device}"
             for qdisc in _qdiscs(node)
-            if qdisc.handle != "0:"
+            if _OUR_HANDLES.fullmatch(qdisc.handle)
         ]
 
 
@@ -116,8 +127,43 @@ def refused(node: Node, kind: str) -> str | None:
     return f"{node.name}: this kernel has no {kind}: {tried.output.strip()[:200]}"
 
 
+def _device(node: Node) -> str:
+    """The device at which a node is shaped: through which it reaches its clients."""
+    return device(node) or _USUAL_DEVICE
+
+
 def _handle(record: ShapingRecord) -> str:
     return f"{0x5000 + crc32(record.fault.encode()) % 0xFFF:x}:"
+
+
+def _guard(record: ShapingRecord) -> str:
+    """The handle of what leaves our own connection alone."""
+    return f"{0x6000 + crc32(record.fault.encode()) % 0xFFF:x}:"
+
+
+def _leave_alone(node: ReachedByNetwork, at: str, handle: str) -> None:
+    """Put two classes at a device's root: our own connection goes through the first as it did, and
+    all else through the second."""
+    assert isinstance(node, Node)
+    own = node.own_connection
+    must(node, ["tc", "qdisc", "add", "dev", at, "root", "handle", handle, "htb", "default", "2"])
+    for number in "12":
+        rate = ["htb", "rate", _UNLIMITED, "quantum", "60000"]
+        parent = ["parent", handle, "classid", f"{handle}{number}"]
+        must(node, ["tc", "class", "add", "dev", at, *parent, *rate])
+    match = [
+        "match",
+        "ip",
+        "dst",
+        f"{own.peer}/32",
+        "match",
+        "ip",
+        "sport",
+        str(own.port),
+        "0xffff",
+    ]
+    where = ["parent", handle, "protocol", "ip", "prio", "1"]
+    must(node, ["tc", "filter", "add", "dev", at, *where, "u32", *match, "flowid", f"{handle}1"])
 
 
 def _discipline(record: ShapingRecord) -> list[str]:
@@ -192,7 +238,7 @@ def _qdiscs(node: Node, device: str | None = None) -> list[Qdisc]:
 
 
 def _ours(node: Node, record: ShapingRecord) -> Qdisc | None:
-    for qdisc in _qdiscs(node, _DEVICE):
+    for qdisc in _qdiscs(node, _device(node)):
         if (qdisc.kind, qdisc.handle) == (record.kind, _handle(record)):
             return qdisc
     return None
@@ -236,7 +282,7 @@ def _limited(node: Node, record: ShapingRecord) -> Proof:
     _ping(node, "-f", "-l", str(_AT_ONCE), "-c", str(count), "-s", str(_PING_BYTES))
     after, took_s = _ours(node, record), time.monotonic() - begun_s
     if before is None or after is None:
-        return Proof(False, [f"{node.name}: {_handle(record)} at {_DEVICE} is gone"])
+        return Proof(False, [f"{node.name}: {_handle(record)} is gone"])
     sent, held = after.bytes - before.bytes, after.overlimits - before.overlimits
     dropped = after.drops - before.drops
     allowed_bytes = burst_bytes + round(rate_bytes_per_s * took_s * _SLACK)
@@ -244,7 +290,7 @@ def _limited(node: Node, record: ShapingRecord) -> Proof:
     return Proof(
         rate_kept and 0 < sent <= allowed_bytes and held + dropped > 0,
         [
-            f"{node.name}: tbf {_handle(record)} at {_DEVICE} with "
+            f"{node.name}: tbf {_handle(record)} at {after.device} with "
             f"{after.rate_bytes_per_s * 8 / 1000:,.0f} kbit/s: {sent:,} bytes in {took_s:.2f} s "
             f"(at most {allowed_bytes:,}), packets held back {held:,} times, {dropped:,} dropped"
         ],
@@ -257,7 +303,7 @@ def _unruly(node: Node, record: ShapingRecord) -> Proof:
     summary = _ping(node, "-i", "0.1", "-c", "10")
     after = _ours(node, record)
     if before is None or after is None:
-        return Proof(False, [f"{node.name}: {_handle(record)} at {_DEVICE} is gone"])
+        return Proof(False, [f"{node.name}: {_handle(record)} is gone"])
     sent = after.packets - before.packets
     least_ms = record.delay_ms - record.jitter_ms
     times = re.search(r"= [\d.]+/([\d.]+)/", summary)
@@ -267,5 +313,5 @@ def _unruly(node: Node, record: ShapingRecord) -> Proof:
     form = " ".join(_discipline(record))
     return Proof(
         sent > 0 and late,
-        [f"{node.name}: {form} at {_DEVICE}: {sent:,} packets sent; {answers}"],
+        [f"{node.name}: {form} at {after.device}: {sent:,} packets sent; {answers}"],
     )

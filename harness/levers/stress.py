@@ -25,7 +25,7 @@ from harness.errors import HarnessFailure
 from harness.faults.records import NOT_CAPTURED, StressRecord
 from harness.levers.commands import must
 from harness.levers.waiting import poll_until
-from harness.protocols import Lever, Node, Proof, UndoRecord
+from harness.protocols import Lever, Managed, Node, Proof, UndoRecord
 
 _LOOK_S = 1.0
 _SEEN_S = 10
@@ -125,6 +125,12 @@ class StressLever(Lever[StressRecord]):
 def _start(node: Node, count: int, script: str, record: StressRecord, kind: str) -> None:
     limits = [str(round(record.at_most_s)), str(record.memory_mb)]
     ours = ["/bin/sh", "-c", script, f"ackloss/{record.fault}/{kind}", *limits]
+    if isinstance(node, Managed):
+        wanted = len(_ours(node, record.fault, kind)) + count
+        for _ in range(count):
+            node.begin(ours)
+        poll_until(lambda: len(_ours(node, record.fault, kind)) >= wanted, within_s=_SEEN_S)
+        return
     begun = node.run(["/bin/sh", "-c", _DETACHED, "sh", str(count), *ours])
     if begun.exit_code:
         raise HarnessFailure(f"{node.name}: no load could be started: {begun.output.strip()[:300]}")
@@ -132,10 +138,11 @@ def _start(node: Node, count: int, script: str, record: StressRecord, kind: str)
 
 def _marked(node: Node) -> list[tuple[int, str]]:
     """The pid and the mark of every process that this lever has started on a node."""
-    found = []
+    found, own = [], node.processes() if isinstance(node, Managed) else None
     for line in must(node, ["ps", "-e", "-ww", "-o", "pid=,args="]).splitlines():
         words = line.split()
-        if len(words) > 3 and words[-3].startswith("ackloss/"):
+        of_node = own is None or int(words[0]) in own
+        if len(words) > 3 and words[-3].startswith("ackloss/") and of_node:
             found.append((int(words[0]), words[-3]))
     return found
 

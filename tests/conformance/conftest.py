@@ -1,13 +1,13 @@
-"""Three real pods whose process listens on Kafka's port, prepared for every fault there is: all
+"""Three real nodes whose process listens on Kafka's port, prepared for every fault there is: all
 that levers need, without Kafka. They are quiet, and no fault has anything to meet, unless they are
-to talk (`talking`)."""
+to talk (`talking`). They are pods in Docker, or hosts that are reached over SSH."""
 
 from __future__ import annotations
 
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,12 +16,16 @@ import pytest
 from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.preparing import prepared
+from harness.clusters.ssh.cluster import SshCluster
+from harness.clusters.ssh.host import hosts_of
+from harness.clusters.ssh.inventory import read_inventory
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.machine import state
-from harness.protocols import BOUNDED_DISK, NodeSpec
+from harness.protocols import BOUNDED_DISK, OWN_DISK, NodeSpec
 from harness.run.resolving import needs_of
+from tests.fixtures.ssh_hosts import ssh_hosts
 
 ROLES = {
     "b1": frozenset({"broker"}),
@@ -32,28 +36,31 @@ LISTEN = ["nc", "-lk", "-p", "9092"]
 TALK = (Path(__file__).parent / "talk.pl").read_text()
 
 
+Pods = DockerCluster | SshCluster
+DOCKER, SSH = "docker", "ssh"
+
+
 @contextmanager
-def pods_in(folder: Path, *, talk: bool = False) -> Iterator[DockerCluster]:
-    """A cluster of its own, with its run folder; its processes may talk to each other."""
+def pods_in(
+    folder: Path, *, talk: bool = False, own_disks: bool = False, kind: str = DOCKER
+) -> Iterator[Pods]:
+    """A cluster of its own, with its run folder; its processes may talk to each other, and store on
+    disks that can lose power."""
+    needs = _needs() | ({OWN_DISK} if own_disks else set())
+    with {DOCKER: _in_docker, SSH: _over_ssh}[kind](folder, needs, talk=talk) as cluster:
+        time.sleep(0.3)
+        yield cluster
+
+
+@contextmanager
+def _in_docker(folder: Path, needs: frozenset[str], *, talk: bool) -> Iterator[DockerCluster]:
     run_id, image = new_run_id(), infra_image()
     with state.registered(run_id, folder):
         cluster = DockerCluster(run_id, connect(), image.id)
         try:
             addresses = cluster.create_network(list(ROLES))
-            specs = [
-                NodeSpec(
-                    name=name,
-                    roles=roles,
-                    argv=["perl", "-e", TALK, *addresses.values()] if talk else LISTEN,
-                    files={"conf/x": name.encode()},
-                )
-                for name, roles in ROLES.items()
-            ]
-            nemeses = [registry.make("nemeses", n, {}, key="") for n in registry.plugins("nemeses")]
-            needs = needs_of(nemeses) | {BOUNDED_DISK}
-            specs = prepared(specs, needs, holder_id=image.id)
+            specs = prepared(_specs(addresses, talk=talk), needs, holder_id=image.id)
             cluster.start(specs, image.id, addresses)
-            time.sleep(0.3)
             yield cluster
         finally:
             cluster.down()
@@ -61,7 +68,39 @@ def pods_in(folder: Path, *, talk: bool = False) -> Iterator[DockerCluster]:
 
 
 @contextmanager
-def talking(folder: Path) -> Iterator[DockerCluster]:
+def _over_ssh(folder: Path, needs: frozenset[str], *, talk: bool) -> Iterator[SshCluster]:
+    with ssh_hosts(folder, len(ROLES)) as hosts:
+        inventory = read_inventory(hosts.inventory())
+        by_node = dict(zip(ROLES, hosts_of(inventory), strict=True))
+        cluster = SshCluster(new_run_id(), by_node, needs)
+        try:
+            addresses = cluster.admit()
+            cluster.start(_specs(addresses, talk=talk), folders={}, programs={})
+            yield cluster
+        finally:
+            cluster.down()
+
+
+def _specs(addresses: Mapping[str, str], *, talk: bool) -> list[NodeSpec]:
+    return [
+        NodeSpec(
+            name=name,
+            roles=roles,
+            argv=["perl", "-e", TALK, *addresses.values()] if talk else LISTEN,
+            files={"conf/x": name.encode()},
+        )
+        for name, roles in ROLES.items()
+    ]
+
+
+def _needs() -> frozenset[str]:
+    """What any nemesis needs of nodes from their start."""
+    nemeses = [registry.make("nemeses", n, {}, key="") for n in registry.plugins("nemeses")]
+    return needs_of(nemeses) - {OWN_DISK} | {BOUNDED_DISK}
+
+
+@contextmanager
+def talking(folder: Path, *, kind: str = DOCKER) -> Iterator[Pods]:
     """Pods that talk to each other, and clients on this host that talk to them."""
     stop = threading.Event()
 
@@ -70,7 +109,7 @@ def talking(folder: Path) -> Iterator[DockerCluster]:
             with suppress(OSError):
                 socket.create_connection((address, 9092), timeout=0.3).close()
 
-    with pods_in(folder, talk=True) as cluster:
+    with pods_in(folder, talk=True, own_disks=kind == DOCKER, kind=kind) as cluster:
         clients = [
             threading.Thread(target=call, args=(node.address,)) for node in cluster.nodes.values()
         ]
@@ -84,7 +123,20 @@ def talking(folder: Path) -> Iterator[DockerCluster]:
                 client.join()
 
 
+@pytest.fixture(scope="module", params=[DOCKER, SSH])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of cluster whose nodes are real."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    with pods_in(tmp_path_factory.mktemp("pods")) as cluster:
+def pods(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pods]:
+    with pods_in(tmp_path_factory.mktemp("pods"), kind=kind) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def docker_pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+    with _in_docker(tmp_path_factory.mktemp("pods"), _needs(), talk=False) as cluster:
+        time.sleep(0.3)
         yield cluster

@@ -25,12 +25,14 @@ from harness.faults.injection import Faults
 from harness.faults.journal import Journal, OpenActs, open_acts, windows
 from harness.faults.records import ClientRecord, from_document, to_document
 from harness.levers.client import ClientLever
+from harness.levers.waiting import poll_until
 from harness.plan import Plan, parse_plan
 from harness.protocols import INFO, Act, Completion, Situation, completion, invoke
 from harness.protocols.clock import RunClock
 from harness.protocols.crashes import ClientNemesis, Crashes
 from harness.run.availability import refuse_without_crashes
-from harness.run.interpreter import LoadReport, run_workload
+from harness.run.interpreter import run_workload
+from harness.run.loop import LoadReport
 from harness.run.preview import dry_run
 from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan, resolve
@@ -40,6 +42,8 @@ from targets.kafka.clients.librdkafka import Librdkafka, LibrdkafkaProducer
 from targets.kafka.clients.producers import CRASHED, KafkaClient
 from tests.fixtures.producing import NOBODY, WRITERS, Writer, addresses_of, mock_cluster, writing
 from tests.fixtures.virtual import VirtualClient
+
+pytestmark = pytest.mark.real_time
 
 LINGERS = {"linger.ms": 30_000, "message.timeout.ms": 60_000}
 """Keeps what producers take under way."""
@@ -110,7 +114,9 @@ def client(library: Writer, brokers: str) -> Iterator[KafkaClient]:
     """Three producers with three writes under way in each."""
     client = writing(library, brokers, plan_for(producer=LINGERS))
     for process in range(9):
-        assert client.submit(process, invoke("append", process, 0))
+        assert poll_until(
+            lambda process=process: client.submit(process, invoke("append", process, 0)), within_s=9
+        )
     with closing(Played(client)):
         yield client
 
@@ -320,7 +326,7 @@ def test_undone_from_a_journal_by_another_process_it_is_harmless_and_says_so(
 def test_a_client_that_nobody_plays_is_waited_for_only_so_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("targets.kafka.clients.producers._HANDED_OVER_S", 0.1)
+    monkeypatch.setattr("harness.run.crashing.HANDED_OVER_S", 0.1)
     client = Librdkafka().producing(NOBODY, plan_for())
     with pytest.raises(HarnessFailure, match=r"the clients were not polled for 0\.1 s"):
         client.crash(1, "x", at_once=False)
@@ -457,14 +463,13 @@ def test_every_operation_that_was_taken_is_completed_once_and_the_load_goes_on(
     for process in unknown.process:
         last = rows[rows.process == process].iloc[-1]
         assert last.type == "info", "a retired process goes on"
-    dead_ns = (found[2].from_s or 0) * 1e9, (found[2].to_s or 0) * 1e9
-    assert begun[(begun.time_ns > dead_ns[0]) & (begun.time_ns < dead_ns[1] - 1e8)].empty
-    assert (begun.time_ns > dead_ns[1]).sum() > 100, "new clients carry the load"
-    assert report.starved is None
+    dead_ns = (found[2].from_s or 0) * 1e9
+    after = begun[begun.time_ns > dead_ns]
+    assert after.time_ns.min() - dead_ns > 0.9e9, "while all were dead, none was begun"
+    assert len(after) > 100, "new clients carry the load"
     assert report.not_run == 0
     if rate_per_s:
-        late_ns = (begun.time_ns - begun.intended_ns).max()
-        assert late_ns > 0.7 * (dead_ns[1] - dead_ns[0]), "what was due while all were dead"
+        assert (after.time_ns - after.intended_ns).max() > 0.9e9, "what was due while all were dead"
     there = read(brokers)
     acknowledged = set(ended[ended.type == "ok"].value)
     assert acknowledged <= set(there)

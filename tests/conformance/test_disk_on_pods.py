@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from harness.clusters.docker.cluster import DockerCluster
-from harness.clusters.docker.pod import DockerNode
 from harness.faults.availability import unavailable
 from harness.faults.records import DiskRecord
 from harness.levers.disk import DiskLever
-from harness.protocols import Completed
+from harness.protocols import Completed, Node
 from nemeses.disk import Disk
 from targets.kafka.storage import KafkaStorage
+from tests.conformance.conftest import Pods
 
 pytestmark = pytest.mark.docker
 
@@ -35,7 +34,7 @@ FILES = {
 
 
 @pytest.fixture
-def node(pods: DockerCluster) -> Iterator[DockerNode]:
+def node(pods: Pods) -> Iterator[Node]:
     node = pods.nodes["b2"]
     node.put(FILES)
     yield node
@@ -43,13 +42,13 @@ def node(pods: DockerCluster) -> Iterator[DockerNode]:
     node.admin(["rm", "-rf", "/var/lib/ackloss/data", "/var/lib/ackloss/ackloss-disk"])
 
 
-def record(node: DockerNode, **options: Any) -> DiskRecord:
+def record(node: Node, **options: Any) -> DiskRecord:
     (act,) = Disk(**options).acts([node], lambda _: [])
     assert isinstance(act.record, DiskRecord)
     return replace(act.record, fault="x", seed=1)
 
 
-def played(node: DockerNode, asked: DiskRecord) -> dict[str, bytes]:
+def played(node: Node, asked: DiskRecord) -> dict[str, bytes]:
     """Apply, prove, undo from the record alone, prove; the data folder as the fault left it."""
     lever = DiskLever({node.name: node}, KafkaStorage())
     lever.apply(asked)
@@ -66,7 +65,7 @@ def played(node: DockerNode, asked: DiskRecord) -> dict[str, bytes]:
     return left
 
 
-def test_wipe_deletes_the_topic_and_nothing_else(node: DockerNode) -> None:
+def test_wipe_deletes_the_topic_and_nothing_else(node: Node) -> None:
     left = played(node, record(node, form="wipe"))
     assert left == {
         path.removeprefix("data/"): content
@@ -75,7 +74,7 @@ def test_wipe_deletes_the_topic_and_nothing_else(node: DockerNode) -> None:
     }
 
 
-def test_reformat_leaves_a_formatted_disk_with_another_id(node: DockerNode) -> None:
+def test_reformat_leaves_a_formatted_disk_with_another_id(node: Node) -> None:
     left = played(node, record(node, form="reformat"))
     assert set(left) == {"meta.properties", "bootstrap.checkpoint"}
     assert left["bootstrap.checkpoint"] == b"c"
@@ -87,19 +86,19 @@ def test_reformat_leaves_a_formatted_disk_with_another_id(node: DockerNode) -> N
     ("tail", "log"),
     [("clean", SEGMENT[:268]), ("zeros", SEGMENT[:268] + bytes(len(SEGMENT) - 268))],
 )
-def test_power_loss_cuts_at_the_recovery_point(node: DockerNode, tail: str, log: bytes) -> None:
+def test_power_loss_cuts_at_the_recovery_point(node: Node, tail: str, log: bytes) -> None:
     left = played(node, record(node, form="unsynced", tail=tail))
     assert left[f"ackloss-0/{LOG}"] == log
     assert left["meta.properties"] == META
 
 
-def test_a_torn_tail_ends_inside_a_batch(node: DockerNode) -> None:
+def test_a_torn_tail_ends_inside_a_batch(node: Node) -> None:
     left = played(node, record(node, form="unsynced", tail="torn"))[f"ackloss-0/{LOG}"]
     assert SEGMENT.startswith(left)
     assert 268 < len(left) < 346
 
 
-def test_every_byte_can_be_flipped_to_any_other(node: DockerNode) -> None:
+def test_every_byte_can_be_flipped_to_any_other(node: Node) -> None:
     before = bytes(range(256))
     node.put({f"{FOLDER}/{LOG}": before})
     pid = node.pid()
@@ -116,14 +115,14 @@ def test_every_byte_can_be_flipped_to_any_other(node: DockerNode) -> None:
     [({"form": "wipe"}, "rm"), ({"form": "truncate"}, "truncate"), ({"form": "flip"}, "sh")],
 )
 def test_a_command_that_does_nothing_is_found_out(
-    node: DockerNode, options: dict[str, Any], command: str, monkeypatch: pytest.MonkeyPatch
+    node: Node, options: dict[str, Any], command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = DockerNode.admin
+    real = type(node).admin
 
-    def lying(node: DockerNode, argv: Sequence[str], **kinds: Any) -> Completed:
+    def lying(node: Any, argv: Sequence[str], **kinds: Any) -> Completed:
         return Completed(0, "") if argv[0] == command else real(node, argv, **kinds)
 
-    monkeypatch.setattr(DockerNode, "admin", lying)
+    monkeypatch.setattr(type(node), "admin", lying)
     asked = record(node, **options)
     DiskLever({node.name: node}, KafkaStorage()).apply(asked)
     proof = DiskLever({node.name: node}, KafkaStorage()).probe(asked, applied=True)
@@ -131,9 +130,7 @@ def test_a_command_that_does_nothing_is_found_out(
     assert not node.process().running
 
 
-def test_it_is_not_available_without_its_tools(
-    pods: DockerCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_not_available_without_its_tools(pods: Pods, monkeypatch: pytest.MonkeyPatch) -> None:
     levers = {"disk": DiskLever(pods.nodes, KafkaStorage())}
     assert unavailable(Disk(), pods.nodes, levers) is None
     monkeypatch.setattr("harness.levers.equipment.TOOLS", ("find", "no-such-tool"))

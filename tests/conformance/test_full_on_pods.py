@@ -9,12 +9,13 @@ from dataclasses import replace
 import pytest
 
 from harness.clusters.docker.cluster import DockerCluster
-from harness.clusters.docker.pod import DockerNode
 from harness.errors import HarnessFailure
 from harness.faults.records import FullRecord
 from harness.levers.full import FullLever, unbounded
 from harness.levers.waiting import poll_until
+from harness.protocols import Node
 from nemeses.disk import Disk
+from tests.conformance.conftest import Pods
 
 pytestmark = pytest.mark.docker
 
@@ -22,7 +23,7 @@ DATA = "/var/lib/ackloss/data"
 
 
 @pytest.fixture
-def node(pods: DockerCluster) -> Iterator[DockerNode]:
+def node(pods: Pods) -> Iterator[Node]:
     node = pods.nodes["b2"]
     node.put({"data/topic-0/log": b"kept"})
     yield node
@@ -30,18 +31,18 @@ def node(pods: DockerCluster) -> Iterator[DockerNode]:
     node.start()
 
 
-def record(node: DockerNode, fault: str) -> FullRecord:
+def record(node: Node, fault: str) -> FullRecord:
     (act,) = Disk(form="full").acts([node], lambda _: [])
     assert isinstance(act.record, FullRecord)
     return replace(act.record, fault=fault)
 
 
-def written(node: DockerNode) -> int:
+def written(node: Node) -> int:
     """The exit code of the target's own container storing one byte more."""
     return node.run(["sh", "-c", f"echo x > {DATA}/topic-0/more"]).exit_code
 
 
-def test_the_target_cannot_store_a_byte_until_it_is_undone(node: DockerNode) -> None:
+def test_the_target_cannot_store_a_byte_until_it_is_undone(node: Node) -> None:
     asked, lever = record(node, "x"), FullLever({"b2": node})
     lever.apply(asked)
     assert lever.probe(asked, applied=True).proven
@@ -57,7 +58,7 @@ def test_the_target_cannot_store_a_byte_until_it_is_undone(node: DockerNode) -> 
     assert node.get("data/topic-0/log") == {"log": b"kept"}
 
 
-def test_a_process_that_died_of_it_runs_again(node: DockerNode) -> None:
+def test_a_process_that_died_of_it_runs_again(node: Node) -> None:
     asked, lever = record(node, "x"), FullLever({"b2": node})
     lever.apply(asked)
     node.admin(["kill", "-KILL", str(asked.pid)])
@@ -70,7 +71,7 @@ def test_a_process_that_died_of_it_runs_again(node: DockerNode) -> None:
     assert node.process().running
 
 
-def test_it_is_no_longer_full_once_the_target_gave_space_back(node: DockerNode) -> None:
+def test_it_is_no_longer_full_once_the_target_gave_space_back(node: Node) -> None:
     node.put({"data/topic-0/old": bytes(100_000)})
     asked, lever = record(node, "x"), FullLever({"b2": node})
     lever.apply(asked)
@@ -79,7 +80,7 @@ def test_it_is_no_longer_full_once_the_target_gave_space_back(node: DockerNode) 
     assert not proof.proven, proof.evidence
 
 
-def test_undoing_one_of_two_leaves_it_full(node: DockerNode) -> None:
+def test_undoing_one_of_two_leaves_it_full(node: Node) -> None:
     first, second, lever = record(node, "first"), record(node, "second"), FullLever({"b2": node})
     lever.apply(first)
     lever.apply(second)
@@ -92,7 +93,7 @@ def test_undoing_one_of_two_leaves_it_full(node: DockerNode) -> None:
     assert lever.probe(second, applied=False).proven
 
 
-def test_a_disk_that_others_use_too_is_refused(node: DockerNode) -> None:
+def test_a_disk_that_others_use_too_is_refused(node: Node) -> None:
     asked = replace(record(node, "x"), folder="conf")
     assert "GiB that others use too" in (unbounded(node, "conf") or "")
     with pytest.raises(HarnessFailure, match="that others use too"):
@@ -100,11 +101,14 @@ def test_a_disk_that_others_use_too_is_refused(node: DockerNode) -> None:
     assert set(node.get("conf")) == {"x"}
 
 
-def test_the_disk_is_bounded_and_in_memory(pods: DockerCluster, node: DockerNode) -> None:
-    name = f"ackloss-{pods.run_id}-b2-data"
+def test_the_disk_is_bounded_and_in_memory(node: Node) -> None:
+    df = node.run(["df", "-B1", "--output=size,fstype", DATA]).output.split()
+    assert df[-2:] == [str(128 << 20), "tmpfs"]
+
+
+def test_the_disk_in_docker_goes_with_its_run(docker_pods: DockerCluster) -> None:
+    name = f"ackloss-{docker_pods.run_id}-b2-data"
     argv = ["docker", "volume", "inspect", "-f", "{{json .Options}} {{json .Labels}}", name]
     told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     assert '"type":"tmpfs"' in told
-    assert f'"ackloss.run":"{pods.run_id}"' in told
-    df = node.run(["df", "-B1", "--output=size", DATA]).output
-    assert str(128 << 20) in df
+    assert f'"ackloss.run":"{docker_pods.run_id}"' in told

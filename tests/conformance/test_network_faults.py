@@ -9,27 +9,26 @@ from typing import Any
 import pytest
 
 from harness import registry
-from harness.clusters.docker.cluster import DockerCluster
-from harness.clusters.docker.pod import DockerNode
 from harness.errors import HarnessFailure
 from harness.faults.availability import unavailable
 from harness.faults.records import NetRecord, Peer, ShapingRecord
 from harness.levers.net import NetLever
 from harness.levers.shaping import ShapingLever, refused
-from harness.protocols import Completed
+from harness.protocols import Completed, Node
+from tests.conformance.conftest import Pods
 
 pytestmark = pytest.mark.docker
 
 SLOW = ShapingRecord(node="b1", fault="slow", kind="tbf", rate_kbit=800)
 
 
-def link(pods: DockerCluster, **how: Any) -> NetRecord:
+def link(pods: Pods, **how: Any) -> NetRecord:
     peer = Peer(name="b2", address=pods.nodes["b2"].address)
     return replace(NetRecord(node="b1", fault="x", peers=(peer,)), **how)
 
 
 @pytest.fixture
-def foreign(pods: DockerCluster) -> Iterator[DockerNode]:
+def foreign(pods: Pods) -> Iterator[Node]:
     """A node where somebody else shapes and filters already."""
     node = pods.nodes["b1"]
     shape = ["dev", "eth0", "root", "handle", "1:", "tbf", "rate", "1gbit", "burst", "1mb"]
@@ -41,7 +40,7 @@ def foreign(pods: DockerCluster) -> Iterator[DockerNode]:
     node.admin(["iptables", "-w", "-D", *rule])
 
 
-def test_what_is_not_ours_stays_as_it_is(pods: DockerCluster, foreign: DockerNode) -> None:
+def test_what_is_not_ours_stays_as_it_is(pods: Pods, foreign: Node) -> None:
     def theirs() -> tuple[str, str]:
         rules = foreign.admin(["iptables", "-w", "-S"]).output
         return rules, foreign.admin(["tc", "qdisc", "show"]).output
@@ -57,7 +56,7 @@ def test_what_is_not_ours_stays_as_it_is(pods: DockerCluster, foreign: DockerNod
     assert theirs() == before
 
 
-def test_done_twice_is_done_once_and_undone_by_anybody_with_the_record(pods: DockerCluster) -> None:
+def test_done_twice_is_done_once_and_undone_by_anybody_with_the_record(pods: Pods) -> None:
     node = pods.nodes["b1"]
     for record in (link(pods, share=0.5), link(pods, action="reset")):
         NetLever(pods.nodes).apply(record)
@@ -74,7 +73,7 @@ def test_done_twice_is_done_once_and_undone_by_anybody_with_the_record(pods: Doc
         assert ShapingLever(pods.nodes).leftover_state(node) == []
 
 
-def test_rules_of_an_older_version_are_undone_by_its_journal(pods: DockerCluster) -> None:
+def test_rules_of_an_older_version_are_undone_by_its_journal(pods: Pods) -> None:
     """They had one rule for all packets, and a share's probability comes back with more digits."""
     node, lever = pods.nodes["b1"], NetLever(pods.nodes)
     match = ["ACKLOSS-IN", "-s", f"{pods.nodes['b2'].address}/32", "-m", "comment", "--comment"]
@@ -94,7 +93,7 @@ def test_rules_of_an_older_version_are_undone_by_its_journal(pods: DockerCluster
     assert lever.leftover_state(node) == []
 
 
-def test_two_that_shape_one_node_the_second_fails_and_undoes_nothing(pods: DockerCluster) -> None:
+def test_two_that_shape_one_node_the_second_fails_and_undoes_nothing(pods: Pods) -> None:
     lever, second = ShapingLever(pods.nodes), replace(SLOW, fault="slower")
     lever.apply(SLOW)
     try:
@@ -109,18 +108,18 @@ def test_two_that_shape_one_node_the_second_fails_and_undoes_nothing(pods: Docke
 
 @pytest.mark.parametrize("real", [0.1, 0.9])
 def test_another_share_than_was_asked_is_no_proof(
-    pods: DockerCluster, monkeypatch: pytest.MonkeyPatch, real: float
+    pods: Pods, monkeypatch: pytest.MonkeyPatch, real: float
 ) -> None:
     """The kernel drops another share than the lever asks for."""
-    admin = DockerNode.admin
+    admin = type(pods.nodes["b1"]).admin
 
-    def other(node: DockerNode, argv: Sequence[str], **options: Any) -> Completed:
+    def other(node: Any, argv: Sequence[str], **options: Any) -> Completed:
         asked = "--probability 0.4"
         return admin(
             node, [word.replace(asked, asked[:-3] + str(real)) for word in argv], **options
         )
 
-    monkeypatch.setattr(DockerNode, "admin", other)
+    monkeypatch.setattr(type(pods.nodes["b1"]), "admin", other)
     lever, record = NetLever(pods.nodes), link(pods, share=0.4)
     lever.apply(record)
     try:
@@ -131,13 +130,13 @@ def test_another_share_than_was_asked_is_no_proof(
     assert "requested 40.0%" in proof.evidence[0]
 
 
-def test_a_closed_port_is_no_reset_of_ours(pods: DockerCluster) -> None:
+def test_a_closed_port_is_no_reset_of_ours(pods: Pods) -> None:
     proof = NetLever(pods.nodes).probe(link(pods, action="reset", ports=(7,)), applied=True)
     assert not proof.proven
     assert "was refused" in proof.evidence[0]
 
 
-def test_available_tells_whether_the_kernel_has_netem(pods: DockerCluster) -> None:
+def test_available_tells_whether_the_kernel_has_netem(pods: Pods) -> None:
     """Told from what tc itself says when it is asked for one, on another device."""
     node = pods.nodes["b2"]
     asked = node.admin(["tc", "qdisc", "add", "dev", "eth0", "root", "netem", "delay", "1ms"])

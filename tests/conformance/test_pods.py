@@ -13,16 +13,17 @@ from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.machine import state
 from harness.protocols import Cluster, Node
+from tests.conformance.conftest import Pods
 
 pytestmark = pytest.mark.docker
 
 
-def test_it_is_a_cluster_of_nodes(pods: DockerCluster) -> None:
+def test_it_is_a_cluster_of_nodes(pods: Pods) -> None:
     assert isinstance(pods, Cluster)
     assert all(isinstance(node, Node) for node in pods.nodes.values())
 
 
-def test_files_come_and_go(pods: DockerCluster) -> None:
+def test_files_come_and_go(pods: Pods) -> None:
     node = pods.nodes["b1"]
     assert node.get("conf") == {"x": b"b1"}
     node.put({"deep/er/file": b"\x00text\n"})
@@ -31,7 +32,7 @@ def test_files_come_and_go(pods: DockerCluster) -> None:
     assert node.run(["cat", "/var/lib/ackloss/deep/er/file"]).output == "\x00text\n"
 
 
-def test_the_process_is_not_number_one_and_is_known_by_its_id(pods: DockerCluster) -> None:
+def test_the_process_is_not_number_one_and_is_known_by_its_id(pods: Pods) -> None:
     node = pods.nodes["b1"]
     pid = node.pid()
     assert pid is not None
@@ -40,31 +41,33 @@ def test_the_process_is_not_number_one_and_is_known_by_its_id(pods: DockerCluste
     assert node.admin(["ps", "-o", "comm=", "-p", str(pid)]).output.strip() == "nc"
 
 
-def test_the_targets_container_has_no_rights(pods: DockerCluster) -> None:
+def test_the_targets_process_has_no_rights(pods: Pods) -> None:
     refused = pods.nodes["b1"].run(["iptables", "-S"])
     assert refused.exit_code != 0
     told = pods.nodes["b1"].run(["sh", "-c", "grep CapEff /proc/self/status"]).output
     assert int(told.split()[1], 16) == 0
 
 
-def test_exec_does_what_nsenter_does(pods: DockerCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    node, argv = pods.nodes["b2"], ["iptables", "-w", "-S", "INPUT"]
+def test_exec_does_what_nsenter_does(
+    docker_pods: DockerCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, argv = docker_pods.nodes["b2"], ["iptables", "-w", "-S", "INPUT"]
     entered = node.admin(argv)
-    monkeypatch.setattr("harness.clusters.docker.pod._can_enter", lambda _: False)
+    monkeypatch.setattr("harness.clusters.docker.pod.can_enter", lambda _: False)
     assert node.admin(argv) == entered
     assert entered.exit_code == 0
 
 
-def test_two_runs_at_once_have_networks_of_their_own(pods: DockerCluster) -> None:
+def test_two_runs_at_once_have_networks_of_their_own(docker_pods: DockerCluster) -> None:
     other = DockerCluster(new_run_id(), connect(), infra_image().id)
     try:
         other.create_network(["b1"])
         assert other.subnet is not None
-        assert pods.subnet is not None
-        assert not other.subnet.overlaps(pods.subnet)
+        assert docker_pods.subnet is not None
+        assert not other.subnet.overlaps(docker_pods.subnet)
         removed = remove_run(other.client, other.run_id)
         assert removed == [f"network ackloss-{other.run_id}"]
-        assert all(node.process().running for node in pods.nodes.values())
+        assert all(node.process().running for node in docker_pods.nodes.values())
     finally:
         other.down()
 
@@ -79,12 +82,12 @@ def taken_by_hand(name: str) -> str:
     raise AssertionError("no subnet is free")
 
 
-def test_a_subnet_that_someone_else_took_is_passed_over(pods: DockerCluster) -> None:
+def test_a_subnet_that_someone_else_took_is_passed_over(docker_pods: DockerCluster) -> None:
     taken = taken_by_hand("ackloss-test-taken")
     other = DockerCluster(new_run_id(), connect(), infra_image().id)
     try:
         other.create_network(["b1"])
-        assert str(other.subnet) not in (taken, str(pods.subnet))
+        assert str(other.subnet) not in (taken, str(docker_pods.subnet))
     finally:
         other.down()
         subprocess.run(
@@ -92,7 +95,7 @@ def test_a_subnet_that_someone_else_took_is_passed_over(pods: DockerCluster) -> 
         )
 
 
-def test_what_the_state_folder_does_not_know_is_named_and_left(pods: DockerCluster) -> None:
+def test_what_the_state_folder_does_not_know_is_named_and_left(docker_pods: DockerCluster) -> None:
     known = {run.run_id for run in state.registrations()}
-    assert pods.run_id in known
-    assert unknown_runs(pods.client, known - {pods.run_id}) >= {pods.run_id}
+    assert docker_pods.run_id in known
+    assert unknown_runs(docker_pods.client, known - {docker_pods.run_id}) >= {docker_pods.run_id}

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import pytest
 
 from harness.clusters.docker.cluster import DockerCluster
-from harness.clusters.docker.pod import DockerNode
 from harness.errors import HarnessFailure
 from harness.faults.records import PauseRecord, ProcessRecord, StressRecord
 from harness.history.run_folder import new_run_id
@@ -17,44 +16,46 @@ from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.levers.waiting import poll_until
 from harness.machine import state as known_runs
-from harness.protocols import Completed, Lever, NodeSpec
+from harness.protocols import Completed, Lever, Node, NodeSpec
+from tests.conformance.conftest import Pods
 
 pytestmark = pytest.mark.docker
 
 
 @pytest.fixture
-def node(pods: DockerCluster) -> Iterator[DockerNode]:
+def node(pods: Pods) -> Iterator[Node]:
     """A node that is as it was before: its process runs, and nothing of ours is there."""
     node = pods.nodes["b1"]
     before = processes(node)
     yield node
     levers = pods.levers.values()
     assert [told for lever in levers for told in lever.leftover_state(node)] == []
-    assert not [name for name in node.admin(["ls", "/run"]).output.split() if "ackloss" in name]
+    assert not [name for name in node.admin(["ls", "/run"]).output.split() if "ackloss." in name]
     assert poll_until(lambda: processes(node) == before, within_s=5), processes(node)
 
 
-def processes(node: DockerNode) -> list[str]:
-    """What runs on a node, zombies too, but for the command that looks."""
+def processes(node: Node) -> list[str]:
+    """What runs on a node, zombies too, but for the command that looks and the shells of ours that
+    run commands."""
     told = node.admin(["ps", "-e", "-o", "stat=,args="]).output.splitlines()
-    return sorted(line for line in told if " ps -e" not in line)
+    return sorted(line for line in told if " ps -e" not in line and line.split()[1:] != ["sh"])
 
 
-def lever(pods: DockerCluster, name: str) -> Lever[Any]:
+def lever(pods: Pods, name: str) -> Lever[Any]:
     """A lever that remembers nothing."""
     return pods.levers[name]
 
 
-def pause(node: DockerNode, fault: str) -> PauseRecord:
+def pause(node: Node, fault: str) -> PauseRecord:
     return PauseRecord(node=node.name, fault=fault, pid=node.pid())
 
 
-def kill(node: DockerNode, signal: Literal["KILL", "TERM"] = "KILL") -> ProcessRecord:
+def kill(node: Node, signal: Literal["KILL", "TERM"] = "KILL") -> ProcessRecord:
     return ProcessRecord(node=node.name, fault="kill", signal=signal, pid=node.pid())
 
 
 def stress(
-    node: DockerNode,
+    node: Node,
     fault: str,
     *,
     busy_count: int = 0,
@@ -70,13 +71,11 @@ def stress(
     )
 
 
-def state(node: DockerNode, pid: int | None) -> str:
+def state(node: Node, pid: int | None) -> str:
     return node.admin(["ps", "-o", "state=", "-p", str(pid)]).output.strip()
 
 
-def test_a_pause_healed_leaves_the_other_pause_in_force(
-    pods: DockerCluster, node: DockerNode
-) -> None:
+def test_a_pause_healed_leaves_the_other_pause_in_force(pods: Pods, node: Node) -> None:
     first, second = pause(node, "first"), pause(node, "second")
     for record in (first, second, first):
         lever(pods, "pause").apply(record)
@@ -90,9 +89,7 @@ def test_a_pause_healed_leaves_the_other_pause_in_force(
         assert lever(pods, "pause").probe(second, applied=False).proven
 
 
-def test_a_process_that_somebody_else_has_stopped_is_left_alone(
-    pods: DockerCluster, node: DockerNode
-) -> None:
+def test_a_process_that_somebody_else_has_stopped_is_left_alone(pods: Pods, node: Node) -> None:
     pid = node.pid()
     node.admin(["kill", "-STOP", str(pid)])
     assert poll_until(lambda: state(node, pid) == "T", within_s=10)
@@ -103,7 +100,7 @@ def test_a_process_that_somebody_else_has_stopped_is_left_alone(
 
 
 def test_a_paused_process_that_is_killed_is_started_again_and_not_paused(
-    pods: DockerCluster, node: DockerNode
+    pods: Pods, node: Node
 ) -> None:
     paused, killed = pause(node, "still"), kill(node)
     lever(pods, "pause").apply(paused)
@@ -118,7 +115,7 @@ def test_a_paused_process_that_is_killed_is_started_again_and_not_paused(
 
 
 def test_a_process_that_cannot_stop_by_itself_is_killed_and_the_clean_stop_is_not_proven(
-    pods: DockerCluster, node: DockerNode, monkeypatch: pytest.MonkeyPatch
+    pods: Pods, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.levers.process._DEATH_S", 0.5)
     paused, stopped = pause(node, "still"), kill(node, "TERM")
@@ -133,9 +130,7 @@ def test_a_process_that_cannot_stop_by_itself_is_killed_and_the_clean_stop_is_no
     lever(pods, "pause").undo(paused)
 
 
-def test_a_second_kill_of_a_dead_process_is_not_proven(
-    pods: DockerCluster, node: DockerNode
-) -> None:
+def test_a_second_kill_of_a_dead_process_is_not_proven(pods: Pods, node: Node) -> None:
     first = kill(node)
     lever(pods, "process").apply(first)
     second = kill(node)
@@ -145,9 +140,7 @@ def test_a_second_kill_of_a_dead_process_is_not_proven(
     assert lever(pods, "process").probe(first, applied=False).proven
 
 
-def test_load_is_started_once_and_ended_for_one_fault_alone(
-    pods: DockerCluster, node: DockerNode
-) -> None:
+def test_load_is_started_once_and_ended_for_one_fault_alone(pods: Pods, node: Node) -> None:
     busy, other = stress(node, "busy", busy_count=2), stress(node, "busy2", busy_count=1)
     for record in (busy, other, busy):
         lever(pods, "stress").apply(record)
@@ -161,7 +154,7 @@ def test_load_is_started_once_and_ended_for_one_fault_alone(
     lever(pods, "stress").undo(other)
 
 
-def test_load_ends_by_itself(pods: DockerCluster, node: DockerNode) -> None:
+def test_load_ends_by_itself(pods: Pods, node: Node) -> None:
     record = stress(node, "short", busy_count=1, memory_mb=5, at_most_s=5.0)
     lever(pods, "stress").apply(record)
     assert lever(pods, "stress").leftover_state(node)
@@ -169,7 +162,7 @@ def test_load_ends_by_itself(pods: DockerCluster, node: DockerNode) -> None:
 
 
 def test_busy_loops_that_stand_still_are_no_load(
-    pods: DockerCluster, node: DockerNode, monkeypatch: pytest.MonkeyPatch
+    pods: Pods, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = stress(node, "idle", busy_count=1)
     lever(pods, "stress").apply(record)
@@ -185,31 +178,33 @@ def test_busy_loops_that_stand_still_are_no_load(
 
 
 def test_memory_beyond_the_nodes_limit_ends_ours_and_not_the_target(
-    pods: DockerCluster, node: DockerNode, monkeypatch: pytest.MonkeyPatch
+    docker_pods: DockerCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Hosts have no limit of ours."""
+    node, stressing = docker_pods.nodes["b1"], lever(docker_pods, "stress")
     pid, record = node.pid(), stress(node, "much", memory_mb=900)
-    lever(pods, "stress").apply(record)
-    assert poll_until(lambda: lever(pods, "stress").leftover_state(node) == [], within_s=30)
+    stressing.apply(record)
+    assert poll_until(lambda: stressing.leftover_state(node) == [], within_s=30)
     monkeypatch.setattr("harness.levers.stress._SEEN_S", 0.2)
-    assert not lever(pods, "stress").probe(record, applied=True).proven
+    assert not stressing.probe(record, applied=True).proven
     assert node.process().running
     assert node.pid() == pid
 
 
 def test_load_that_cannot_be_looked_for_is_not_taken_for_gone(
-    pods: DockerCluster, node: DockerNode, monkeypatch: pytest.MonkeyPatch
+    pods: Pods, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = stress(node, "busy", busy_count=1)
     lever(pods, "stress").apply(record)
     with monkeypatch.context() as blind:
-        blind.setattr(DockerNode, "admin", lambda *_, **__: Completed(124, "no answer"))
+        blind.setattr(type(node), "admin", lambda *_, **__: Completed(124, "no answer"))
         with pytest.raises(HarnessFailure, match="no answer"):
             lever(pods, "stress").undo(record)
     assert lever(pods, "stress").leftover_state(node)
     lever(pods, "stress").undo(record)
 
 
-def test_load_beside_a_dead_process_is_refused(pods: DockerCluster, node: DockerNode) -> None:
+def test_load_beside_a_dead_process_is_refused(pods: Pods, node: Node) -> None:
     killed = kill(node)
     lever(pods, "process").apply(killed)
     with pytest.raises(HarnessFailure, match="not running"):

@@ -170,7 +170,8 @@ def test_a_loop_ends_by_itself_and_puts_the_clock_back(pods: DockerCluster) -> N
 def test_a_dead_loop_is_found_out(pods: DockerCluster) -> None:
     lever, asked = ClockLever(pods.nodes), record(form="drift")
     lever.apply(asked)
-    pods.nodes["b1"].admin(["pkill", "-9", "-f", "^sh clock.sh loop wrong"])
+    kill = ["pkill", "-9", "-f", "^sh clock.sh loop wrong"]
+    assert poll_until(lambda: pods.nodes["b1"].admin(kill).exit_code == 0, within_s=5)
     proof = lever.probe(asked, applied=True)
     assert not proof.proven, proof.evidence
     lever.undo(asked)

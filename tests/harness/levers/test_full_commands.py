@@ -45,11 +45,13 @@ def test_its_nemesis_names_where_a_node_stores(node: Storing) -> None:
 
 
 def test_it_writes_and_removes_one_file_of_its_own(node: Storing) -> None:
-    lever = FullLever({"b1": node})
+    lever, how = FullLever({"b1": node}), "oflag=append conv=notrunc status=none"
     lever.apply(RECORD)
     lever.undo(replace(RECORD, pid=None))
     assert node.commands == [
-        f"b1# dd if=/dev/zero of={FILE} bs=1048576 count=128 oflag=append conv=notrunc status=none",
+        f"b1# dd if=/dev/zero of={FILE} {how} bs=1048576 count=128",
+        f"b1# dd if=/dev/zero of={FILE} {how} bs=4096 count=32768",
+        f"b1# dd if=/dev/zero of={FILE} {how} bs=512 count=262144",
         f"b1# rm -f -- {FILE}",
         f"b1# find {DATA} -maxdepth 1 -name ackloss-full.* -printf %f\\n",
     ]

@@ -1,0 +1,120 @@
+"""The lever that is a person: an operator is told what to do, and reports that it is done.
+
+Nothing is done by ackloss and nothing is seen of it, so its probes never prove anything: the window
+is what the operator claims. That holds on every kind of cluster whose time is real.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+from harness.errors import HarnessFailure
+from harness.faults.records import ManualRecord
+from harness.protocols import Lever, Node, Proof
+
+CLAIMED = "claimed by the operator, not proven"
+
+
+class Operator(Protocol):
+    """A person, or a program of theirs, that makes faults."""
+
+    @abstractmethod
+    def begin(self, faults: Sequence[str]) -> None:
+        """These faults may be asked for. Raises PlanError when their reports could not be told from
+        earlier ones."""
+        ...
+
+    @abstractmethod
+    def done(self, fault: str, what: str, *, begun: bool, at_most_s: float) -> bool:
+        """Ask for something and wait until it is reported as done, at most so long. `begun`: the
+        fault is to begin, otherwise it is to end."""
+        ...
+
+    @abstractmethod
+    def give_up(self) -> None:
+        """Nobody needs a fault to begin any more: stop waiting for that. From any thread."""
+        ...
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Wait for nothing any more, not for the end of a fault either. From a signal handler: it
+        takes no lock."""
+        ...
+
+
+@dataclass(frozen=True)
+class SaidOperator:
+    """For a dry run: what would be asked for is said, and counts as done."""
+
+    say: Callable[[str], None]
+
+    def begin(self, faults: Sequence[str]) -> None:
+        """Nothing: no report is waited for."""
+
+    def done(self, fault: str, what: str, *, begun: bool, at_most_s: float) -> bool:  # noqa: ARG002
+        """Say it."""
+        self.say(f"operator: {what}")
+        return True
+
+    def give_up(self) -> None:
+        """Nothing is waited for."""
+
+    def leave(self) -> None:
+        """Nothing is waited for."""
+
+
+@dataclass(frozen=True)
+class ManualLever(Lever[ManualRecord]):
+    """See `harness.protocols.Lever`. `_claims`: what the operator reported, by fault and form."""
+
+    operator: Operator
+    _claims: dict[tuple[str, bool], bool] = field(default_factory=dict)
+
+    name: ClassVar[str] = "manual"
+    record_type: ClassVar[type[ManualRecord]] = ManualRecord
+
+    def unavailable(self, node: Node, record: ManualRecord) -> str | None:  # noqa: ARG002
+        """A person can do it, or says so."""
+        return None
+
+    def apply(self, record: ManualRecord) -> None:
+        """Have the operator do it. Raises HarnessFailure when nobody reports it."""
+        if not self._ask(record, record.instruction, begun=True):
+            raise HarnessFailure(f"nobody reported in time that it was done: {record.instruction}")
+
+    def undo(self, record: ManualRecord) -> None:
+        """Have the operator undo it. That nobody reports it is for the probe to say: what can still
+        be read of the run is read."""
+        if self._claims.get((record.fault, True), True):
+            self._ask(record, record.undo_instruction, begun=False)
+
+    def probe(self, record: ManualRecord, *, applied: bool) -> Proof:
+        """What the operator claims: never a proof."""
+        if applied:
+            claimed = self._claims.get((record.fault, True), False)
+            said = f"{CLAIMED}: {record.instruction}"
+        else:
+            claimed = self._claims.get((record.fault, False), False)
+            said = f"{CLAIMED}: {record.undo_instruction}"
+        if not claimed:
+            said = f"nobody reported it: {said.partition(': ')[2]}"
+        return Proof(False, [said], claimed=claimed)
+
+    def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002
+        """Nothing is known."""
+        return []
+
+    def give_up(self) -> None:
+        """See `Operator`."""
+        self.operator.give_up()
+
+    def _ask(self, record: ManualRecord, what: str, *, begun: bool) -> bool:
+        where = f" ({', '.join(record.places)})" if record.places else ""
+        done = self.operator.done(
+            record.fault, f"{what}{where}", begun=begun, at_most_s=record.at_most_s
+        )
+        self._claims[record.fault, begun] = done
+        return done

@@ -1,0 +1,62 @@
+"""Faults that a person makes: where ackloss has no rights, or no lever for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.faults.records import ManualRecord
+from harness.protocols import Act, Nemesis, Node, Select
+
+_MOST_CHARACTERS = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manual(Nemesis):
+    """An operator makes the fault and undoes it: the run says what, waits, and goes on.
+
+    At a terminal, Enter reports that it is done; with `--signals FOLDER` a file does, whose name is
+    shown. ackloss sees nothing of it, so the fault is claimed, not proven: without a loss the
+    verdict is `unknown`. The load goes on while it waits.
+
+    instruction       what the operator is asked to do; the chosen nodes are shown beside it
+    undo_instruction  what the operator is asked to do when the fault is healed
+    at_most_s         how long each of the two is waited for
+    """
+
+    plugin: ClassVar[str] = "manual"
+
+    instruction: str = "make the fault now"
+    undo_instruction: str = "undo the fault now"
+    at_most_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        for name in ("instruction", "undo_instruction"):
+            text = getattr(self, name)
+            if not text.strip() or len(text) > _MOST_CHARACTERS or not text.isprintable():
+                raise ValueError(
+                    f"{name} is one line of text, of at most {_MOST_CHARACTERS} characters"
+                )
+        if not 0 < self.at_most_s <= 3600:
+            raise ValueError("at_most_s is more than 0 and at most 3600")
+
+    def requires(self, node: str) -> list[Act]:
+        """An operator."""
+        return [Act("manual", self._record(node, ()))]
+
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
+        """One act for all nodes: a person is asked once."""
+        if not nodes:
+            return []
+        names = ",".join(node.name for node in nodes)
+        return [Act("manual", self._record(names, [f"{n.name}: {n.address}" for n in nodes]))]
+
+    def _record(self, node: str, places: Sequence[str]) -> ManualRecord:
+        return ManualRecord(
+            node=node,
+            instruction=self.instruction,
+            undo_instruction=self.undo_instruction,
+            at_most_s=self.at_most_s,
+            places=tuple(places),
+        )
