@@ -1,0 +1,179 @@
+"""The locks checker: whether two processes held one lock at the same time.
+
+A process holds a lock from the answer to its `acquire` on, as long as it goes on to confirm that: a
+`confirm` that is answered by yes shows that it held the lock until then, at least until the
+confirmation began. Where such spans of two processes overlap, both had reason to act alone.
+
+What is not known makes nobody a holder: an `acquire` without an answer, and the time after the last
+confirmation. So a lock that passes to another when its holder's session ends is no overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, NamedTuple
+
+import pyarrow as pa
+
+from harness.protocols import (
+    DOUBTS,
+    CheckResult,
+    HasPrimaryFinding,
+    OneShard,
+    PrimaryFinding,
+    Run,
+    Statement,
+)
+from harness.protocols.runs import INVOKED, OK, Operations
+
+FINDINGS: Final = pa.schema(
+    [
+        pa.field("run_id", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+        *(
+            pa.field(name, pa.int64(), nullable=False)
+            for name in ("process", "from", "to", "other_process", "other_from", "other_to")
+        ),
+    ]
+)
+"""`kind` is `held_twice`; spans are indices of the history: from the answer to the acquire to the
+beginning of the last confirmation."""
+
+
+class Span(NamedTuple):
+    """A process surely held a lock from one place of the history to another."""
+
+    begin: int
+    end: int
+    process: int
+
+
+@dataclass
+class Held:
+    """The spans of a history by lock; how many acquires were attempted and answered."""
+
+    attempted: int = 0
+    acknowledged: int = 0
+    confirmed: int = 0
+    spans: dict[str, list[Span]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Locks(OneShard[Held], HasPrimaryFinding):
+    """Locks that two processes held at the same time, each confirmed."""
+
+    plugin: ClassVar[str] = "locks"
+    models: ClassVar[frozenset[str]] = frozenset({"lock"})
+
+    @property
+    def primary(self) -> PrimaryFinding:
+        """Locks with two holders."""
+        return PrimaryFinding(
+            counter_examples=("held_twice",),
+            noun="locks held twice",
+            adjective="unsafe",
+            head="held twice",
+            found="Locks were held by two processes at the same time",
+            none="No lock was held by two processes at the same time",
+            one="had a lock that two processes held at the same time",
+            some="had locks that two processes held at the same time",
+            does="has locks held twice",
+            do="have locks held twice",
+            can="have locks held twice",
+        )
+
+    def gather(self, run: Run) -> Held:
+        """Gather who held what."""
+        spans = _Open(Held())
+        for part in run.operations():
+            spans.take(part)
+        for process in list(spans.holds):
+            spans.end(process)
+        return spans.held
+
+    def judge(self, run: Run, held: Held) -> CheckResult:
+        """Look for spans that overlap."""
+        found = [(key, *pair) for key, spans in sorted(held.spans.items()) for pair in twice(spans)]
+        rows = [
+            {
+                "run_id": run.facts.run_id,
+                "kind": "held_twice",
+                "key": key,
+                "process": one.process,
+                "from": one.begin,
+                "to": one.end,
+                "other_process": other.process,
+                "other_from": other.begin,
+                "other_to": other.end,
+            }
+            for key, one, other in found
+        ]
+        sentence = f"times that two processes held one lock together: {len(found):,}"
+        vacuous = Statement(DOUBTS.vacuous, "nobody confirmed that it held a lock")
+        return CheckResult(
+            counts={
+                "attempted": held.attempted,
+                "acknowledged": held.acknowledged,
+                "confirmed": held.confirmed,
+                "held_twice": len(found),
+            },
+            findings=pa.Table.from_pylist(rows, schema=FINDINGS),
+            counter_examples=(Statement("held_twice", sentence),) if found else (),
+            doubts=() if held.confirmed else (vacuous,),
+            all_well=f"each of {held.acknowledged:,} locks taken had one holder at a time",
+        )
+
+
+def twice(spans: Sequence[Span]) -> Iterator[tuple[Span, Span]]:
+    """Pairs of spans of two processes that overlap: each with the one before that ends last."""
+    last: Span | None = None
+    for span in sorted(spans):
+        if last is not None and span.begin < last.end and span.process != last.process:
+            yield last, span
+        if last is None or span.end > last.end:
+            last = span
+
+
+@dataclass
+class _Open:
+    """What is under way, row after row: by process, where its operation began, and the span of the
+    lock that it holds."""
+
+    held: Held
+    begun: dict[int, int] = field(default_factory=dict)
+    holds: dict[int, tuple[str, Span]] = field(default_factory=dict)
+
+    def take(self, part: Operations) -> None:
+        """Take the rows of a part."""
+        f, keys = part.f.objects(), part.key.objects()
+        for row in range(len(part.place)):
+            process, place = int(part.process[row]), int(part.place[row])
+            if part.mark[row] == INVOKED:
+                self.begun[process] = place
+                self.held.attempted += f[row] == "acquire"
+                if f[row] == "release":
+                    self.end(process)
+                continue
+            began, ok = self.begun.pop(process, place), part.mark[row] == OK
+            if f[row] == "acquire" and ok:
+                self.held.acknowledged += 1
+                self.holds[process] = (keys[row], Span(place, place, process))
+            elif f[row] == "confirm" and ok and part.result[row] == 1:
+                self._confirm(process, began)
+            elif f[row] == "confirm":
+                self.end(process)
+
+    def end(self, process: int) -> None:
+        """The process no longer surely holds a lock."""
+        if process in self.holds:
+            key, span = self.holds.pop(process)
+            self.held.spans.setdefault(key, []).append(span)
+
+    def _confirm(self, process: int, began: int) -> None:
+        """It held the lock when this confirmation began."""
+        if process in self.holds:
+            self.held.confirmed += 1
+            key, span = self.holds[process]
+            self.holds[process] = (key, span._replace(end=max(span.end, began)))

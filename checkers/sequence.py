@@ -1,0 +1,144 @@
+"""The sequence checker: every number is handed out once, and later requests get larger ones.
+
+A request is later than another when it began after the other had been answered. Numbers may have
+gaps: a request whose answer was lost may have taken one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+
+from harness.protocols import (
+    DOUBTS,
+    CheckResult,
+    HasPrimaryFinding,
+    OneShard,
+    PrimaryFinding,
+    Run,
+    Statement,
+)
+from harness.protocols.runs import INVOKED, OK, Ints, Operations
+
+FINDINGS: Final = pa.schema(
+    [
+        pa.field("run_id", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("value", pa.int64(), nullable=False),
+        pa.field("number", pa.int64(), nullable=False),
+        pa.field("number_before", pa.int64()),
+    ]
+)
+"""`kind`: `duplicated`, the number was handed out before; `inverted`, a request that was answered
+before this one began had got the larger `number_before`."""
+
+
+@dataclass
+class Numbers:
+    """The answered requests of a history, in the order of their answers: when each began and was
+    answered, by the places of the rows, what it stored, and its number."""
+
+    attempted: int = 0
+    rows: list[tuple[int, int, int, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Sequence(OneShard[Numbers], HasPrimaryFinding):
+    """Numbers that were handed out twice, or that are smaller than one handed out before."""
+
+    plugin: ClassVar[str] = "sequence"
+    models: ClassVar[frozenset[str]] = frozenset({"sequence"})
+
+    @property
+    def primary(self) -> PrimaryFinding:
+        """Numbers that are not unique or not in order."""
+        return PrimaryFinding(
+            counter_examples=("duplicated", "inverted"),
+            noun="numbers out of sequence",
+            adjective="out of sequence",
+            head="out of sequence",
+            found="Numbers were handed out twice or out of order",
+            none="No number was handed out twice or out of order",
+            one="handed out a number twice or out of order",
+            some="handed out numbers twice or out of order",
+            does="hands out numbers twice or out of order",
+            do="hand out numbers twice or out of order",
+            can="hand out numbers twice or out of order",
+        )
+
+    def gather(self, run: Run) -> Numbers:
+        """Gather the answered requests."""
+        numbers, begun = Numbers(), dict[int, int]()
+        for part in run.operations():
+            _take(numbers, begun, part)
+        return numbers
+
+    def judge(self, run: Run, numbers: Numbers) -> CheckResult:
+        """Compare each number with those before."""
+        found = [*_duplicated(numbers), *_inverted(numbers)]
+        kinds = [row[0] for row in found]
+        counts = {
+            "attempted": numbers.attempted,
+            "acknowledged": len(numbers.rows),
+            "duplicated": kinds.count("duplicated"),
+            "inverted": kinds.count("inverted"),
+        }
+        names = ("kind", "value", "number", "number_before")
+        rows = [{"run_id": run.facts.run_id, **dict(zip(names, row, strict=True))} for row in found]
+        return CheckResult(
+            counts=counts,
+            findings=pa.Table.from_pylist(rows, schema=FINDINGS),
+            counter_examples=_counter_examples(counts),
+            doubts=() if numbers.rows else (Statement(DOUBTS.vacuous, "no number was handed out"),),
+            all_well=f"all {len(numbers.rows):,} numbers are unique and in order",
+        )
+
+
+def _take(numbers: Numbers, begun: dict[int, int], part: Operations) -> None:
+    columns = (part.process, part.mark, part.place, part.value, part.offset)
+    for process, mark, place, value, number in zip(*(c.tolist() for c in columns), strict=True):
+        if mark == INVOKED:
+            numbers.attempted += 1
+            begun[process] = place
+        elif mark == OK:
+            numbers.rows.append((begun.pop(process, place), place, value, number))
+
+
+Found = tuple[str, int, int, int | None]
+
+
+def _duplicated(numbers: Numbers) -> list[Found]:
+    seen: set[int] = set()
+    found: list[Found] = []
+    for _, _, value, number in numbers.rows:
+        if number in seen:
+            found.append(("duplicated", value, number, None))
+        seen.add(number)
+    return found
+
+
+def _inverted(numbers: Numbers) -> list[Found]:
+    """Each request with the largest number of those that were answered before it began."""
+    if not numbers.rows:
+        return []
+    began, answered, value, number = np.array(numbers.rows, np.int64).T
+    largest: Ints = np.maximum.accumulate(number)
+    earlier = np.searchsorted(answered, began) - 1
+    before = np.where(earlier >= 0, largest[earlier], -1)
+    chosen = np.flatnonzero(before > number)
+    return [("inverted", int(value[i]), int(number[i]), int(before[i])) for i in chosen.tolist()]
+
+
+def _counter_examples(counts: dict[str, int]) -> tuple[Statement, ...]:
+    sentences = {
+        "duplicated": "numbers that were handed out again: {n}",
+        "inverted": "numbers that are smaller than one that was handed out before: {n}",
+    }
+    return tuple(
+        Statement(name, sentence.format(n=f"{counts[name]:,}"))
+        for name, sentence in sentences.items()
+        if counts[name]
+    )

@@ -1,0 +1,133 @@
+"""Asks one ZooKeeper server, and no other: what it says of itself is evidence.
+
+kazoo's client connects again by itself, to whichever server is left, for as long as it lives; an
+observer needs an answer of the server that it names, or none. Encoding is kazoo's; the socket is
+ours. A session is kept by each thread for each server and made anew when it is lost.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kazoo.exceptions import ConnectionClosedError, NodeExistsError, NoNodeError, ZookeeperError
+from kazoo.protocol.serialization import Connect, Create, GetChildren, GetData, ReplyHeader
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from harness.faults.own_traffic import NoAnswer, own_connection
+from targets.zookeeper.configuration import CLIENT_PORT
+
+_SESSION_MS: Final = 10_000
+_LENGTH: Final = struct.Struct(">i")
+_TWO: Final = struct.Struct(">ii")
+_LOST: Final = (OSError, struct.error, ConnectionClosedError)
+_EXCEPTIONS: Final = {NodeExistsError.code: NodeExistsError, NoNodeError.code: NoNodeError}
+
+
+class _Session:
+    """A connection to one server with a session of its own."""
+
+    def __init__(self, address: str, deadline: float) -> None:
+        self._socket = own_connection(address, CLIENT_PORT, timeout_s=_left_s(deadline))
+        weakref.finalize(self, self._socket.close)
+        self._last = 0
+        hello = Connect(0, 0, _SESSION_MS, 0, b"\x00" * 16, False)
+        self._send(bytes(hello.serialize()))
+        self._receive(deadline)
+
+    def ask(self, request: Any, deadline: float) -> Any:
+        """Raises what `_LOST` names, or what the server answers, such as NoNodeError."""
+        self._last += 1
+        self._send(_TWO.pack(self._last, request.type) + bytes(request.serialize()))
+        while True:
+            answer = self._receive(deadline)
+            header, offset = ReplyHeader.deserialize(answer, 0)
+            if header.xid != self._last:
+                continue
+            if header.err:
+                raise _EXCEPTIONS.get(header.err, ZookeeperError)(f"error {header.err}")
+            return request.deserialize(answer, offset)
+
+    def _send(self, body: bytes) -> None:
+        self._socket.sendall(_LENGTH.pack(len(body)) + body)
+
+    def _receive(self, deadline: float) -> bytes:
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size, deadline))
+        return self._exactly(length, deadline)
+
+    def _exactly(self, size: int, deadline: float) -> bytes:
+        received = b""
+        while len(received) < size:
+            self._socket.settimeout(_left_s(deadline))
+            part = self._socket.recv(size - len(received))
+            if not part:
+                raise ConnectionClosedError("the server closed the connection")
+            received += part
+        return received
+
+
+class _Sessions(threading.local):
+    """The sessions of one thread, by address."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, _Session] = {}
+
+
+_sessions: Final = _Sessions()
+
+
+def ask(address: str, request: Any, *, timeout_s: float) -> Any:
+    """One request to one server. Raises NoAnswer, or the server's own refusal (ZookeeperError)."""
+    deadline = time.monotonic() + timeout_s
+    kept = address in _sessions.of
+    try:
+        if not kept:
+            _sessions.of[address] = _Session(address, deadline)
+        return _sessions.of[address].ask(request, deadline)
+    except _LOST as error:
+        del_session(address)
+        if kept and time.monotonic() < deadline:  # it expired while nobody asked, perhaps
+            return ask(address, request, timeout_s=_left_s(deadline))
+        raise NoAnswer(f"{address}:{CLIENT_PORT}: {error}") from error
+
+
+def del_session(address: str) -> None:
+    """Give up this thread's session with a server."""
+    _sessions.of.pop(address, None)
+
+
+def get(address: str, path: str, *, timeout_s: float) -> bytes | None:
+    """A znode's data; null when there is no such znode."""
+    try:
+        data, _ = ask(address, GetData(path, None), timeout_s=timeout_s)
+    except NoNodeError:
+        return None
+    return bytes(data or b"")
+
+
+def children(address: str, path: str, *, timeout_s: float) -> Sequence[str]:
+    """The names of a znode's children; none when there is no such znode."""
+    try:
+        return list(ask(address, GetChildren(path, None), timeout_s=timeout_s))
+    except NoNodeError:
+        return []
+
+
+def create(address: str, path: str, data: bytes, *, timeout_s: float) -> None:
+    """Make a znode, and its parents where they are missing. One that is there is left as it is."""
+    parent = path.rpartition("/")[0]
+    try:
+        ask(address, Create(path, data, OPEN_ACL_UNSAFE, 0), timeout_s=timeout_s)
+    except NodeExistsError:
+        return
+    except NoNodeError:
+        create(address, parent, b"", timeout_s=timeout_s)
+        create(address, path, data, timeout_s=timeout_s)
+
+
+def _left_s(deadline: float) -> float:
+    return max(0.001, deadline - time.monotonic())

@@ -1,0 +1,265 @@
+"""Clients of the harness over kazoo: one for each model of operations.
+
+set       an element is a znode of its own below `/ackloss/set`; a read lists the children
+register  a key is a znode; a write sets it whatever its version is, or makes it; compare-and-set
+          reads it, and sets it where its version is still the same
+
+sequence  a number is that of a sequential znode below `/ackloss/sequence`
+lock      a lock is an ephemeral znode below `/ackloss/locks`
+watch     a key is a znode; a watch reads it with `watch=`, and says whether the watch that this
+          client left there before was triggered
+
+An operation of several requests changes something by the last of them only, and goes on only after
+an answer that proves that nothing was changed.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kazoo.exceptions import NodeExistsError, NoNodeError, ZookeeperError
+from kazoo.protocol.states import EventType, WatchedEvent
+
+from harness.protocols import (
+    FAIL,
+    NULL,
+    OK,
+    BlockingClient,
+    Client,
+    Cluster,
+    Completion,
+    Invoke,
+    completion,
+)
+from harness.protocols.clock import RealClock
+from harness.run.blocking import ThreadedClient
+from targets.zookeeper.any_client import addresses_of
+from targets.zookeeper.layout import LOCKS, ROOT, SEQUENCE, SET
+from targets.zookeeper.outcomes import NOT_CONNECTED, outcome
+from targets.zookeeper.plan import ZooKeeperPlan
+from targets.zookeeper.session import Session
+
+_DISPATCH_S: Final = 0.2
+
+DIFFERS: Final = "Differs"
+"""The error of a compare-and-set whose register held another value."""
+
+
+class ZooKeeperClient(BlockingClient):
+    """What the clients of all models have in common. With `sync`, a `sync` precedes each read."""
+
+    def __init__(self, session: Session, *, sync: bool) -> None:
+        self.session, self.sync = session, sync
+
+    @abstractmethod
+    def operate(self, op: Invoke) -> Completion:
+        """Do one operation. Raises what kazoo raises."""
+
+    def call(self, op: Invoke) -> Completion:
+        """See `BlockingClient`. A client whose request timed out raises, and is replaced."""
+        if not self.session.connected():
+            return completion(FAIL, error=NOT_CONNECTED)
+        before = self.session.server()
+        try:
+            type_, position, error, _, result = self.operate(op)
+        except ZookeeperError as refused:
+            type_, position, error, _, result = outcome(refused)
+        node = before if self.session.server() == before else None
+        return completion(type_, position, error, node, result)
+
+    def close(self) -> None:
+        """End the session."""
+        self.session.close()
+
+    def synced(self) -> None:
+        """Have the server catch up with its leader, where reads are to be preceded by that."""
+        if self.sync:
+            self.session.wait(self.session.kazoo.sync_async(ROOT))
+
+
+class SetClient(ZooKeeperClient):
+    """One set: its elements are znodes."""
+
+    def operate(self, op: Invoke) -> Completion:
+        """Make a znode, or list all."""
+        f, value, *_ = op
+        kazoo = self.session.kazoo
+        if f == "add":
+            self.session.wait(kazoo.create_async(f"{SET}/{value}"))
+            return completion(OK)
+        self.synced()
+        children = self.session.wait(kazoo.get_children_async(SET))
+        return completion(OK, result=tuple(map(int, children)))
+
+
+class SequenceClient(ZooKeeperClient):
+    """A sequence: each request makes a sequential znode, whose name ends in its number."""
+
+    def operate(self, op: Invoke) -> Completion:
+        """Make the next znode."""
+        _, value, *_ = op
+        path = f"{SEQUENCE}/n-"
+        data = str(value).encode()
+        made = self.session.wait(self.session.kazoo.create_async(path, data, sequence=True))
+        return completion(OK, int(made.rpartition("-")[2]))
+
+
+class LockClient(ZooKeeperClient):
+    """Locks: a lock is an ephemeral znode, which ends with the session that made it."""
+
+    def operate(self, op: Invoke) -> Completion:
+        """Make the znode, look whose it is, or delete it."""
+        f, value, _, key, _ = op
+        path = f"{LOCKS}/{key}"
+        kazoo = self.session.kazoo
+        if f == "acquire":
+            data = str(value).encode()
+            self.session.wait(kazoo.create_async(path, data, ephemeral=True))
+            return completion(OK)
+        if f == "confirm":
+            self.synced()
+            return completion(OK, result=int(self._is_own(path)))
+        if not self._is_own(path):
+            return completion(FAIL, error=DIFFERS)
+        self.session.wait(kazoo.delete_async(path))
+        return completion(OK)
+
+    def _is_own(self, path: str) -> bool:
+        """Whether the znode belongs to this session, as the server has it."""
+        stat = self.session.wait(self.session.kazoo.exists_async(path))
+        session, _ = self.session.kazoo.client_id or (None, None)
+        return stat is not None and stat.ephemeralOwner == session
+
+
+class KeyedClient(ZooKeeperClient):
+    """Keys that are znodes whose data is a value."""
+
+    def _write(self, path: str, data: bytes) -> Completion:
+        """Set it; make it where it is missing; set it after all where another made it first."""
+        kazoo = self.session.kazoo
+        try:
+            return completion(OK, self.session.wait(kazoo.set_async(path, data)).mzxid)
+        except NoNodeError:
+            pass
+        try:
+            self.session.wait(kazoo.create_async(path, data))
+            return completion(OK)
+        except NodeExistsError:
+            return completion(OK, self.session.wait(kazoo.set_async(path, data)).mzxid)
+
+
+class RegisterClient(KeyedClient):
+    """Registers: a key holds a value."""
+
+    def operate(self, op: Invoke) -> Completion:
+        """Read, write, or compare and set."""
+        f, value, _, key, expected = op
+        path = f"{ROOT}/{key}"
+        if f == "read":
+            return self._read(path)
+        if f == "write":
+            return self._write(path, str(value).encode())
+        return self._compare_and_set(path, str(value).encode(), expected)
+
+    def _read(self, path: str) -> Completion:
+        self.synced()
+        try:
+            data, stat = self.session.wait(self.session.kazoo.get_async(path))
+        except NoNodeError:
+            return completion(OK)
+        return completion(OK, stat.mzxid, result=int(data))
+
+    def _compare_and_set(self, path: str, data: bytes, expected: int) -> Completion:
+        kazoo = self.session.kazoo
+        held, stat = self.session.wait(kazoo.get_async(path))
+        if int(held) != expected:
+            return completion(FAIL, error=DIFFERS)
+        changed = self.session.wait(kazoo.set_async(path, data, stat.version))
+        return completion(OK, changed.mzxid)
+
+
+@dataclass(eq=False)
+class Left:
+    """The watch that a client leaves on a znode, at the place `at` of its last change: `fired` once
+    it is triggered, `lost` with its connection."""
+
+    at: int = 0
+    fired: threading.Event = field(default_factory=threading.Event)
+    lost: bool = False
+
+    def __call__(self, event: WatchedEvent) -> None:
+        """kazoo calls it in a thread of its own: for a change, or when the connection is lost."""
+        self.lost = event.type == EventType.NONE
+        self.fired.set()
+
+
+class WatchClient(KeyedClient):
+    """Keys that are written and watched."""
+
+    def __init__(self, session: Session, *, sync: bool) -> None:
+        super().__init__(session, sync=sync)
+        self._left: dict[str, Left] = {}
+
+    def operate(self, op: Invoke) -> Completion:
+        """Write, or read and leave a watch."""
+        f, value, _, key, _ = op
+        path = f"{ROOT}/{key}"
+        return self._write(path, str(value).encode()) if f == "write" else self._watch(path)
+
+    def _watch(self, path: str) -> Completion:
+        """Read with a new watch. A znode that is missing has none, and the operation fails."""
+        before, left = self._left.pop(path, None), Left()
+        data, stat = self.session.wait(self.session.kazoo.get_async(path, watch=left))
+        left.at = stat.mzxid
+        self._left[path] = left
+        notified = NULL if before is None else was_notified(before, left)
+        return completion(OK, stat.mzxid, result=(int(data), notified))
+
+
+def was_notified(before: Left, left: Left) -> int:
+    """Whether a watch had been triggered by the time of the answer that came with the next one;
+    NULL where that is not known.
+
+    kazoo's thread for events may lag behind its answers, so a short time is waited for it. An event
+    that triggered both watches may have come after the answer: then it says nothing of the first.
+    """
+    if left.at != before.at:
+        before.fired.wait(_DISPATCH_S)
+        if left.fired.is_set() or before.lost:
+            return NULL
+        return int(before.fired.is_set())
+    if not before.fired.is_set():
+        return 0
+    return NULL if left.fired.wait(_DISPATCH_S) or before.lost else 1
+
+
+CLIENTS: Final[dict[str, Callable[..., ZooKeeperClient]]] = {
+    "lock": LockClient,
+    "register": RegisterClient,
+    "sequence": SequenceClient,
+    "set": SetClient,
+    "watch": WatchClient,
+}
+"""By the name of their model."""
+
+
+def client_of(cluster: Cluster, plan: ZooKeeperPlan, model: str, *, pinned: bool) -> Client:
+    """One kazoo client for each of the plan's clients, connected when it is first used; `pinned` to
+    their processes."""
+    load, make = plan.workload, CLIENTS[model]
+    names = {node.address: node.name for node in cluster.nodes.values()}
+
+    def connect(number: int) -> ZooKeeperClient:
+        session = Session(
+            addresses_of(names, plan, number),
+            names,
+            session_ms=load.session_ms,
+            request_ms=load.request_ms,
+        )
+        return make(session, sync=load.read == "sync")
+
+    return ThreadedClient(connect, threads=load.clients, clock=RealClock(), pinned=pinned)

@@ -1,0 +1,85 @@
+"""What a plan says of ZooKeeper: its sections, and what they may not ask together."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from harness.plan import Plan, Section, Slug, TargetPlan, WorkloadPlan
+
+
+class ZooKeeperTargetPlan(TargetPlan):
+    """ZooKeeper."""
+
+    system: Slug = Field("zookeeper", description="The system under test, a plug-in in targets/.")
+
+
+class EnsemblePlan(Section):
+    """The servers, and the settings that all of them have. Names and units of settings are
+    ZooKeeper's; its other settings stand in `target.settings`."""
+
+    servers: Literal[1, 3, 5, 7] = Field(3, description="Servers with a vote: z1 ... .")
+    observers: int = Field(0, ge=0, le=4, description="Observers, without a vote: o1 ... .")
+    tickTime: int = Field(500, ge=50, le=10_000, description="One tick, in milliseconds.")
+    initLimit: int = Field(
+        20, ge=1, le=1000, description="Ticks that a server may take to connect to its leader."
+    )
+    syncLimit: int = Field(
+        6, ge=1, le=1000, description="Ticks that a server may stay behind its leader."
+    )
+    forceSync: bool = Field(
+        True, description="Whether a transaction is fsynced before it is acknowledged."
+    )
+    snapCount: int = Field(
+        100_000, ge=2, le=10_000_000, description="Transactions after which a snapshot is taken."
+    )
+
+    reconfig: bool = Field(
+        False, description="Whether members can be changed while it runs (3.5 and later)."
+    )
+
+    @model_validator(mode="after")
+    def _observers_observe(self) -> EnsemblePlan:
+        if self.observers and self.servers == 1:
+            raise ValueError("observers need an ensemble: servers is 1, use 3, 5 or 7")
+        if self.reconfig and self.servers == 1:
+            raise ValueError("reconfig needs an ensemble: servers is 1, use 3, 5 or 7")
+        return self
+
+
+class ZooKeeperWorkloadPlan(WorkloadPlan):
+    """What the clients do: each process has a client of its own while there are enough."""
+
+    processes: int = Field(
+        12, ge=1, le=20_000, description="Logical clients, each with one operation in flight."
+    )
+    clients: int = Field(
+        12, ge=1, le=64, description="Real clients (sessions), each with one operation in flight."
+    )
+    connect: Literal["all", "one"] = Field(
+        "all",
+        description="The servers that a client is given: all of them, or one each, in turn.",
+    )
+    read: Literal["plain", "sync"] = Field(
+        "plain", description="How values are read: a read alone, or a `sync` first."
+    )
+    session_ms: int = Field(
+        4000, ge=100, le=600_000, description="The session timeout that clients request."
+    )
+    request_ms: int = Field(
+        5000, ge=100, le=600_000, description="How long a client waits for one answer."
+    )
+
+
+class ZooKeeperPlan(Plan):
+    """A plan whose target is ZooKeeper."""
+
+    target: ZooKeeperTargetPlan = Field(default_factory=lambda: ZooKeeperTargetPlan())
+    ensemble: EnsemblePlan = Field(default_factory=lambda: EnsemblePlan())
+    workload: ZooKeeperWorkloadPlan = Field(default_factory=lambda: ZooKeeperWorkloadPlan())
+
+    @property
+    def replicas(self) -> int:
+        """Every server holds everything, observers too; only those with a vote count."""
+        return self.ensemble.servers

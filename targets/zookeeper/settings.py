@@ -1,0 +1,118 @@
+"""The settings of every server as it says itself, compared with those that were requested.
+
+`conf` shows what a server has read from zoo.cfg; the command line of its JVM, what else it was
+started with. Whether it really calls fsync, servers from 3.6 on count.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.errors import PlanError
+from harness.faults.own_traffic import NoAnswer
+from harness.protocols import Cluster, Node
+from targets.zookeeper import words
+from targets.zookeeper.configuration import text
+from targets.zookeeper.layout import file_settings, flag_settings, flags_of
+from targets.zookeeper.plan import ZooKeeperPlan
+from targets.zookeeper.versions import release_of
+
+_ASK_S: Final = 5.0
+_ONLY_OF_AN_ENSEMBLE: Final = frozenset({"initLimit", "syncLimit"})
+_KEYS: Final = {
+    "tickTime": "ensemble.tickTime",
+    "initLimit": "ensemble.initLimit",
+    "syncLimit": "ensemble.syncLimit",
+    "forceSync": "ensemble.forceSync",
+    "snapCount": "ensemble.snapCount",
+}
+"""Settings that have a key of their own in a plan."""
+
+
+def key_of(name: str) -> str:
+    """The key of a plan at which a setting stands."""
+    return _KEYS.get(name, f'target.settings."{name}"')
+
+
+def requested(plan: ZooKeeperPlan) -> dict[str, str]:
+    """What every server should use."""
+    wanted = {**file_settings(plan), **flag_settings(plan)}
+    if len_of_ensemble(plan) == 1:
+        wanted = {key: value for key, value in wanted.items() if key not in _ONLY_OF_AN_ENSEMBLE}
+    return {key: text(value) for key, value in wanted.items()}
+
+
+def len_of_ensemble(plan: ZooKeeperPlan) -> int:
+    """How many servers there are."""
+    return plan.ensemble.servers + plan.ensemble.observers
+
+
+def effective(cluster: Cluster, plan: ZooKeeperPlan) -> dict[str, Any]:
+    """See `harness.protocols.Target.effective`."""
+    told = {node.name: reported(node) for node in cluster.nodes.values()}
+    warnings = differences(told, requested(plan))
+    if release_of(plan.target.version or "").metrics:
+        for node in cluster.nodes.values():
+            _check_fsync(node, plan)
+    else:
+        warnings.append("ensemble.forceSync: this version does not count its calls of fsync")
+    return {"settings": {"server": shared(told)}, "features": {}, "warnings": warnings}
+
+
+def shared(told: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The settings that all servers have alike; how much they store is no setting."""
+    first, *others = told.values()
+    return {
+        key: value
+        for key, value in first.items()
+        if not key.endswith("Size") and all(other.get(key) == value for other in others)
+    }
+
+
+def reported(node: Node) -> dict[str, str]:
+    """What one server uses. Raises TimeoutError where it does not say."""
+    pid = node.pid()
+    flags = flags_of(node.admin(["cat", f"/proc/{pid}/cmdline"]).output)
+    try:
+        return {**flags, **words.settings(words.ask(node.address, "conf", timeout_s=_ASK_S))}
+    except NoAnswer as error:
+        raise TimeoutError(f"{node.name} did not report its settings: {error}") from error
+
+
+def differences(told: Mapping[str, Mapping[str, str]], wanted: Mapping[str, str]) -> list[str]:
+    """What no server reports, one sentence each. Raises PlanError for a setting of which a server
+    has another value."""
+    unreported = []
+    for key, value in wanted.items():
+        having = {name: settings[key] for name, settings in told.items() if key in settings}
+        for name, found in having.items():
+            if found != value:
+                raise PlanError(f"{name} has {found!r}, requested was {value!r}", key=key_of(key))
+        if not having:
+            unreported.append(f"{key_of(key)}: servers do not report it")
+    return unreported
+
+
+def _check_fsync(node: Node, plan: ZooKeeperPlan) -> None:
+    """Raise PlanError when a server that was to call fsync has not, or the other way round: every
+    server has logged something by now."""
+    deadline = time.monotonic() + _ASK_S
+    wanted = plan.ensemble.forceSync
+    while (calls := fsync_calls(node)) is None or (wanted and not calls):
+        if time.monotonic() > deadline:
+            raise PlanError(f"{node.name} has called fsync {calls} times", key=key_of("forceSync"))
+        time.sleep(0.1)
+    if calls and not wanted:
+        raise PlanError(f"{node.name} has called fsync {calls} times", key=key_of("forceSync"))
+
+
+def fsync_calls(node: Node) -> int | None:
+    """How many transactions' logs a server has fsynced since it started."""
+    try:
+        figures = words.figures(words.ask(node.address, "mntr", timeout_s=_ASK_S))
+    except NoAnswer:
+        return None
+    count = figures.get("cnt_fsynctime")
+    return None if count is None else int(float(count))

@@ -1,0 +1,299 @@
+"""The plug-in: ZooKeeper as a system under test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version as installed
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from harness import registry
+from harness.errors import HarnessFailure, PlanError
+from harness.faults.own_traffic import NoAnswer
+from harness.models import LOCK, REGISTER, SEQUENCE, SET, WATCH
+from harness.protocols import (
+    Client,
+    Cluster,
+    End,
+    HasLeaders,
+    HasLogs,
+    HasVocabulary,
+    ImageRef,
+    Ingredients,
+    Lever,
+    Node,
+    NodeSpec,
+    NodeView,
+    Promises,
+    RunsInContainers,
+    RunsOnHosts,
+    Target,
+    Vocabulary,
+    Warns,
+)
+from harness.protocols.any_client import COMMAND, EXEC, JSON, ServesAnyClient
+from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
+from harness.protocols.tools import MadeBeforehand, UsesPackages
+from targets.zookeeper import any_client, layout, pages, seeing, settings
+from targets.zookeeper.configuration import check_settings
+from targets.zookeeper.plan import ZooKeeperPlan
+from targets.zookeeper.versions import DEFAULT_VERSION, JAR_FOLDER, JAVA, release_of
+from targets.zookeeper.vocabulary import VOCABULARY
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ASK_S: Final = 2.0
+_POLL_S: Final = 0.1
+_PACKAGE: Final = "kazoo"
+_MEMBERS: Final = "members"
+_OF_ONE_SESSION: Final = frozenset({LOCK.name, WATCH.name})
+"""Models of which a process must have the same session from one operation to the next."""
+_OWN_KEYS: Final = {
+    name: f"ensemble.{name}"
+    for name in ("tickTime", "initLimit", "syncLimit", "forceSync", "snapCount")
+}
+
+
+@dataclass(frozen=True)
+class ZooKeeper(
+    Target[ZooKeeperPlan],
+    RunsInContainers[ZooKeeperPlan],
+    RunsOnHosts[ZooKeeperPlan],
+    ServesAnyClient[ZooKeeperPlan],
+    HasLeaders[ZooKeeperPlan],
+    HasVocabulary,
+    HasLogs,
+    HasLogLines,
+    DescribesRuns,
+    MadeBeforehand,
+    UsesPackages,
+    Warns[ZooKeeperPlan],
+):
+    """Apache ZooKeeper, 3.4 to 3.9: servers z1 ... with a vote, and observers o1 ... ."""
+
+    plugin: ClassVar[str] = "zookeeper"
+    plan: ClassVar[type[ZooKeeperPlan]] = ZooKeeperPlan
+    models: ClassVar[frozenset[str]] = frozenset(
+        model.name for model in (LOCK, REGISTER, SEQUENCE, SET, WATCH)
+    )
+    default_version: ClassVar[str] = DEFAULT_VERSION
+    packages: ClassVar[tuple[str, ...]] = (_PACKAGE,)
+    own_levers: ClassVar[frozenset[str]] = frozenset({_MEMBERS})
+
+    def check(self, plan: ZooKeeperPlan) -> None:
+        """Refuse settings that a plan may not touch, and versions that are not supported."""
+        check_settings(plan.target.settings, _OWN_KEYS)
+        if plan.target.image is not None:
+            raise PlanError(
+                "ZooKeeper runs from its artefacts only",
+                key="target.image",
+                hint=f'such as version = "{DEFAULT_VERSION}"',
+            )
+        if plan.target.version is None:
+            raise PlanError(
+                "is missing", key="target.version", hint=f'such as version = "{DEFAULT_VERSION}"'
+            )
+        if plan.ensemble.reconfig and not release_of(plan.target.version).reconfig:
+            raise PlanError(
+                f"ZooKeeper {plan.target.version} cannot change its members while it runs",
+                key="ensemble.reconfig",
+                hint="use 3.5 or later",
+            )
+        release_of(plan.target.version)
+        any_client.check(plan, model_of(plan.workload.name))
+        if model_of(plan.workload.name) in _OF_ONE_SESSION and load_is_shared(plan):
+            raise PlanError(
+                f"{plan.workload.name} needs one client for each process",
+                key="workload.clients",
+                hint=f"set it to workload.processes ({plan.workload.processes})",
+            )
+
+    def warnings(self, plan: ZooKeeperPlan) -> list[str]:
+        """Of more processes than clients, and sessions that no server grants."""
+        load, tick = plan.workload, plan.ensemble.tickTime
+        found = []
+        if load.processes > load.clients and load.client != EXEC:
+            found.append(
+                f"workload.processes: {load.processes} processes share {load.clients} clients, "
+                "each of which has one operation in flight: the others wait"
+            )
+        if not 2 * tick <= load.session_ms <= 20 * tick:
+            found.append(
+                f"workload.session_ms: servers grant 2 to 20 ticks, {2 * tick} to {20 * tick} ms, "
+                f"not {load.session_ms}"
+            )
+        return found
+
+    def vocabulary(self) -> Vocabulary:
+        """See `targets.zookeeper.vocabulary`."""
+        return VOCABULARY
+
+    def check_version(self, version: str, *, key: str) -> None:
+        """Refuse versions that are not supported."""
+        release_of(version, key=key)
+
+    def prepare_version(self, version: str, say: Callable[[str], None]) -> None:
+        """The image."""
+        from harness.images.building import ensure  # imports Docker's client
+
+        ensure(release_of(version).recipe(version), say)
+
+    def made(self, version: str) -> dict[str, bool]:
+        """The image."""
+        from harness.images.building import base_reference, find  # imports Docker's client
+
+        reference = release_of(version).recipe(version).reference(base_reference())
+        return {f"image of ZooKeeper {version}": find(reference) is not None}
+
+    def log_lines(self) -> LogLines:
+        """Lines about elections, syncing and sessions."""
+        return pages.LOG_LINES
+
+    def size(self, plan: Mapping[str, Any]) -> list[str]:
+        """See `targets.zookeeper.pages`."""
+        return pages.size(plan)
+
+    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """See `targets.zookeeper.pages`."""
+        return pages.stored_request(plan)
+
+    def names(self, plan: ZooKeeperPlan) -> list[str]:
+        """z1 ... and o1 ... ."""
+        return layout.names(plan)
+
+    def prepare(self, plan: ZooKeeperPlan, say: Callable[[str], None]) -> Ingredients:
+        """The image of the plan's version."""
+        from harness.images.building import ensure  # imports Docker's client
+
+        version = plan.target.version or DEFAULT_VERSION
+        return Ingredients(image=ensure(release_of(version).recipe(version), say))
+
+    def for_hosts(self, plan: ZooKeeperPlan, say: Callable[[str], None]) -> Ingredients:
+        """The jars of the plan's version."""
+        from harness.images import maven
+
+        version = plan.target.version or DEFAULT_VERSION
+        jars = maven.kept(recipe := release_of(version).recipe(version), say)
+        image = ImageRef(
+            reference=f"jars of ZooKeeper {version}", id=recipe.digest(), version=version
+        )
+        return Ingredients(image=image, folders={jars: JAR_FOLDER}, programs=JAVA)
+
+    def nodes(
+        self, plan: ZooKeeperPlan, ingredients: Ingredients, addresses: Mapping[str, str]
+    ) -> list[NodeSpec]:
+        """Every node with its files."""
+        return layout.specs(plan, ingredients, addresses)
+
+    def levers(
+        self, cluster: Cluster, plan: ZooKeeperPlan, *, say: Callable[[str], None] | None = None
+    ) -> Mapping[str, Lever[Any]]:
+        """The lever that changes the members of the ensemble."""
+        from targets.zookeeper.members import MembersLever  # imports kazoo
+
+        return {_MEMBERS: MembersLever(cluster.nodes, plan, say)}
+
+    def bring_up(self, cluster: Cluster, plan: ZooKeeperPlan, *, timeout_s: float) -> None:
+        """Every server is in sync with one leader, and the parents of what is written are there."""
+        from targets.zookeeper import asking  # imports kazoo
+
+        deadline = time.monotonic() + timeout_s
+        while (missing := self._missing(cluster, plan)) is not None:
+            for node in cluster.nodes.values():
+                if not (process := node.process()).running:
+                    ended = f"the process of {node.name} ended with {process.exit_code}"
+                    raise TimeoutError(ended)
+            if time.monotonic() > deadline:
+                raise TimeoutError(missing)
+            time.sleep(_POLL_S)
+        first = next(iter(cluster.nodes.values()))
+        try:
+            for path in layout.PARENTS:
+                asking.create(first.address, path, b"", timeout_s=2 * _ASK_S)
+        except NoAnswer as error:
+            raise TimeoutError(f"{first.name} made no znode: {error}") from error
+
+    def _missing(self, cluster: Cluster, plan: ZooKeeperPlan) -> str | None:
+        """What is not yet there; `None` when all is."""
+        leaders = set()
+        for node in cluster.nodes.values():
+            view = seeing.observe(node, plan, timeout_s=_ASK_S)
+            if view is None:
+                return f"{node.name} does not answer"
+            (seen,) = view.partitions
+            if seen.leader is None:
+                return f"{node.name} has no leader"
+            if view.authority and len(seen.members) != plan.replicas:
+                return f"in sync with {node.name} are {list(seen.members)}"
+            leaders.add(seen.leader)
+        return None if len(leaders) == 1 else f"several lead: {sorted(leaders)}"
+
+    def effective(self, cluster: Cluster, plan: ZooKeeperPlan) -> dict[str, Any]:
+        """What every server reports of its settings."""
+        return settings.effective(cluster, plan)
+
+    def requested(self, plan: ZooKeeperPlan) -> dict[str, Any]:
+        """The settings of every server, as the plan has them."""
+        return {"settings": {"server": settings.requested(plan)}, "features": {}}
+
+    def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
+        """Whatever its settings: what is acknowledged stays, once."""
+        del effective
+        return Promises(
+            model=model_of(plan["workload"]["name"]),
+            once=True,
+            replicas=int(plan["ensemble"]["servers"]),
+            clients=int(plan["workload"]["clients"]),
+        )
+
+    def client(self, cluster: Cluster, plan: ZooKeeperPlan) -> Client:
+        """See `targets.zookeeper.clients`."""
+        from targets.zookeeper.clients import client_of  # imports kazoo
+
+        model = model_of(plan.workload.name)
+        return client_of(cluster, plan, model, pinned=model in _OF_ONE_SESSION)
+
+    def connection(self, cluster: Cluster, plan: ZooKeeperPlan, number: int) -> Mapping[str, JSON]:
+        """See `targets.zookeeper.any_client`."""
+        return any_client.connection(cluster, plan, number, model_of(plan.workload.name))
+
+    def answers_within_s(self, plan: ZooKeeperPlan) -> float:
+        """See `targets.zookeeper.any_client`."""
+        return any_client.answers_within_s(plan)
+
+    def writer(self, plan: ZooKeeperPlan) -> str:
+        """kazoo; a process of the user's says itself what it is."""
+        if plan.workload.client == EXEC:
+            return COMMAND
+        return f"{_PACKAGE} {installed(_PACKAGE)}"
+
+    def readers(self, plan: ZooKeeperPlan) -> tuple[str, str]:  # noqa: ARG002
+        """The clients themselves read, in operations of the history."""
+        return _PACKAGE, _PACKAGE
+
+    def read_all(
+        self, cluster: Cluster, plan: ZooKeeperPlan, *, reader: str, timeout_s: float
+    ) -> tuple[pa.Table, list[End]]:
+        """No model that it serves ends with a read of everything outside the history."""
+        del cluster, plan, reader, timeout_s
+        raise HarnessFailure("ZooKeeper serves no model that has a final read")
+
+    def observe(self, node: Node, plan: ZooKeeperPlan, *, timeout_s: float) -> NodeView | None:
+        """See `targets.zookeeper.seeing`."""
+        return seeing.observe(node, plan, timeout_s=timeout_s)
+
+    def logs(self, node: Node) -> dict[str, bytes]:
+        """zookeeper.log, which tells elections, syncing and sessions."""
+        return node.get(layout.LOGS)
+
+
+def load_is_shared(plan: ZooKeeperPlan) -> bool:
+    """Whether processes share clients."""
+    return plan.workload.processes != plan.workload.clients
+
+
+def model_of(workload: str) -> str:
+    """The model of a workload's operations."""
+    return str(registry.plugins("workloads")[workload].model)

@@ -1,0 +1,116 @@
+"""Who leads: from a server's status and its table of connections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.plan import parse_plan
+from harness.protocols import PartitionView
+from targets.zookeeper import seeing
+from targets.zookeeper.plan import ZooKeeperPlan
+from targets.zookeeper.seeing import Shown
+from targets.zookeeper.words import Status
+
+HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
+
+
+def plan_of(**ensemble: Any) -> ZooKeeperPlan:
+    document = {
+        "schema": 1,
+        "name": "x",
+        "target": {"system": "zookeeper", "version": "3.9.4"},
+        "ensemble": ensemble,
+        "workload": {"name": "set"},
+    }
+    plan = parse_plan(document)
+    assert isinstance(plan, ZooKeeperPlan)
+    return plan
+
+
+def line(number: int, here: str, there: str, state: str) -> str:
+    """A line of /proc/net/tcp."""
+
+    def end(text: str) -> str:
+        address, port = text.split(":")
+        octets = "".join(f"{int(part):02X}" for part in reversed(address.split(".")))
+        return f"{octets}:{int(port):04X}"
+
+    return f"{number:4}: {end(here)} {end(there)} {state} 00000000:00000000 00:00000000 0 0 0\n"
+
+
+def output(*lines: tuple[str, str, str], epoch: str = "3") -> str:
+    table = HEAD + "".join(line(n, *each) for n, each in enumerate(lines))
+    return (
+        "==> /var/lib/ackloss/addresses <==\n"
+        "z1 198.18.0.11\nz2 198.18.0.12\nz3 198.18.0.13\no1 198.18.0.14\n\n"
+        f"==> /var/lib/ackloss/data/version-2/currentEpoch <==\n{epoch}\n"
+        f"==> /proc/net/tcp <==\n{table}"
+    )
+
+
+def test_a_leader_holds_connections_from_its_followers_on_its_port() -> None:
+    shown = seeing.shown_by(
+        output(
+            ("198.18.0.13:2888", "198.18.0.11:40000", "01"),
+            ("198.18.0.13:2888", "198.18.0.14:40000", "01"),
+            ("198.18.0.13:2888", "198.18.0.12:40000", "06"),  # was closed
+            ("198.18.0.13:2181", "198.18.0.12:40000", "01"),  # a client
+            ("198.18.0.13:2888", "198.18.0.99:40000", "01"),  # nobody of ours
+            ("0.0.0.0:2888", "0.0.0.0:0", "0A"),
+        )
+    )
+    assert shown == Shown(epoch=3, leaders=(), followers=("o1", "z1"))
+
+
+def test_a_follower_holds_a_connection_to_its_leader() -> None:
+    shown = seeing.shown_by(output(("198.18.0.11:40000", "198.18.0.13:2888", "01"), epoch="x"))
+    assert shown == Shown(epoch=None, leaders=("z3",), followers=())
+
+
+def test_files_that_are_not_there_show_nothing() -> None:
+    said = "tail: cannot open '/proc/net/tcp' for reading: No such file or directory\n"
+    assert seeing.shown_by(said) == Shown(epoch=None, leaders=(), followers=())
+
+
+def viewed(mode: str | None, shown: Shown, figures: dict[str, str] | None = None) -> PartitionView:
+    status = Status(mode=mode, zxid=(7 << 32) + 5)
+    view = seeing.view("z2", plan_of(observers=1), status, figures or {}, shown)
+    (seen,) = view.partitions
+    assert view.authority == (seen.leader == "z2")
+    return seen
+
+
+FOLLOWED = Shown(epoch=3, leaders=(), followers=("o1", "z1", "z3"))
+
+
+def test_a_leader_names_the_followers_that_are_in_sync() -> None:
+    seen = viewed("leader", FOLLOWED, {"synced_followers": "2"})
+    assert (seen.leader, seen.leader_epoch, seen.members) == ("z2", 3, ("z1", "z2", "z3"))
+    assert seen.replicas == ("z1", "z2", "z3")
+
+
+@pytest.mark.parametrize("figures", [{}, {"synced_followers": "1"}])
+def test_where_nobody_knows_which_are_in_sync_the_leader_is_the_only_member(
+    figures: dict[str, str],
+) -> None:
+    assert viewed("leader", FOLLOWED, figures).members == ("z2",)
+
+
+def test_a_follower_names_its_leader_and_no_members() -> None:
+    seen = viewed("follower", Shown(epoch=3, leaders=("z1",), followers=()))
+    assert (seen.leader, seen.leader_epoch, seen.members) == ("z1", 3, ())
+
+
+@pytest.mark.parametrize("leaders", [(), ("z1", "z3")])
+def test_a_follower_whose_leader_is_not_clear_names_none(leaders: tuple[str, ...]) -> None:
+    assert viewed("follower", Shown(epoch=3, leaders=leaders, followers=())).leader is None
+
+
+def test_a_server_without_a_quorum_has_no_leader() -> None:
+    assert viewed(None, Shown(epoch=3, leaders=("z1",), followers=())).leader is None
+
+
+def test_the_epoch_is_that_of_the_last_transaction_where_the_file_is_missing() -> None:
+    assert viewed("standalone", Shown(epoch=None, leaders=(), followers=())).leader_epoch == 7

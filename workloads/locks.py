@@ -1,0 +1,51 @@
+"""Locks that end with the session of their holder: only one process holds one at a time."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.models import LOCK
+from harness.protocols import OK, Script, Workload, invoke
+
+
+@dataclass(frozen=True, kw_only=True)
+class Locks(Workload):
+    """Each process takes one of the locks, asks a few times whether it holds it still, and gives it
+    back; also where it cannot know whether it holds it.
+
+    keys_count      how many locks there are; with fewer, more processes meet at each
+    confirms_count  how often a holder asks whether it holds the lock still
+    """
+
+    plugin: ClassVar[str] = "locks"
+    model: ClassVar[str] = LOCK.name
+
+    keys_count: int = 2
+    confirms_count: int = 20
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.keys_count <= 100_000:
+            raise ValueError(f"keys_count is {self.keys_count}; use 1 to 100,000")
+        if not 1 <= self.confirms_count <= 1_000_000:
+            raise ValueError(f"confirms_count is {self.confirms_count}; use 1 to 1,000,000")
+
+    def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """Process p of P stores p, p + P, p + 2 P ... in the locks that it takes."""
+        del partitions  # a lock belongs to one of them, as the target decides
+        draw = random.Random(f"{seed}/locks/{process}")
+        value = process
+        while True:
+            key = f"k{draw.randrange(self.keys_count)}"
+            taken = yield invoke("acquire", value, key=key)
+            value += processes
+            if taken[0] == "fail":
+                continue
+            held = taken[0] == OK
+            for _ in range(self.confirms_count if held else 0):
+                type_, *_, result = yield invoke("confirm", key=key)
+                if type_ != OK or not result:
+                    break
+            yield invoke("release", value, key=key)
+            value += processes
