@@ -12,11 +12,7 @@ from typing import Any
 from kafka.errors import KafkaError
 from kafka.protocol.parser import KafkaProtocol
 
-from harness.faults.own_traffic import own_connection
-
-
-class NoAnswer(Exception):
-    """The node was not reached, did not answer in time, or answered what is not the protocol."""
+from harness.faults.own_traffic import NoAnswer, own_connection
 
 
 def ask(address: str, port: int, request: Any, *, timeout_s: float) -> Any:

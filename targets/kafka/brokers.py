@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Cluster, Node, NodeView, PartitionView, with_role
-from targets.kafka.asking import NoAnswer, ask
+from targets.kafka.asking import ask
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT, names_by_id
 from targets.kafka.eras import era_for
 from targets.kafka.plan import KafkaPlan
@@ -116,24 +117,24 @@ class Observe(Protocol):
         ...
 
 
+def why_not_whole(nodes: Iterable[Node], plan: KafkaPlan, observe: Observe) -> str | None:
+    """None once each of these nodes says that all replicas of all partitions are in sync."""
+    for node in nodes:
+        view = observe(node, plan, timeout_s=ASK_S)
+        if view is None:
+            return f"{node.name} does not answer"
+        if len(view.partitions) != plan.topic.partitions:
+            return f"{node.name} does not know the topic"
+        for p in view.partitions:
+            if p.leader is None or len(p.members) != plan.topic.replication_factor:
+                return f"partition {p.partition}: leader {p.leader}, ISR {list(p.members)}"
+    return None
+
+
 def await_whole(cluster: Cluster, plan: KafkaPlan, observe: Observe, deadline: float) -> None:
-    """Wait until every node that knows of topics says that all replicas of all partitions are in
-    sync."""
+    """Wait until every node that knows of topics says that they are whole."""
     knowing = [n for n in cluster.nodes.values() if n.roles & {"broker", "zookeeper"}]
-
-    def missing() -> str | None:
-        for node in knowing:
-            view = observe(node, plan, timeout_s=ASK_S)
-            if view is None:
-                return f"{node.name} does not answer"
-            if len(view.partitions) != plan.topic.partitions:
-                return f"{node.name} does not know the topic"
-            for p in view.partitions:
-                if p.leader is None or len(p.members) != plan.topic.replication_factor:
-                    return f"partition {p.partition}: leader {p.leader}, ISR {list(p.members)}"
-        return None
-
-    await_none(cluster, missing, deadline)
+    await_none(cluster, lambda: why_not_whole(knowing, plan, observe), deadline)
 
 
 def first(cluster: Cluster) -> Node:

@@ -13,7 +13,6 @@ from targets.kafka.plan import KafkaPlan
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
-ZOOKEEPER_PORT = 2181
 DATA = f"{NODE_DATA}/{STORED}"
 LOGS = "log"
 

@@ -70,9 +70,14 @@ class Reading:
 
 
 def read_with_librdkafka(
-    addresses: str, plan: KafkaPlan, reading: Reading, deadline: float
+    addresses: str,
+    plan: KafkaPlan,
+    reading: Reading,
+    deadline: float,
+    more: Mapping[str, Any] = {},
 ) -> None:
-    """Read on until it has ended, or the deadline."""
+    """Read on until it has ended, or the deadline. `more`: how the cluster is reached, beside its
+    addresses."""
     consumer = Consumer(
         {
             "bootstrap.servers": addresses,
@@ -83,6 +88,7 @@ def read_with_librdkafka(
             "auto.offset.reset": "error",
             "check.crcs": True,
             **librdkafka_protocol(plan),
+            **more,
         }
     )
     try:
@@ -114,7 +120,11 @@ def _told(error: KafkaError) -> str:
 
 
 def read_with_kafka_python(
-    addresses: str, plan: KafkaPlan, reading: Reading, deadline: float
+    addresses: str,
+    plan: KafkaPlan,
+    reading: Reading,
+    deadline: float,
+    more: Mapping[str, Any] = {},
 ) -> None:
     """Read on until it has ended, or the deadline. What it recovers from by itself it does not
     tell; anything that it raises ends the read: behind an error its next poll might never return.
@@ -130,6 +140,7 @@ def read_with_kafka_python(
             check_crcs=True,
             max_poll_records=_BATCH,
             api_version=era_for(plan).speaks,
+            **more,
         )
     except theirs.KafkaError as error:
         reading.fail(None, f"{type(error).__name__}: {error}")

@@ -18,6 +18,8 @@ from harness.images.recipe import Recipe
 from targets.kafka.plan import KafkaPlan
 
 JAR_FOLDER = "/opt/kafka/libs"
+VERSION_JAR = r"kafka_2\.\d+-(\d+(?:\.\d+){1,3})\.jar"
+"""The jar that says which version a folder of jars has."""
 
 KRAFT: Final = "kraft"
 ZOOKEEPER: Final = "zookeeper"

@@ -18,13 +18,15 @@ from functools import lru_cache
 from pathlib import Path
 
 from harness.errors import EnvironmentFailure, PlanError
-from harness.images.building import alone, base_reference, ensure, find, pulled
+from harness.images.building import base_reference, ensure, find, pulled
+from harness.images.locks import alone
 from harness.images.oneoff import OneOff, one_off
 from harness.images.recipe import FILES
 from harness.images.steps import Say, quietly, step
 from harness.machine.paths import cache_dir
 from harness.protocols import ImageRef
-from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, KRAFT, Era, era_of
+from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, KRAFT, VERSION_JAR, Era, era_of
+from targets.kafka.jars import formatted_here, is_jars, last_line
 from targets.kafka.plan import KafkaTargetPlan
 
 ARCHIVE_INSIDE = "/opt/ackloss/kafka.jsa"
@@ -145,7 +147,7 @@ def _version_inside(image_id: str) -> str:
     with one_off(image_id, ["ls", JAR_FOLDER]) as listing:
         listing.wait(limit_s=30)
         jars = listing.output()
-    found = re.search(r"^kafka_2\.\d+-(\d+(?:\.\d+){1,3})\.jar$", jars, re.MULTILINE)
+    found = re.search(f"^{VERSION_JAR}$", jars, re.MULTILINE)
     if found is None:
         raise PlanError(
             f"this image has no Kafka under {JAR_FOLDER}",
@@ -201,6 +203,10 @@ def formatted(
 
     Raises EnvironmentFailure when it does not, with what it said as the hint.
     """
+    if is_jars(image):
+        return formatted_here(
+            image, era, server_properties, options, cluster_id=cluster_id, read=read
+        )
     argv = [
         *era.java(heap_mb=_HEAP_MB),
         era.format_class,
@@ -219,18 +225,9 @@ def formatted(
     there = {name: content for name, content in made.items() if content}
     if code or len(there) < len(made):
         raise EnvironmentFailure(
-            f"the storage of {image.reference} could not be formatted", hint=_last_line(output)
+            f"the storage of {image.reference} could not be formatted", hint=last_line(output)
         )
     return there
-
-
-def _last_line(output: str) -> str:
-    """The last line of a tool's output that is no line of a stack trace."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("at ", "..."))]
-    if not told:
-        return "it said nothing"
-    return re.sub(r'^Exception in thread "\w+" [\w.$]+: ', "", told[-1])[:300]
 
 
 # --- class data ---------------------------------------------------------------------------------
@@ -257,12 +254,12 @@ def _make_archive(image: ImageRef, era: Era, made: Path, checkpoint: bytes) -> s
         image.id, [java, f"-XX:ArchiveClassesAtExit={inside}", *rest], files=files
     ) as node:
         if not serves(node):
-            return f"the node did not start: {_last_line(node.output())}"
+            return f"the node did not start: {last_line(node.output())}"
         _write_something(node, era)
         node.stop()
         content = node.read(inside)
         if content is None:
-            return f"this JVM made none: {_last_line(node.output())}"
+            return f"this JVM made none: {last_line(node.output())}"
     _keep(made, content)
     if why := _unusable(image, era, made):
         made.unlink()
@@ -301,4 +298,4 @@ def _unusable(image: ImageRef, era: Era, made: Path) -> str | None:
         output = version.output()
     if re.search(r"kafka\.Kafka\$? source: shared objects file \(top\)", output):
         return None
-    return f"this JVM does not use it: {_last_line(output)}"
+    return f"this JVM does not use it: {last_line(output)}"

@@ -24,9 +24,10 @@ LOG_LINES: Final = LogLines(
 
 def size(plan: Mapping[str, Any]) -> list[str]:
     """The brokers, and the replicas of each partition."""
-    brokers = _section(plan, "target").get("brokers")
+    ours = _section(plan, "cluster").get("kind") != "external"
+    brokers = _section(plan, "target").get("brokers") if ours else None
     factor = _section(plan, "topic").get("replication_factor")
-    told = [f"{brokers} brokers"] if brokers else []
+    told = [f"{brokers} brokers"] if brokers else [] if ours else ["a cluster of the user's"]
     return [*told, f"replication factor {factor}"] if factor else told
 
 

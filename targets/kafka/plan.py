@@ -61,9 +61,6 @@ class TopicPlan(Section):
 class KafkaWorkloadPlan(WorkloadPlan):
     """What the clients do, and what they are."""
 
-    client: Slug | None = Field(
-        None, description="The client library; by default the first of the system."
-    )
     bootstrap: Literal["all", "own"] = Field(
         "all", description="Bootstrap servers: every broker, or one for each client."
     )

@@ -13,15 +13,16 @@ inside.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from harness.protocols import Cluster, End
+from harness.protocols import Cluster, End, NodeView
 from harness.run.observer import merge
 from targets.kafka.brokers import EARLIEST, LATEST, offset
 from targets.kafka.clients.library import CONFLUENT, KAFKA_PYTHON, bootstrap
@@ -37,17 +38,39 @@ def read_all(
     cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
 ) -> tuple[pa.Table, list[End]]:
     """See `harness.protocols.Target.read_all`."""
+    source = Source(addresses=bootstrap(cluster), ends=partial(_ends, cluster, plan))
+    return read_from(source, plan, reader=reader, timeout_s=timeout_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where is read: the brokers' addresses, how the partitions' ends are found out, and what each
+    library needs beside the addresses."""
+
+    addresses: str
+    ends: Callable[[], dict[int, End]]
+    librdkafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    kafka_python: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+def read_from(
+    source: Source, plan: KafkaPlan, *, reader: str, timeout_s: float
+) -> tuple[pa.Table, list[End]]:
+    """Read every partition with the named client library: see `read_all`."""
     deadline = time.monotonic() + timeout_s
-    read_with = {CONFLUENT: read_with_librdkafka, KAFKA_PYTHON: read_with_kafka_python}[reader]
+    read_with, more = {
+        CONFLUENT: (read_with_librdkafka, source.librdkafka),
+        KAFKA_PYTHON: (read_with_kafka_python, source.kafka_python),
+    }[reader]
     for _ in range(_TRIES):
-        before = _ends(cluster, plan)
+        before = source.ends()
         reading = Reading(
             starts={p: end.log_start_offset or 0 for p, end in before.items()},
             goals={p: end.end_offset for p, end in before.items() if end.end_offset is not None},
         )
         if not reading.ended():
-            read_with(bootstrap(cluster), plan, reading, deadline)
-        after = _ends(cluster, plan)
+            read_with(source.addresses, plan, reading, deadline, more)
+        after = source.ends()
         ends = [_judged(end, after[p], reading, plan) for p, end in sorted(before.items())]
         if all(end.complete for end in ends) or not _changed(before, after):
             break
@@ -106,21 +129,32 @@ def _compacted(plan: KafkaPlan) -> bool:
 
 
 def _ends(cluster: Cluster, plan: KafkaPlan) -> dict[int, End]:
-    """Log start and end of every partition as its leader tells them; the leader is whom all nodes'
-    answers together name."""
+    """Log start and end of every partition as its leader tells them."""
     mode = mode_of(plan)
+
+    def told(leader: str, partition: int, which: int) -> int | None:
+        return offset(cluster.nodes[leader], plan, partition, which)
+
     answers = [mode.observe(node, plan, timeout_s=2) for node in cluster.nodes.values()]
-    views = merge(0, [(0, view) for view in answers if view]).partitions
+    return ends_of([view for view in answers if view], plan, told)
+
+
+def ends_of(
+    answers: Sequence[NodeView], plan: KafkaPlan, told: Callable[[str, int, int], int | None]
+) -> dict[int, End]:
+    """Log start and end of every partition as its leader tells them (`told`, by the leader's name,
+    the partition, and EARLIEST or LATEST); the leader is whom all nodes' answers together name."""
+    views = merge(0, [(0, view) for view in answers]).partitions
     ends = {}
     for partition in range(plan.topic.partitions):
         view = views.get(partition)
-        leader = cluster.nodes[view.leader] if view and view.leader else None
+        leader = view.leader if view else None
         ends[partition] = End(
             partition=partition,
-            log_start_offset=offset(leader, plan, partition, EARLIEST) if leader else None,
-            end_offset=offset(leader, plan, partition, LATEST) if leader else None,
+            log_start_offset=told(leader, partition, EARLIEST) if leader else None,
+            end_offset=told(leader, partition, LATEST) if leader else None,
             position=None,
-            leader=view.leader if view else None,
+            leader=leader,
             leader_epoch=view.leader_epoch if view else None,
             members=view.members if view else (),
             complete=False,

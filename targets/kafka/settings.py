@@ -45,7 +45,7 @@ def effective(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
         if "broker" in node.roles:
             by_broker[node.name], topic = of_node, topic | of_topic
     compare(plan.topic.settings, topic, where="topic.settings", node="the topic")
-    common, differs = _agreed(by_broker)
+    common, differs = agreed(by_broker)
     return {"broker": common, "differs": differs, "topic": dict(sorted(topic.items()))}
 
 
@@ -63,13 +63,13 @@ def untold(cluster: Cluster, plan: KafkaPlan) -> list[str]:
 
 def _described(node: Node, plan: KafkaPlan) -> tuple[Values, Values]:
     """A node's settings and, from a broker, the topic's."""
-    own = _known(brokers.configs(node, plan, brokers.BROKER, str(node_ids(plan)[node.name])))
+    own = known(brokers.configs(node, plan, brokers.BROKER, str(node_ids(plan)[node.name])))
     if "broker" not in node.roles:
         return own, {}
-    return own, _known(brokers.configs(node, plan, brokers.TOPIC, plan.topic.name))
+    return own, known(brokers.configs(node, plan, brokers.TOPIC, plan.topic.name))
 
 
-def _known(configs: Mapping[str, Any]) -> Values:
+def known(configs: Mapping[str, Any]) -> Values:
     """Values by name, without the keys that a broker only echoes: those have no value, and no type
     where it tells types."""
     return {
@@ -126,7 +126,7 @@ def normal(value: str | None) -> str | float | tuple[str, ...] | None:
     return tuple(part.strip() for part in value.split(",")) if "," in value else value.strip()
 
 
-def _agreed(by_node: Mapping[str, Values]) -> tuple[Values, dict[str, Values]]:
+def agreed(by_node: Mapping[str, Values]) -> tuple[Values, dict[str, Values]]:
     """What all nodes agree on, and by key and node what they do not."""
     common, differs = {}, {}
     for key in sorted({key for values in by_node.values() for key in values}):

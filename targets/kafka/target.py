@@ -11,10 +11,12 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from harness.errors import PlanError
+from harness.faults.own_traffic import NoAnswer
 from harness.levers.disk import DiskLever
 from harness.models import LOG
 from harness.protocols import (
     CLIENT_ROLE,
+    Access,
     Client,
     Cluster,
     End,
@@ -29,17 +31,19 @@ from harness.protocols import (
     NodeView,
     Promises,
     Reusable,
+    RunsElsewhere,
     RunsInContainers,
+    RunsOnHosts,
     Target,
     Unsupported,
     Vocabulary,
     Warns,
 )
+from harness.protocols.any_client import EXEC, JSON, HasLibraries, ServesAnyClient
 from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from harness.protocols.tools import MadeBeforehand, TakesSettingsFiles, UsesPackages
 from targets.kafka import brokers, own_settings, pages, promises, reading, reuse, settings, support
-from targets.kafka.asking import NoAnswer
-from targets.kafka.clients import library_of
+from targets.kafka.clients import LIBRARIES, any_client, library_of
 from targets.kafka.clients.library import readers
 from targets.kafka.clients.nodes import (
     client_files,
@@ -48,7 +52,8 @@ from targets.kafka.clients.nodes import (
     producers_settings,
 )
 from targets.kafka.configuration import LOGS, check_settings, node_ids
-from targets.kafka.eras import DEFAULT_VERSION, era_for, era_of
+from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, era_for, era_of
+from targets.kafka.external import KafkaGuest
 from targets.kafka.levers.dry_run import DryRunLeadership
 from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.modes import mode_of
@@ -61,6 +66,8 @@ from targets.kafka.vocabulary import VOCABULARY
 class Kafka(
     Target[KafkaPlan],
     RunsInContainers[KafkaPlan],
+    RunsOnHosts[KafkaPlan],
+    RunsElsewhere,
     HasLeaders[KafkaPlan],
     HasVocabulary,
     HasLogs,
@@ -69,6 +76,8 @@ class Kafka(
     TakesSettingsFiles[KafkaPlan],
     MadeBeforehand,
     UsesPackages,
+    HasLibraries,
+    ServesAnyClient[KafkaPlan],
     Limited[KafkaPlan],
     Warns[KafkaPlan],
     Reusable[KafkaPlan],
@@ -83,6 +92,7 @@ class Kafka(
     """Plans that name no system mean this one, as they always did."""
     default_version: ClassVar[str] = DEFAULT_VERSION
     packages: ClassVar[tuple[str, ...]] = ("confluent-kafka", "kafka-python")
+    libraries: ClassVar[tuple[str, ...]] = tuple(name for name in LIBRARIES if name != EXEC)
     settings_files: ClassVar[Mapping[str, str]] = own_settings.FILES
     own_levers: ClassVar[frozenset[str]] = frozenset({LeadershipLever.name})
 
@@ -175,12 +185,36 @@ class Kafka(
         made = mode_of(plan).ingredients(plan, image, say)
         return replace(made, files={**made.files, **client_files(plan, image, say)})
 
+    def for_hosts(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
+        """The jars, and what the plan's mode needs besides."""
+        from targets.kafka import jars
+
+        if nodes := client_names(plan):
+            raise PlanError(
+                f"clients in nodes of their own ({', '.join(nodes)}) run in containers only",
+                key="workload.client",
+                hint="choose another client",
+            )
+        plan = support.sent(plan)
+        image, folder = jars.resolve(plan, say)
+        made = mode_of(plan).ingredients(plan, image, say)
+        return replace(
+            made,
+            folders={folder: JAR_FOLDER},
+            programs=jars.PROGRAMS,
+            distribution=jars.INSTALLED,
+        )
+
     def nodes(
         self, plan: KafkaPlan, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
         """Every node with its files."""
         servers = mode_of(plan).specs(support.sent(plan), ingredients, addresses)
         return servers + client_nodes(plan, era_for(plan), ingredients)
+
+    def reached_by(self, access: Access) -> KafkaGuest:
+        """Kafka that somebody else runs."""
+        return KafkaGuest.reached_by(access)
 
     def bring_up(self, cluster: Cluster, plan: KafkaPlan, *, timeout_s: float) -> None:
         """Every broker has joined, the topic is there, its ISR is whole."""
@@ -223,6 +257,14 @@ class Kafka(
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """Producers of the plan's library, shared by the processes of the workload."""
         return library_of(plan).client(cluster, plan)
+
+    def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
+        """See `targets.kafka.clients.any_client`."""
+        return any_client.connection(cluster, plan, number)
+
+    def answers_within_s(self, plan: KafkaPlan) -> float:
+        """See `targets.kafka.clients.any_client`."""
+        return any_client.answers_within_s(plan)
 
     def writer(self, plan: KafkaPlan) -> str:
         """The plan's client library and its version."""

@@ -7,6 +7,7 @@ librdkafka         by confluent-kafka
 kafka_python       by kafka-python, with its settings in kafka_python_settings
 nodes              clients in nodes of the cluster
 java               Kafka's own, in nodes of its own
+any_client         processes of the user's, which the core starts
 producer_settings  which settings a plan may set, and what they are when it does not
 outcomes           which answer means what
 """
@@ -17,6 +18,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from harness.errors import PlanError
+from targets.kafka.clients.any_client import AnyClient
 from targets.kafka.clients.java import Java
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.library import Library
@@ -24,7 +26,7 @@ from targets.kafka.clients.librdkafka import Librdkafka
 from targets.kafka.plan import KafkaPlan
 
 LIBRARIES: Final[Mapping[str, Library]] = {
-    one.plugin: one for one in (Librdkafka(), KafkaPython(), Java())
+    one.plugin: one for one in (Librdkafka(), KafkaPython(), Java(), AnyClient())
 }
 """By their names in plans; the first is the default."""
 

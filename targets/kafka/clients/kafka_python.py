@@ -69,7 +69,14 @@ class KafkaPythonProducer(OneProducer):
     """See `targets.kafka.clients.one_producer`."""
 
     def __init__(
-        self, settings: Mapping[str, str], topic: str, addresses: str, name: str, reports: Reports
+        self,
+        settings: Mapping[str, str],
+        topic: str,
+        addresses: str,
+        name: str,
+        reports: Reports,
+        *,
+        more: Mapping[str, Any] = {},
     ) -> None:
         super().__init__(name, reports)
         self._topic = topic
@@ -87,6 +94,7 @@ class KafkaPythonProducer(OneProducer):
             "bootstrap_timeout_ms": _TRY_MS,
             "metrics_enabled": False,
             "kafka_client": self._network,
+            **more,
         }
         self._starter = threading.Thread(
             target=self._start, args=[arguments], name=f"start {name}", daemon=True
@@ -228,8 +236,10 @@ class KafkaPython:
         """Producers that the processes share, and that can crash."""
         return self.producing(bootstrap(cluster), plan)
 
-    def producing(self, addresses: str, plan: KafkaPlan) -> KafkaClient:
-        """The same, by the brokers' addresses."""
+    def producing(
+        self, addresses: str, plan: KafkaPlan, more: Mapping[str, Any] = {}
+    ) -> KafkaClient:
+        """The same, by the brokers' addresses and, in `more`, what else reaching them takes."""
         settings = self.settings(plan)
-        start = partial(KafkaPythonProducer, settings, plan.topic.name)
+        start = partial(KafkaPythonProducer, settings, plan.topic.name, more=more)
         return KafkaClient(addresses, plan, settings, refusals(self.plugin, settings), start)

@@ -144,11 +144,14 @@ class Librdkafka:
         """Producers that the processes share, and that can crash."""
         return self.producing(bootstrap(cluster), plan)
 
-    def producing(self, addresses: str, plan: KafkaPlan) -> KafkaClient:
-        """The same, by the brokers' addresses."""
+    def producing(
+        self, addresses: str, plan: KafkaPlan, more: Mapping[str, str] = {}
+    ) -> KafkaClient:
+        """The same, by the brokers' addresses and, in `more`, what else reaching them takes."""
         settings = self.settings(plan)
         proof = refusals(self.plugin, settings)
-        return KafkaClient(addresses, plan, settings, proof, partial(LibrdkafkaProducer, settings))
+        start = partial(LibrdkafkaProducer, {**settings, **more})
+        return KafkaClient(addresses, plan, settings, proof, start)
 
 
 def _fatal(error: KafkaException) -> int:

@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
-from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
-from harness.errors import HarnessFailure
 from harness.protocols import FAIL, INFO, OK, Completion, Done, Invoke, completion
-from harness.protocols.crashes import ClientState, Death
+from harness.protocols.crashes import ClientState
+from harness.run.crashing import Crash, HandedOver, routes
 from targets.kafka.acks import NOBODY
 from targets.kafka.clients.library import bootstrap_of
 from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
@@ -31,9 +28,6 @@ from targets.kafka.plan import KafkaPlan
 
 _SLICE_S: Final = 0.001
 """How long one producer is waited for while others may have reports: latency that it can add."""
-
-_HANDED_OVER_S: Final = 5.0
-"""How long a fault's thread waits until what it asked for was done: a poll takes 50 ms."""
 
 CRASHED: Final = "_CRASHED"
 """The error of operations that were under way in a producer that crashed."""
@@ -71,14 +65,14 @@ class KafkaClient:
         self._offsets_told = era_for(plan).offsets_acknowledged and settings["acks"] != NOBODY
         self._refused: list[tuple[int, Completion]] = []
         self._done: Done
-        self._wishes: SimpleQueue[tuple[Callable[[], None], Future[None]]] = SimpleQueue()
+        self._wishes = HandedOver()
         self._closed = False
         self._begun = [0] * plan.workload.clients
         self._alive: list[OneProducer | None] = [
             self._started(index) for index in range(len(self._begun))
         ]
         self._kept_dead: list[set[str]] = [set() for _ in self._alive]
-        self._crashes: dict[tuple[int, str], _Crash] = {}
+        self._crashes: dict[tuple[int, str], Crash] = {}
         self._routes: list[Callable[[int, str, bytes, str | None, int], None]]
         self._route()
 
@@ -102,7 +96,10 @@ class KafkaClient:
         deadline = time.monotonic() + timeout_s
         slice_s = _SLICE_S if any(one.pending for one in self._living) else timeout_s
         while True:
-            served = next(self._turns).poll(slice_s) if self._living else self._grant_one(timeout_s)
+            if self._living:
+                served = next(self._turns).poll(slice_s)
+            else:
+                served = self._wishes.make_one(timeout_s)
             if self._serve() or served or time.monotonic() >= deadline:
                 return
 
@@ -112,6 +109,7 @@ class KafkaClient:
         deadline = time.monotonic() + timeout_s
         self._serve()
         self._closed = True
+        self._wishes.close()
         for one in self._living:
             one.flush(max(0.0, deadline - time.monotonic()))
         for one in self._living:
@@ -129,12 +127,12 @@ class KafkaClient:
 
     def crash(self, number: int, fault: str, *, at_once: bool) -> None:
         """See `harness.protocols.crashes.Crashes`."""
-        self._ask(partial(self._crash, number - 1, fault, at_once=at_once))
+        self._wishes.ask(partial(self._crash, number - 1, fault, at_once=at_once))
 
     def replace(self, number: int, fault: str) -> None:
         """See `harness.protocols.crashes.Crashes`."""
         if fault in self._kept_dead[number - 1] and not self._closed:
-            self._ask(partial(self._replace, number - 1, fault))
+            self._wishes.ask(partial(self._replace, number - 1, fault))
 
     def state(self, number: int, fault: str) -> ClientState:
         """See `harness.protocols.crashes.Crashes`."""
@@ -143,7 +141,7 @@ class KafkaClient:
         return ClientState(
             alive=one.name if one and not one.gone() else None,
             kept_dead_by=frozenset(self._kept_dead[number - 1]),
-            death=crash.told() if crash else None,
+            death=crash.report() if crash else None,
         )
 
     def _started(self, index: int) -> OneProducer:
@@ -155,18 +153,14 @@ class KafkaClient:
         """Deal the processes out anew: those of a dead producer over the living ones."""
         self._living = [one for one in self._alive if one]
         self._turns = cycle(self._living)
-        carry = [
-            one or (self._living[index % len(self._living)] if self._living else None)
-            for index, one in enumerate(self._alive)
-        ]
-        self._routes = [one.produce if one else _nobody for one in carry]
+        self._routes = [one.produce if one else _nobody for one in routes(self._alive)]
 
     def _crash(self, index: int, fault: str, *, at_once: bool) -> None:
         if (index, fault) in self._crashes:
             return
         one, self._alive[index] = self._alive[index], None
         waiting = one.crash() if one else []
-        self._crashes[index, fault] = _Crash(died=one, unknown=len(waiting))
+        self._crashes[index, fault] = Crash(died=one, unknown=len(waiting))
         if at_once and one:
             self._start(index)
         elif not at_once:
@@ -187,63 +181,17 @@ class KafkaClient:
             if place == index and crash.successor is None:
                 crash.successor = one.name
 
-    def _ask(self, wish: Callable[[], None]) -> None:
-        """Have the thread that plays this client do it, and wait until it was done."""
-        if self._closed:
-            raise HarnessFailure("the clients are closed")
-        done: Future[None] = Future()
-        self._wishes.put((wish, done))
-        try:
-            done.result(timeout=_HANDED_OVER_S)
-        except TimeoutError:
-            done.cancel()
-            raise HarnessFailure(f"the clients were not polled for {_HANDED_OVER_S:g} s") from None
-
-    def _grant_one(self, timeout_s: float) -> int:
-        """Do what a fault's thread has asked for; how many that were: at most one."""
-        try:
-            wish, done = (
-                self._wishes.get(timeout=timeout_s) if timeout_s else self._wishes.get(False)
-            )
-        except Empty:
-            return 0
-        if done.set_running_or_notify_cancel():
-            try:
-                wish()
-            except Exception as error:
-                done.set_exception(error)
-            else:
-                done.set_result(None)
-        return 1
-
     def _serve(self) -> int:
         """Complete what is known, without waiting; how many events that were."""
         events = len(self._refused)
         for process, refusal in self._refused:
             self._done(process, refusal)
         self._refused.clear()
-        if not self._wishes.empty():
-            events += self._grant_one(0)
+        if self._wishes:
+            events += self._wishes.make_one(0)
         for one in self._living:
             events += one.poll(0)
         return events
-
-
-@dataclass
-class _Crash:
-    """A producer that crashed (null: none was there), and who took its place."""
-
-    died: OneProducer | None
-    unknown: int
-    successor: str | None = None
-
-    def told(self) -> Death:
-        return Death(
-            died=self.died.name if self.died else None,
-            unknown=self.unknown,
-            gone=self.died is not None and self.died.gone(),
-            successor=self.successor,
-        )
 
 
 def _nobody(*_: object) -> None:

@@ -15,9 +15,10 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from harness.errors import HarnessFailure, PlanError
+from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Cluster, Node, NodeView, with_role
 from targets.kafka import brokers
-from targets.kafka.asking import NoAnswer, ask
+from targets.kafka.asking import ask
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT, names_by_id, text
 from targets.kafka.placements import assignment
 from targets.kafka.plan import KafkaPlan

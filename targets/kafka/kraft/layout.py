@@ -20,6 +20,7 @@ from targets.kafka.configuration import (
     with_rack,
 )
 from targets.kafka.eras import DEFAULT_VERSION, Era, era_of
+from targets.kafka.jars import is_jars
 from targets.kafka.kraft import voters
 from targets.kafka.plan import KafkaPlan
 
@@ -39,6 +40,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "offsets.topic.num.partitions": 3,
     "group.initial.rebalance.delay.ms": 0,
 }
+_PORTS: Final = {"broker": BROKER_PORT, "controller": CONTROLLER_PORT}
 _CHECKPOINT: Final = "bootstrap.checkpoint"
 _META: Final = "version=1\ncluster.id={cluster}\nnode.id={number}\ndirectory.id={directory}\n"
 
@@ -47,7 +49,7 @@ def ingredients(plan: KafkaPlan, image: ImageRef, say: Say) -> Ingredients:
     """The image, a class-data archive for it, and a formatted bootstrap checkpoint."""
     from targets.kafka import images  # imports Docker's client
 
-    archive = images.archive(image, say)
+    archive = None if is_jars(image) else images.archive(image, say)
     levels = {name: n for name, n in plan.target.features.items() if name != voters.FEATURE}
     return Ingredients(
         image=image,
@@ -88,6 +90,7 @@ def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> l
             },
             mounts=made.mounts,
             memory_mb=plan.target.memory_mb,
+            ports=[_PORTS[role] for role in sorted(roles(name, plan))],
         )
         for name, number in node_ids(plan).items()
     ]

@@ -21,9 +21,10 @@ from kafka.protocol.admin import (
 )
 
 from harness.errors import HarnessFailure
+from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Node, PartitionView
 from harness.run.observer import merge
-from targets.kafka.asking import NoAnswer, ask
+from targets.kafka.asking import ask
 from targets.kafka.configuration import BROKER_PORT, node_ids
 from targets.kafka.kraft import admin
 from targets.kafka.plan import KafkaPlan

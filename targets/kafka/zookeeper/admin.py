@@ -13,13 +13,13 @@ from typing import Any
 
 import orjson
 
+from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Cluster, Node, NodeView, PartitionView, with_role
 from targets.kafka import brokers
-from targets.kafka.asking import NoAnswer
 from targets.kafka.configuration import names_by_id, node_ids, text
 from targets.kafka.placements import assignment
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.zookeeper import asking
+from targets.zookeeper import asking
 
 
 def observe(node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.protocols import NODE_DATA, STORED, Ingredients, NodeSpec
+from harness.protocols import NODE_DATA, Ingredients, NodeSpec
 from targets.kafka.configuration import (
     BROKER_PORT,
     DATA,
     LOGS,
-    ZOOKEEPER_PORT,
     node_ids,
     properties,
     rack_of,
@@ -22,6 +21,7 @@ from targets.kafka.configuration import (
 )
 from targets.kafka.eras import DEFAULT_VERSION, Era, era_of, number_of
 from targets.kafka.plan import KafkaPlan
+from targets.zookeeper.configuration import CLIENT_PORT, PORTS, Server, server_files
 
 # What ackloss sets unless the plan says otherwise, and the version from which Kafka knows it: short
 # time-outs, so that a run takes a minute, and a leader that stays where it is.
@@ -48,12 +48,9 @@ _ZOOKEEPER: Final[Mapping[str, Any]] = {
     "tickTime": _TICK_MS,
     "initLimit": 20,
     "syncLimit": 6,
-    "dataDir": DATA,
-    "clientPort": ZOOKEEPER_PORT,
     "maxClientCnxns": 0,
     "admin.enableServer": False,
 }
-_PEERS, _ELECTION = 2888, 3888
 # Until 3.4 a server wants log4j's JMX beans, and reload4j has none.
 _NO_LOG4J_BEANS: Final = ("-Dzookeeper.jmx.log4j.disable=true",)
 
@@ -77,6 +74,7 @@ def _spec(
     else:
         role, main, config = "broker", era.broker_class, "server.properties"
         files = {config: server_properties(name, plan, era, version, addresses)}
+    ports = {"zookeeper": PORTS, "broker": (BROKER_PORT,)}[role]
     return NodeSpec(
         name=name,
         roles=with_rack(frozenset({role}), name, plan),
@@ -91,6 +89,7 @@ def _spec(
         files={**files, era.log_file: era.log_config.encode(), f"{LOGS}/server.log": b""},
         mounts=made.mounts,
         memory_mb=plan.target.memory_mb,
+        ports=ports,
     )
 
 
@@ -103,7 +102,7 @@ def server_properties(
     owned: dict[str, Any] = {
         "broker.id": node_ids(plan)[name],
         "log.dirs": DATA,
-        "zookeeper.connect": ",".join(f"{server}:{ZOOKEEPER_PORT}" for server in servers),
+        "zookeeper.connect": ",".join(f"{server}:{CLIENT_PORT}" for server in servers),
     }
     if era.host_keys:
         owned |= {"host.name": address, "port": BROKER_PORT}
@@ -121,10 +120,5 @@ def server_properties(
 def zookeeper_files(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[str, bytes]:
     """zoo.cfg of one server, and its number where there are several."""
     servers = [n for n in node_ids(plan) if n.startswith("z")]
-    ensemble = {
-        f"server.{n[1:]}": f"{addresses[n]}:{_PEERS}:{_ELECTION}"
-        for n in servers
-        if len(servers) > 1
-    }
-    files = {"zoo.cfg": properties({**_ZOOKEEPER, **ensemble})}
-    return files | ({f"{STORED}/myid": name[1:].encode()} if ensemble else {})
+    ensemble = [Server(number=int(n[1:]), address=addresses[n]) for n in servers]
+    return server_files(int(name[1:]), ensemble, _ZOOKEEPER)

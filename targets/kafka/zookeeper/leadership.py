@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import HarnessFailure
+from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Node, PartitionView
 from harness.run.observer import merge
-from targets.kafka.asking import NoAnswer
 from targets.kafka.configuration import node_ids
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.zookeeper import admin, asking
+from targets.kafka.zookeeper import admin
+from targets.zookeeper import asking
 
 _WITHIN_S = 20.0
 _ASK_S = 2.0

@@ -15,8 +15,8 @@ from confluent_kafka import KafkaError
 
 from harness.plan import parse_plan
 from harness.protocols import FAIL, INFO, OK, Client, Completion, invoke
-from targets.kafka.clients import LIBRARIES
 from targets.kafka.clients.outcomes import REFUSALS, REFUSED
+from targets.kafka.target import Kafka
 from tests.fixtures.fake_kafka import Answer, FakeKafka, fake_kafka
 from tests.fixtures.java_driver import Address, java_client
 from tests.fixtures.producing import WRITERS
@@ -87,10 +87,11 @@ def held(broker: FakeKafka) -> set[int]:
     return {int(value or b"") for value in broker.values()}
 
 
+OWN = Kafka.libraries
+
+
 @pytest.fixture(
-    params=[
-        pytest.param(name, marks=pytest.mark.java if name == "java" else ()) for name in LIBRARIES
-    ]
+    params=[pytest.param(name, marks=pytest.mark.java if name == "java" else ()) for name in OWN]
 )
 def writer(request: pytest.FixtureRequest) -> Writer:
     name: str = request.param
@@ -98,7 +99,7 @@ def writer(request: pytest.FixtureRequest) -> Writer:
 
 
 def test_there_is_a_table_for_every_library() -> None:
-    assert REFUSALS.keys() == LIBRARIES.keys()
+    assert REFUSALS.keys() == set(OWN)
 
 
 def test_no_write_that_failed_is_in_the_log(writer: Writer) -> None:

@@ -19,7 +19,6 @@ from harness.protocols.clock import RunClock
 from harness.run.final_read import read_everything
 from harness.run.interpreter import run_workload
 from harness.run.recorder import Recorder
-from targets.kafka.clients import LIBRARIES
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.target import Kafka
 from tests.fixtures.fake_kafka import fake_kafka, own_host, record_set
@@ -33,6 +32,7 @@ class Keyed:
     """Each process writes increasing integers, under a few keys in turn; one of them is none."""
 
     plugin = "keyed"
+    model = "log"
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """See `workloads.append`."""
@@ -92,4 +92,4 @@ def test_what_was_written_with_a_key_is_found_by_it(library: str, tmp_path: Path
 
 
 def test_every_library_that_writes_here_is_played() -> None:
-    assert BY_NAME.keys() == LIBRARIES.keys() - {"java"}
+    assert BY_NAME.keys() == {*Kafka.libraries} - {"java"}

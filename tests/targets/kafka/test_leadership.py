@@ -9,9 +9,9 @@ import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ElectLeadersResponse
 
 from harness.errors import HarnessFailure
+from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
 from harness.run.dry_run import DryRunNode
-from targets.kafka.asking import NoAnswer
 from targets.kafka.kraft import leadership
 from targets.kafka.kraft.leadership import KraftLeadership
 

@@ -34,6 +34,8 @@ from tests.fixtures.producing import (
 )
 from workloads.append import Append
 
+pytestmark = pytest.mark.real_time
+
 PARTITIONS = 4
 
 
@@ -244,7 +246,7 @@ def test_a_whole_workload(library: Writer, brokers: str, tmp_path: Path, rate_pe
 def test_the_clients_of_one_run_are_gone_in_the_next(
     library: Writer, brokers: str, tmp_path: Path
 ) -> None:
-    """Else a lane of hundreds of runs fails: "Failed to initialize thread local storage"."""
+    """Else a worker fails after hundreds of runs: "Failed to initialize thread local storage"."""
     plan = plan_for(processes=5, rate_per_s=100, duration_s=0.1)
     clients: list[weakref.ref[KafkaClient]] = []
 

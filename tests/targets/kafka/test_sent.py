@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from harness.faults.own_traffic import NoAnswer
 from harness.plan import Plan, parse_plan
 from harness.protocols import ImageRef, Ingredients
 from targets.kafka import brokers, settings
-from targets.kafka.asking import NoAnswer
 from targets.kafka.kraft import Kraft
 from targets.kafka.target import Kafka
 from targets.kafka.zookeeper import admin

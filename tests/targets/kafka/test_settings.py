@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from harness.errors import PlanError
+from harness.faults.own_traffic import NoAnswer
 from harness.plan import Plan, parse_plan
 from harness.protocols import Node
 from harness.run.dry_run import DryRunNode
 from targets.kafka import brokers, settings
-from targets.kafka.asking import NoAnswer
 
 LAG = "replica.lag.time.max.ms"
 

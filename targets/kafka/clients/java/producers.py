@@ -18,6 +18,7 @@ from typing import Final
 
 from harness.errors import HarnessFailure
 from harness.protocols import INFO, OK, Done, Invoke, completion
+from harness.run.crashing import routes
 from targets.kafka.clients.java.lines import JAVA, Line, Lost, Refused
 from targets.kafka.clients.outcomes import outcome, refusals
 
@@ -179,8 +180,4 @@ class JavaClient:
 
     def _route(self) -> None:
         """Deal the processes out anew: those of a driver that is away over the others."""
-        living = self._living
-        self._routes = [
-            line or (living[place % len(living)] if living else None)
-            for place, line in enumerate(self._lines)
-        ]
+        self._routes = routes(self._lines)

@@ -8,11 +8,12 @@ from typing import Any
 import orjson
 import pytest
 
+from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
 from harness.run.dry_run import DryRunNode
-from targets.kafka.asking import NoAnswer
-from targets.kafka.zookeeper import admin, asking
+from targets.kafka.zookeeper import admin
+from targets.zookeeper import asking
 
 PLAN = parse_plan(
     {

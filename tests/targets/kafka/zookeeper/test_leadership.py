@@ -8,12 +8,13 @@ import orjson
 import pytest
 
 from harness.errors import HarnessFailure
+from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
 from harness.run.dry_run import DryRunNode
-from targets.kafka.asking import NoAnswer
-from targets.kafka.zookeeper import admin, asking, leadership
+from targets.kafka.zookeeper import admin, leadership
 from targets.kafka.zookeeper.leadership import ZooKeeperLeadership
+from targets.zookeeper import asking
 
 PLAN = parse_plan({"schema": 1, "name": "x", "target": {"version": "2.8.2", "brokers": 3}})
 REASSIGN, ELECT = "/admin/reassign_partitions", "/admin/preferred_replica_election"

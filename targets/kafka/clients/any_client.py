@@ -1,0 +1,92 @@
+"""Clients that are processes of the user's: what Kafka tells them, and what a plan may set of them.
+
+Settings have the names of Kafka's own documentation, which the Java client has too; each library's
+author knows what they are called there. ackloss sets a few unless the plan says otherwise, as for
+its own clients: a run takes a minute, so time-outs are short, and a result must say with which acks
+its writes were acknowledged. They are told, and not read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from harness.errors import HarnessFailure
+from harness.protocols import Client, Cluster
+from harness.protocols.any_client import COMMAND, EXEC, JSON
+from targets.kafka.clients.java.settings import SAME, asked_settings, why_refused
+from targets.kafka.clients.library import bootstrap, bootstrap_of
+from targets.kafka.plan import KafkaPlan
+
+_DELIVERY, _REQUEST, _BLOCK = "delivery.timeout.ms", "request.timeout.ms", "max.block.ms"
+
+DEFAULTS: Final[Mapping[str, str]] = {
+    "acks": "all",
+    "enable.idempotence": "false",
+    _DELIVERY: "8000",
+    _REQUEST: "3000",
+    _BLOCK: "3000",
+}
+"""What ackloss sets unless the plan says otherwise."""
+
+_GRACE_S: Final = 5.0
+"""How much longer than its settings allow a write may take until it counts as blocked."""
+
+
+def settings_of(plan: KafkaPlan) -> dict[str, str]:
+    """What the clients are told to set: defaults, then what the plan asks for. Raises PlanError."""
+    asked = asked_settings(plan.workload.producer)
+    if _REQUEST not in {SAME.get(key, key) for key in plan.workload.producer}:
+        asked.pop(_REQUEST, None)  # what the Java client alone needs beside a delivery time-out
+    settings = {**DEFAULTS, **asked}
+    if _REQUEST not in asked:
+        settings[_REQUEST] = str(min(int(DEFAULTS[_REQUEST]), int(settings[_DELIVERY])))
+    return settings
+
+
+def connection(cluster: Cluster, plan: KafkaPlan, number: int) -> dict[str, JSON]:
+    """What client `number` needs to know: see docs/any-client.md."""
+    addresses = bootstrap_of(number - 1, bootstrap(cluster), plan)
+    servers: list[JSON] = [*addresses.split(",")]
+    return {
+        "bootstrap_servers": servers,
+        "topic": plan.topic.name,
+        "partitions": plan.partitions,
+        "producer": dict(settings_of(plan)),
+    }
+
+
+def answers_within_s(plan: KafkaPlan) -> float:
+    """The time that a write may take by its settings, and some."""
+    settings = settings_of(plan)
+    return (int(settings[_BLOCK]) + int(settings[_DELIVERY])) / 1000 + _GRACE_S
+
+
+@dataclass(frozen=True)
+class AnyClient:
+    """See `targets.kafka.clients.library`; its processes are started by the core."""
+
+    plugin: ClassVar[str] = EXEC
+    package: ClassVar[str | None] = None
+    same: ClassVar[Mapping[str, str]] = SAME
+
+    def why_refused(self, key: str) -> str | None:
+        """Why a plan may not set this producer setting."""
+        return why_refused(key)
+
+    def check(self, plan: KafkaPlan) -> None:
+        """Refuse settings that a plan may not set, or that are wrong."""
+        settings_of(plan)
+
+    def settings(self, plan: KafkaPlan) -> dict[str, str]:
+        """What the clients are told to set."""
+        return settings_of(plan)
+
+    def software(self, plan: KafkaPlan) -> str:  # noqa: ARG002
+        """Unknown until its processes report it."""
+        return COMMAND
+
+    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:  # noqa: ARG002
+        """There is none of Kafka's."""
+        raise HarnessFailure("the clients of this plan are processes of --client")

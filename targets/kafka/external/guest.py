@@ -1,0 +1,277 @@
+"""Kafka on a cluster that somebody else runs: one topic of ours, clients, and nothing else.
+
+Which version it is, how many brokers and controllers there are and how they are set up is the
+cluster's own: a plan's keys for that are left out, but for `target.settings`, which are compared
+with what brokers tell, as far as we may read it. The topic has a name of its own in each run.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+
+from harness.errors import EnvironmentFailure, PlanError
+from harness.models import LOG
+from harness.protocols import (
+    Access,
+    Client,
+    Cluster,
+    End,
+    Finding,
+    HasLeaders,
+    HasVocabulary,
+    Member,
+    Node,
+    NodeView,
+    Promises,
+    Status,
+    Vocabulary,
+    with_role,
+)
+from harness.protocols.any_client import HasLibraries
+from harness.protocols.elsewhere import GuestTarget
+from targets.kafka import promises, settings
+from targets.kafka.brokers import BROKER, TOPIC, await_none, why_not_whole
+from targets.kafka.clients import library_of
+from targets.kafka.clients.kafka_python import KafkaPython
+from targets.kafka.clients.library import readers
+from targets.kafka.clients.librdkafka import Librdkafka
+from targets.kafka.configuration import check_settings
+from targets.kafka.external import asking
+from targets.kafka.external.properties import ClientProperties, client_properties
+from targets.kafka.external.session import Session
+from targets.kafka.external.topics import PREFIX, Topics, in_words
+from targets.kafka.plan import KafkaPlan
+from targets.kafka.reading import Source, ends_of, read_from
+from targets.kafka.vocabulary import VOCABULARY
+
+_IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
+    "target": (
+        "version",
+        "image",
+        "metadata",
+        "controllers",
+        "zookeepers",
+        "racks",
+        "combined",
+        "features",
+        "memory_mb",
+    ),
+    "topic": ("leaders",),
+}
+"""Keys of a plan that are for a cluster of our own."""
+
+
+@dataclass(frozen=True)
+class KafkaGuest(
+    GuestTarget[KafkaPlan],
+    HasLeaders[KafkaPlan],
+    HasVocabulary,
+    HasLibraries,
+):
+    """Kafka that somebody else runs. Brokers are named b and their id."""
+
+    plugin: ClassVar[str] = "kafka"
+    plan: ClassVar[type[KafkaPlan]] = KafkaPlan
+    models: ClassVar[frozenset[str]] = frozenset({LOG.name})
+    libraries: ClassVar[tuple[str, ...]] = (Librdkafka.plugin, KafkaPython.plugin)
+
+    access: Access
+    properties: ClientProperties
+
+    @classmethod
+    def reached_by(cls, access: Access) -> KafkaGuest:
+        """Kafka at these addresses. Raises PlanError for properties that cannot be used."""
+        return cls(access, client_properties(access))
+
+    @cached_property
+    def session(self) -> Session:
+        """The connections, opened when they are first used."""
+        return Session(self.access, self.properties)
+
+    def adapted(self, document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """The plan without the keys of `_IGNORED`, and a topic that no other run writes to."""
+        made, ignored = dict(document), []
+        for section, keys in _IGNORED.items():
+            if isinstance(table := made.get(section), dict):
+                ignored += [f"{section}.{key}" for key in keys if key in table]
+                made[section] = {key: value for key, value in table.items() if key not in keys}
+        topic = made.setdefault("topic", {})
+        if isinstance(topic, dict):
+            name = str(topic.get("name", "run"))
+            made["topic"] = {**topic, "name": f"{PREFIX}{name[:32]}-{secrets.token_hex(6)}"}
+        return made, [f"{key} is ignored: it is the cluster's own" for key in ignored]
+
+    def check(self, plan: KafkaPlan) -> None:
+        """Refuse settings that a plan may not touch or name."""
+        check_settings(plan.target.settings, where="target.settings")
+        library_of(plan).check(plan)
+
+    def vocabulary(self) -> Vocabulary:
+        """See `targets.kafka.vocabulary`."""
+        return VOCABULARY
+
+    def objects(self, plan: KafkaPlan) -> tuple[str, ...]:
+        """The topic."""
+        return (in_words(plan.topic.name),)
+
+    def members(self, plan: KafkaPlan, *, timeout_s: float) -> list[Member]:
+        """The brokers. Raises EnvironmentFailure when there are fewer than replicas."""
+        self.session.reach(timeout_s)
+        brokers = self.session.brokers()
+        factor = plan.topic.replication_factor
+        if len(brokers) < factor:
+            raise EnvironmentFailure(
+                f"{factor} replicas need {factor} brokers, the cluster has {len(brokers)}",
+                file=str(self.access.file),
+                hint=f"--set topic.replication_factor={len(brokers)}",
+            )
+        return [
+            Member(
+                name=asking.name(number),
+                roles=frozenset({"broker", *([f"rack:{each['rack']}"] if each["rack"] else [])}),
+                address=f"{each['host']}:{each['port']}",
+                number=number,
+            )
+            for number, each in sorted(brokers.items())
+        ]
+
+    def bring_up(self, cluster: Cluster, plan: KafkaPlan, *, timeout_s: float) -> None:
+        """Make the topic and wait until it is fully replicated."""
+        deadline = time.monotonic() + timeout_s
+        self._topics.make(plan)
+        brokers = with_role(cluster, "broker")
+        await_none(cluster, lambda: why_not_whole(brokers, plan, self.observe), deadline)
+
+    def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
+        """A broker's own view of the topic. Which controller is active is not told to clients, and
+        nodes that are no brokers are not asked."""
+        if "broker" not in node.roles:
+            return None
+        partitions = asking.partitions(self.session, node.name, plan, timeout_s=timeout_s)
+        if partitions is None:
+            return None
+        return NodeView(answered_by=node.name, partitions=partitions)
+
+    def effective(self, cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
+        """Settings of brokers and topic as far as we may read them, compared with the plan's."""
+        by_broker, warnings = {}, list[str]()
+        brokers = [node.name for node in with_role(cluster, "broker")]
+        for name in brokers:
+            own = asking.configs(self.session, name, BROKER, str(asking.number(name)))
+            if own is None:
+                warnings.append(f"target.settings: not compared: {name} does not let us read them")
+                continue
+            settings.compare(plan.target.settings, own, where="target.settings", node=name)
+            by_broker[name] = own
+        topic = asking.configs(self.session, brokers[0], TOPIC, plan.topic.name)
+        if topic is None:
+            warnings.append("topic.settings: not compared: the cluster does not let us read them")
+        else:
+            settings.compare(plan.topic.settings, topic, where="topic.settings", node="the topic")
+            _refuse_compaction(plan, topic)
+        common, differs = settings.agreed(by_broker)
+        told = {"broker": common, "differs": differs, "topic": topic or {}}
+        told["producer"] = dict(library_of(plan).settings(plan))
+        return {"settings": told, "features": asking.features(self.session), "warnings": warnings}
+
+    def requested(self, plan: KafkaPlan) -> dict[str, Any]:
+        """Settings of brokers, topic and producer, as the plan has them."""
+        asked = {
+            "broker": plan.target.settings,
+            "topic": plan.topic.settings,
+            "producer": plan.workload.producer,
+        }
+        return {"settings": asked, "features": {}}
+
+    def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
+        """See `targets.kafka.promises`."""
+        producer = effective.get("producer") or plan["workload"]["producer"]
+        return promises.promises(plan, producer)
+
+    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:  # noqa: ARG002
+        """Producers of the plan's library, shared by the processes of the workload."""
+        library = library_of(plan)
+        if isinstance(library, Librdkafka):
+            return library.producing(self._addresses, plan, self.properties.librdkafka)
+        assert isinstance(library, KafkaPython)  # others are refused with the plan
+        return library.producing(self._addresses, plan, self.properties.kafka_python)
+
+    def writer(self, plan: KafkaPlan) -> str:
+        """The plan's client library and its version."""
+        return library_of(plan).software(plan)
+
+    def readers(self, plan: KafkaPlan) -> tuple[str, str]:
+        """First a library that does not write, then the second opinion."""
+        return readers(library_of(plan).package)
+
+    def read_all(
+        self, cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
+    ) -> tuple[pa.Table, list[End]]:
+        """See `harness.protocols.Target.read_all`."""
+
+        def ends() -> dict[int, End]:
+            views = [self.observe(n, plan, timeout_s=asking.ASK_S) for n in cluster.nodes.values()]
+
+            def told(leader: str, partition: int, which: int) -> int | None:
+                return asking.offset(self.session, leader, plan, partition, which)
+
+            return ends_of([view for view in views if view], plan, told)
+
+        source = Source(
+            addresses=self._addresses,
+            ends=ends,
+            librdkafka=self.properties.librdkafka,
+            kafka_python=self.properties.kafka_python,
+        )
+        return read_from(source, plan, reader=reader, timeout_s=timeout_s)
+
+    def checkup(self, *, timeout_s: float) -> Sequence[Finding]:
+        """Both client libraries are answered; the brokers; a topic that is validated and not
+        made."""
+        try:
+            self.session.reach(timeout_s)
+            brokers = self.session.brokers()
+        except EnvironmentFailure as error:
+            fix = "check the addresses and properties in the cluster file"
+            return [Finding("cluster", Status.MISSING, error.what, fix)]
+        named = [f"{asking.name(n)} {b['host']}:{b['port']}" for n, b in sorted(brokers.items())]
+        answers = f"answers both client libraries; brokers: {', '.join(named)}"
+        return [Finding("cluster", Status.OK, answers), self._topics.may_be_made()]
+
+    def remove(self, objects: tuple[str, ...], *, dry_run: bool) -> list[str]:
+        """Delete the topics and wait until they are gone."""
+        return self._topics.remove(objects, dry_run=dry_run)
+
+    def ours(self) -> list[str]:
+        """Topics with the prefix of ours."""
+        return self._topics.ours()
+
+    def close(self) -> None:
+        """End its connections."""
+        self.session.close()
+
+    @property
+    def _topics(self) -> Topics:
+        return Topics(self.session, self.access.file)
+
+    @property
+    def _addresses(self) -> str:
+        return ",".join(self.access.addresses)
+
+
+def _refuse_compaction(plan: KafkaPlan, topic: settings.Values) -> None:
+    """A topic that the cluster compacts by a default of its own loses writes as it should."""
+    key = "cleanup.policy"
+    if "compact" in str(topic.get(key)) and key not in plan.topic.settings:
+        raise PlanError(
+            "the cluster compacts topics by default, and what it compacts away would look lost",
+            key=f'topic.settings."{key}"',
+            hint='set it to "delete"',
+        )

@@ -1,0 +1,107 @@
+"""Kafka for nodes that are hosts: its jars, fetched by Maven, and no image.
+
+What an image's own StorageTool makes for nodes of containers is made here by the Java of this
+machine, from the same jars.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from harness.errors import EnvironmentFailure, PlanError
+from harness.images import maven
+from harness.images.recipe import FILES
+from harness.machine.scratch import scratch
+from harness.protocols import Distribution, ImageRef
+from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, VERSION_JAR, Era, era_of
+from targets.kafka.plan import KafkaPlan
+
+PROGRAMS: Final = {"java": "openjdk-17-jre-headless"}
+"""What a host must have besides, by the Debian package that has it."""
+
+INSTALLED: Final = Distribution(folder="libs", inside=JAR_FOLDER, named=VERSION_JAR)
+"""How Kafka's own distribution lies on a host."""
+
+_JARS: Final = "-jars"
+_HEAP_MB: Final = 224
+_FORMAT_S: Final = 90
+
+
+def resolve(plan: KafkaPlan, say: Callable[[str], None]) -> tuple[ImageRef, Path]:
+    """The jars of a plan's version: what stands for an image, and their folder. Raises PlanError
+    for an image, which hosts cannot run, and EnvironmentFailure."""
+    if plan.target.image is not None:
+        raise PlanError(
+            "hosts run a version of Kafka, not an image",
+            key="target.image",
+            hint=f'such as version = "{DEFAULT_VERSION}"',
+        )
+    version = plan.target.version or DEFAULT_VERSION
+    recipe = era_of(version).recipe(version)
+    jars = maven.kept(recipe, say)
+    made = ImageRef(
+        reference=f"jars of Kafka {version}", id=jars.parent.name + _JARS, version=version
+    )
+    return made, jars
+
+
+def is_jars(image: ImageRef) -> bool:
+    """Whether it stands for jars."""
+    return image.id.endswith(_JARS)
+
+
+def formatted_here(
+    image: ImageRef,
+    era: Era,
+    server_properties: str,
+    options: Sequence[str],
+    *,
+    cluster_id: str,
+    read: Sequence[str],
+) -> dict[str, bytes]:
+    """Files of a log directory, `FILES`/data, that the version's own StorageTool formats on this
+    machine. Raises EnvironmentFailure with what it said as the hint."""
+    jars = maven.kept(era.recipe(image.version or DEFAULT_VERSION))
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else shutil.which("java")
+    if java is None:
+        raise EnvironmentFailure("Java is missing", hint="apt-get install openjdk-17-jre-headless")
+    argv = [java if word == "java" else word for word in era.java(heap_mb=_HEAP_MB)]
+    argv[argv.index(f"{JAR_FOLDER}/*")] = f"{jars}/*"
+    with scratch() as folder:
+        config = Path(folder) / "server.properties"
+        config.write_text(server_properties.replace(f"{FILES}/", f"{folder}/"), encoding="utf-8")
+        tool = [era.format_class, "format", "--cluster-id", cluster_id, "--config", str(config)]
+        try:
+            done = subprocess.run(
+                [*argv, *tool, *options],
+                capture_output=True,
+                text=True,
+                timeout=_FORMAT_S,
+                check=False,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+            )
+            output = done.stdout + done.stderr
+            made = {name: (Path(folder) / "data" / name).read_bytes() for name in read}
+        except (OSError, subprocess.TimeoutExpired) as error:
+            said = output if isinstance(error, FileNotFoundError) else str(error)
+            raise EnvironmentFailure(
+                f"the storage of {image.reference} could not be formatted", hint=last_line(said)
+            ) from error
+    return made
+
+
+def last_line(output: str) -> str:
+    """The last line of a tool's output that is no line of a stack trace."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("at ", "..."))]
+    if not told:
+        return "it said nothing"
+    return re.sub(r'^Exception in thread "\w+" [\w.$]+: ', "", told[-1])[:300]

@@ -1,0 +1,140 @@
+"""Why a cluster does not answer is told in a sentence: on servers of this process, which are no
+Kafka."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.errors import EnvironmentFailure
+from harness.protocols import Access
+from targets.kafka.external.properties import client_properties
+from targets.kafka.external.session import Session
+from tests.fixtures.secured_kafka import Authority
+
+
+def session(folder: Path, port: int, **properties: str) -> Session:
+    given = {key.replace("_", "."): value for key, value in properties.items()}
+    access = Access(file=folder / "theirs.toml", addresses=(f"127.0.0.1:{port}",), properties=given)
+    return Session(access, client_properties(access))
+
+
+@contextmanager
+def server(pem: Path | None = None) -> Iterator[int]:
+    """Takes connections, with TLS where it has a certificate, and says nothing."""
+    context = None
+    if pem is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pem)
+    listening = socket.create_server(("127.0.0.1", 0))
+    kept = []
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+                connection.settimeout(5)
+                kept.append(
+                    context.wrap_socket(connection, server_side=True) if context else connection
+                )
+            except ssl.SSLError:
+                continue
+            except OSError:
+                return
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join(5)
+        for each in kept:
+            each.close()
+
+
+@pytest.mark.parametrize(
+    ("issued_for", "days", "known", "what"),
+    [
+        ("127.0.0.1", -1, True, "its certificate is not accepted: certificate has expired"),
+        ("127.0.0.2", 30, True, "its certificate is not accepted: IP address mismatch"),
+        ("127.0.0.1", 30, False, "its certificate is not accepted: certificate signature failure"),
+    ],
+)
+def test_a_certificate_that_is_not_good_is_told(
+    tmp_path: Path, issued_for: str, days: int, known: bool, what: str
+) -> None:
+    authority = Authority()
+    (tmp_path / "ca.pem").write_bytes((authority if known else Authority()).pem)
+    (tmp_path / "server.pem").write_bytes(authority.issued([issued_for], days=days))
+    with server(tmp_path / "server.pem") as port:
+        asked = session(tmp_path, port, security_protocol="SSL", ssl_ca_location="ca.pem")
+        with pytest.raises(EnvironmentFailure, match=what) as refused:
+            asked.reach(2)
+    assert refused.value.key == "bootstrap"
+    assert f"127.0.0.1:{port}" in str(refused.value)
+
+
+def test_a_good_certificate_is_taken_and_the_silence_behind_it_is_told(tmp_path: Path) -> None:
+    authority = Authority()
+    (tmp_path / "ca.pem").write_bytes(authority.pem)
+    (tmp_path / "server.pem").write_bytes(authority.issued(["127.0.0.1"]))
+    with server(tmp_path / "server.pem") as port:
+        asked = session(tmp_path, port, security_protocol="SSL", ssl_ca_location="ca.pem")
+        with pytest.raises(EnvironmentFailure, match="does not answer librdkafka: "):
+            asked.reach(2)
+
+
+def test_a_name_that_does_not_match_is_taken_where_that_is_asked_for(tmp_path: Path) -> None:
+    authority = Authority()
+    (tmp_path / "ca.pem").write_bytes(authority.pem)
+    (tmp_path / "server.pem").write_bytes(authority.issued(["127.0.0.2"]))
+    with server(tmp_path / "server.pem") as port:
+        asked = session(
+            tmp_path,
+            port,
+            security_protocol="SSL",
+            ssl_ca_location="ca.pem",
+            ssl_endpoint_identification_algorithm="none",
+        )
+        with pytest.raises(EnvironmentFailure, match="does not answer librdkafka: "):
+            asked.reach(2)
+
+
+def test_nobody_there_and_no_tls_there_are_told(tmp_path: Path) -> None:
+    with server() as port:
+        pass
+    with pytest.raises(EnvironmentFailure, match="no connection: Connection refused"):
+        session(tmp_path, port).reach(2)
+    with server() as port, pytest.raises(EnvironmentFailure, match="does not answer librdkafka"):
+        session(tmp_path, port).reach(2)
+
+
+def test_a_key_that_its_password_does_not_open_is_told(tmp_path: Path) -> None:
+    authority = Authority()
+    (tmp_path / "ca.pem").write_text("no certificate")
+    with server() as port:
+        asked = session(tmp_path, port, security_protocol="SSL", ssl_ca_location="ca.pem")
+        with pytest.raises(EnvironmentFailure, match="it is no such file in PEM") as refused:
+            asked.reach(2)
+        assert refused.value.key == 'client."ssl.ca.location"'
+        (tmp_path / "ca.pem").write_bytes(authority.pem)
+        (tmp_path / "me.pem").write_bytes(authority.pem)
+        asked = session(
+            tmp_path,
+            port,
+            security_protocol="SSL",
+            ssl_ca_location="ca.pem",
+            ssl_certificate_location="me.pem",
+            ssl_key_location="me.pem",
+        )
+        with pytest.raises(EnvironmentFailure, match="it is no such file in PEM") as refused:
+            asked.reach(2)
+        assert refused.value.key == 'client."ssl.key.location"'
