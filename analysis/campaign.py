@@ -12,6 +12,7 @@ from typing import Any, Final, TypedDict
 
 import numpy as np
 
+from analysis.primary import of_campaign
 from analysis.statistics.cells import CellStatistics, cell_of
 from analysis.statistics.clusters import Resemblance, resemblance
 from analysis.statistics.comparisons import Comparison, comparisons_of
@@ -32,6 +33,7 @@ from harness.history.documents import (
     read_result,
     read_run,
 )
+from harness.protocols import PrimaryFinding
 
 SCHEMA_VERSION: Final = 1
 Finished = tuple[Run, Outcome]
@@ -56,8 +58,8 @@ class CampaignCell(CellStatistics, PlannedCell):
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignDocument:
-    """campaign.json. `resemblance` is by group (cluster, worker) and by number (lossy, loss_rate);
-    `events` are the journal's messages to the reader."""
+    """campaign.json. `finding` says what makes a run lossy, `resemblance` is by group (cluster,
+    worker) and by number (lossy, loss_rate), `events` are the journal's messages to the reader."""
 
     id: str
     name: str
@@ -70,6 +72,7 @@ class CampaignDocument:
     runs: int
     versions: Mapping[str, Sequence[str]]
     simulated: bool = False
+    finding: PrimaryFinding
     events: Sequence[str] = ()
     cells: Sequence[CampaignCell]
     comparisons: Sequence[Comparison]
@@ -144,6 +147,7 @@ def summarised(
         runs=len(results),
         versions=versions_of(folder, (run for run, _ in results)),
         simulated=campaign.simulated,
+        finding=of_campaign(campaign),
         events=progress.said,
         cells=[
             CampaignCell(

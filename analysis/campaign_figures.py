@@ -1,5 +1,7 @@
 """The figures of a campaign: the matrix, loss against availability, and every run as a point.
 
+Loss stands for the primary finding of the campaign's checks; the figures are in its words.
+
 A share is readable without colour: it is written as a number, and a larger share is darker. All
 figures number the cells as the page does: by their place in the matrix, row by row.
 """
@@ -19,10 +21,11 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from analysis.campaign import CampaignCell, RunRow
-from analysis.drawing import STYLE, plain
+from analysis.campaign import CampaignCell, CampaignDocument, RunRow
+from analysis.drawing import STYLE, mark_simulated, plain
 from analysis.matrix import Matrix
 from analysis.palette import LIGHT
+from harness.protocols import PrimaryFinding
 
 Colours = Mapping[str, str]
 Cells = Sequence[CampaignCell]
@@ -128,7 +131,9 @@ def _heads(figure: Figure, panel: Axes, table: Matrix, colours: Colours) -> None
             panel.text(x, down + 0.5, head.label, va="center", fontsize=8, color=colours["ink"])
 
 
-def trade_off(cells: Cells, table: Matrix, *, colours: Colours = LIGHT) -> Figure:
+def trade_off(
+    cells: Cells, table: Matrix, finding: PrimaryFinding, *, colours: Colours = LIGHT
+) -> Figure:
     """The share of lossy runs against the time that clients waited; the lower left is best."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9.6, 4.8), facecolor=colours["paper"])
@@ -150,7 +155,7 @@ def trade_off(cells: Cells, table: Matrix, *, colours: Colours = LIGHT) -> Figur
         _gap_axis(panel, [gap for gap, *_ in drawn])
         panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
         panel.set_yticks([0, 25, 50, 75, 100])
-        panel.set_ylabel("runs with loss, and 95 % interval", color=colours["muted"])
+        panel.set_ylabel(f"runs with {finding.noun}, and 95 % interval", color=colours["muted"])
         panel.set_xlabel(
             "longest time without an acknowledgement, median of runs", color=colours["muted"]
         )
@@ -240,8 +245,16 @@ def _gap_axis(panel: Axes, gaps: Sequence[float], *, narrow: bool = False) -> No
     panel.xaxis.set_minor_formatter(NullFormatter())
 
 
-def distributions(cells: Cells, table: Matrix, runs: Runs, *, colours: Colours = LIGHT) -> Figure:
-    """Loss rate and longest gap of every conclusive run, a row for each cell; bars are medians."""
+def distributions(
+    cells: Cells,
+    table: Matrix,
+    runs: Runs,
+    finding: PrimaryFinding,
+    *,
+    colours: Colours = LIGHT,
+) -> Figure:
+    """Loss rate and longest gap of every conclusive run, a row for each cell; bars are medians.
+    Where no run has a loss rate, whether it is lossy stands in its place."""
     with mpl.rc_context(STYLE):
         order = table.in_order
         height = 0.245 * max(len(order), 3) + 0.95
@@ -250,6 +263,7 @@ def distributions(cells: Cells, table: Matrix, runs: Runs, *, colours: Colours =
         shown = [run for run in runs if run["conclusive"] and run["cell"] in of_cell]
         lossy = np.array([run["class"] == "loss" for run in shown], bool)
         rows = np.array([of_cell[run["cell"]] for run in shown], np.float64)
+        rated = any(run["loss_rate"] is not None for run in shown)
         rates = np.array([run["loss_rate"] or 0.0 for run in shown], np.float64)
         gaps = np.array([run["longest_gap_s"] or np.nan for run in shown], np.float64)
         known = gaps[np.isfinite(gaps)]
@@ -263,15 +277,16 @@ def distributions(cells: Cells, table: Matrix, runs: Runs, *, colours: Colours =
             plain(panel, colours)
             panel.set_ylim(len(order) - 0.5, -0.5)
             panel.hlines(range(len(order)), -1, 1e6, color=colours["rule"], lw=0.5, zorder=0)
-        _rates_axis(left)
+        _rates_axis(left, finding, rated=rated)
         _gap_axis(right, known.tolist(), narrow=True)
         right.set_yticks([])
         left.set_yticks(range(len(order)), labels, fontsize=7)
         left.tick_params(axis="y", labelcolor=colours["ink"], length=0)
-        _strip(left, np.where(lossy, rates, _NONE), rows, lossy, colours, spread=lossy)
+        _strip(left, np.where(lossy, rates, _NONE), rows, lossy, colours, spread=lossy & rated)
         _strip(right, gaps, rows, lossy, colours, spread=np.ones_like(lossy))
         _medians(right, [cells[place].longest_gap_s.median for place in order], colours)
-        for panel, title in ((left, "lost / acknowledged writes"), (right, "longest gap")):
+        counted = "lost / acknowledged writes" if rated else f"runs with {finding.noun}"
+        for panel, title in ((left, counted), (right, "longest gap")):
             panel.set_title(title, fontsize=9, color=colours["muted"], loc="left")
     return figure
 
@@ -281,8 +296,12 @@ def _row_label(name: str, number: int) -> str:
     return f"{short}   {number}"
 
 
-def _rates_axis(panel: Axes) -> None:
+def _rates_axis(panel: Axes, finding: PrimaryFinding, *, rated: bool) -> None:
     """Runs without loss have their own place, left of 0 %, apart from runs with little loss."""
+    if not rated:
+        panel.set_xlim(_NONE - 0.05, 0.06)
+        panel.set_xticks([_NONE, 0.0], ["none", finding.noun.removeprefix("a ")])
+        return
     panel.set_xlim(_NONE - 0.05, 1.02)
     percent = [0, 25, 50, 75, 100]
     ticks = [_NONE, *(each / 100 for each in percent)]
@@ -318,10 +337,18 @@ def _medians(panel: Axes, medians: Sequence[float | None], colours: Colours) -> 
             panel.vlines(median, row - 0.38, row + 0.38, color=colours["ink"], lw=1.4, zorder=4)
 
 
-def drawn(cells: Cells, table: Matrix, runs: Runs, colours: Colours) -> dict[str, Figure]:
-    """All figures by file name."""
-    return {
-        "matrix": heat_map(cells, table, colours=colours, title="Share of runs with loss"),
-        "trade-off": trade_off(cells, table, colours=colours),
-        "distributions": distributions(cells, table, runs, colours=colours),
+def drawn(
+    document: CampaignDocument, table: Matrix, runs: Runs, colours: Colours
+) -> dict[str, Figure]:
+    """All figures by file name; those of a simulated campaign say what they are."""
+    cells, finding = document.cells, document.finding
+    title = f"Share of runs with {finding.noun}"
+    figures = {
+        "matrix": heat_map(cells, table, colours=colours, title=title),
+        "trade-off": trade_off(cells, table, finding, colours=colours),
+        "distributions": distributions(cells, table, runs, finding, colours=colours),
     }
+    if document.simulated:
+        for figure in figures.values():
+            mark_simulated(figure, colours)
+    return figures

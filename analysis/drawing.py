@@ -14,6 +14,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from harness.protocols.clusters import SIMULATED
+
 STYLE: Final[Any] = {
     "text.parse_math": False,
     "svg.hashsalt": "ackloss",
@@ -42,6 +44,14 @@ def plain(panel: Axes, colours: Mapping[str, str]) -> None:
     for side in ("left", "bottom"):
         panel.spines[side].set_color(colours["rule"])
     panel.tick_params(colors=colours["muted"], labelcolor=colours["muted"], length=3)
+
+
+def mark_simulated(figure: Figure, colours: Mapping[str, str]) -> None:
+    """Write on the picture that nothing real was tested: it is seen without its page too."""
+    figure.text(
+        0.995, 0.995, SIMULATED, ha="right", va="top", fontsize=8, weight="bold",
+        color=colours["info"],
+    )  # fmt: skip
 
 
 def _saved(figure: Figure, kind: str, **options: Any) -> bytes:

@@ -9,7 +9,7 @@ they can, the cell is `doubtful`, by the rule of `statistics.comparisons`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from analysis.comparison import sentences
 from analysis.comparison.differences import differences
@@ -27,14 +27,16 @@ from analysis.comparison.model import (
     TrendPoint,
 )
 from analysis.comparison.sampled import CellId, SampledCampaign, sampled
+from analysis.primary import of_campaign
 from analysis.statistics.cells import lossy_share
-from analysis.statistics.comparisons import Comparison, compared, corrected
+from analysis.statistics.comparisons import Comparison, Tested, compared, corrected
 from analysis.statistics.contrasts import exact_test
 from analysis.statistics.equivalence import equivalence
 from analysis.statistics.samples import CLASSES, LOSS, NONE, WRONG, Sample
 from analysis.statistics.shares import Share
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
+from harness.protocols import PrimaryFinding
 
 
 def compare_campaigns(folders: Sequence[CampaignDir]) -> CampaignComparison:
@@ -46,7 +48,8 @@ def compare_campaigns(folders: Sequence[CampaignDir]) -> CampaignComparison:
     campaigns = [sampled(folder) for folder in folders]
     _refuse_mixed(campaigns)
     baseline, current = campaigns[-2:]
-    cells = cells_compared(baseline, current)
+    finding = of_campaign(*(each.campaign for each in campaigns))
+    cells = cells_compared(baseline, current, finding)
     if not cells:
         raise HistoryError(
             "these two campaigns have no cell in common",
@@ -63,6 +66,7 @@ def compare_campaigns(folders: Sequence[CampaignDir]) -> CampaignComparison:
         only_old=[before[key].name for key in before if key not in now],
         only_new=[now[key].name for key in now if key not in before],
         trend=trend(campaigns),
+        finding=finding,
     )
     return replace(comparison, conclusion=sentences.conclusion(comparison))
 
@@ -77,7 +81,9 @@ def _refuse_mixed(campaigns: Sequence[SampledCampaign]) -> None:
         )
 
 
-def cells_compared(baseline: SampledCampaign, current: SampledCampaign) -> list[ComparedCell]:
+def cells_compared(
+    baseline: SampledCampaign, current: SampledCampaign, finding: PrimaryFinding
+) -> list[ComparedCell]:
     """Every cell that both campaigns have, tested and corrected over all of them."""
     common = [key for key in current.cells if key in baseline.cells]
     pairs = [(baseline.samples[key], current.samples[key]) for key in common]
@@ -88,7 +94,7 @@ def cells_compared(baseline: SampledCampaign, current: SampledCampaign) -> list[
         ]
     )
     return [
-        _cell(current.cells[key].name, old, new, test, cells=len(common))
+        _in_words(_cell(current.cells[key].name, old, new, test), finding, cells=len(common))
         for key, (old, new), test in zip(common, pairs, tests, strict=True)
     ]
 
@@ -113,15 +119,19 @@ def trend(campaigns: Iterable[SampledCampaign]) -> list[Trend]:
     ]
 
 
-def _cell(name: str, old: Sample, new: Sample, test: Comparison, *, cells: int) -> ComparedCell:
-    shared = {key: value for key, value in vars(test).items() if key not in ("a", "b", "axis")}
-    cell = ComparedCell(
+def _in_words(cell: ComparedCell, finding: PrimaryFinding, *, cells: int) -> ComparedCell:
+    return replace(cell, in_words=sentences.cell_in_words(cell, finding, cells=cells))
+
+
+def _cell(name: str, old: Sample, new: Sample, test: Comparison) -> ComparedCell:
+    tested = {field.name: getattr(test, field.name) for field in fields(Tested)}
+    return ComparedCell(
         name=name,
         key=test.a,
         status=_status(test),
         old=_side(old),
         new=_side(new),
-        **shared,
+        **tested,
         p_unknown_against=test.bounds.p_against_adjusted,
         equivalence=_equivalence(old, new),
         p_least=_p_least(old.lossy, new.lossy),
@@ -131,7 +141,6 @@ def _cell(name: str, old: Sample, new: Sample, test: Comparison, *, cells: int) 
         ],
         flaky=[side for side, sample in (("old", old), ("new", new)) if _is_mixed(sample)],
     )
-    return replace(cell, in_words=sentences.cell_in_words(cell, cells=cells))
 
 
 def _side(sample: Sample) -> Side:

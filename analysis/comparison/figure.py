@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter
 
 from analysis.comparison.model import Trend, TrendPoint
 from analysis.comparison.sampled import CampaignSummary
-from analysis.drawing import STYLE, plain
+from analysis.drawing import STYLE, mark_simulated, plain
 from analysis.palette import LIGHT
 from analysis.visible import visible
 
@@ -45,6 +45,8 @@ def draw_trend(
             _draw_cell(panel, cell, colours)
             _draw_axes(panel, [_label(campaign) for campaign in campaigns], colours)
             panel.tick_params(labelbottom=place + _COLUMNS >= len(trend))  # lowest of its column
+        if any(campaign.simulated for campaign in campaigns):
+            mark_simulated(figure, colours)
         return figure
 
 

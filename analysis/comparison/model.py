@@ -9,9 +9,9 @@ from typing import Any, Final
 from analysis.comparison.differences import Difference
 from analysis.comparison.sampled import CampaignSummary
 from analysis.statistics.cells import LossyShare
-from analysis.statistics.comparisons import Bounds
+from analysis.statistics.comparisons import Tested
 from analysis.statistics.equivalence import Equivalence
-from analysis.statistics.shares import Estimate
+from harness.protocols import PrimaryFinding
 
 SCHEMA_VERSION: Final = 1
 REGRESSION, IMPROVEMENT = "regression", "improvement"
@@ -56,13 +56,12 @@ class Equivalent(Equivalence):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparedCell:
-    """One cell of both campaigns: `old` in the baseline, `new` in the current one.
+class ComparedCell(Tested):
+    """One cell of both campaigns, tested: `old` in the baseline, `new` in the current one.
 
     `in_words` is the result of the test as a sentence. `p_least` is the smallest p-value that so
-    many runs can have. `new_classes` and
-    `vanished_classes` are the verdict classes that only one campaign has. `flaky` names the
-    campaigns whose own runs disagree.
+    many runs can have. `new_classes` and `vanished_classes` are the verdict classes that only one
+    campaign has. `flaky` names the campaigns whose own runs disagree.
     """
 
     name: str
@@ -70,18 +69,6 @@ class ComparedCell:
     status: str
     old: Side
     new: Side
-    difference: float | None
-    low: float | None
-    high: float | None
-    method: str | None
-    why: str | None
-    p: float | None
-    p_adjusted: float | None
-    test: str | None
-    runs_needed: int | None
-    doubtful: bool
-    bounds: Bounds
-    loss_rate: Estimate
     p_unknown_against: float | None
     equivalence: Equivalent | None
     p_least: float | None
@@ -93,7 +80,7 @@ class ComparedCell:
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignComparison:
-    """What `campaign compare` reports."""
+    """What `campaign compare` reports; `finding` says what makes a run lossy."""
 
     campaigns: Sequence[CampaignSummary]
     baseline: str
@@ -103,6 +90,7 @@ class CampaignComparison:
     only_old: Sequence[str]
     only_new: Sequence[str]
     trend: Sequence[Trend]
+    finding: PrimaryFinding
     conclusion: Sequence[str] = ()
 
     @property

@@ -16,14 +16,15 @@ from analysis.comparison.model import (
     Side,
 )
 from analysis.statistics.contrasts import ALPHA
+from harness.protocols import PrimaryFinding
 
 Cells = Sequence[ComparedCell]
 
 
-def cell_in_words(cell: ComparedCell, *, cells: int) -> str:
+def cell_in_words(cell: ComparedCell, finding: PrimaryFinding, *, cells: int) -> str:
     """The result of one cell, which was tested together with all `cells`."""
     old, new = cell.old, cell.new
-    shares = f"{_lossy(old)} before, {_lossy(new)} now"
+    shares = f"{_lossy(old, finding)} before, {_lossy(new, finding)} now"
     if cell.status == NOT_JUDGED or cell.p_adjusted is None or cell.difference is None:
         which = " and ".join(
             name for name, side in (("before", old), ("now", new)) if not side.conclusive
@@ -31,15 +32,15 @@ def cell_in_words(cell: ComparedCell, *, cells: int) -> str:
         return f"cannot be compared: no conclusive run {which}; {shares}"
     p = f"{_p(cell.p_adjusted)}, {cell.test}'s test{_corrected_for(cells)}"
     if cell.status == REGRESSION:
-        return f"loses more often: {shares} ({p}); {_interval(cell)}"
+        return f"{finding.does} more often: {shares} ({p}); {_interval(cell)}"
     if cell.status == IMPROVEMENT:
-        return f"loses less often: {shares} ({p}); {_interval(cell)}"
+        return f"{finding.does} less often: {shares} ({p}); {_interval(cell)}"
     if cell.status == DOUBTFUL:
         more = "more" if cell.difference > 0 else "less"
         others = old.inconclusive + new.inconclusive
         against = _p(1.0 if cell.p_unknown_against is None else cell.p_unknown_against)
         return (
-            f"doubtful whether it loses {more} often, since {_count(others, 'run')} that "
+            f"doubtful whether it {finding.does} {more} often, since {_count(others, 'run')} that "
             f"{_do(others)} not count may explain the difference: {shares} ({p}; "
             f"{against} with those runs counted against it)"
         )
@@ -49,15 +50,15 @@ def cell_in_words(cell: ComparedCell, *, cells: int) -> str:
 
 def conclusion(comparison: CampaignComparison) -> list[str]:
     """The sentences at the top: what changed, what else changed, and what remains open."""
-    cells = comparison.cells
+    cells, finding = comparison.cells, comparison.finding
     by_status: dict[str, list[str]] = {}
     for cell in cells:
         by_status.setdefault(cell.status, []).append(cell.name)
-    found = ["No cell is shown to lose more often than in the baseline"]
+    found = [f"No cell is shown to {finding.can} more often than in the baseline"]
     if worse := by_status.get(REGRESSION):
-        found = [f"{_of(worse, cells)} more often than in the baseline: {_names(worse)}"]
+        found = [f"{_of(worse, cells, finding)} more often than in the baseline: {_names(worse)}"]
     if better := by_status.get(IMPROVEMENT):
-        found.append(f"{_of(better, cells)} less often: {_names(better)}")
+        found.append(f"{_of(better, cells, finding)} less often: {_names(better)}")
     if doubtful := by_status.get(DOUBTFUL):
         found.append(f"Runs that do not count leave a change in doubt: {_names(doubtful)}")
     if unjudged := by_status.get(NOT_JUDGED):
@@ -65,14 +66,14 @@ def conclusion(comparison: CampaignComparison) -> list[str]:
             f"Nothing is known of {_names(unjudged)}: one of the two has no conclusive run"
         )
     found += _only_in_one(comparison)
-    found += _new_classes(cells)
-    found += _limits(by_status.get(NOT_SHOWN, []), cells)
+    found += _new_classes(cells, finding)
+    found += _limits(by_status.get(NOT_SHOWN, []), cells, finding)
     found.append(_causes(comparison))
     return [f"{sentence}." for sentence in found]
 
 
-def _of(names: Sequence[str], cells: Cells) -> str:
-    lose = "loses" if len(names) == 1 else "lose"
+def _of(names: Sequence[str], cells: Cells, finding: PrimaryFinding) -> str:
+    lose = finding.does if len(names) == 1 else finding.do
     return f"{len(names)} of {_count(len(cells), 'cell')} {lose}"
 
 
@@ -83,10 +84,10 @@ def _only_in_one(comparison: CampaignComparison) -> Iterable[str]:
         yield f"Only the current campaign has {_names(new)}: nothing to compare"
 
 
-def _new_classes(cells: Cells) -> Iterable[str]:
-    """New verdict classes, which the test of losses does not cover."""
+def _new_classes(cells: Cells, finding: PrimaryFinding) -> Iterable[str]:
+    """New verdict classes, which the test of shares does not cover."""
     classes = {
-        "wrong": "Runs that are invalid for another reason than loss are new",
+        "wrong": f"Runs that are invalid for another reason than {finding.noun} are new",
         "harness_failure": "Failures of the harness are new",
         "vacuous": "Runs in which nothing was put to the test are new",
     }
@@ -95,20 +96,21 @@ def _new_classes(cells: Cells) -> Iterable[str]:
             yield f"{sentence}: {_names(names)}"
 
 
-def _limits(names: Sequence[str], cells: Cells) -> Iterable[str]:
+def _limits(names: Sequence[str], cells: Cells, finding: PrimaryFinding) -> Iterable[str]:
     """A difference that is not shown may still exist: how large it can be."""
     unshown = [cell for cell in cells if cell.name in names]
     few = [cell.name for cell in unshown if _too_few(cell, len(cells))]
     if few:
         yield (
             f"Too few runs are conclusive in {_names(few)}: no difference could be significant, "
-            "not even between no lossy run and only lossy runs"
+            f"not even between no {finding.adjective} run and only {finding.adjective} runs"
         )
     rises = [cell.high for cell in unshown if cell.name not in few and cell.high is not None]
     if rises:
         yield (
             "A difference that is not shown may still exist: in cells with enough conclusive "
-            f"runs, the share of lossy runs may have risen by up to {max(rises) * 100:.0f} points"
+            f"runs, the share of {finding.adjective} runs may have risen by up to "
+            f"{max(rises) * 100:.0f} points"
         )
 
 
@@ -156,11 +158,15 @@ def _interval(cell: ComparedCell) -> str:
     return f"{low:+.0f} to {high:+.0f} points (95 %)"
 
 
-def _lossy(side: Side) -> str:
-    counted = f"{side.lossy} of {side.conclusive} lossy"
+def _lossy(side: Side, finding: PrimaryFinding) -> str:
+    counted = f"{side.lossy} of {side.conclusive} {finding.adjective}"
     if not side.inconclusive:
         return counted
-    lossy = f", {side.inconclusive_lossy} of them lossy" if side.inconclusive_lossy else ""
+    lossy = (
+        f", {side.inconclusive_lossy} of them {finding.adjective}"
+        if side.inconclusive_lossy
+        else ""
+    )
     return f"{counted} and {side.inconclusive} that {_do(side.inconclusive)} not count{lossy}"
 
 

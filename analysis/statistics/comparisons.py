@@ -47,17 +47,23 @@ class Bounds:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """Two cells compared.
+class Pair:
+    """Two cells, and the axis in which they differ; `None`: a cell of two campaigns."""
+
+    a: Key
+    b: Key
+    axis: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tested:
+    """The test of two shares of lossy runs.
 
     `difference`, `low` and `high` describe the shares of lossy runs, `loss_rate` the mean loss
     rates. `runs_needed`: runs of each cell for a power of 80 %, if the observed shares are true.
     `doubtful`: significant, but the runs that do not count could reverse it.
     """
 
-    a: Key
-    b: Key
-    axis: str | None
     difference: float | None
     low: float | None
     high: float | None
@@ -75,6 +81,11 @@ class Comparison:
     def is_significant(self) -> bool:
         """Whether the shares of the conclusive runs differ significantly, doubtful or not."""
         return self.p_adjusted is not None and self.p_adjusted <= ALPHA
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Tested, Pair):
+    """Two cells compared."""
 
 
 def comparisons_of(

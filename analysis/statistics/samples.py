@@ -2,7 +2,8 @@
 
 Each run is in exactly one of six classes:
 
-    loss             acknowledged writes are lost
+    loss             it has the primary finding of its check (`analysis.primary`): where the model
+                     is a log, acknowledged writes are lost
     none             the verdict is `valid`
     wrong            the verdict is `invalid` for another reason: failed writes that were found,
                      unexpected values, duplicates
@@ -13,10 +14,10 @@ Each run is in exactly one of six classes:
 
 The class of a run does not decide whether it counts: `eligibility.is_conclusive` does. Shares,
 rates and tests cover the conclusive runs of either verdict; a `wrong` run counts as one without
-loss. The other runs are reported beside them: their number, the number that lost writes, and bounds
-over all runs of the cell. A loss that was found counts as a loss in both bounds, since no later
-event can undo it. Every other run that does not count is a run without loss in the best case, and
-a run with loss in the worst case.
+loss, which here stands for any primary finding. The other runs are reported beside them: their
+number, the number that lost writes, and bounds over all runs of the cell. A loss that was found
+counts as a loss in both bounds, since no later event can undo it. Every other run that does not
+count is a run without loss in the best case, and a run with loss in the worst case.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Final
 
 import numpy as np
 
+from analysis.primary import of_result
 from analysis.statistics.eligibility import FailedRun, Outcome, is_conclusive
 from analysis.statistics.resampling import Floats
 from analysis.statistics.shares import Share
@@ -97,7 +99,7 @@ def verdict_class(outcome: Outcome) -> str:
 
 def _invalid(result: RunResult) -> str:
     if result.counter_examples is not None:
-        return LOSS if "lost" in result.counter_examples else WRONG
+        return LOSS if of_result(result).is_in(result.counter_examples) else WRONG
     return LOSS if result.counts.lost > result.counts.deleted else WRONG
 
 

@@ -8,6 +8,7 @@ share in 95 of 100 campaigns on average.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from scipy.stats import binomtest
@@ -58,6 +59,7 @@ def share_estimate(
     return Estimate(estimate=share.value, low=low, high=high, method=method)
 
 
+@lru_cache(maxsize=10_000)
 def bounds(share: Share, *, method: str, confidence: float) -> tuple[float, float]:
     """The limits of the interval of a share of at least one run."""
     test: Any = binomtest(share.part, share.whole)

@@ -64,8 +64,8 @@ class Timeline:
             chosen = rows.mark == mark
             if until_ns is not None:
                 chosen &= rows.intended_ns < until_ns
-            times.append(rows.time_ns[chosen])
-            delays.append(rows.time_ns[chosen] - rows.intended_ns[chosen])
+            times.append(np.compress(chosen, rows.time_ns))
+            delays.append(times[-1] - np.compress(chosen, rows.intended_ns))
 
     def availability(self, windows: Sequence[FaultWindow]) -> Availability:
         """What clients saw, when all writes are noted."""

@@ -9,21 +9,32 @@ import traceback
 from pathlib import Path
 from typing import Any, Final
 
+from checkers.judging.contract import BrokenCheckerError
+from harness import failures
 from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS
 from harness.protocols import DOUBTS, UNKNOWN, Facts, Promises
 
 DIED: Final = "the checker's process died, killed or out of memory"
-_LONGEST: Final = 300
 
 
 def raised(error: BaseException) -> str:
-    """What a checker raised and where, in one sentence."""
-    what = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")[:_LONGEST]
+    """What was raised and where, in one sentence; of a checker with its name."""
+    if isinstance(error, BrokenCheckerError):
+        return str(error)
+    return f"judging raised {_what(error)}"
+
+
+def broken_by(name: str, error: BaseException) -> BrokenCheckerError:
+    """What a checker raised, with its name."""
+    return BrokenCheckerError(f"the checker {name!r} raised {_what(error)}")
+
+
+def _what(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    return f"the checker raised {what}{where}"
+    return f"{failures.what(error)}{where}"
 
 
 def unjudged(why: str) -> dict[str, Any]:

@@ -10,7 +10,6 @@ Each input that cannot be judged is one error, and one whose checker breaks, or 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -82,24 +81,6 @@ def check_histories(
     died = partial(broken_history, why=DIED)
     sized = [(file.stat().st_size if file.is_file() else 0, file) for file in files]
     return _judged(judge, died, sized, master, conf, errors)
-
-
-def begin_warm_up(master: str | None = None) -> None:
-    """Start Spark beside whatever else is going on, and let it judge a made-up run once.
-
-    Costs several seconds of processor time: not to be called before the last operation of a run.
-    """
-
-    def warm_up() -> None:
-        from checkers.judging.warm_up import warm_up
-
-        try:
-            context(master)
-            warm_up()
-        except AcklossError:
-            pass  # the check itself will say it
-
-    threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
 
 
 def _judged(

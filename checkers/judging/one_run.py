@@ -15,12 +15,14 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.judging.availability import Availability, Timeline
-from checkers.judging.broken import named_by, nameless, raised, unjudged
+from checkers.judging.availability import Availability
+from checkers.judging.broken import broken_by, named_by, nameless, raised, unjudged
+from checkers.judging.contract import BrokenCheckerError, accepted
 from checkers.judging.errors import ErrorCodes
 from checkers.judging.json_models import convert_operations
 from checkers.judging.jsonlines import convert
 from checkers.judging.verdict import is_complete, judge
+from checkers.judging.watched_rows import WatchedRows
 from harness import registry
 from harness.errors import AcklossError, EnvironmentFailure, HistoryError
 from harness.history.facts import facts_of
@@ -28,7 +30,18 @@ from harness.history.rows import Rows
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
 from harness.machine.scratch import scratch
 from harness.models import LOG, MODELS
-from harness.protocols import INVALID, UNKNOWN, VALID, Checker, CheckResult, Facts, Promises
+from harness.protocols import (
+    DOUBTS,
+    INVALID,
+    UNKNOWN,
+    VALID,
+    Checker,
+    CheckResult,
+    Facts,
+    Promises,
+    Run,
+    Statement,
+)
 
 Document = dict[str, Any]
 AnyChecker = Checker[Any, Any]
@@ -159,20 +172,39 @@ class Examined(NamedTuple):
 
 
 def examine(facts: Facts, checks: Checks) -> Examined:
-    """Judge a run's rows by every checker. Raises HistoryError for rows that cannot be judged."""
-    run = Rows(facts)
+    """Judge a run's rows by every checker. The counts of a run are those of its first checker: what
+    that raises is raised, as BrokenCheckerError; what another raises is a doubt of the run.
+
+    Raises HistoryError for rows that cannot be judged."""
+    run = WatchedRows(facts)
     _refuse_models(facts, checks)
-    results = {name: _checked(run, checker) for name, checker in checks.items()}
-    timeline, errors = Timeline(), ErrorCodes()
-    for rows in run.timed():
-        timeline.add(rows, until_ns=facts.final_from_ns)
-        errors.add(rows)
-    seen = timeline.availability(facts.windows) if facts.timed else Availability()
-    return Examined(results, seen, errors.document())
+    results: dict[str, CheckResult] = {}
+    for name, checker in checks.items():
+        try:
+            results[name] = _checked(run, name, checker)
+        except BrokenCheckerError as error:
+            if not results:
+                raise
+            doubt = Statement(DOUBTS.checker, str(error))
+            results[name] = CheckResult(counts={}, doubts=(doubt,))
+    noted = run.noted()
+    results = {
+        name: noted.tally.held_against(name, result, facts) if result.counts else result
+        for name, result in results.items()
+    }
+    seen = noted.timeline.availability(facts.windows) if facts.timed else Availability()
+    return Examined(results, seen, noted.errors.document())
 
 
-def _checked(run: Rows, checker: AnyChecker) -> CheckResult:
-    return checker.merge(run, [checker.check(run, shard) for shard in checker.shards(run)])
+def _checked(run: Run, name: str, checker: AnyChecker) -> CheckResult:
+    """What a checker says. Raises BrokenCheckerError, and AcklossError as the checker does."""
+    try:
+        parts = [checker.check(run, shard) for shard in checker.shards(run)]
+        return accepted(name, checker.merge(run, parts), run.facts)
+    except (AcklossError, BrokenCheckerError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise broken_by(name, error) from error
 
 
 def _refuse_models(facts: Facts, checks: Checks) -> None:
@@ -242,6 +274,7 @@ def _document(facts: Facts, examined: Examined, *, begun_s: float) -> Document:
             "lateness_p99_ms": seen.lateness_p99_ms,
         },
         "errors": examined.errors,
+        "clients": facts.clients.document() if facts.clients else None,
         "lost_spans": first.details.get("lost_spans", []),
         "faults": [
             {

@@ -13,7 +13,7 @@ whichever way they ended (truth rule 9).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from harness.models import MODELS
@@ -93,6 +93,10 @@ def _doubts(
         yield Statement(DOUBTS.incomplete, sentence)
     yield from (doubt for result in results for doubt in result.doubts)
     yield from _doubts_of_faults(facts, ops_begun)
+    if facts.clients is not None and (facts.clients.lies or facts.clients.floods):
+        yield Statement(
+            DOUBTS.client, f"the clients broke their protocol: {facts.clients.sentence}"
+        )
     if facts.starved:
         yield Statement(DOUBTS.starved, facts.starved)
 
@@ -113,7 +117,7 @@ def _doubts_of_faults(facts: Facts, ops_begun: Sequence[int]) -> Iterator[Statem
             DOUBTS.unproven, f"only {of} faults drawn at random are proven, fewer than half"
         )
     elif not facts.drawn and len(proven) < len(asked):
-        names = ", ".join(fault.id for fault in asked if fault not in proven)
+        names = ", ".join(_named(fault, windows) for fault in asked if fault not in proven)
         number = len(asked) - len(proven)
         are = "is" if number == 1 else "are"
         yield Statement(
@@ -126,6 +130,12 @@ def _doubts_of_faults(facts: Facts, ops_begun: Sequence[int]) -> Iterator[Statem
         )
     if proven and not any(_met(facts, ops_begun)):
         yield Statement(DOUBTS.vacuous, "no operation was begun while a proven fault was in force")
+
+
+def _named(fault: ScriptedFault, windows: Mapping[str, FaultWindow]) -> str:
+    """A fault that is not proven: one that a person made is told from one that failed."""
+    window = windows.get(fault.id)
+    return f"{fault.id} (claimed, not proven)" if window and window.claimed else fault.id
 
 
 def _left_out(fault: ScriptedFault, window: FaultWindow | None) -> bool:

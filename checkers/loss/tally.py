@@ -42,11 +42,14 @@ class Tally:
     def write(self, rows: Writes) -> None:
         """Mark some writes."""
         numbers = self._numbering.numbers(rows.key, rows.value)
-        self._begun += int((rows.mark == INVOKED).sum())
         for mark in (INVOKED, OK, FAIL, INFO):
-            self._marks[numbers[rows.mark == mark]] |= mark
-        sent = rows.partition != NULL
-        self._settle(numbers[sent], rows.partition[sent])
+            marked = np.compress(rows.mark == mark, numbers)
+            self._marks[marked] |= mark
+            self._begun += len(marked) if mark == INVOKED else 0
+        if (sent := rows.partition != NULL).all():
+            self._settle(numbers, rows.partition)
+        else:
+            self._settle(numbers[sent], rows.partition[sent])
 
     def begun_again(self) -> int:
         """How many writes began with a value that another one has, when all writes are marked."""
@@ -65,7 +68,7 @@ class Tally:
     def _settle(self, numbers: Ints, partition: Ints) -> None:
         """Note the partitions of values; one that has another already is odd."""
         fresh = self._partition[numbers] == NOBODY
-        self._partition[numbers[fresh]] = partition[fresh]
+        self._partition[np.compress(fresh, numbers)] = np.compress(fresh, partition)
         self._odd[numbers[self._partition[numbers] != partition]] = True
 
     def odd(self) -> Bools:

@@ -17,7 +17,16 @@ from checkers.register.linearization import MAX_STATES
 from checkers.register.operations import FAIL, INFO, NEVER, NULL, OK, READ, Operations
 from checkers.register.pairing import paired
 from checkers.register.staleness import Staleness, quantile
-from harness.protocols import DOUBTS, Checker, CheckResult, Number, Run, Statement
+from harness.protocols import (
+    DOUBTS,
+    Checker,
+    CheckResult,
+    HasPrimaryFinding,
+    Number,
+    PrimaryFinding,
+    Run,
+    Statement,
+)
 
 FINDINGS = pa.schema({"run_id": pa.string(), "kind": pa.string(), "key": pa.string()})
 """One row a key. `kind`: not_linearizable or not_sequential, or undecided."""
@@ -43,7 +52,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Register(Checker[Slice, Part]):
+class Register(Checker[Slice, Part], HasPrimaryFinding):
     """Registers: reads, writes and compare-and-set of keys, each key judged by itself (Wing and
     Gong's search with Lowe's memoization, where values do not tell which write a read has seen).
 
@@ -61,6 +70,24 @@ class Register(Checker[Slice, Part]):
     def __post_init__(self) -> None:
         if self.states_count < 1:
             raise ValueError("states_count is at least 1")
+
+    @property
+    def primary(self) -> PrimaryFinding:
+        """Registers without an order of their operations."""
+        consistent = _ADJECTIVE[self.consistency]
+        return PrimaryFinding(
+            counter_examples=tuple(f"not_{each}" for each in _ADJECTIVE),
+            noun="inconsistency",
+            adjective="inconsistent",
+            head="inconsistent",
+            found=f"Registers were not {consistent}",
+            none=f"Every register was {consistent}",
+            one=f"had a register that was not {consistent}",
+            some=f"had registers that were not {consistent}",
+            does="is inconsistent",
+            do="are inconsistent",
+            can="be inconsistent",
+        )
 
     def shards(self, run: Run) -> list[Slice]:  # noqa: ARG002
         """One shard: the keys of a run are judged one after the other."""

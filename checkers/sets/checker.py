@@ -11,7 +11,7 @@ import pyarrow as pa
 from checkers.sets.columns import shard as shard_of
 from checkers.sets.judging import Tally, merge, opinion, tally
 from checkers.sets.pairing import paired
-from harness.protocols import Checker, CheckResult, Run
+from harness.protocols import Checker, CheckResult, HasPrimaryFinding, PrimaryFinding, Run
 
 _SHARD_BYTES: Final = 2**28
 """Of Parquet; what reads returned is packed tightly in it, and takes 8 bytes an element here."""
@@ -25,7 +25,7 @@ class Slice(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Set(Checker[Slice, Tally]):
+class Set(Checker[Slice, Tally], HasPrimaryFinding):
     """Elements of a set that are lost, stale or never read, as Jepsen's set-full means them, and
     those that were read though they were never added or their add had failed.
 
@@ -37,6 +37,23 @@ class Set(Checker[Slice, Tally]):
     models: ClassVar[frozenset[str]] = frozenset({"set"})
 
     linearizable: bool = False
+
+    @property
+    def primary(self) -> PrimaryFinding:
+        """Lost elements."""
+        return PrimaryFinding(
+            counter_examples=("lost",),
+            noun="loss",
+            adjective="lossy",
+            head="lost",
+            found="Acknowledged elements were lost",
+            none="No acknowledged element was lost",
+            one="lost an acknowledged element",
+            some="lost elements",
+            does="loses",
+            do="lose",
+            can="lose elements",
+        )
 
     def shards(self, run: Run) -> list[Slice]:
         """One shard for every so many bytes of history."""

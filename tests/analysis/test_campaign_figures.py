@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from analysis.campaign import CampaignDocument, RunRow, campaign_document, run_r
 from analysis.campaign_figures import drawn, mixed, ranges
 from analysis.matrix import Matrix, matrix
 from analysis.palette import DARK, LIGHT
+from checkers.register import Register
+from harness.protocols.clusters import SIMULATED
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, build_campaign
 
 
@@ -38,7 +41,7 @@ def loaded(path: Path, kind: Synthetic) -> tuple[CampaignDocument, Matrix, list[
 def test_every_campaign_can_be_drawn(tmp_path: Path, kind: Synthetic) -> None:
     document, table, rows = loaded(tmp_path / "campaign", kind)
     for colours in (LIGHT, DARK):
-        for figure in drawn(document.cells, table, rows, colours).values():
+        for figure in drawn(document, table, rows, colours).values():
             assert ET.fromstring(drawing.svg(figure)).tag.endswith("svg")
 
 
@@ -52,14 +55,36 @@ def test_the_matrix_shows_each_share_and_no_share_without_a_conclusive_run(
     chances = {"true": Chances(loss=1), "false": Chances(unknown=1)}
     kind = Synthetic(axes=ONE_AXIS, runs=10, chances=lambda key: chances[key["unclean"]])
     document, table, rows = loaded(tmp_path / "campaign", kind)
-    shown = texts(drawn(document.cells, table, rows, LIGHT)["matrix"])
+    shown = texts(drawn(document, table, rows, LIGHT)["matrix"])
     assert {"100 %", "69.2 to 100 %", "no conclusive run", "10 runs"} <= set(shown)
     assert "0 %" not in shown
 
 
+@pytest.mark.parametrize("simulated", [True, False])
+def test_figures_of_a_simulated_campaign_say_so_and_others_do_not(
+    tmp_path: Path, simulated: bool
+) -> None:
+    document, table, rows = loaded(tmp_path / "campaign", Synthetic(axes=ONE_AXIS, runs=3))
+    figures = drawn(replace(document, simulated=simulated), table, rows, LIGHT)
+    assert len(figures) == 3
+    for figure in figures.values():
+        assert (SIMULATED in texts(figure)) is simulated
+
+
+def test_figures_are_in_the_words_of_the_finding(tmp_path: Path) -> None:
+    document, table, rows = loaded(tmp_path / "campaign", Synthetic(axes=ONE_AXIS, runs=9))
+    unrated = [{**row, "loss_rate": None} for row in rows]
+    figures = drawn(replace(document, finding=Register().primary), table, unrated, LIGHT)
+    shown = {name: " ".join(texts(figure)) for name, figure in figures.items()}
+    assert "Share of runs with inconsistency" in shown["matrix"]
+    assert "runs with inconsistency, and 95 % interval" in shown["trade-off"]
+    assert "runs with inconsistency" in shown["distributions"]
+    assert not any("los" in text for text in shown.values())
+
+
 def test_every_conclusive_run_is_a_point(tmp_path: Path) -> None:
     document, table, rows = loaded(tmp_path / "campaign", Synthetic(axes=ONE_AXIS, runs=30))
-    figure = drawn(document.cells, table, rows, LIGHT)["distributions"]
+    figure = drawn(document, table, rows, LIGHT)["distributions"]
     judged = sum(row["class"] in ("loss", "none") for row in rows)
     for panel in figure.axes:
         points = [p for p in panel.collections if hasattr(p, "get_sizes") and len(p.get_sizes())]

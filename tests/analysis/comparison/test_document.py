@@ -13,6 +13,7 @@ from analysis.comparison.document import cells_compared, compare_campaigns, tren
 from analysis.comparison.model import ComparedCell
 from analysis.comparison.sampled import SampledCampaign
 from analysis.statistics.samples import sample_of
+from checkers.loss import Loss
 from harness.campaigns.plan import Cell
 from harness.errors import HistoryError
 from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON, build
@@ -41,7 +42,8 @@ def campaign(cells: dict[str, Runs]) -> SampledCampaign:
 
 def compared(old: dict[str, Runs], new: dict[str, Runs]) -> dict[str, ComparedCell]:
     """The compared cells, by the value of their axis."""
-    return {str(cell.key["a"]): cell for cell in cells_compared(campaign(old), campaign(new))}
+    cells = cells_compared(campaign(old), campaign(new), Loss().primary)
+    return {str(cell.key["a"]): cell for cell in cells}
 
 
 def runs(lost: int, none: int, unknown: int = 0) -> Runs:

@@ -69,7 +69,7 @@ def test_a_checker_that_raises_makes_the_run_unknown(tmp_path: Path) -> None:
     document = judge_run(run, PLANTED)
     reason = unknown(document)
     assert reason.startswith(
-        "the checker raised ValueError: no such thing (test_broken_checkers.py"
+        "the checker 'loss' raised ValueError: no such thing (test_broken_checkers.py"
     )
     assert reason.endswith(f": {run.path}")
     assert run.read_json(run.result) == document
@@ -81,14 +81,14 @@ def test_a_checker_that_raises_makes_the_run_unknown(tmp_path: Path) -> None:
 
 def test_a_checker_that_exits_ends_nothing(tmp_path: Path) -> None:
     (run,) = runs(tmp_path, "exits")
-    assert unknown(judge_run(run, PLANTED)).startswith("the checker raised SystemExit: 3")
+    assert unknown(judge_run(run, PLANTED)).startswith("the checker 'loss' raised SystemExit: 3")
 
 
 def test_a_checker_that_raises_makes_a_history_unknown(tmp_path: Path) -> None:
     file = tmp_path / "raises.jsonl"
     file.write_bytes(orjson.dumps({"process": 0, "type": "invoke", "f": "add", "value": 1}))
     reason = unknown(judge_history(file, PLANTED))
-    assert reason.startswith("the checker raised ValueError")
+    assert reason.startswith("the checker 'loss' raised ValueError")
     assert reason.endswith(f": {file}")
 
 

@@ -40,6 +40,7 @@ CUT = FaultWindow(
 )
 ISOLATE = replace(CUT, id="isolate")
 UNPROVEN = replace(ISOLATE, proven=False)
+CLAIMED = replace(UNPROVEN, claimed=True)
 UNMET = replace(ISOLATE, met=False)
 SKIPPED = replace(UNMET, proven=False, from_s=None, to_s=None)
 ONE = (ScriptedFault(id="cut"),)
@@ -64,6 +65,18 @@ def drawn(proven: int, of: int) -> dict[str, Any]:
 
 
 CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
+    (
+        "unknown",
+        "1 of 2 requested faults is not proven: isolate (claimed, not proven)",
+        {},
+        {"windows": (CUT, CLAIMED), "faults": TWO},
+    ),
+    (
+        "invalid",
+        "3,347 of 4,799 acknowledged writes (69.7 %) are lost",
+        {"lost": 3347},
+        {"windows": (CUT, CLAIMED), "faults": TWO},
+    ),
     ("valid", "all 4,799 acknowledged writes are there", {}, {}),
     ("valid", "the 1 acknowledged write is there", {"acknowledged": 1, "survivors": 1}, {}),
     (

@@ -1,0 +1,114 @@
+"""What a checker returns, held to its contract (`harness.protocols.CheckResult`) before any of it
+is counted or written. A checker is a plug-in: what it returns otherwise is its own failure, named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from harness.failures import what
+from harness.models import Model
+from harness.protocols import DOUBTS, CheckResult, Facts, Operations, Statement, Writes
+from harness.protocols.runs import INVOKED, OK
+
+_NEEDED = ("attempted", "acknowledged")
+_COLUMNS = ("run_id", "kind")
+
+
+class BrokenCheckerError(Exception):
+    """A checker raised, or returned what is no result: one sentence that names it."""
+
+
+def accepted(name: str, result: object, facts: Facts) -> CheckResult:
+    """What `merge` returned, if it is a result. Raises BrokenCheckerError for anything else."""
+    if not isinstance(result, CheckResult):
+        given = "None" if result is None else f"a {type(result).__name__}"
+        why: str | None = f"returns {given}, not a CheckResult"
+    else:
+        why = next(_breaches(result, facts), None)
+        if why is None:
+            return result
+    raise BrokenCheckerError(f"the checker {name!r}: merge() {why}")
+
+
+def _breaches(result: CheckResult, facts: Facts) -> Iterator[str]:
+    for group, numbers in {"counts": result.counts, "rates": result.rates}.items():
+        if not isinstance(numbers, Mapping):
+            yield f"returns {group} that are a {type(numbers).__name__}, not a mapping"
+            return
+        for key, number in numbers.items():
+            if number is not None and type(number) not in (int, float):
+                given = f"{group}[{key!r}] = {number!r:.40}, a {type(number).__name__}"
+                yield f"returns {given}; use int, float or None"
+    for key in _NEEDED:
+        if not isinstance(result.counts.get(key), int):
+            yield f"returns no counts[{key!r}]: how many writes of the run are {key}"
+    yield from _wrong_statements(result)
+    yield from _wrong_findings(result, facts)
+    if not isinstance(result.all_well, str):
+        yield "returns an all_well that is no sentence"
+    try:
+        orjson.dumps(dict(result.details))
+    except TypeError as error:
+        yield f"returns details that are no JSON: {what(error)}"
+
+
+def _wrong_statements(result: CheckResult) -> Iterator[str]:
+    groups = {"counter_examples": result.counter_examples, "doubts": result.doubts}
+    for group, statements in groups.items():
+        if isinstance(statements, Statement) or not isinstance(statements, tuple):
+            given = type(statements).__name__
+            yield f"returns {group} that are a {given}, not a tuple of Statement(name, sentence)"
+        elif wrong := [each for each in statements if not isinstance(each, Statement)]:
+            yield f"returns {group} with {wrong[0]!r:.60}, which is no Statement(name, sentence)"
+        elif group == "doubts" and (strange := {each.name for each in statements} - {*DOUBTS}):
+            yield f"returns the doubt {min(strange)!r}; there are: {', '.join(DOUBTS)} (DOUBTS)"
+
+
+def _wrong_findings(result: CheckResult, facts: Facts) -> Iterator[str]:
+    findings = result.findings
+    if findings is None:
+        return
+    if not isinstance(findings, pa.Table):
+        yield f"returns findings that are a {type(findings).__name__}, not a pyarrow.Table"
+        return
+    for column in _COLUMNS:
+        if column not in findings.column_names:
+            yield f"returns findings without the column {column!r}"
+    if others := {*findings.column("run_id").unique().to_pylist()} - {facts.run_id}:
+        yield f"returns findings whose run_id is {min(map(repr, others))}, not {facts.run_id!r}"
+
+
+class Tally:
+    """How many writes of a history were begun and acknowledged, part by part."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.begun = self.acknowledged = 0
+
+    def add(self, rows: Writes | Operations) -> None:
+        """Count some rows."""
+        mark = rows.mark
+        if isinstance(rows, Operations):
+            mark = mark[rows.f.isin(self._model.writes)]
+        self.begun += int(np.count_nonzero(mark == INVOKED))
+        self.acknowledged += int(np.count_nonzero(mark == OK))
+
+    def held_against(self, name: str, result: CheckResult, facts: Facts) -> CheckResult:
+        """The result, with a doubt where it counts none of the writes that the history holds: then
+        it has judged nothing, whatever it says."""
+        held = {"attempted": self.begun}
+        if facts.promises.acknowledges:
+            held["acknowledged"] = self.acknowledged
+        for key, number in held.items():
+            if number and result.counts[key] == 0:
+                sentence = (
+                    f"the checker {name!r} counts no write as {key}: the history has {number:,}"
+                )
+                return replace(result, doubts=(*result.doubts, Statement(DOUBTS.vacuous, sentence)))
+        return result

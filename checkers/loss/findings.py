@@ -1,0 +1,104 @@
+"""The findings of the loss checker as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.loss.judged import Judged, is_first
+from checkers.loss.tally import Odd
+from harness.history.rows import within
+from harness.protocols import NULL, Bools, Facts, FaultWindow, Ints
+
+FINDINGS: Final = pa.schema(
+    {
+        "run_id": pa.string(),
+        "kind": pa.string(),
+        "key": pa.string(),
+        "value": pa.int64(),
+        "process": pa.int32(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "intended_ns": pa.int64(),
+        "invoke_ns": pa.int64(),
+        "complete_ns": pa.int64(),
+        "error": pa.string(),
+        "fault": pa.string(),
+        "found_partition": pa.int32(),
+        "found_offset": pa.int64(),
+    }
+)
+"""One row a finding. `kind`: lost, deleted, not_yet_visible, failed_found, unexpected or duplicate;
+`partition`, `offset` and times as the client knew them; `fault`: the windows in which the write was
+answered, or begun where it never was, joined by commas; `found_*`: where it was read."""
+
+ORDER: Final = ("kind", "partition", "complete_ns", "value")
+
+
+def findings_of(facts: Facts, odd: Odd, judged: Judged) -> pa.Table:
+    """The rows of FINDINGS, in order."""
+    kinds, home = judged.by_name, judged.home
+    at_home, astray = odd.copies[home], odd.copies[~home]
+    failed_found = kinds["failed_found"][at_home[:, 0]] & is_first(at_home[:, 0])
+    found = {
+        "lost": _nowhere(kinds["lost"] & ~kinds["deleted"]),
+        "deleted": _nowhere(kinds["deleted"]),
+        "not_yet_visible": _nowhere(kinds["not_yet_visible"]),
+        "failed_found": at_home[failed_found],
+        "unexpected": astray[is_first(astray[:, 0])],
+        "duplicate": odd.copies[judged.extra],
+    }
+    places = np.concatenate(list(found.values()))
+    at = places[:, 0]
+    fault = _faults(
+        facts.windows, np.where(odd.complete_ns == NULL, odd.invoke_ns, odd.complete_ns)
+    )
+    columns = {
+        "run_id": [facts.run_id] * len(at),
+        "kind": np.repeat(list(found), [len(each) for each in found.values()]),
+        "key": pa.array(odd.keys, pa.string()).take(at),
+        **{
+            name: _known(getattr(odd, name)[at])
+            for name in (
+                "process",
+                "partition",
+                "offset",
+                "intended_ns",
+                "invoke_ns",
+                "complete_ns",
+            )
+        },
+        "value": odd.values[at],
+        "error": pa.array(odd.error, pa.string()).take(at),
+        "fault": pa.array(fault, pa.string()).take(at),
+        "found_partition": _known(places[:, 1]),
+        "found_offset": _known(places[:, 2]),
+    }
+    table = pa.table(
+        {name: pa.array(columns[name]).cast(FINDINGS.field(name).type) for name in FINDINGS.names}
+    )
+    keys = [(name, "ascending", "at_start") for name in ORDER]
+    return table.take(pc.sort_indices(table, sort_keys=keys))
+
+
+def _nowhere(chosen: Bools) -> Ints:
+    """The chosen values as copies that were not read."""
+    at = np.flatnonzero(chosen)
+    return np.column_stack([at, np.full((len(at), 2), NULL)])
+
+
+def _known(numbers: Ints) -> pa.Array:
+    return pa.array(numbers, mask=numbers == NULL)
+
+
+def _faults(windows: Sequence[FaultWindow], time_ns: Ints) -> list[str | None]:
+    """The fault windows that each instant stands in; null where it stands in none."""
+    names: list[list[str]] = [[] for _ in time_ns]
+    for window in windows:
+        for at in np.flatnonzero(within(window, time_ns)).tolist():
+            names[at].append(window.id)
+    return [",".join(each) or None for each in names]

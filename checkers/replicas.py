@@ -1,0 +1,166 @@
+"""The replicas checker: whether all nodes return the same set at the end.
+
+Once all faults are healed and all replicas are in sync, the processes of a set read it once more,
+each from the node that it is connected to. An acknowledged element that one node returns then and
+another does not was lost on that one. The set checker alone may call it stale, as it is read
+elsewhere.
+
+A read counts as final when it began after every add had completed. Of a node's final reads, an
+element has to be in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+
+from harness.protocols import (
+    DOUBTS,
+    CheckResult,
+    HasPrimaryFinding,
+    OneShard,
+    PrimaryFinding,
+    Run,
+    Statement,
+)
+from harness.protocols.runs import INVOKED, OK, Bools, Operations, Texts
+
+_ADD: Final = "add"
+FINDINGS: Final = pa.schema(
+    [
+        pa.field("run_id", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("value", pa.int64(), nullable=False),
+        pa.field("node", pa.string(), nullable=False),
+    ]
+)
+"""`kind` is `missing_on_a_node`: an element that this node lacks and another has."""
+
+
+@dataclass
+class Ended:
+    """The acknowledged elements of a history, how many adds there were, and what each node returned
+    in its final reads."""
+
+    attempted: int = 0
+    acknowledged: set[int] = field(default_factory=set)
+    by_node: dict[str, set[int]] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> list[tuple[str, int]]:
+        """Nodes with the acknowledged elements that they lack and others have."""
+        held = self.acknowledged & set[int]().union(*self.by_node.values())
+        return [
+            (node, value)
+            for node, returned in sorted(self.by_node.items())
+            for value in sorted(held - returned)
+        ]
+
+
+@dataclass(frozen=True)
+class Replicas(OneShard[Ended], HasPrimaryFinding):
+    """Acknowledged elements of a set that one node returns in final reads and another does not."""
+
+    plugin: ClassVar[str] = "replicas"
+    models: ClassVar[frozenset[str]] = frozenset({"set"})
+
+    @property
+    def primary(self) -> PrimaryFinding:
+        """Elements that not all nodes have."""
+        return PrimaryFinding(
+            counter_examples=("missing_on_a_node",),
+            noun="loss on one node",
+            adjective="lossy on one node",
+            head="lost on a node",
+            found="Acknowledged elements were lost on one node",
+            none="No acknowledged element was lost on any node",
+            one="lost an acknowledged element on one node",
+            some="lost elements on one node",
+            does="loses elements on one node",
+            do="lose elements on one node",
+            can="lose elements on one node",
+        )
+
+    def gather(self, run: Run) -> Ended:
+        """Gather the acknowledged elements and the final reads."""
+        ended, last_add = Ended(), -1
+        for part in run.operations():
+            adds = _named(part.f, _ADD)
+            ended.attempted += int(np.count_nonzero(adds & (part.mark == INVOKED)))
+            ended.acknowledged |= set(part.value[adds & (part.mark == OK)].tolist())
+            completed = part.place[adds & (part.mark != INVOKED)]
+            last_add = max(last_add, int(completed.max(initial=-1)))
+        begun: dict[int, int] = {}
+        for part in run.operations():
+            for node, elements in _final_reads(part, begun, last_add):
+                ended.by_node.setdefault(node, set()).update(elements)
+        return ended
+
+    def judge(self, run: Run, ended: Ended) -> CheckResult:
+        """Compare the nodes."""
+        missing = ended.missing
+        values = {value for _, value in missing}
+        return CheckResult(
+            counts={
+                "attempted": ended.attempted,
+                "acknowledged": len(ended.acknowledged),
+                "nodes_read": len(ended.by_node),
+                "missing_on_a_node": len(values),
+            },
+            findings=_findings(run.facts.run_id, missing),
+            counter_examples=_counter_examples(missing),
+            doubts=_doubts(ended),
+            all_well=f"all {len(ended.by_node)} nodes that were read have the same elements",
+        )
+
+
+def _named(f: Texts, name: str) -> Bools:
+    chosen: Bools = np.array([*(each == name for each in f.names), False])[f.codes]
+    return chosen
+
+
+def _final_reads(
+    part: Operations, begun: dict[int, int], last_add: int
+) -> Iterator[tuple[str, list[int]]]:
+    """The ok reads that began after the last add had completed: the node that served each, and
+    what it returned. `begun`: by process, where its open read began."""
+    nodes = part.node.objects()
+    lists = part.elements
+    for row in np.flatnonzero(~_named(part.f, _ADD)).tolist():
+        process, place = int(part.process[row]), int(part.place[row])
+        if part.mark[row] == INVOKED:
+            begun[process] = place
+        elif begun.pop(process, place) > last_add and part.mark[row] == OK and nodes[row]:
+            yield nodes[row], lists.values[lists.starts[row] : lists.starts[row + 1]].tolist()
+
+
+def _counter_examples(missing: Sequence[tuple[str, int]]) -> tuple[Statement, ...]:
+    return tuple(
+        Statement(
+            "missing_on_a_node",
+            f"acknowledged elements that {node} does not return at the end, and others do: "
+            f"{sum(each == node for each, _ in missing):,}",
+        )
+        for node in sorted({node for node, _ in missing})
+    )
+
+
+def _doubts(ended: Ended) -> tuple[Statement, ...]:
+    if not ended.acknowledged:
+        return (Statement(DOUBTS.vacuous, "no add was acknowledged"),)
+    if len(ended.by_node) < 2:
+        read = f"final reads name {len(ended.by_node)} nodes, so no two could be compared"
+        return (Statement(DOUBTS.incomplete, read),)
+    return ()
+
+
+def _findings(run_id: str, missing: Sequence[tuple[str, int]]) -> pa.Table:
+    rows = [
+        {"run_id": run_id, "kind": "missing_on_a_node", "value": value, "node": node}
+        for node, value in missing
+    ]
+    return pa.Table.from_pylist(rows, schema=FINDINGS)
