@@ -27,8 +27,9 @@ from harness.campaigns.progress import read_progress
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.history.run_folder import RunDir, write_atomically
 from reports import html
-from reports.campaign_view import CLASSES, CampaignView
-from reports.conclusions import has_many_others, interval
+from reports.campaign_view import CampaignView
+from reports.cautions import has_many_others
+from reports.conclusions import interval
 from reports.page import write_report
 from reports.references import LABELS, cell_rows, figures_of, references
 from reports.run_table import run_table
@@ -68,7 +69,8 @@ def write_campaign(folder: CampaignDir) -> Path:
             view=view,
             simulated=view.document.simulated,
             stills=stills,
-            classes=CLASSES,
+            classes=view.classes,
+            finding=view.finding,
             alpha=ALPHA,
             interval=interval,
             many_others=has_many_others,
@@ -109,7 +111,7 @@ def _write_figures(view: CampaignView) -> Mapping[str, Mapping[str, str]]:
     _make(view.folder.figures)
     stills: dict[str, dict[str, str]] = {}
     for theme, colours in (("light", LIGHT), ("dark", DARK)):
-        for name, figure in drawn(view.document.cells, view.table, view.rows, colours).items():
+        for name, figure in drawn(view.document, view.table, view.rows, colours).items():
             content = drawing.svg(figure)
             stills.setdefault(name, {})[theme] = html.picture(content, "image/svg+xml")
             if theme == "light":

@@ -63,6 +63,7 @@ def write_page(comparison: CampaignComparison, path: Path) -> None:
         "campaign_comparison.html.j2",
         data=[],
         comparison=comparison,
+        finding=comparison.finding,
         headline=headline(comparison),
         simulated=comparison.simulated,
         cells=ordered(comparison.cells),
@@ -80,7 +81,8 @@ def headline(comparison: CampaignComparison) -> str:
     worse, better = comparison.regressions, comparison.improvements
     counts = [f"{worse} regression{'s' if worse > 1 else ''}"] if worse else ["No regression"]
     counts += [f"{better} improvement{'s' if better > 1 else ''}"] if better else []
-    return f"{', '.join(counts)}: {comparison.current} against {comparison.baseline}"
+    found = f"{', '.join(counts)}: {comparison.current} against {comparison.baseline}"
+    return f"Simulated: {found}" if comparison.simulated else found
 
 
 def ordered(cells: Iterable[ComparedCell]) -> list[ComparedCell]:

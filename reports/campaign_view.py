@@ -14,25 +14,21 @@ from typing import Final
 from analysis.campaign import CampaignCell, CampaignDocument, RunRow
 from analysis.matrix import Matrix, matrix
 from analysis.statistics.comparisons import Comparison
-from analysis.statistics.samples import HARNESS_FAILURE
+from analysis.statistics.samples import (
+    HARNESS_FAILURE,
+    LOSS,
+    NONE,
+    UNKNOWN,
+    VACUOUS,
+    WRONG,
+)
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress
+from harness.protocols import PrimaryFinding
 from reports import formatting
-from reports.conclusions import Conclusions, conclusions, differs
+from reports.cautions import differs
+from reports.conclusions import Conclusions, conclusions
 from reports.references import Reference
-
-CLASSES: Final = {
-    "loss": ("loss", "acknowledged writes are lost"),
-    "none": ("none", "valid: nothing is lost"),
-    "wrong": (
-        "wrong",
-        "invalid for another reason: failed writes that were found, unexpected values, duplicates",
-    ),
-    "vacuous": ("vacuous", "nothing was put to the test"),
-    "unknown": ("unknown", "something prevented a verdict"),
-    "harness_failure": ("harness failure", "the harness failed, so the cluster was not tested"),
-}
-"""The name and meaning of each verdict class. The class does not decide whether a run counts."""
 
 SHADES: Final = 10
 _COMPARED_AT_MOST: Final = 300
@@ -111,6 +107,48 @@ class CampaignView:
                 by_reason.setdefault(cell.impossible, []).append(cell.name)
         return by_reason
 
+    @property
+    def finding(self) -> PrimaryFinding:
+        """What its runs are counted by."""
+        return self.document.finding
+
+    @property
+    def headline(self) -> str:
+        """The headline, which says what was not real."""
+        headline = self.conclusions.headline
+        return f"Simulated: {headline}" if self.document.simulated else headline
+
+    @property
+    def noun(self) -> str:
+        """What is counted, as a heading."""
+        noun = self.finding.noun
+        return noun[0].upper() + noun[1:]
+
+    @property
+    def counts_losses(self) -> bool:
+        """Whether a share of what each run acknowledged can be lost."""
+        return any(row["loss_rate"] is not None for row in self.rows) or not self.rows
+
+    @property
+    def classes(self) -> dict[str, tuple[str, str]]:
+        """The name and meaning of each verdict class. It does not decide whether a run counts."""
+        found = self.finding.found
+        return {
+            LOSS: (self.finding.noun.removeprefix("a "), found[0].lower() + found[1:]),
+            NONE: ("none", "valid: nothing was found"),
+            WRONG: (
+                "wrong",
+                "invalid for another reason, such as failed writes that were found, unexpected "
+                "values, duplicates",
+            ),
+            VACUOUS: ("vacuous", "nothing was put to the test"),
+            UNKNOWN: ("unknown", "something prevented a verdict"),
+            HARNESS_FAILURE: (
+                "harness failure",
+                "the harness failed, so the cluster was not tested",
+            ),
+        }
+
     @cached_property
     def conclusions(self) -> Conclusions:
         return conclusions(self.document)
@@ -151,7 +189,7 @@ class CampaignView:
 
     @property
     def resemblance(self) -> str:
-        """The similarity of runs that share a cluster, or a worker, in whether they lose."""
+        """The similarity of runs that share a cluster, or a worker, in whether they are lossy."""
         parts = []
         for group, numbers in self.document.resemblance.items():
             lossy = numbers["lossy"]
@@ -169,8 +207,8 @@ class CampaignView:
 
     @staticmethod
     def shade(cell: CampaignCell) -> int | None:
-        """The darkness of the cell: 0 only if no run lost writes, SHADES only if every conclusive
-        run did; None if no run is conclusive."""
+        """The darkness of the cell: 0 only if no run is lossy, SHADES only if every conclusive
+        run is; None if no run is conclusive."""
         share = cell.lossy_share.estimate
         if share is None:
             return None
@@ -196,7 +234,7 @@ class CampaignView:
     @cached_property
     def compared(self) -> list[ComparedPair]:
         """Significant pairs first, then doubtful ones; the largest difference first."""
-        pairs = map(_pair, self.document.comparisons)
+        pairs = (_pair(each, self.finding) for each in self.document.comparisons)
         ordered = sorted(pairs, key=lambda p: (not p.significant, not p.doubtful, -p.size))
         return ordered[:_COMPARED_AT_MOST]
 
@@ -214,7 +252,7 @@ class CampaignView:
                 yield AxisSummary(axis, significant[axis], doubtful[axis], pairs[axis])
 
 
-def _pair(each: Comparison) -> ComparedPair:
+def _pair(each: Comparison, finding: PrimaryFinding) -> ComparedPair:
     axis = str(each.axis)
     others = {key: label for key, label in each.a.items() if key != axis}
     interval = ""
@@ -230,17 +268,17 @@ def _pair(each: Comparison) -> ComparedPair:
         p="—" if each.p_adjusted is None else formatting.p_value(each.p_adjusted),
         significant=differs(each),
         doubtful=each.doubtful,
-        verdict=_in_words(each, axis),
+        verdict=_in_words(each, axis, finding),
         size=abs(each.difference or 0.0),
     )
 
 
-def _in_words(each: Comparison, axis: str) -> str:
+def _in_words(each: Comparison, axis: str, finding: PrimaryFinding) -> str:
     if each.difference is None:
         return f"not known: {each.why}"
     if differs(each):
         worse = each.b if each.difference > 0 else each.a
-        return f"{axis}={worse[axis]} loses in more runs"
+        return f"{axis}={worse[axis]} {finding.does} in more runs"
     if each.doubtful:
         ends = (each.bounds.least or 0.0, each.bounds.greatest or 0.0)
         least, greatest = map(formatting.points, ends)

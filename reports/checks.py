@@ -53,7 +53,25 @@ _SET: Final = {
     "read_before_add": "read before their add began",
 }
 
-_WORDS: Final[Mapping[str, Mapping[str, str]]] = {REGISTER.check: _REGISTER, SET.check: _SET}
+CLIENT: Final = "client"
+_CLIENT: Final = {
+    "attempted": "operations attempted",
+    "acknowledged": "answered ok",
+    "started": "processes started",
+    "lies": "lies",
+    "floods": "floods",
+    "hangs": "hangs",
+    "deaths": "deaths",
+    "blocked": "operations without an answer in time",
+    "late": "of these, answered late",
+    "ended": "operations in flight in a process that ended",
+}
+
+_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    CLIENT: _CLIENT,
+    REGISTER.check: _REGISTER,
+    SET.check: _SET,
+}
 
 _UNKNOWN: Final = {
     REGISTER.name: "It is not known whether the registers are consistent",
@@ -66,11 +84,12 @@ _IN_SHORT: Final[Mapping[str, tuple[str, ...]]] = {
         *("reads", "stale_reads", "stale_s_max"),
     ),
     SET.check: ("stable", "lost", "stale", "never_read", "unexpected", "duplicated"),
+    CLIENT: ("started", "lies", "floods", "hangs", "deaths", "blocked"),
 }
 
 
 _POINTS: Final = ("0", "0.5", "0.95", "0.99", "1")
-_TITLES: Final = {REGISTER.check: "Registers", SET.check: "Elements of the set"}
+_TITLES: Final = {CLIENT: "Clients", REGISTER.check: "Registers", SET.check: "Elements of the set"}
 
 
 @dataclass(frozen=True)

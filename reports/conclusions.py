@@ -5,36 +5,31 @@ The rules that keep each sentence within its numbers:
 1. Where was loss? Counts of cells and runs. The share of a cell comes with its own exact interval;
    shares of different cells are never pooled. A choice that all lossy cells have in common is named
    only if cells with another choice have conclusive runs, and none of those lost writes.
-2. Where was none? "Nothing was lost" always comes with the share of lossy runs that is still
+2. Where was none? "No loss was found" always comes with the share of lossy runs that is still
    possible. If many runs do not count, they are assumed to be lossy.
 3. What did clients pay? Medians of runs, as ranges over cells with and without loss; no cause.
 
-The sentences cover conclusive runs; the cautions report the others. Everything that weakens a
-sentence is a caution: too few runs, runs that do not count and their losses, failures of the
-harness, cells without a conclusive run, doubtful differences, similar runs of one cluster, an
-unfinished campaign, differing versions.
+Loss stands for the primary finding of the campaign's checks, in whose words the sentences are. They
+cover conclusive runs; the cautions (`reports.cautions`) report the others, and all that weakens a
+sentence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from analysis.campaign import CampaignCell, CampaignDocument
-from analysis.statistics.clusters import Resemblance
-from analysis.statistics.comparisons import Comparison
-from analysis.statistics.contrasts import ALPHA
-from analysis.statistics.samples import HARNESS_FAILURE, VACUOUS, WRONG
+from analysis.statistics.samples import WRONG
 from analysis.statistics.shares import Estimate
+from harness.protocols import PrimaryFinding
+from reports.cautions import cautions, differs, has_many_others
 from reports.formatting import number, share
+from reports.wording import counted, do, is_, plural
 
-FEW_RUNS: Final = 20
-"""With fewer conclusive runs, no loss in any of them still allows more than 16.8 % lossy runs."""
 _SAME: Final = 1.5
 """Bounds that differ by less than this factor are reported as one."""
-MANY: Final = 0.05
-"""Runs that do not count deserve a caution beyond this share of a cell's runs."""
 
 Cells = Sequence[CampaignCell]
 
@@ -55,20 +50,16 @@ def conclusions(document: CampaignDocument) -> Conclusions:
     seen = [cell for cell in cells if cell.inconclusive_lossy and not cell.conclusive_lossy]
     rest = [cell for cell in cells if cell.conclusive and not cell.conclusive_lossy]
     clean = [cell for cell in rest if not cell.inconclusive_lossy]
+    finding = document.finding
     return Conclusions(
-        _headline(lossy, rest) + _lost_in_others(lossy, seen),
+        _headline(lossy, rest, finding) + _lost_in_others(lossy, seen, finding),
         (
-            _where_lost(lossy, rest, _in_common([*lossy, *seen], clean)),
-            _where_not([*lossy, *seen], clean),
+            _where_lost(lossy, rest, _in_common([*lossy, *seen], clean), finding),
+            _where_not([*lossy, *seen], clean, finding),
             _what_was_paid(lossy, clean, document),
         ),
-        tuple(_cautions(document)),
+        tuple(cautions(document)),
     )
-
-
-def has_many_others(cell: CampaignCell) -> bool:
-    """Whether so many runs do not count that the page must report the best and the worst case."""
-    return cell.inconclusive > MANY * cell.runs
 
 
 def interval(estimate: Estimate) -> str:
@@ -78,57 +69,57 @@ def interval(estimate: Estimate) -> str:
     return f"{share(estimate.low)} to {share(estimate.high)}"
 
 
-def differs(comparison: Comparison) -> bool:
-    """Whether two cells differ in their share of lossy runs, beyond chance and beyond doubt."""
-    return comparison.is_significant and not comparison.doubtful
-
-
 def _runs(cells: Iterable[CampaignCell]) -> int:
     return sum(cell.conclusive for cell in cells)
 
 
-def _headline(lossy: Cells, clean: Cells) -> str:
+def _headline(lossy: Cells, clean: Cells, finding: PrimaryFinding) -> str:
     runs = _runs([*lossy, *clean])
     if not runs:
         return "No run is conclusive"
     if not lossy:
-        return f"No acknowledged write was lost in {_counted(runs, 'conclusive run')}"
+        return f"{finding.none} in {counted(runs, 'conclusive run')}"
     if len(lossy) + len(clean) == 1:
-        lost = lossy[0].conclusive_lossy
-        return f"Acknowledged writes were lost in {lost} of {_counted(runs, 'conclusive run')}"
-    return f"Acknowledged writes were lost in {len(lossy)} of {len(lossy) + len(clean)} cells"
+        number_of_runs = lossy[0].conclusive_lossy
+        return f"{finding.found} in {number_of_runs} of {counted(runs, 'conclusive run')}"
+    return f"{finding.found} in {len(lossy)} of {len(lossy) + len(clean)} cells"
 
 
-def _lost_in_others(lossy: Cells, seen: Cells) -> str:
-    """Cells in which only runs that do not count lost writes."""
+def _lost_in_others(lossy: Cells, seen: Cells, finding: PrimaryFinding) -> str:
+    """Cells in which only runs that do not count are lossy."""
     if not seen:
         return ""
     if lossy:
         return f", and in {len(seen)} more in runs that do not count"
     runs = sum(cell.inconclusive_lossy for cell in seen)
-    return f"; {_counted(runs, 'run')} that {_do(runs)} not count lost writes"
+    return f"; {counted(runs, 'run')} that {do(runs)} not count {finding.some}"
 
 
-def _where_lost(lossy: Cells, clean: Cells, in_common: str) -> str:
+def _where_lost(lossy: Cells, clean: Cells, in_common: str, finding: PrimaryFinding) -> str:
     cells, runs = len(lossy) + len(clean), _runs([*lossy, *clean])
     if not runs:
-        return "Nothing is known about loss: no run is conclusive."
+        return f"Nothing is known about {finding.noun}: no run is conclusive."
     if not lossy:
-        of = f"{_counted(runs, 'conclusive run')} in {_counted(cells, 'cell')}"
+        of = f"{counted(runs, 'conclusive run')} in {counted(cells, 'cell')}"
         others = any(cell.inconclusive_lossy for cell in clean)
-        none = "No run that counts lost writes" if others else "No loss was found"
-        return f"{none}: 0 of {of} lost an acknowledged write."
+        none = f"No run that counts {finding.some}" if others else f"No {_bare(finding)} was found"
+        return f"{none}: 0 of {of} {finding.one}."
     most = max(lossy, key=lambda cell: (_share(cell), cell.conclusive))
-    of = _counted(most.conclusive, "conclusive run")
+    of = counted(most.conclusive, "conclusive run")
     runs_of_most = f"{most.conclusive_lossy} of {of} ({_certainty(most)})"
     if cells == 1:
-        return f"Acknowledged writes were lost in {runs_of_most}."
-    where = f"Acknowledged writes were lost in {len(lossy)} of {cells} cells"
+        return f"{finding.found} in {runs_of_most}."
+    where = f"{finding.found} in {len(lossy)} of {cells} cells"
     if len(lossy) == 1:
         return f"{where}: {most.name}, in {runs_of_most}."
     equal = sum(_share(cell) == _share(most) for cell in lossy) - 1
-    also = f" (also in {_counted(equal, 'other cell')})" if equal else ""
+    also = f" (also in {counted(equal, 'other cell')})" if equal else ""
     return f"{where}{in_common}; the highest share is {runs_of_most}, in {most.name}{also}."
+
+
+def _bare(finding: PrimaryFinding) -> str:
+    """Its noun without an article."""
+    return finding.noun.removeprefix("a ")
 
 
 def _share(cell: CampaignCell) -> float:
@@ -159,27 +150,36 @@ def _in_common(lossy: Cells, clean: Cells) -> str:
     return f", all of them with {' and '.join(shared)}"
 
 
-def _where_not(lossy: Cells, clean: Cells) -> str:
+def _where_not(lossy: Cells, clean: Cells, finding: PrimaryFinding) -> str:
     if not clean:
-        return "No cell was without loss." if lossy else "Nothing is known about safety either."
+        return (
+            f"No cell was without {finding.noun}."
+            if lossy
+            else "Nothing is known about safety either."
+        )
     runs, allowed = sorted(cell.conclusive for cell in clean), sorted(map(_allowed, clean))
     of = f"{number(runs[0])} to {number(runs[-1])}" if runs[0] < runs[-1] else number(runs[0])
-    counted = f"{of} conclusive {_plural('run', runs[-1])}"
-    where = f"{clean[0].name}, {counted}"
+    runs_each = f"{of} conclusive {plural('run', runs[-1])}"
+    where = f"{clean[0].name}, {runs_each}"
     if len(clean) > 1:
-        where = f"{len(clean)} cells of {counted} each"
+        where = f"{len(clean)} cells of {runs_each} each"
     up_to = f"up to {share(allowed[-1])} of runs"
     if allowed[-1] > _SAME * allowed[0]:
         up_to = (
             f"up to {share(allowed[0])} of runs in the cell with the most evidence, and up to "
             f"{share(allowed[-1])} in the one with the least,"
         )
-    assumed = ", with all other runs counted as lossy" if any(map(has_many_others, clean)) else ""
+    assumed = (
+        f", with all other runs counted as {finding.adjective}"
+        if any(map(has_many_others, clean))
+        else ""
+    )
     wrong = sum(cell.verdicts[WRONG] for cell in clean)
     but = (
-        f"; {_counted(wrong, 'run')} there {_is(wrong)} invalid for another reason" if wrong else ""
+        f"; {counted(wrong, 'run')} there {is_(wrong)} invalid for another reason" if wrong else ""
     )
-    return f"Nothing was lost in {where}; {up_to} may still lose writes (95 %){assumed}{but}."
+    nothing = f"Nothing was {finding.head} in {where}"
+    return f"{nothing}; {up_to} may still {finding.can} (95 %){assumed}{but}."
 
 
 def _allowed(cell: CampaignCell) -> float:
@@ -194,11 +194,12 @@ def _what_was_paid(lossy: Cells, clean: Cells, document: CampaignDocument) -> st
         return "No run recorded how long clients waited, or how many writes failed."
     (name, first), *others = known
     gap, failed = _range(_gaps_s(first)), _range(_failed(first))
-    where = f"In cells {name} loss the" if len(document.cells) > 1 else "The"
+    noun = document.finding.noun
+    where = f"In cells {name} {noun} the" if len(document.cells) > 1 else "The"
     sentence = f"{where} median run went {gap} s without an acknowledgement"
     sentence += f" and had {failed} failed writes" if failed else ""
     for name, cells in others:
-        sentence += f"; in cells {name} loss, {_range(_gaps_s(cells))} s"
+        sentence += f"; in cells {name} {noun}, {_range(_gaps_s(cells))} s"
         sentence += f" and {_range(_failed(cells))}" if failed else ""
     return f"{sentence}{_pairs(document)}."
 
@@ -227,7 +228,7 @@ def _pairs(document: CampaignDocument) -> str:
         return f"; in the one pair with a significant difference, the safer cell waited {waited}"
     return (
         f"; in {sum(longer)} of {len(longer)} pairs of cells that differ in one axis, and "
-        "significantly in loss, the safer cell waited longer"
+        f"significantly in {document.finding.noun}, the safer cell waited longer"
     )
 
 
@@ -241,100 +242,3 @@ def _range(medians: Iterable[float | None]) -> str:
 
 def _short(value: float) -> str:
     return number(float(f"{value:.2g}")) if value < 100 else f"{value:,.0f}"
-
-
-def _cautions(document: CampaignDocument) -> Iterator[str]:
-    cells = [cell for cell in document.cells if not cell.impossible]
-    begun = [cell for cell in cells if cell.conclusive]
-    if document.runs < document.planned:
-        yield (
-            f"{number(document.runs)} of {number(document.planned)} planned runs are finished: "
-            "these results may still change."
-        )
-    if document.runs and (silent := len(cells) - len(begun)):
-        of = _counted(silent, "cell")
-        yield f"{of} {_has(silent)} no conclusive run: nothing is known of {_them(silent)}."
-    if few := [cell for cell in begun if cell.conclusive < FEW_RUNS]:
-        yield (
-            f"{_counted(len(few), 'cell')} of {len(cells)} {_has(len(few))} fewer than {FEW_RUNS} "
-            "conclusive runs: too few to call a cell safe, or two cells equal."
-        )
-    yield from _others(cells)
-    yield from _doubtful(document.comparisons)
-    yield from _similar(document.resemblance)
-    for name, versions in document.versions.items():
-        if len(versions) > 1:
-            yield f"Runs differ in their version of {name}: {', '.join(versions)}."
-
-
-def _others(cells: Cells) -> Iterator[str]:
-    """Runs that do not count: their losses, their number, and the reasons."""
-    runs = sum(cell.runs for cell in cells)
-    others = sum(cell.inconclusive for cell in cells)
-    if lossy := sum(cell.inconclusive_lossy for cell in cells):
-        yield (
-            f"{number(lossy)} of the {number(others)} runs that do not count lost writes: they are "
-            "in no share, and are lossy in both the best and the worst case."
-        )
-    if many := [cell for cell in cells if has_many_others(cell)]:
-        yield (
-            f"{number(others)} of {number(runs)} runs {_do(others)} not count, more than "
-            f"{MANY * 100:.0f} % of the runs of {_counted(len(many), 'cell')}: if losses affect "
-            "whether a run counts, the true share lies between the best and the worst case."
-        )
-    for name, one, many_, meaning in (
-        (VACUOUS, "is vacuous", "are vacuous", "nothing was put to the test in them"),
-        (HARNESS_FAILURE, "failed", "failed", "the harness failed, not the cluster"),
-    ):
-        here = [cell for cell in cells if cell.verdicts[name] > MANY * cell.runs]
-        if here:
-            count = sum(cell.verdicts[name] for cell in cells)
-            yield (
-                f"{number(count)} of {number(runs)} runs {one if count == 1 else many_}, more than "
-                f"{MANY * 100:.0f} % of the runs of {_counted(len(here), 'cell')}: {meaning}."
-            )
-
-
-def _doubtful(comparisons: Iterable[Comparison]) -> Iterator[str]:
-    if doubted := sum(each.doubtful for each in comparisons):
-        yield (
-            f"{_counted(doubted, 'difference')} between cells {_is(doubted)} doubtful: "
-            f"significant, but runs that do not count may explain {_them(doubted)}."
-        )
-
-
-def _similar(resemblance: Mapping[str, Mapping[str, Resemblance]]) -> Iterator[str]:
-    """Groups of runs that are more similar than chance explains, and the consequence."""
-    for group, numbers in resemblance.items():
-        for name, each in numbers.items():
-            if each.p is not None and each.p <= ALPHA:
-                what = {"lossy": "whether they lose", "loss_rate": "how much they lose"}[name]
-                yield (
-                    f"Runs of one {group} are similar in {what} (intraclass correlation "
-                    f"{each.correlation:.2f}, p = {each.p:.2g}, {each.groups} {group}s): intervals "
-                    "assume independent runs, and are therefore too narrow."
-                )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{number(count)} {_plural(noun, count)}"
-
-
-def _plural(noun: str, count: int) -> str:
-    return noun if count == 1 else f"{noun}s"
-
-
-def _has(count: int) -> str:
-    return "has" if count == 1 else "have"
-
-
-def _do(count: int) -> str:
-    return "does" if count == 1 else "do"
-
-
-def _them(count: int) -> str:
-    return "it" if count == 1 else "them"
-
-
-def _is(count: int) -> str:
-    return "is" if count == 1 else "are"

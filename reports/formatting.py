@@ -6,16 +6,16 @@ import math
 import shlex
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import pairwise
 from typing import Final
 
 from harness.history.documents import Counts, RunResult, StoredRun
+from harness.protocols.clusters import SIMULATED as SIMULATED
 
 UNDEFINED: Final = "not defined"
 """A rate whose denominator is 0: never 0."""
 NOTHING: Final = "—"
 """A value that does not exist."""
-
-SIMULATED: Final = "Simulated: no real system was tested."
 
 
 def number(value: float | None) -> str:
@@ -45,12 +45,13 @@ def rate(value: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """A number from 0 to 1 as a percentage; it reads 0 % or 100 % only if it is exactly that."""
+    """A number from 0 on as a percentage; it reads 0 % or 100 % only if it is exactly that. The
+    rate of unacknowledged success may be more than 1."""
     if value is None:
         return NOTHING
     if value in (0, 1):
         return f"{100 * value:.0f} %"
-    room = min(100 * value, 100 - 100 * value)
+    room = min(100 * value, abs(100 - 100 * value))
     return f"{100 * value:.{max(1, 1 - math.floor(math.log10(room)))}f} %"
 
 
@@ -127,12 +128,20 @@ def value_text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+_PLACES: Final = frozenset({"--inventory", "--cluster"})
+"""Options that name a file of the user's, which is no plan."""
+
+
 def command(run: StoredRun, seed: int | None) -> str:
     """The command that runs this plan again with the same random choices: the original command
     with the seed, and without the other plans that it ran."""
     plan = run.plan_file or "PLAN"
     given = list(run.command) or ["ackloss", "run", plan]
-    words = [word for word in given if word == plan or not word.endswith(".toml")]
+    words = [
+        word
+        for before, word in pairwise(["", *given])
+        if word == plan or before in _PLACES or not word.endswith(".toml")
+    ]
     if seed is not None and not any(word.split("=")[0] == "--seed" for word in words):
         words[2:2] = ["--seed", str(seed)]
     return shlex.join(words)

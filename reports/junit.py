@@ -1,20 +1,21 @@
 """`junit.xml`: a campaign for CI systems, in the format of Jenkins (junit-4.xsd).
 
-There is a test case for each cell and check. `loss` fails if the cell breaks the campaign's policy,
-and is an error if no run is conclusive (skipped while no run has ended). `harness` is an error if
-runs failed without testing the cluster. The file is written again after each run and must be cheap:
-every run is read once, and no interval is resampled.
+There is a test case for each cell and check. `loss`, whatever the primary finding is, fails if the
+cell breaks the campaign's policy, and is an error if no run is conclusive (skipped while no run has
+ended). `harness` is an error if runs failed without testing the cluster. The file is written again
+after each run and must be cheap: every run is read once, and no interval is resampled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Final
 from xml.etree import ElementTree as ET
 
 from analysis.campaign import results_of, versions_of
+from analysis.primary import of_campaign
 from analysis.statistics.eligibility import is_conclusive
 from analysis.statistics.samples import CLASSES, HARNESS_FAILURE, LOSS, WRONG, verdict_class
 from analysis.statistics.shares import Share, share_in_words
@@ -24,6 +25,7 @@ from harness.campaigns.plan import Campaign
 from harness.campaigns.policy import Tally, breaking
 from harness.campaigns.progress import Progress, Run, read_progress
 from harness.history.run_folder import write_atomically
+from harness.protocols import PrimaryFinding
 
 _CHECKS: Final = ("loss", "harness")
 _LISTED_FAILURES: Final = 10
@@ -46,6 +48,10 @@ class Junit:
     _classes: dict[str, str] = field(default_factory=dict)
     _conclusive: set[str] = field(default_factory=set)
     _versions: dict[str, set[str]] = field(default_factory=dict)
+
+    @cached_property
+    def _finding(self) -> PrimaryFinding:
+        return of_campaign(self.campaign)
 
     def write(self) -> None:
         """Write the file from the current journal."""
@@ -116,9 +122,11 @@ class Junit:
         lossy = self._counts(conclusive)[LOSS]
         case = _case("loss", name, sum(run.seconds or 0 for run in runs))
         share = _in_words(Share(lossy, len(conclusive)))
-        summary = f"lost / conclusive runs: {share} (95 %, Clopper-Pearson)"
+        summary = f"{self._finding.head} / conclusive runs: {share} (95 %, Clopper-Pearson)"
         if others := len(runs) - len(conclusive):
-            summary += f"\n{counts[LOSS] - lossy} of the {others} that do not count lost writes"
+            summary += (
+                f"\n{counts[LOSS] - lossy} of the {others} that do not count {self._finding.some}"
+            )
         if is_broken:
             _result(case, "failure", f"breaks the policy: {summary}", type="policy")
         elif why := self._impossible.get(name):

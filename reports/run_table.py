@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from analysis.campaign import RunRow
-from reports.campaign_view import CLASSES, CampaignView
+from reports.campaign_view import CampaignView
 
 _EXPLAINED_BY_COUNTS: Final = ("loss", "none")
 _KNOWN: Final = ("loss", "none", "wrong")
@@ -21,13 +21,15 @@ def run_table(view: CampaignView) -> Mapping[str, Any]:
     """The data of the table: `runs` has a list for each column, in the order of the runs."""
     names = [cell.name for _, cell in view.cells]
     cell_of = {name: at for at, name in enumerate(names)}
-    class_of = {name: at for at, name in enumerate(CLASSES)}
+    class_of = {name: at for at, name in enumerate(view.classes)}
     whys: dict[str, int] = {}
     rows = [row for row in view.rows if row["cell"] in cell_of]
     reasons = [_why(row) for row in rows]
     return {
         "cells": names,
-        "classes": [name for name, _ in CLASSES.values()],
+        "classes": [name for name, _ in view.classes.values()],
+        "kinds": list(view.classes),
+        "countsLosses": view.counts_losses,
         "runs": {
             "id": [row["run_id"] for row in rows],
             "page": [_page(view, row["run_id"]) for row in rows],

@@ -27,6 +27,7 @@ from harness.history.stored_target import target_of
 from harness.models import LOG, MODELS, REGISTER
 from harness.protocols.pages import DescribesRuns
 from reports import checks, formatting
+from reports.callouts import Callout, callouts
 from reports.references import Reference, references
 
 DECISIVE: Final = (
@@ -68,14 +69,6 @@ class Fate:
     key: str
     label: str
     count: int
-
-
-@dataclass(frozen=True)
-class Callout:
-    """What a reader must know before believing a number."""
-
-    title: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -254,7 +247,7 @@ class RunView:
     @property
     def callouts(self) -> list[Callout]:
         """The warnings above the verdict."""
-        return list(_callouts(self))
+        return list(callouts(self.metadata, self.result))
 
     @cached_property
     def all_lost(self) -> pd.DataFrame:
@@ -340,42 +333,3 @@ def _settings(requested: Mapping[str, Any], effective: Mapping[str, Any]) -> Ite
         known = formatting.flat(effective.get(group) or {})
         for key in sorted({*wanted, *known}):
             yield Setting(group, key, wanted.get(key), known.get(key))
-
-
-def _callouts(view: RunView) -> Iterator[Callout]:
-    metadata, result = view.metadata, view.result
-    for forced in metadata.forced:
-        yield Callout(
-            "Forced: this version does not honour a requested setting",
-            f"{forced.key}: {forced.what} ({forced.source}).",
-        )
-    yield from _state(metadata)
-    if result is None:
-        yield Callout("No verdict", "Run `ackloss check` on this folder to count its writes.")
-    elif result.complete is False:
-        yield Callout("The evidence is incomplete", "The counts below are lower bounds.")
-    for gap in result.gaps if result else ():
-        yield Callout("The folder differs from what the run wrote", f"{_capitalised(gap)}.")
-    if metadata.load.starved:
-        why = metadata.load.why or "the load was lower than the plan requests"
-        yield Callout("The load generator starved", f"{_capitalised(why)}.")
-    for warning in metadata.warnings:
-        yield Callout("Note", warning)
-
-
-def _state(metadata: StoredRun) -> Iterator[Callout]:
-    """The end of a run that did not end well."""
-    error = metadata.error or ""
-    if metadata.state == "interrupted":
-        yield Callout("This run was interrupted", error or "It stopped before its end.")
-    elif metadata.state == "failed":
-        text = error or "The harness did not finish it. This is not a loss."
-        yield Callout("This run failed", text)
-    elif metadata.state not in (None, "done"):
-        yield Callout("This run is not finished", f"Its state is {metadata.state!r}.")
-    elif error:
-        yield Callout("This run had an error", error)
-
-
-def _capitalised(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]

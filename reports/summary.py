@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
 
 from analysis.campaign import by_cell_of, results_of, tallies_of, versions_of
+from analysis.primary import of_campaign
 from analysis.statistics.cells import MedianAndMax, median_and_max
-from analysis.statistics.samples import CLASSES, Sample, sample_of
+from analysis.statistics.samples import CLASSES, LOSS, Sample, sample_of
 from analysis.statistics.shares import share_in_words
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
 from harness.campaigns.policy import Tally, breaking, inconclusive_in_words
 from harness.campaigns.progress import Progress, read_progress
 from harness.history.run_folder import write_atomically
+from harness.protocols import PrimaryFinding
 from reports import formatting, markdown
 from reports.formatting import SIMULATED
-
-_HEADS: Final = (
-    "",
-    "cell",
-    "lost / conclusive runs",
-    "runs that do not count",
-    "loss rate, median",
-    "worst",
-    "longest gap, median",
-    "worst",
-)
 
 
 def write_summary(folder: CampaignDir) -> None:
@@ -56,10 +46,13 @@ def _parts(
         yield f"**{SIMULATED}**"
     if nothing and broken:
         yield markdown.text(f"{nothing}.")
+    finding = of_campaign(campaign)
     impossible = {cell.name: cell.impossible for cell in campaign.cells}
-    kinds = [name.replace("_", " ") for name in CLASSES]
+    heads = ("", "cell", f"{finding.head} / conclusive runs", "runs that do not count")
+    spread = ("loss rate, median", "worst", "longest gap, median", "worst")
+    kinds = [finding.noun if name == LOSS else name.replace("_", " ") for name in CLASSES]
     yield markdown.table(
-        (*_HEADS, *kinds),
+        (*heads, *spread, *kinds),
         (
             (
                 "✗" if name in broken else "",
@@ -67,7 +60,7 @@ def _parts(
                 f"impossible: {why}"
                 if (why := impossible.get(name))
                 else share_in_words(sample.lossy),
-                _others(sample),
+                _others(sample, finding),
                 *_in_words(median_and_max(sample.loss_rate), formatting.share),
                 *_in_words(median_and_max(sample.longest_gap_s), formatting.seconds),
                 *(sample.verdicts[kind] for kind in CLASSES),
@@ -86,9 +79,9 @@ def _in_words(seen: MedianAndMax, as_text: Callable[[float | None], str]) -> tup
     return as_text(seen.median), as_text(seen.max)
 
 
-def _others(sample: Sample) -> str:
-    """The runs that do not count, and the number of them that lost writes."""
-    lossy = f", {sample.others.part} of them lost writes" if sample.others.part else ""
+def _others(sample: Sample, finding: PrimaryFinding) -> str:
+    """The runs that do not count, and the number of them that are lossy."""
+    lossy = f", {sample.others.part} of them {finding.some}" if sample.others.part else ""
     return f"{sample.others.whole}{lossy}"
 
 

@@ -32,13 +32,13 @@
     { name: "run", by: (run) => run, show: link },
     { name: "cell", kind: "cell", by: (run) => runs.cell[run], show: (run) => named(runs.cell[run]) },
     { name: "class", by: (run) => runs.class[run], show: mark },
-    { name: "lost", kind: "n", by: (run) => runs.lost[run], show: (run) => count(runs.lost[run]) },
+    { name: "lost", kind: "n", by: (run) => runs.lost[run], show: (run) => count(runs.lost[run]), losses: true },
     { name: "acknowledged", kind: "n", by: (run) => runs.acknowledged[run], show: (run) => count(runs.acknowledged[run]) },
-    { name: "loss rate", kind: "n", by: rate, show: (run) => percent(runs.lost[run], runs.acknowledged[run]) },
+    { name: "loss rate", kind: "n", by: rate, show: (run) => percent(runs.lost[run], runs.acknowledged[run]), losses: true },
     { name: "longest gap", kind: "n", by: (run) => runs.gap_s[run], show: (run) => seconds(runs.gap_s[run]) },
     { name: "failed writes", kind: "n", by: (run) => runs.refused[run], show: (run) => count(runs.refused[run]) },
     { name: "why", kind: "evidence", by: (run) => data.whys[runs.why[run]] || null, show: (run) => data.whys[runs.why[run]] },
-  ];
+  ].filter((column) => data.countsLosses || !column.losses);
 
   const named = (cell) => `${cell + 1}: ${data.cells[cell]}`;
 
@@ -59,8 +59,9 @@
 
   function mark(run) {
     const name = data.classes[runs.class[run]];
-    const kind = { loss: "mark-bad", wrong: "mark-bad", none: "mark-good" }[name] || "mark-off";
-    const icon = { loss: "✕ ", wrong: "✕ ", none: "✓ " }[name] || "? ";
+    const verdict = data.kinds[runs.class[run]];
+    const kind = { loss: "mark-bad", wrong: "mark-bad", none: "mark-good" }[verdict] || "mark-off";
+    const icon = { loss: "✕ ", wrong: "✕ ", none: "✓ " }[verdict] || "? ";
     if (kind === "mark-off" || runs.counts[run]) return element("span", { class: `mark ${kind}` }, icon + name);
     return element("span", { class: "mark mark-off" }, `${icon}${name}, not counted`);
   }

@@ -56,8 +56,8 @@ def test_the_result_comes_first(matrix36: tuple[Parsed, Truth, CampaignDir]) -> 
         "campaign synthetic", "finished", f"Acknowledged writes were lost in {lossy} of 36 cells",
         "Which settings keep acknowledged writes?", "all 288 planned runs",
         "36: unclean (2), min_isr (3), acks (2), faults (3)", "target 4.3.1", "Conclusions",
-        "Runs that lost acknowledged writes", "faults=kill faults=storm",
-        "Loss against availability", "Losses and waiting times of all runs", "Cells compared",
+        "Runs that lost writes", "faults=kill faults=storm",
+        "Loss against availability", "Loss and waiting times of all runs", "Cells compared",
         "Verdict classes", "All runs",
         "Failures of the harness", "Worker 2 died; its cluster was rebuilt.", "campaign.json",
     ]  # fmt: skip

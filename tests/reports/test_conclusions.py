@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,8 @@ from analysis.campaign import CampaignCell, CampaignDocument
 from analysis.statistics.cells import cell_of
 from analysis.statistics.clusters import Resemblance
 from analysis.statistics.comparisons import comparisons_of
+from checkers.loss import Loss
+from checkers.register import Register
 from reports.conclusions import conclusions
 from tests.fixtures.synthetic_results import FAILED, lossy, run
 
@@ -41,6 +44,7 @@ def campaign(*cells: tuple[Key, Sequence[Any]], planned: int | None = None) -> C
         cells=entries,
         comparisons=comparisons_of([(key, list(outcomes)) for key, outcomes in cells]),
         resemblance={},
+        finding=Loss().primary,
         runs=runs,
         planned=runs if planned is None else planned,
         versions={"target": ["4.3.1"]},
@@ -62,6 +66,34 @@ def test_one_lossy_cell_is_named_with_its_interval() -> None:
         "writes (95 %)."
     )
     assert found.cautions == ()
+
+
+def test_sentences_are_in_the_words_of_the_finding() -> None:
+    document = campaign((TRUE, [lossy()] * 49 + [run()]), (FALSE, [run()] * 50 + [UNKNOWN] * 9))
+    found = conclusions(replace(document, finding=Register().primary))
+    assert found.headline == "Registers were not linearizable in 1 of 2 cells"
+    assert found.sentences[0] == (
+        "Registers were not linearizable in 1 of 2 cells: unclean=true, in 49 of 50 conclusive "
+        "runs (95 % interval: 89.4 % to 99.949 %)."
+    )
+    assert found.sentences[1].startswith("Nothing was inconsistent in unclean=false, 50 conclusive")
+    assert (
+        "of runs may still be inconsistent (95 %), with all other runs counted as inc"
+        in (found.sentences[1])
+    )
+    assert found.sentences[2].startswith("In cells without inconsistency the median run went ")
+    words = " ".join((found.headline, *found.sentences, *found.cautions))
+    assert not re.search(r"\b(loss|lost|lossy|writes? w)", words), words
+
+
+def test_no_finding_is_in_its_words_too() -> None:
+    document = replace(campaign((TRUE, [run()] * 50)), finding=Register().primary)
+    found = conclusions(document)
+    assert found.headline == "Every register was linearizable in 50 conclusive runs"
+    assert found.sentences[0] == (
+        "No inconsistency was found: 0 of 50 conclusive runs in 1 cell had a register that was not "
+        "linearizable."
+    )
 
 
 def grid(lossy_where: str, runs: int = 50) -> CampaignDocument:
@@ -116,7 +148,7 @@ def test_many_runs_that_do_not_count_widen_the_interval() -> None:
         in found.sentences[1]
     )
     assert found.cautions[0] == (
-        "30 of 80 runs do not count, more than 5 % of the runs of 2 cells: if losses affect "
+        "30 of 80 runs do not count, more than 5 % of the runs of 2 cells: if loss affects "
         "whether a run counts, the true share lies between the best and the worst case."
     )
 

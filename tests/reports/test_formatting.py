@@ -20,6 +20,8 @@ from reports import formatting
         (9999, 10_000, "99.990 %"),
         (1, 3_000_000, "0.000033 %"),
         (2_999_999, 3_000_000, "99.999967 %"),
+        (745, 661, "112.7 %"),
+        (3, 1, "300.0 %"),
         (0, 0, formatting.UNDEFINED),
     ],
 )
@@ -91,6 +93,13 @@ def test_settings_are_flat_and_as_kafka_writes_them() -> None:
         (
             StoredRun(plan_file="p.toml", command=("ackloss", "run", "p.toml", "--set", "a=b c")),
             "ackloss run --seed 7 p.toml --set 'a=b c'",
+        ),
+        (
+            StoredRun(
+                plan_file="p.toml",
+                command=("ackloss", "run", "p.toml", "--cluster", "theirs.toml", "--force"),
+            ),
+            "ackloss run --seed 7 p.toml --cluster theirs.toml --force",
         ),
         (
             StoredRun(

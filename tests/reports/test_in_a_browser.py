@@ -16,22 +16,19 @@ pytestmark = pytest.mark.browser
 
 STAGE = ".stage"
 READOUT = ".readout"
+PAINTED = """() => {
+    const canvas = document.querySelector('.stage canvas');
+    const pen = canvas.getContext('2d');
+    const data = pen.getImageData(0, 0, canvas.width, canvas.height).data;
+    let n = 0;
+    for (let i = 3; i < data.length; i += 4) n += data[i] > 0;
+    return n;
+}"""
 
 
 def painted(page: Any) -> int:
     """The number of painted pixels on the timeline's canvas."""
-    return int(
-        page.evaluate(
-            """() => {
-                const canvas = document.querySelector('.stage canvas');
-                const pen = canvas.getContext('2d');
-                const data = pen.getImageData(0, 0, canvas.width, canvas.height).data;
-                let n = 0;
-                for (let i = 3; i < data.length; i += 4) n += data[i] > 0;
-                return n;
-            }"""
-        )
-    )
+    return int(page.evaluate(PAINTED))
 
 
 @pytest.mark.parametrize("name", ["unclean", "safe", "unknown", "stopped", "partitions"])
@@ -136,11 +133,9 @@ def test_the_timeline_works_by_keyboard(runs: dict[str, RunDir], visit: Any) -> 
     before = painted(page)
     for _ in range(4):
         page.keyboard.press("+")
-    page.wait_for_timeout(50)
-    assert painted(page) != before
+    page.wait_for_function(f"before => ({PAINTED})() !== before", arg=before)
     page.keyboard.press("Escape")
-    page.wait_for_timeout(50)
-    assert page.locator(READOUT).is_hidden()
+    page.locator(READOUT).wait_for(state="hidden")
 
 
 def test_kinds_of_writes_can_be_hidden(runs: dict[str, RunDir], visit: Any) -> None:
@@ -151,8 +146,7 @@ def test_kinds_of_writes_can_be_hidden(runs: dict[str, RunDir], visit: Any) -> N
     button.focus()
     page.keyboard.press("Space")
     assert button.get_attribute("aria-pressed") == "false"
-    page.wait_for_timeout(50)
-    assert painted(page) < before
+    page.wait_for_function(f"before => ({PAINTED})() < before", arg=before)
 
 
 def test_another_partition_can_be_chosen(runs: dict[str, RunDir], visit: Any) -> None:
@@ -192,8 +186,7 @@ def test_compared_timelines_move_together(
     stages.first.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("+")
-    page.wait_for_timeout(80)
-    assert page.evaluate(second) != before
+    page.wait_for_function(f"before => ({second})() !== before", arg=before)
 
 
 def test_the_data_block_is_not_executed(runs: dict[str, RunDir], visit: Any) -> None:

@@ -7,7 +7,6 @@ import csv
 import hashlib
 import json
 import re
-import time
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -248,11 +247,9 @@ def test_many_partitions_are_cut_with_a_note(runs: dict[str, RunDir]) -> None:
     assert [p["id"] for p in json.loads(data)[0]["partitions"]][:2] == [0, 1]
 
 
-def test_two_million_writes_make_a_small_page_quickly(tmp_path: Path) -> None:
+def test_two_million_writes_make_a_small_page(tmp_path: Path) -> None:
     run = build(tmp_path, Story(name="big", rate_per_s=50_000))
-    begun = time.monotonic()
     write_report(run)
-    assert time.monotonic() - begun < 45, "a few seconds on an idle machine"
     assert run.report.stat().st_size < 2_000_000
     assert re.search(r"Showing [\d,]+ marks for 2,000,000 writes", parsed(run).words)
 

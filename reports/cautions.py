@@ -1,0 +1,117 @@
+"""What weakens the conclusions of a campaign, a sentence each.
+
+Too few runs, runs that do not count and what was found in them, failures of the harness, cells
+without a conclusive run, doubtful differences, similar runs of one cluster, an unfinished campaign,
+differing versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from analysis.campaign import CampaignCell, CampaignDocument
+from analysis.statistics.clusters import Resemblance
+from analysis.statistics.comparisons import Comparison
+from analysis.statistics.contrasts import ALPHA
+from analysis.statistics.samples import HARNESS_FAILURE, VACUOUS
+from harness.protocols import PrimaryFinding
+from reports.formatting import number
+from reports.wording import counted, do, has, is_, them
+
+FEW_RUNS: Final = 20
+"""With fewer conclusive runs, no loss in any of them still allows more than 16.8 % lossy runs."""
+MANY: Final = 0.05
+"""Runs that do not count deserve a caution beyond this share of a cell's runs."""
+
+Cells = Sequence[CampaignCell]
+
+
+def has_many_others(cell: CampaignCell) -> bool:
+    """Whether so many runs do not count that the page must report the best and the worst case."""
+    return cell.inconclusive > MANY * cell.runs
+
+
+def differs(comparison: Comparison) -> bool:
+    """Whether two cells differ in their share of lossy runs, beyond chance and beyond doubt."""
+    return comparison.is_significant and not comparison.doubtful
+
+
+def cautions(document: CampaignDocument) -> Iterator[str]:
+    """The sentences."""
+    cells = [cell for cell in document.cells if not cell.impossible]
+    begun = [cell for cell in cells if cell.conclusive]
+    if document.runs < document.planned:
+        yield (
+            f"{number(document.runs)} of {number(document.planned)} planned runs are finished: "
+            "these results may still change."
+        )
+    if document.runs and (silent := len(cells) - len(begun)):
+        of = counted(silent, "cell")
+        yield f"{of} {has(silent)} no conclusive run: nothing is known of {them(silent)}."
+    if few := [cell for cell in begun if cell.conclusive < FEW_RUNS]:
+        yield (
+            f"{counted(len(few), 'cell')} of {len(cells)} {has(len(few))} fewer than {FEW_RUNS} "
+            "conclusive runs: too few to call a cell safe, or two cells equal."
+        )
+    yield from _others(cells, document.finding)
+    yield from _doubtful(document.comparisons)
+    yield from _similar(document.resemblance, document.finding)
+    for name, versions in document.versions.items():
+        if len(versions) > 1:
+            yield f"Runs differ in their version of {name}: {', '.join(versions)}."
+
+
+def _others(cells: Cells, finding: PrimaryFinding) -> Iterator[str]:
+    """Runs that do not count: the lossy ones, their number, and the reasons."""
+    runs = sum(cell.runs for cell in cells)
+    others = sum(cell.inconclusive for cell in cells)
+    if lossy := sum(cell.inconclusive_lossy for cell in cells):
+        yield (
+            f"{number(lossy)} of the {number(others)} runs that do not count {finding.some}: they "
+            f"are in no share, and are {finding.adjective} in both the best and the worst case."
+        )
+    if many := [cell for cell in cells if has_many_others(cell)]:
+        yield (
+            f"{number(others)} of {number(runs)} runs {do(others)} not count, more than "
+            f"{MANY * 100:.0f} % of the runs of {counted(len(many), 'cell')}: if "
+            f"{finding.noun} affects whether a run counts, the true share lies between the best "
+            "and the worst case."
+        )
+    for name, one, many_, meaning in (
+        (VACUOUS, "is vacuous", "are vacuous", "nothing was put to the test in them"),
+        (HARNESS_FAILURE, "failed", "failed", "the harness failed, not the cluster"),
+    ):
+        here = [cell for cell in cells if cell.verdicts[name] > MANY * cell.runs]
+        if here:
+            count = sum(cell.verdicts[name] for cell in cells)
+            yield (
+                f"{number(count)} of {number(runs)} runs {one if count == 1 else many_}, more than "
+                f"{MANY * 100:.0f} % of the runs of {counted(len(here), 'cell')}: {meaning}."
+            )
+
+
+def _doubtful(comparisons: Iterable[Comparison]) -> Iterator[str]:
+    if doubted := sum(each.doubtful for each in comparisons):
+        yield (
+            f"{counted(doubted, 'difference')} between cells {is_(doubted)} doubtful: "
+            f"significant, but runs that do not count may explain {them(doubted)}."
+        )
+
+
+def _similar(
+    resemblance: Mapping[str, Mapping[str, Resemblance]], finding: PrimaryFinding
+) -> Iterator[str]:
+    """Groups of runs that are more similar than chance explains, and the consequence."""
+    for group, numbers in resemblance.items():
+        for name, each in numbers.items():
+            if each.p is not None and each.p <= ALPHA:
+                what = {
+                    "lossy": f"whether they {finding.do}",
+                    "loss_rate": "how much they lose",
+                }[name]
+                yield (
+                    f"Runs of one {group} are similar in {what} (intraclass correlation "
+                    f"{each.correlation:.2f}, p = {each.p:.2g}, {each.groups} {group}s): intervals "
+                    "assume independent runs, and are therefore too narrow."
+                )
