@@ -2,18 +2,143 @@
 
     from ackloss.plugins import Script, Workload, invoke
 
-docs/extending.md explains what a nemesis, lever, workload, target and checker is; each name here is
-documented where it is defined (`harness.protocols`, `harness.plan`, `harness.models`).
+docs/extending.md explains what a nemesis, workload, target and checker is; each name here is
+documented where it is defined:
+
+    harness.protocols       the contracts (all of their names)
+    harness.models          the models of operations
+    harness.plan            sections of plans, and the types of their keys
+    harness.faults.records  undo records, one for each lever
+    harness.faults.leaders  words for systems with leaders
+    harness.history         READS, the columns of a final read
+    harness.run.blocking    the client made of blocking ones
+    harness.images          images of nodes: a recipe is built, or an image is pulled, once
+    harness.levers          the levers over Linux hosts, for a kind of cluster
+    harness.clusters.specs  the nodes that a target wants, for a kind of cluster
+    harness.machine.scratch a temporary folder that `ackloss clean` removes after a crash
+    harness.errors          what a plug-in may raise
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from harness.clusters.specs import specs_of
+from harness.errors import (
+    AcklossError,
+    EnvironmentFailure,
+    HarnessFailure,
+    HistoryError,
+    PlanError,
+)
+from harness.faults import leaders
+from harness.faults.records import (
+    CLIENTS,
+    ClientRecord,
+    ClockRecord,
+    DiskRecord,
+    FullRecord,
+    LeadershipRecord,
+    ManualRecord,
+    MembersRecord,
+    NetRecord,
+    PauseRecord,
+    Peer,
+    PowerRecord,
+    ProcessRecord,
+    ReadOnlyRecord,
+    ShapingRecord,
+    StressRecord,
+)
+from harness.history import READS
+from harness.images.recipe import Recipe
+from harness.levers import all_levers
+from harness.machine.scratch import scratch
 from harness.models import MODELS, Model
-from harness.plan import Plan
+from harness.plan import (
+    ClusterPlan,
+    FinalPlan,
+    Plan,
+    Scalar,
+    Section,
+    Settings,
+    Slug,
+    TargetPlan,
+    Version,
+    WorkloadPlan,
+)
 
 # All of them, so that a protocol that is added is here as well.
 from harness.protocols import *  # noqa: F403
 from harness.protocols import __all__ as _protocols
+from harness.protocols.clock import Clock, RealClock
+from harness.protocols.crashes import ClientNemesis, ClientState, Crashes, Death, KnowsCrashes
+from harness.run.blocking import ThreadedClient
 
-__all__ = ["MODELS", "Model", "Plan"]
+if TYPE_CHECKING:
+    from harness.images.building import ensure as ensure_image
+    from harness.images.building import pulled as pulled_image
+
+__all__ = [
+    "CLIENTS",
+    "MODELS",
+    "READS",
+    "AcklossError",
+    "ClientNemesis",
+    "ClientRecord",
+    "ClientState",
+    "Clock",
+    "ClockRecord",
+    "ClusterPlan",
+    "Crashes",
+    "Death",
+    "DiskRecord",
+    "EnvironmentFailure",
+    "FinalPlan",
+    "FullRecord",
+    "HarnessFailure",
+    "HistoryError",
+    "KnowsCrashes",
+    "LeadershipRecord",
+    "ManualRecord",
+    "MembersRecord",
+    "Model",
+    "NetRecord",
+    "PauseRecord",
+    "Peer",
+    "Plan",
+    "PlanError",
+    "PowerRecord",
+    "ProcessRecord",
+    "ReadOnlyRecord",
+    "RealClock",
+    "Recipe",
+    "Scalar",
+    "Section",
+    "Settings",
+    "ShapingRecord",
+    "Slug",
+    "StressRecord",
+    "TargetPlan",
+    "ThreadedClient",
+    "Version",
+    "WorkloadPlan",
+    "all_levers",
+    "ensure_image",
+    "leaders",
+    "pulled_image",
+    "scratch",
+    "specs_of",
+]
 __all__ += _protocols
+
+_IMAGES = {"ensure_image": "ensure", "pulled_image": "pulled"}
+
+
+def __getattr__(name: str) -> Any:
+    """What imports Docker's client is imported when it is first needed."""
+    if name not in _IMAGES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from harness.images import building
+
+    return getattr(building, _IMAGES[name])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,8 @@ def run(
     set: Mapping[str, object] | None = None,
     out: PathLike = "runs",
     seed: int | None = None,
+    client: str | None = None,
+    cluster: PathLike | None = None,
     force: bool = False,
     keep_cluster: bool = False,
 ) -> Run:
@@ -32,8 +35,11 @@ def run(
     `plan` is a file, or the name of a plan that comes with ackloss. `set` changes keys of the plan:
     TOML dotted keys and Python values, applied in order, as in
     `{"target.version": "3.9.2", 'topic.settings."min.insync.replicas"': 2}`. `seed` overrides the
-    plan's. `out` is the folder in which the run's folder is made. `force` also runs settings that
-    the version does not support. `keep_cluster` leaves the cluster up for `ackloss clean --kept`.
+    plan's. `out` is the folder in which the run's folder is made. `client` is the command line of a
+    client of your own, for plans with `workload.client = "exec"` (docs/any-client.md). `cluster` is
+    the file of a cluster of your own (docs/external.md); keys of the plan that are not used there
+    are reported as warnings. `force` also runs settings that the version does not support.
+    `keep_cluster` leaves the cluster up for `ackloss clean --kept`.
 
     What dead runs left on this machine is removed first. Ctrl-C stops the run and undoes all that
     it began, where this is called in the main thread. No page is written: `Run.report` does.
@@ -47,7 +53,8 @@ def run(
     from harness.run.runner import RunOptions, play
 
     changes, folder = dict(set or {}), Path(out)
-    resolved = _resolved(Path(plan), changes, seed, force=force)
+    theirs = Path(cluster) if cluster is not None else None
+    resolved = _resolved(Path(plan), changes, seed, client=client, cluster=theirs, force=force)
     clean_before(resolved.provider, lambda _: None)
     require(resolved.provider, resolved.order, runs=folder)
     with _interrupts() as interrupts:
@@ -56,7 +63,7 @@ def run(
             folder=folder,
             interrupts=interrupts,
             keep_cluster=keep_cluster,
-            command=_command(Path(plan), changes, force=force),
+            command=_command(Path(plan), changes, client, theirs, force=force),
             plan_file=str(plan),
         )
         rundir = play(resolved, how)
@@ -65,14 +72,23 @@ def run(
 
 
 def _resolved(
-    plan: Path, changes: Mapping[str, object], seed: int | None, *, force: bool
+    plan: Path,
+    changes: Mapping[str, object],
+    seed: int | None,
+    *,
+    client: str | None,
+    cluster: Path | None,
+    force: bool,
 ) -> ResolvedPlan:
     """The plan with its changes and its plug-ins. Raises PlanError."""
     from harness.errors import PlanError
     from harness.plan import parse_plan, read_plan
     from harness.plan.changes import dotted_parts, set_key
     from harness.plan.shipped import PLANS, find
-    from harness.run.resolving import refuse_unsupported, resolve
+    from harness.run.by_hand import refuse_manual
+    from harness.run.client_process import client_command
+    from harness.run.elsewhere import Place, on_cluster
+    from harness.run.resolving import refuse_unsupported, resolve, with_client
 
     document = read_plan(find(PLANS, plan))
     try:
@@ -83,17 +99,33 @@ def _resolved(
         raise
     if seed is not None:
         document["seed"] = seed
-    resolved = resolve(parse_plan(document, file=str(plan)), file=str(plan))
+    place: Place | None = None
+    if cluster is not None:
+        document, place, ignored = on_cluster(document, cluster, file=str(plan))
+        for sentence in ignored:
+            warnings.warn(f"{plan}: {sentence}", stacklevel=3)
+    resolved = resolve(parse_plan(document, file=str(plan)), file=str(plan), place=place)
+    resolved = with_client(resolved, client_command(client), file=str(plan))
     refuse_unsupported(resolved, file=str(plan), force=force)
+    refuse_manual(resolved)
     return resolved
 
 
-def _command(plan: Path, changes: Mapping[str, object], *, force: bool) -> list[str]:
+def _command(
+    plan: Path,
+    changes: Mapping[str, object],
+    client: str | None,
+    cluster: Path | None,
+    *,
+    force: bool,
+) -> list[str]:
     """The command that runs the same plan from a shell, without the seed, as `ackloss run` notes
     it."""
     from harness.plan.changes import change_of
 
     sets = [word for key, value in changes.items() for word in ("--set", change_of(key, value))]
+    sets += ["--client", client] if client is not None else []
+    sets += ["--cluster", str(cluster)] if cluster is not None else []
     return ["ackloss", "run", str(plan), *sets, *(["--force"] if force else [])]
 
 

@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Final
+
+PLANS: Final = "plans"
+CAMPAIGNS: Final = "campaigns"
+"""What comes with ackloss and is found by name: folders in `harness/shipped/`."""
 
 _HERE = Path(__file__).parent
 
@@ -27,5 +32,5 @@ def checkout(package: Path = _HERE) -> Path | None:
 
 
 def shipped(kind: str) -> Path:
-    """The folder of the `plans` or `campaigns` that come with this ackloss."""
+    """The folder of the plans or campaigns that come with this ackloss."""
     return _HERE / "shipped" / kind

@@ -4,8 +4,8 @@ A plug-in is a frozen dataclass with a class variable `plugin`, in a module of i
 behind an entry point of the group `ackloss.plugins` (`nemeses.NAME`). Its fields are its options.
 It inherits the protocol of its kind (`harness.protocols`), whose methods are abstract.
 
-A plug-in that cannot be imported, or lacks something of its protocol, is refused with each plan
-that names it; other plans are not affected.
+A plug-in that cannot be imported, or breaks the contract of its kind (`harness.contracts`), is
+refused with each plan that names it; other plans are not affected.
 """
 
 from __future__ import annotations
@@ -20,9 +20,25 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
-
+from harness import contracts
+from harness.contracts import adapter
 from harness.errors import PlanError, nearest
+
+__all__ = [
+    "GROUP",
+    "KINDS",
+    "PACKAGES",
+    "adapter",
+    "astray",
+    "broken",
+    "check_name",
+    "default_target",
+    "make",
+    "plugins",
+    "target_named",
+    "usable",
+    "why_unusable",
+]
 
 GROUP = "ackloss.plugins"
 
@@ -35,24 +51,22 @@ PACKAGES = {
 }
 """The package of each kind of plug-in."""
 
-CONTRACTS = {
-    "nemeses": ("faults.Nemesis", "crashes.ClientNemesis"),
-    "workloads": ("operations.Workload",),
-    "targets": ("systems.Target",),
-    "checkers": ("checkers.Checker",),
-    "clusters": ("clusters.Provider",),
-}
-"""By kind, the protocols in `harness.protocols`, above this module, of which a plug-in has one."""
-
 KINDS = tuple(PACKAGES)
 
 
 @dataclass
 class _Found:
-    """The plug-ins of one kind by name, and by name why others cannot be imported."""
+    """The plug-ins of one kind by name, by name the other classes that have the same name, and by
+    name why others cannot be used, a predicate without a full stop."""
 
     plugins: dict[str, type[Any]] = field(default_factory=dict)
+    rivals: dict[str, list[type[Any]]] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
+
+    def add(self, plugin: type[Any]) -> None:
+        """A class, which may have been found before: in a module that imports it."""
+        if self.plugins.setdefault(plugin.plugin, plugin) is not plugin:
+            self.rivals.setdefault(plugin.plugin, []).append(plugin)
 
 
 def plugins(kind: str) -> dict[str, type[Any]]:
@@ -61,8 +75,15 @@ def plugins(kind: str) -> dict[str, type[Any]]:
 
 
 def broken(kind: str) -> Mapping[str, str]:
-    """By name, the plug-ins of one kind that cannot be imported, and why."""
+    """By name, the plug-ins of one kind that are no plug-ins of this name or cannot be imported,
+    and why, a predicate."""
     return _found(kind).broken
+
+
+def astray() -> list[str]:
+    """The names of entry points of our group that name no kind of plug-in."""
+    names = {entry.name for entry in entry_points(group=GROUP)}
+    return sorted(name for name in names if not name.startswith(tuple(f"{k}." for k in KINDS)))
 
 
 @cache
@@ -73,11 +94,12 @@ def _found(kind: str) -> _Found:
         try:
             loaded = importlib.import_module(f"{package.__name__}.{module.name}")
         except (Exception, SystemExit) as error:
-            found.broken[module.name] = f"{type(error).__name__}: {error}"
+            found.broken[module.name] = f"cannot be imported: {type(error).__name__}: {error}"
         else:
-            found.plugins |= {each.plugin: each for each in _declared(loaded, package.__name__)}
+            for each in _declared(loaded, package.__name__):
+                found.add(each)
     for entry in entry_points(group=GROUP):
-        if entry.name.partition(".")[0] == kind:
+        if entry.name.startswith(f"{kind}."):
             _load(entry, found)
     found.plugins = dict(sorted(found.plugins.items()))
     return found
@@ -95,13 +117,15 @@ def _load(entry: EntryPoint, found: _Found) -> None:
     try:
         thing = entry.load()
     except (Exception, SystemExit) as error:
-        found.broken[name] = f"{type(error).__name__}: {error}"
+        found.broken[name] = f"cannot be imported: {type(error).__name__}: {error}"
         return
     declared = getattr(thing, "plugin", None)
-    if inspect.isclass(thing) and isinstance(declared, str):
-        found.plugins[declared] = thing
+    if not (inspect.isclass(thing) and isinstance(declared, str)):
+        found.broken[name] = f"is {entry.value}, no class with a class variable `plugin`"
+    elif declared != name:
+        found.broken[name] = f"is {entry.value}, whose `plugin` is {declared!r}: make them equal"
     else:
-        found.broken[name] = f"{entry.value} is no class with a class variable `plugin`"
+        found.add(thing)
 
 
 def usable(kind: str) -> list[str]:
@@ -125,42 +149,13 @@ def target_named(system: object) -> object | None:
 
 def why_unusable(kind: str, name: str) -> str | None:
     """Why a plug-in that was found cannot be used, a sentence with its file; `None` if it can."""
-    plugin = plugins(kind)[name]
-    parameters = getattr(plugin, "__dataclass_params__", None)
-    if parameters is None or not parameters.frozen:
-        return f"the plug-in {name!r} is not a frozen dataclass ({_file(plugin)})"
-    contracts = [_contract(path) for path in CONTRACTS[kind]]
-    contract, lacking = min(
-        ((each, _lacking(plugin, each)) for each in contracts), key=lambda pair: len(pair[1])
-    )
-    if not lacking:
-        return None
-    return (
-        f"the plug-in {name!r} lacks {', '.join(lacking)} of the protocol {contract.__name__} "
-        f"({_file(plugin)})"
-    )
-
-
-def _contract(path: str) -> type[Any]:
-    module, _, name = path.partition(".")
-    contract: type[Any] = getattr(importlib.import_module(f"harness.protocols.{module}"), name)
-    return contract
-
-
-def _lacking(plugin: type[Any], contract: type[Any]) -> list[str]:
-    """What a plug-in has not of a protocol, and what it inherits without a body."""
-    abstract: frozenset[str] = contract.__abstractmethods__
-    unwritten: frozenset[str] = getattr(plugin, "__abstractmethods__", frozenset())
-    absent = {name for name in abstract if getattr(plugin, name, None) is None}
-    variables = {name for name in contract.__annotations__ if not hasattr(plugin, name)}
-    return [*sorted(variables), *(f"{name}()" for name in sorted(absent | unwritten))]
-
-
-def _file(plugin: type[Any]) -> str:
-    try:
-        return inspect.getsourcefile(plugin) or plugin.__module__
-    except TypeError:
-        return plugin.__module__
+    plugin: Any = plugins(kind)[name]
+    if rivals := _found(kind).rivals.get(name):
+        files = " and ".join(sorted({contracts.file_of(each) for each in (plugin, *rivals)}))
+        return f"the plug-in {name!r} is there more than once, in {files}"
+    if why := contracts.why_unusable(kind, plugin):
+        return f"the plug-in {name!r} {why} ({contracts.file_of(plugin)})"
+    return None
 
 
 def check_name(kind: str, name: object, *, key: str, file: str = "") -> None:
@@ -169,11 +164,11 @@ def check_name(kind: str, name: object, *, key: str, file: str = "") -> None:
     known, why_broken = plugins(kind), broken(kind)
     if name in known:
         if why := why_unusable(kind, str(name)):
-            raise PlanError(why, file=file or None, key=key, hint="complete it or uninstall it")
+            raise PlanError(why, file=file or None, key=key, hint="fix it or uninstall it")
         return
     if str(name) in why_broken:
         raise PlanError(
-            f"the plug-in {name!r} in {kind} cannot be imported: {why_broken[str(name)]}",
+            f"the plug-in {name!r} in {kind} {why_broken[str(name)]}",
             file=file or None,
             key=key,
             hint="fix it or uninstall it",
@@ -181,7 +176,9 @@ def check_name(kind: str, name: object, *, key: str, file: str = "") -> None:
     near = nearest(str(name), list(known))
     hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(known)}"
     if why_broken:
-        hint += f" (cannot be imported: {', '.join(why_broken)})"
+        hint += f" (cannot be used: {', '.join(why_broken)})"
+    if strays := [each for each in astray() if each.rpartition(".")[2] == name]:
+        hint += f"; name the entry point {strays[0]!r} {f'{kind}.{name}'!r}"
     raise PlanError(f"there is no {name!r} in {kind}", file=file or None, key=key, hint=hint)
 
 
@@ -191,6 +188,8 @@ def make(kind: str, name: str, options: Mapping[str, Any], *, key: str, file: st
     Raises PlanError for an unknown name (the nearest is suggested), a plug-in that cannot be used,
     an unknown option or a wrong value; `key` is where the name stands in the plan.
     """
+    from pydantic import ValidationError
+
     check_name(kind, name, key=key, file=file)
     plugin = plugins(kind)[name]
     place = key.rpartition(".")[0]
@@ -216,8 +215,3 @@ def make(kind: str, name: str, options: Mapping[str, Any], *, key: str, file: st
         at = ".".join(str(part) for part in (place, *first["loc"]) if part != "")
         message = str(first["msg"]).removeprefix("Value error, ")
         raise PlanError(message[0].lower() + message[1:], file=file or None, key=at) from error
-
-
-def adapter(plugin: type[Any]) -> TypeAdapter[Any]:
-    """pydantic's view of a plug-in: validates its options and knows their JSON schema."""
-    return TypeAdapter(with_config(ConfigDict(extra="forbid"))(plugin))

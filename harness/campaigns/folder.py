@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 from filelock import FileLock, Timeout
 
-from harness.campaigns.plan import Campaign, campaign_of, parse_campaign
 from harness.errors import EnvironmentFailure, HistoryError
 from harness.history.run_folder import RunDir, write_atomically
+
+if TYPE_CHECKING:
+    from harness.campaigns.plan import Campaign
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,9 @@ class CampaignDir:
 
     def campaign(self) -> Campaign:
         """The campaign as it began, whatever its original file holds now."""
+        # Not needed, and slow to import, where only the runs of a campaign are looked for.
+        from harness.campaigns.plan import campaign_of, parse_campaign
+
         text = self.file.read_text(encoding="utf-8")
         base = orjson.loads(self.base.read_bytes())
         return campaign_of(

@@ -22,6 +22,7 @@ from harness.plan import Scalar, Slug, parse_plan, read_plan
 from harness.plan.changes import dotted_parts, set_key
 from harness.plan.explanations import explain
 from harness.plan.shipped import PLANS, find, is_path
+from harness.run.by_hand import refuse_manual
 from harness.run.resolving import ResolvedPlan, resolve
 
 Label = str
@@ -295,7 +296,9 @@ def _resolved(
             error.file, error.key = file, f"axes.{axis}"
             raise
     try:
-        return document, resolve(parse_plan(document, file=file), file=file)
+        resolved = resolve(parse_plan(document, file=file), file=file)
+        refuse_manual(resolved)
+        return document, resolved
     except PlanError as error:
         error.what = f"{error.what} (in the cell {cell_name(key)})"
         raise

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from harness import failures
 from harness.campaigns.plan import Document
 from harness.errors import AcklossError, HarnessFailure, Interrupted
 from harness.history.run_folder import RunDir, new_run_id
@@ -31,9 +32,10 @@ from harness.machine.scratch import scratch
 from harness.plan import parse_plan
 from harness.protocols import Provider, Reusable, RunCluster, SingleUse
 from harness.run.availability import prove_unfaulted
+from harness.run.client_process import ClientCommand
 from harness.run.interrupts import Interrupts
 from harness.run.metadata import RunMetadata
-from harness.run.resolving import ResolvedPlan, resolve
+from harness.run.resolving import ResolvedPlan, resolve, with_client
 from harness.run.runner import RunOptions, registered, run_on
 
 Judge = Callable[[RunDir], Mapping[str, object]]
@@ -97,14 +99,20 @@ def _target_key(plan: ResolvedPlan) -> str | None:
     return plan.target.cluster_key(plan.plan) if isinstance(plan.target, Reusable) else None
 
 
-def serve(scheduler: Connection, folder: Path, judge: Judge) -> None:
+def serve(
+    scheduler: Connection,
+    folder: Path,
+    judge: Judge,
+    client: ClientCommand | None = None,
+    inventory: Path | None = None,
+) -> None:
     """The process of a worker: executes assignments until there are none, and removes what it
-    made."""
+    made. `client`: the command of the user's own clients; `inventory`: the hosts of its nodes."""
     os.setpgrp()  # Ctrl-C reaches the scheduler only, which ends its workers
     with Interrupts() as interrupts:
         assignments: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
         threading.Thread(target=_listen, args=(scheduler, assignments), daemon=True).start()
-        worker = _Worker(scheduler, folder, judge, interrupts)
+        worker = _Worker(scheduler, folder, judge, interrupts, client, inventory)
         try:
             while (assignment := _next(assignments, interrupts)) is not None:
                 scheduler.send(worker.execute(assignment))
@@ -142,6 +150,8 @@ class _Worker:
     folder: Path
     judge: Judge
     interrupts: Interrupts
+    client: ClientCommand | None = None
+    inventory: Path | None = None
     kept: _KeptCluster | None = None
 
     def execute(self, assignment: Assignment) -> Answer:
@@ -155,7 +165,8 @@ class _Worker:
             return Answer(assignment.run_id, seconds, verdict, error, broken)
 
         try:
-            plan = resolve(parse_plan(assignment.plan))
+            plan = resolve(parse_plan(assignment.plan), inventory=self.inventory)
+            plan = with_client(plan, self.client)
             kept = self._cluster_for(plan)
             begun_s = time.monotonic()  # of the run alone
             rundir = self._run(kept, plan, self.folder, assignment.run_id)
@@ -165,9 +176,12 @@ class _Worker:
         except _Unusable as error:
             self.drop()
             return answer(broken=True, error=str(error))
-        except Exception as error:  # the run has failed, and the worker goes on
+        except AcklossError as error:  # the run has failed, and the worker goes on
             self.drop()
             return answer(error=f"{type(error).__name__}: {error}")
+        except Exception as error:
+            self.drop()
+            return answer(error=failures.sentence(error))
 
     def drop(self) -> None:
         """Take the cluster down, if there is one; waits for a provider that restarts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +11,17 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from harness.cli.campaign_status import print_progress
-from harness.cli.output import Output, with_output
+from harness.cli.output import Output, with_client_option, with_output
 from harness.cli.plans import FileOrName
 
 if TYPE_CHECKING:
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.plan import Campaign
+    from harness.campaigns.processes import Start
+    from harness.protocols import Provider
+    from harness.run.client_process import ClientCommand
     from harness.run.interrupts import Interrupts
+    from harness.run.resolving import ResolvedPlan
     from reports.junit import Junit
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -25,11 +30,22 @@ _with_workers = click.option(
 )
 
 
+_with_inventories = click.option(
+    "--inventory",
+    "inventories",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Your hosts, over SSH; repeatable: a worker for each file (docs/ssh.md).",
+)
+
+
 @click.command()
 @click.argument("file", type=FileOrName())
 @click.option("--out", "folder", type=click.Path(path_type=Path), help="Default: runs/NAME-DATE.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
 @_with_workers
+@_with_inventories
+@with_client_option
 @click.option(
     "--first-failures-of", "old", type=_FOLDER, help="Begin with the cells that lost in this one."
 )
@@ -40,6 +56,8 @@ def run(
     folder: Path | None,
     changes: tuple[str, ...],
     workers: int | None,
+    inventories: tuple[Path, ...],
+    client: str | None,
     old: Path | None,
 ) -> None:
     """Run the campaign of FILE (a file, or a name of `ackloss list campaigns`).
@@ -52,23 +70,84 @@ def run(
     from harness.campaigns.progress import read_progress
     from harness.history.run_folder import new_run_id
     from harness.plan.shipped import CAMPAIGNS, find
+    from harness.run.resolving import HOSTS
 
+    if inventories:
+        changes = (*changes, f'cluster={{kind="{HOSTS}"}}')
     campaign = load_campaign(find(CAMPAIGNS, file), changes)
+    _check_inventories(inventories, workers)
+    command = _command(campaign, client, str(file))
     first = read_progress(CampaignDir.open(old).journal).lossy_cells() if old is not None else ()
     path = folder or Path("runs") / f"{campaign.plan.name}-{new_run_id()}"
-    _run(out, CampaignDir.create(path, campaign), campaign, workers, first)
+    given = _Given(command, inventories)
+    _run(out, CampaignDir.create(path, campaign), campaign, workers, given, first)
 
 
 @click.command()
 @click.argument("folder", type=_FOLDER)
 @_with_workers
+@_with_inventories
+@with_client_option
 @with_output
-def resume(out: Output, folder: Path, workers: int | None) -> None:
+def resume(
+    out: Output,
+    folder: Path,
+    workers: int | None,
+    inventories: tuple[Path, ...],
+    client: str | None,
+) -> None:
     """Continue the campaign in FOLDER. Finished runs are never repeated."""
     from harness.campaigns.folder import CampaignDir
 
     where = CampaignDir.open(folder)
-    _run(out, where, where.campaign(), workers)
+    campaign = where.campaign()
+    _check_inventories(inventories, workers)
+    given = _Given(_command(campaign, client, str(where.file)), inventories)
+    _run(out, where, campaign, workers, given)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What the command line names and no plan holds: the command of clients, and hosts."""
+
+    client: ClientCommand | None
+    inventories: tuple[Path, ...]
+
+    def start(self) -> Start:
+        """How workers begin."""
+        from harness.campaigns.processes import OnInventories, start_process
+
+        if self.inventories:
+            return OnInventories(self.inventories, self.client)
+        return partial(start_process, client=self.client)
+
+    def on_each(self, resolved: ResolvedPlan) -> list[ResolvedPlan]:
+        """A plan as each worker runs it."""
+        from harness.run.resolving import resolve
+
+        on_hosts = [resolve(resolved.plan, inventory=inventory) for inventory in self.inventories]
+        return on_hosts or [resolved]
+
+
+def _check_inventories(inventories: tuple[Path, ...], workers: int | None) -> None:
+    """One worker for each inventory."""
+    if inventories and workers not in (None, len(inventories)):
+        raise click.UsageError(
+            f"--workers is {workers}, but --inventory names {len(inventories)}: leave out --workers"
+        )
+    if len({path.resolve() for path in inventories}) < len(inventories):
+        raise click.UsageError("--inventory names a file twice: a host takes one run at a time")
+
+
+def _command(campaign: Campaign, client: str | None, file: str) -> ClientCommand | None:
+    """The command of --client. Raises PlanError where a cell needs one, or none does."""
+    from harness.run.client_process import client_command
+    from harness.run.resolving import with_client
+
+    command = client_command(client)
+    for cell in campaign.possible:
+        with_client(cell.resolved, command, file=file)
+    return command
 
 
 def _run(
@@ -76,6 +155,7 @@ def _run(
     where: CampaignDir,
     campaign: Campaign,
     workers: int | None,
+    given: _Given,
     first: tuple[str, ...] = (),
 ) -> None:
     """Run what is left, report it, and end with the exit code of the policy."""
@@ -86,7 +166,7 @@ def _run(
 
     with where.locked():
         with Interrupts(say=partial(out.say, style="yellow")) as interrupts:
-            why = _schedule(out, where, campaign, workers, first, interrupts)
+            why = _schedule(out, where, campaign, workers, given, first, interrupts)
         progress = read_progress(where.journal)
         print_progress(out, where, campaign, progress)
         out.say(f"{why}: {where.path}", style="bold")
@@ -104,6 +184,7 @@ def _schedule(
     where: CampaignDir,
     campaign: Campaign,
     workers: int | None,
+    given: _Given,
     first: tuple[str, ...],
     interrupts: Interrupts,
 ) -> str:
@@ -116,13 +197,14 @@ def _schedule(
     from reports.junit import Junit
     from reports.summary import write_summary
 
+    workers = len(given.inventories) or workers
     left = estimate(campaign, read_progress(where.journal).finished(), workers)
     out.say(f"{campaign.plan.name}  {len(campaign.possible)} cells  {where.path}", style="bold")
     out.say(f"{left.runs:,} runs are left, about {left.seconds / 3600:.1f} h")
     if campaign.simulated:
         out.say(SIMULATED, style="yellow")
     with interrupts.raising():
-        _prepare(out, campaign, where)
+        _prepare(out, campaign, where, given)
     junit = Junit(where, campaign)
     scheduler = Scheduler(
         campaign,
@@ -133,6 +215,7 @@ def _schedule(
         say=partial(out.say, style="yellow"),
         after=lambda run_id: _report_run(out, where, run_id, junit),
         first=first,
+        start=given.start(),
     )
     try:
         return scheduler.run()
@@ -141,16 +224,20 @@ def _schedule(
         write_summary(where)
 
 
-def _prepare(out: Output, campaign: Campaign, where: CampaignDir) -> None:
-    """Refuse what this machine cannot run, and make images before all workers need them."""
+def _prepare(out: Output, campaign: Campaign, where: CampaignDir, given: _Given) -> None:
+    """Refuse what this machine, or a worker's hosts, cannot run, and make images before all workers
+    need them."""
     from harness.campaigns.worker import cluster_key
     from harness.run.before import clean_before, require
 
     distinct = {cluster_key(cell.resolved): cell.resolved for cell in campaign.possible}
-    kinds = {type(resolved.provider): resolved.provider for resolved in distinct.values()}
-    for provider in kinds.values():
-        clean_before(provider, partial(out.say, style="yellow"))
-    for resolved in distinct.values():
+    each = [on_worker for plan in distinct.values() for on_worker in given.on_each(plan)]
+    cleaned: list[Provider] = []
+    for resolved in each:
+        if resolved.provider not in cleaned:
+            clean_before(resolved.provider, partial(out.say, style="yellow"))
+            cleaned.append(resolved.provider)
+    for resolved in each:
         require(resolved.provider, resolved.order, runs=where.runs)
         resolved.provider.prepare(resolved.order, out.say)
 

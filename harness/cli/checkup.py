@@ -1,137 +1,128 @@
-"""Checks what this machine has and lacks for a run. Changes nothing.
+"""What this machine has and lacks for runs, by what needs it; changes nothing.
 
-Each check is a function that returns a finding with the command that fixes it. `ackloss doctor`
-shows all of them; `harness.run.before` checks, just before a run, only what would make the run fail
-half-way.
+What a kind of cluster needs, its provider says (`Provider.checkup`). What is here is needed for all
+runs, or for judging with Spark, which `ackloss check` does.
 """
 
 from __future__ import annotations
 
-import gzip
 import os
 import platform
 import re
-import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from harness.errors import EnvironmentFailure
-from harness.images.building import base_reference, find
-from harness.images.daemon import DockerInfo, docker_info
-from harness.images.recipe import INFRA, made_base
+from harness.machine.checks import disk, output, prepared
 from harness.machine.paths import cache_dir, state_dir
-from harness.machine.space import DISK_MIN_BYTES, existing, free_bytes, gib, memory_available
 from harness.machine.user_config import user_config
+from harness.protocols import Finding, Provider, Status
 
-DISK_LOW_BYTES = 8 << 30
-MEMORY_LOW_BYTES = 4 << 30
-_DOCKER_MIN = (20, 10)
-_JAVA_MIN = 17
-_MAVEN_MIN = (3, 6)
+OK, MISSING, OLD = Status.OK, Status.MISSING, Status.OLD
 
-
-class Status(StrEnum):
-    """`warn`: runs work, but something is scarce or has not been made yet."""
-
-    OK = "ok"
-    MISSING = "missing"
-    OLD = "old"
-    WARN = "warn"
+ALL_RUNS: Final = "all runs"
+SPARK: Final = "judging with Spark"
+_JAVA_MIN: Final = 17
 
 
-OK, MISSING, OLD, WARN = Status.OK, Status.MISSING, Status.OLD, Status.WARN
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check; `fix` is the command that corrects what is wrong."""
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One kind of cluster: what was found for it alone, and the names of all that a run on it needs
+    and this machine lacks."""
 
     name: str
-    status: Status
-    detail: str
-    fix: str | None = None
+    simulated: bool
+    findings: Sequence[Finding]
+    lacks: Sequence[str]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The names of what was found for it alone that may turn out to prevent a run."""
+        return [each.name for each in self.findings if each.status == Status.WARN]
+
+    @property
+    def ok(self) -> bool:
+        """Whether runs are possible."""
+        return not self.lacks
 
 
-def examine(runs: Path) -> list[Finding]:
-    """All checks of the machine itself; `runs` is where run folders would go."""
-    docker, info = docker_daemon()
-    checks: list[Callable[[], Finding]] = [
-        python,
-        java,
-        maven,
-        lambda: _program("iptables", "Docker needs it for its networks"),
-        lambda: base_maker(has_docker=info is not None),
-        configuration,
-        memory,
-        lambda: disk("disk of runs", runs),
-        lambda: disk("disk of the cache", cache_dir()),
-        lambda: disk("disk of the state", state_dir()),
-        netem,
+@dataclass(frozen=True, kw_only=True)
+class Checkup:
+    """All findings, by what needs them."""
+
+    all_runs: Sequence[Finding]
+    spark: Sequence[Finding]
+    kinds: Sequence[Kind]
+
+    @property
+    def ok(self) -> bool:
+        """Whether runs are possible on each of the kinds that were examined."""
+        return all(kind.ok for kind in self.kinds)
+
+    @property
+    def by_need(self) -> dict[str, Sequence[Finding]]:
+        """The findings by what needs them: kinds first."""
+        of_kinds = {kind.name: kind.findings for kind in self.kinds}
+        return {**of_kinds, SPARK: self.spark, ALL_RUNS: self.all_runs}
+
+    def document(self) -> dict[str, Any]:
+        """As `ackloss doctor --json` prints it; `cure` is the former name of `fix`."""
+        return {
+            "schema": 1,
+            "ok": self.ok,
+            "clusters": [
+                {
+                    "kind": kind.name,
+                    "simulated": kind.simulated,
+                    "ok": kind.ok,
+                    "lacks": list(kind.lacks),
+                }
+                for kind in self.kinds
+            ],
+            "findings": [
+                {**asdict(each), "cure": each.fix, "needed_for": need}
+                for need, findings in self.by_need.items()
+                for each in findings
+            ],
+        }
+
+
+def examine(providers: Iterable[Provider], runs: Path, *, has_archive: bool) -> Checkup:
+    """Examine this machine, and hosts, for these kinds of cluster. `runs` is where run folders
+    would go, `has_archive` whether the class-data archive of Spark has been made."""
+    all_runs = [
+        python(),
+        configuration(),
+        disk("disk of runs", runs),
+        disk("disk of the cache", cache_dir()),
+        disk("disk of the state", state_dir()),
     ]
-    found = [docker, *(check() for check in checks)]
-    if info is not None:
-        found.append(disk("disk of Docker", info.root))
-        found.append(infra_image())
-    return found
+    spark = [java(), prepared("class-data archive of Spark", has_archive)]
+    found = []
+    for provider in providers:
+        of_kind = [*provider.checkup()]
+        needed = [*of_kind, *all_runs]
+        found.append(
+            Kind(
+                name=provider.plugin,
+                simulated=provider.simulated,
+                findings=of_kind,
+                lacks=_lacking(needed),
+            )
+        )
+    return Checkup(all_runs=all_runs, spark=spark, kinds=found)
 
 
-def docker_daemon() -> tuple[Finding, DockerInfo | None]:
-    """The Docker daemon, and what it reports about itself when it answers."""
-    if shutil.which("dockerd") is None and "DOCKER_HOST" not in os.environ:
-        return Finding("docker", MISSING, "not installed", "make setup"), None
-    try:
-        info = docker_info()
-    except EnvironmentFailure as error:
-        fix = "usermod -aG docker $USER" if "may not" in error.what else "make setup"
-        return Finding("docker", MISSING, error.what, fix), None
-    detail = f"{info.version}, storage {info.storage}"
-    if _numbers(info.version) < _DOCKER_MIN:
-        return Finding("docker", OLD, f"{detail}; 20.10 is needed", "make setup"), info
-    return Finding("docker", OK, detail), info
+def _lacking(findings: Iterable[Finding]) -> list[str]:
+    return [each.name for each in findings if each.status.prevents_runs]
 
 
 def python() -> Finding:
     """The Python that runs ackloss."""
     return Finding("python", OK, f"{platform.python_version()} at {sys.executable}")
-
-
-def java() -> Finding:
-    """The Java that Spark would start: that of JAVA_HOME, or the first in PATH."""
-    home = os.environ.get("JAVA_HOME")
-    printed = _output([f"{home}/bin/java" if home else "java", "-version"])
-    found = re.search(r'version "(\d+)', printed or "")
-    fix = "apt-get install openjdk-17-jdk-headless"
-    if printed is None or found is None:
-        return Finding("java", MISSING, "Spark needs Java 17", fix)
-    detail = printed.splitlines()[0].strip()
-    if int(found.group(1)) < _JAVA_MIN:
-        return Finding("java", OLD, f"{detail}; Spark needs Java 17", fix)
-    return Finding("java", OK, detail)
-
-
-def maven() -> Finding:
-    """Maven, which fetches the jars of systems that are made of some."""
-    printed = _output(["mvn", "--version"])
-    fix = "apt-get install maven"
-    if printed is None:
-        return Finding("maven", MISSING, "needed to fetch jars", fix)
-    detail = re.sub(r"\x1b\[[0-9;]*m", "", printed).splitlines()[0]
-    if _numbers(detail) < _MAVEN_MIN:
-        return Finding("maven", OLD, f"{detail}; 3.6 is needed", fix)
-    return Finding("maven", OK, detail)
-
-
-def base_maker(*, has_docker: bool) -> Finding:
-    """mmdebstrap: needed only until the base image exists, and not with the user's own."""
-    if base_reference() != made_base():
-        return Finding("mmdebstrap", OK, f"not needed, the base image is {base_reference()}")
-    if shutil.which("mmdebstrap") is None and has_docker and find(made_base()) is not None:
-        return Finding("mmdebstrap", OK, "not needed, the base image exists")
-    return _program("mmdebstrap", "needed to make the base image")
 
 
 def configuration() -> Finding:
@@ -144,76 +135,15 @@ def configuration() -> Finding:
     return Finding("configuration", OK, ", ".join(f"{k} = {v}" for k, v in given.items()) or "none")
 
 
-def memory() -> Finding:
-    """Memory available for nodes: a default cluster of six uses 1.2 GiB and may use 3."""
-    free = memory_available()
-    if free < MEMORY_LOW_BYTES:
-        return Finding("memory", WARN, f"{gib(free)} available", "stop other programs")
-    return Finding("memory", OK, f"{gib(free)} available")
-
-
-def disk(name: str, folder: Path) -> Finding:
-    """Free space where something will be written; the folder itself need not exist yet."""
-    place, free = existing(folder), free_bytes(folder)
-    detail = f"{gib(free)} free at {folder}"
-    if not os.access(place, os.W_OK):
-        return Finding(name, MISSING, f"{detail}, but it is not writable", f"chown $USER {place}")
-    if free < DISK_MIN_BYTES:
-        return Finding(name, MISSING, f"{detail}; a run needs {gib(DISK_MIN_BYTES)}", "df -h")
-    return Finding(name, WARN if free < DISK_LOW_BYTES else OK, detail)
-
-
-def netem() -> Finding:
-    """Whether the kernel can delay packets, by its configuration and modules; nothing is tried."""
-    release = platform.release()
-    lists = [Path(f"/lib/modules/{release}/modules.{kind}") for kind in ("dep", "builtin")]
-    known = any(path.exists() and "sch_netem" in path.read_text() for path in lists)
-    if known or Path("/sys/module/sch_netem").exists() or _configured("CONFIG_NET_SCH_NETEM"):
-        return Finding("netem", OK, f"kernel {release} has it")
-    return Finding(
-        "netem",
-        WARN,
-        f"kernel {release} seems to lack it: faults that delay packets are unavailable",
-    )
-
-
-def infra_image() -> Finding:
-    """The image of infrastructure containers."""
-    reference = INFRA.reference(base_reference())
-    return prepared(f"image {reference}", find(reference) is not None, " ".join(INFRA.packages))
-
-
-def prepared(name: str, exists: bool, detail: str = "exists") -> Finding:
-    """Something that `ackloss prepare` makes, or else the first run that needs it."""
-    if exists:
-        return Finding(name, OK, detail)
-    return Finding(name, WARN, "not made yet", "ackloss prepare")
-
-
-def _program(name: str, why: str) -> Finding:
-    path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    if path is None:
-        return Finding(name, MISSING, why, f"apt-get install {name}")
-    return Finding(name, OK, path)
-
-
-def _output(argv: Sequence[str]) -> str | None:
-    """What a program prints; `None` when it is missing or fails."""
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout + done.stderr
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    found = re.search(r"\d+(?:\.\d+)+", text)
-    return tuple(int(part) for part in found.group().split(".")) if found else (0,)
-
-
-def _configured(option: str) -> bool:
-    try:
-        with gzip.open("/proc/config.gz", "rt") as config:
-            return any(line.startswith((f"{option}=y", f"{option}=m")) for line in config)
-    except OSError:
-        return False
+def java() -> Finding:
+    """The Java that Spark would start: that of JAVA_HOME, or the first in PATH."""
+    home = os.environ.get("JAVA_HOME")
+    printed = output([f"{home}/bin/java" if home else "java", "-version"])
+    found = re.search(r'version "(\d+)', printed or "")
+    fix = "apt-get install openjdk-17-jdk-headless"
+    if printed is None or found is None:
+        return Finding("java", MISSING, "Spark needs Java 17", fix)
+    detail = printed.splitlines()[0].strip()
+    if int(found.group(1)) < _JAVA_MIN:
+        return Finding("java", OLD, f"{detail}; Spark needs Java 17", fix)
+    return Finding("java", OK, detail)

@@ -55,7 +55,8 @@ class _View:
         if (load := self._load()) is not None:
             grid.add_row(Text(self.operations, style="dim"), load)
             grid.add_row(Text("fault", style="dim"), Text(plain(self._faults()), style="bold red"))
-            grid.add_row(Text("leader", style="dim"), Text(plain(self._leaders())))
+            if leaders := self._leaders():
+                grid.add_row(Text("leader", style="dim"), Text(plain(leaders)))
         return grid
 
     @contextmanager
@@ -66,10 +67,9 @@ class _View:
         def report() -> None:
             while not stop.wait(_LINE_EVERY_S):
                 if self.status.phase == "running" and (load := self._load()) is not None:
-                    self.out.say(
-                        f"[{self.elapsed_s():5.1f} s] {load}; fault: {self._faults()}; "
-                        f"{self._leaders()}"
-                    )
+                    parts = [load, f"fault: {self._faults()}", self._leaders()]
+                    said = "; ".join(part for part in parts if part)
+                    self.out.say(f"[{self.elapsed_s():5.1f} s] {said}")
 
         thread = threading.Thread(target=report, name="progress", daemon=True)
         thread.start()
@@ -94,9 +94,10 @@ class _View:
         faults = self.status.faults
         return ", ".join(list(faults.active)) if faults and faults.active else "none"
 
-    def _leaders(self) -> str:
+    def _leaders(self) -> str | None:
+        """Who leads; `None` for a system that cannot be asked."""
         observer = self.status.observer
-        return _in_words(observer.situation()) if observer and observer.observes else "not known"
+        return _in_words(observer.situation()) if observer and observer.observes else None
 
 
 def _in_words(situation: Situation) -> str:

@@ -16,6 +16,7 @@ from click.exceptions import Exit
 from rich.console import Console
 from rich.text import Text
 
+from harness import failures
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, Interrupted
 
 P = ParamSpec("P")
@@ -46,6 +47,10 @@ class Output:
         """Print one line for the user."""
         if not self.quiet:
             self.console.print(Text(plain(text), style=style))
+
+    def ask(self, text: str) -> None:
+        """Print one line for somebody who is waited for, however quiet the command is."""
+        self.console.print(Text(plain(text), style="bold yellow"))
 
     def document(self, document: object) -> None:
         """Print the command's result, a dataclass or JSON data, when JSON is requested."""
@@ -91,10 +96,7 @@ def with_output(command: Callable[P, None]) -> Callable[..., None]:
         except Exception as error:
             if verbose:
                 traceback.print_exc()
-            what = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-            out.fail(
-                HarnessFailure(f"ackloss itself failed: {what}", hint="-v shows the traceback")
-            )
+            out.fail(HarnessFailure(failures.sentence(error), hint="-v shows the traceback"))
 
     return wrapped
 
@@ -103,6 +105,12 @@ plan_options = [
     click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a plan key."),
     click.option("--seed", type=click.IntRange(0), help="Overrides the plan's seed."),
 ]
+
+
+with_client_option = click.option(
+    "--client", metavar="CMD", help='Your own client, for workload.client = "exec".'
+)
+"""Gives a command the option --client."""
 
 
 def with_plan_options(command: Callable[P, None]) -> Callable[P, None]:

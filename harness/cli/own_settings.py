@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from harness import registry
 from harness.errors import PlanError
-from harness.plan import Plan
-from harness.protocols.tools import TakesSettingsFiles
+
+if TYPE_CHECKING:
+    from harness.plan import Plan
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -35,6 +37,8 @@ class CommandWithSettingsFiles(click.RichCommand):
 
 
 def _options() -> list[click.Parameter]:
+    from harness.protocols.tools import TakesSettingsFiles
+
     helps = {
         name: text
         for target in registry.usable("targets")
@@ -63,6 +67,8 @@ class OwnSettings:
         `plan` is the parsed document. Raises PlanError for a system that does not take these files,
         and for a file that cannot be read.
         """
+        from harness.protocols.tools import TakesSettingsFiles
+
         target = registry.target_named(plan.target.system)
         takes = target.settings_files if isinstance(target, TakesSettingsFiles) else {}
         for name in self.files:

@@ -3,6 +3,7 @@ settings."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,20 @@ import rich_click as click
 if TYPE_CHECKING:
     from harness.cli.own_settings import OwnSettings
     from harness.run.resolving import ResolvedPlan
+
+
+with_inventory = click.option(
+    "--inventory",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Your hosts, over SSH: see docs/ssh.md.",
+)
+
+
+with_cluster = click.option(
+    "--cluster",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Your own cluster, that you run: see docs/external.md.",
+)
 
 
 class FileOrName(click.ParamType[Path]):
@@ -37,19 +52,32 @@ def resolved_plan(
     own: OwnSettings | None = None,
     *,
     force: bool = False,
+    inventory: Path | None = None,
+    cluster: Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> ResolvedPlan:
-    """Read a plan, a file or a shipped one, apply the changes, validate it and find its plug-ins.
-    Raises PlanError, without `force` also for settings that its version does not support."""
+    """Read a plan, a file or a shipped one, apply the changes, validate it and find its plug-ins;
+    with an inventory, its cluster is on the hosts of that file, with `cluster` it is the one of
+    that file, and what of the plan is ignored there is reported to `say`. Raises PlanError, without
+    `force` also for settings that its version does not support."""
     from harness.plan import parse_plan, read_plan
     from harness.plan.shipped import PLANS, find
-    from harness.run.resolving import refuse_unsupported, resolve
+    from harness.run.elsewhere import Place, on_cluster
+    from harness.run.resolving import HOSTS, refuse_unsupported, resolve
 
     document = read_plan(find(PLANS, path), changes)
     if seed is not None:
         document["seed"] = seed
+    if inventory is not None:
+        document["cluster"] = {"kind": HOSTS}
+    place: Place | None = None
+    if cluster is not None:
+        document, place, ignored = on_cluster(document, cluster, file=str(path))
+        for sentence in ignored:
+            say(f"{path}: {sentence}")
     plan = parse_plan(document, file=str(path))
     if own is not None:
         plan = parse_plan(own.added_to(document, plan), file=str(path))
-    resolved = resolve(plan, file=str(path))
+    resolved = resolve(plan, file=str(path), inventory=inventory, place=place)
     refuse_unsupported(resolved, file=str(path), force=force)
     return resolved

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from harness.history.documents import RunResult
     from harness.history.run_folder import RunDir
 
+_INCIDENTS = 5
 _RATES = ("ack", "loss", "unacknowledged_success")
 _STYLES = {"valid": "bold green", "invalid": "bold red"}
 
@@ -32,18 +33,30 @@ def print_result(out: Output, result: Mapping[str, Any], rundir: RunDir) -> None
         _print_losses(out, known)
     for check in views(known):
         counted = "  ".join(f"{count.label} {count.value}" for count in check.short)
-        out.say(f"  {check.name}: {counted}")
+        out.say(f"  {check.name}: {counted or 'no result'}")
     for kind, codes in result.get("errors", {}).items():
         if codes:
             counted = "  ".join(f"{code} {number:,}" for code, number in codes.items())
             out.say(f"  {kind} with {counted}")
+    _print_clients(out, known)
     begun = "writes" if known.model == LOG.name else "operations"
     for fault in result["faults"]:
-        proven = "proven" if fault["proven"] else "NOT PROVEN"
+        claimed = "claimed, not proven" if fault.get("claimed") else "NOT PROVEN"
+        proven = "proven" if fault["proven"] else claimed
         writes = f", {fault['ops_begun']:,} {begun} begun" if "ops_begun" in fault else ""
         nodes = ", ".join(fault["nodes"])
         out.say(f"  fault {fault['id']} ({fault['nemesis']}) on {nodes}: {proven}{writes}")
     out.say(f"  page {rundir.report}  seed {result['seed']}")
+
+
+def _print_clients(out: Output, result: RunResult) -> None:
+    """Print what clients that are processes of the user's are, and what they did wrong."""
+    if (clients := result.clients) is None:
+        return
+    style = "" if clients.clean else "yellow"
+    out.say(f"  clients {clients.software}: {clients.sentence}", style=style)
+    for each in clients.incidents[:_INCIDENTS]:
+        out.say(f"    client-{each.client} at {each.at_s:.1f} s: {each.what}", style=style)
 
 
 def _print_losses(out: Output, result: RunResult) -> None:

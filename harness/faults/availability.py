@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from harness.faults.acts import required
 from harness.protocols import Lever, Nemesis, Node
 
 
 def missing_levers(nemesis: Nemesis, offered: Collection[str]) -> list[str]:
     """The levers that a fault needs and that are not among those offered."""
-    needed = dict.fromkeys(act.lever for act in nemesis.requires("any"))
+    needed = dict.fromkeys(act.lever for act in required(nemesis, "any"))
     return [lever for lever in needed if lever not in offered]
 
 
@@ -22,7 +23,7 @@ def unavailable(
         offered = ", ".join(levers) or "none"
         return f"the cluster does not offer the lever {missing[0]!r}; it offers {offered}"
     for node in nodes.values():
-        for act in nemesis.requires(node.name):
+        for act in required(nemesis, node.name):
             if why := levers[act.lever].unavailable(node, act.record):
                 return why
     return None

@@ -21,11 +21,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.faults.journal import Journal
-from harness.protocols import Act, CapturesPriorState, Lever, Proof, UndoRecord
+from harness.protocols import Act, CapturesPriorState, Lever, Proof, UndoRecord, Waits
 
 T = TypeVar("T")
 
 NOTHING_MET = "nothing of the system met it"
+NO_ACTS = "its nemesis chose no act: nothing was changed"
 
 Note = Callable[[str, str, str, str, str], None]
 """Records a row of the nemesis in the history: type, nemesis, id of the fault, nodes, and what is
@@ -104,6 +105,12 @@ class Faults:
         if failures:
             raise failures[0]
 
+    def give_up_waiting(self) -> None:
+        """The load is over: no lever waits any longer for a fault to begin."""
+        for lever in self.levers.values():
+            if isinstance(lever, Waits):
+                lever.give_up()
+
     def _announce(self, fault: str, act: Act) -> _Announced:
         lever = self.levers[act.lever]
         record = announced(lever, act, fault=fault, seed=self.seed)
@@ -143,7 +150,9 @@ class Faults:
         met = _met([(act.lever.name, proof) for act, proof in zip(acts, proofs, strict=True)])
         met = max((each for each in (met, so_far) if each is not None), default=None)
         evidence = [sentence for proof in proofs for sentence in proof.evidence]
+        evidence += [] if acts else [NO_ACTS]
         missed = phase == "held" and met == 0
+        claimed = bool(proofs) and all(proof.proven or proof.claimed for proof in proofs)
         self.journal.write(
             "proof",
             fault=fault,
@@ -151,6 +160,7 @@ class Faults:
             proven=bool(proofs) and all(proof.proven for proof in proofs) and not missed,
             evidence=[*evidence, *([NOTHING_MET] if missed else [])],
             met=met,
+            **({"claimed": claimed} if any(proof.claimed for proof in proofs) else {}),
         )
         return met
 

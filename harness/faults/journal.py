@@ -18,7 +18,7 @@ see `harness.faults.records`), never as a command.
 `phase` is `applied` (right after the acts), `held` (right before they are undone) or `undone`;
 `evidence` is a list of sentences. In a proof, `met` is how much of the system the fault has met so
 far, without what the probe itself sent; null where its levers do not count that, missing in
-journals of older versions.
+journals of older versions. With `claimed`, a person says whether it is so, and nothing proves it.
 """
 
 from __future__ import annotations
@@ -127,6 +127,7 @@ def windows(path: Path) -> list[FaultWindow]:
             nodes=seen.get("nodes", []),
             met=seen["met"],
             proven=seen["on"] is not None and _proven(seen["proofs"]),
+            claimed=seen["on"] is not None and _claimed(seen["proofs"]),
             evidence=seen["evidence"],
             why=seen.get("why") or "",
             touched=_touched(seen["proofs"]),
@@ -165,6 +166,12 @@ def _proven(proofs: Sequence[Mapping[str, Any]]) -> bool:
         and all(proof["proven"] for proof in proofs)
         and (touched is None or touched > 0)
     )
+
+
+def _claimed(proofs: Sequence[Mapping[str, Any]]) -> bool:
+    """Somebody says of the fault, while it was on, that it was; no proof stands against it."""
+    on = [proof for proof in proofs if proof.get("phase") != "undone"]
+    return bool(on) and all(proof.get("claimed") is True for proof in on)
 
 
 def _touched(proofs: Sequence[Mapping[str, Any]]) -> int | None:

@@ -23,6 +23,10 @@ _TRIES: Final = 20
 _turns = count(random.randrange(_PORTS))
 
 
+class NoAnswer(Exception):
+    """A node was not reached, did not answer in time, or answered what is not its protocol."""
+
+
 def own_port() -> int:
     """The next source port of our own."""
     return FIRST_PORT + next(_turns) % _PORTS

@@ -156,6 +156,15 @@ class DiskRecord(UndoRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PowerRecord(UndoRecord):
+    """A node's process is killed and its disk loses power: what was not fsynced is gone. No pid:
+    the process was dead before."""
+
+    signal: Signal
+    pid: Pid | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class StorageRecord(UndoRecord):
     """A node cannot store in `folder` any more. No pid: its process was dead before. Captured
     before: how many times the process had logged that a write was refused."""
@@ -214,6 +223,27 @@ class LeadershipRecord(UndoRecord):
     unseen: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class MembersRecord(UndoRecord):
+    """`node` (one name, or several joined by commas) are no members of the cluster any more.
+    Captured before: their entries in its configuration, as it needs them to make them members
+    again, or `unseen`, why they could not be found."""
+
+    entries: tuple[str, ...] = ()
+    unseen: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManualRecord(UndoRecord):
+    """An operator is asked to do something, and later to undo it; each is waited for at most
+    `at_most_s`. `places` are the nodes with their addresses, as the operator reads them."""
+
+    instruction: str
+    undo_instruction: str
+    at_most_s: float
+    places: tuple[str, ...] = ()
+
+
 RECORD_TYPES: Final[Mapping[str, type[UndoRecord]]] = {
     "net": NetRecord,
     "shaping": ShapingRecord,
@@ -222,10 +252,13 @@ RECORD_TYPES: Final[Mapping[str, type[UndoRecord]]] = {
     "stress": StressRecord,
     "clock": ClockRecord,
     "disk": DiskRecord,
+    "power": PowerRecord,
     "read-only": ReadOnlyRecord,
     "full": FullRecord,
     "client": ClientRecord,
     "leadership": LeadershipRecord,
+    "members": MembersRecord,
+    "manual": ManualRecord,
 }
 """The type of each lever's undo record, by the lever's name."""
 

@@ -10,13 +10,14 @@
                 | WORD | WORD(N)                       a word of the target, such as its leader
 
 Nodes that hold a client are selected only by `role:client` and by name, so a node that is cut from
-`all` keeps its clients. A plan with a word that its target does not have is refused when it is
-read.
+`all` keeps its clients. A plan with a word that its target does not have, or the name of a node,
+role or rack that its cluster does not have, is refused when it is read.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -30,6 +31,11 @@ _DRAWN: Final = ("one", "minority", "majority", "random")
 CORE_WORDS: Final = ("all", *_DRAWN)
 """The words of the core; those with a name after a colon follow."""
 CORE_NAMED: Final = ("role", "rack", "node", "same")
+_RACK: Final = "rack:"
+"""What the role begins with that says in which rack a node is."""
+
+Roles = Mapping[str, frozenset[str]]
+"""The nodes of a cluster by name, with their roles."""
 
 
 def check_grammar(text: str, *, key: str) -> None:
@@ -53,6 +59,35 @@ def check(text: str, vocabulary: Vocabulary, *, key: str) -> None:
                 key=key,
                 hint=_hint(term, vocabulary),
             )
+
+
+def check_names(text: str, roles: Callable[[], Roles], *, key: str) -> None:
+    """Raise PlanError for a node, role or rack that is named and that the cluster does not have.
+
+    `roles` is called only when something is named.
+    """
+    for _, term in _terms(text, key):
+        word, name = _split(term)
+        if ":" not in term or word == "same":
+            continue
+        known = _names(word, roles())
+        if name not in known:
+            near = nearest(name or "", known)
+            question = f"did you mean '{word}:{near}'? " if near else ""
+            has = f"the {word}s {', '.join(known)}" if known else f"no {word}s"
+            raise PlanError(
+                f"{term!r} names no {word} of this cluster", key=key, hint=f"{question}it has {has}"
+            )
+
+
+def _names(word: str, roles: Roles) -> list[str]:
+    """All that can be named after a word of the core and a colon, in the cluster's order."""
+    if word == "node":
+        return list(roles)
+    every = dict.fromkeys(role for of_node in roles.values() for role in sorted(of_node))
+    if word == "rack":
+        return [role.removeprefix(_RACK) for role in every if role.startswith(_RACK)]
+    return [role for role in every if not role.startswith(_RACK)]
 
 
 def _hint(term: str, vocabulary: Vocabulary) -> str:
@@ -120,10 +155,29 @@ def _of_word(word: str, choice: Choice) -> AbstractSet[str]:
 def _of_name(word: str, name: str, choice: Choice) -> set[str]:
     if word == "same":
         return set(choice.earlier.get(name, ()))
+    return _named(word, name, choice.roles)
+
+
+def _named(word: str, name: str, roles: Roles) -> set[str]:
+    """The nodes of a name: one, or those of a rack or a role."""
     if word == "node":
-        return {name} & set(choice.roles)
-    role = f"rack:{name}" if word == "rack" else name
-    return {each for each, roles in choice.roles.items() if role in roles}
+        return {name} & set(roles)
+    role = f"{_RACK}{name}" if word == "rack" else name
+    return {each for each, of_node in roles.items() if role in of_node}
+
+
+def possible(text: str, roles: Roles) -> AbstractSet[str]:
+    """All nodes that a selector may choose, whatever is so when the fault begins."""
+    found: set[str] = set()
+    for operator, term in _terms(text, "nodes"):
+        word, name = _split(term)
+        named = ":" in term and word != "same"
+        names = _named(word, name or "", roles) if named else set(roles)
+        if operator == "-":
+            found -= names if named else set()
+        else:
+            found = found & names if operator == "&" else found | names
+    return found
 
 
 def earlier_steps(text: str) -> list[str]:

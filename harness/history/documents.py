@@ -20,6 +20,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS
+from harness.protocols.conduct import Conduct
 
 Count = Annotated[int, Field(ge=0)]
 Interval = tuple[float, float]
@@ -116,6 +117,7 @@ class FaultResult:
     evidence: tuple[str, ...] = ()
     touched: int | None = None
     ops_begun: int | None = None
+    claimed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +171,7 @@ class RunResult:
     `doubts`, `counter_examples`, `eligible`, `complete` and `lost_spans` are `None` in documents
     of versions that did not record them. `counts` are those of the model `log`; of another model
     they hold how writes ended, and `checks` what is counted besides. `simulated`: nothing real was
-    tested.
+    tested. `clients`: what clients that are processes of the user's did.
     """
 
     verdict: str
@@ -193,6 +195,7 @@ class RunResult:
     lost_spans: tuple[LostSpan, ...] | None = None
     faults: tuple[FaultResult, ...] = ()
     timings: Mapping[str, float | None] = field(default_factory=dict)
+    clients: Conduct | None = None
     cells: tuple[CellResult, ...] = ()
 
 
@@ -293,9 +296,18 @@ def read_run(rundir: RunDir) -> StoredRun:
 def result_of(document: Mapping[str, Any], *, file: Path | None = None) -> RunResult:
     """A parsed result.json. Raises HistoryError, which names the field that cannot be used."""
     counts = document.get("counts")
-    if document.get("model", LOG.name) != LOG.name and isinstance(counts, dict):
-        document = {**document, "counts": {"lost": 0, **counts}}  # not every model counts losses
+    if isinstance(counts, dict) and not _counts_losses(document):
+        document = {**document, "counts": {"lost": 0, **counts}}
     return _validated(_RESULT, document, file)
+
+
+def _counts_losses(document: Mapping[str, Any]) -> bool:
+    """Whether the counts of a result are those of the checker of a log, as those of an earlier
+    version are, and not of another: they are those of the first check."""
+    checks = document.get("checks")
+    first = checks[0] if isinstance(checks, list) and checks else {"name": LOG.check}
+    name = first.get("name") if isinstance(first, dict) else None
+    return document.get("model", LOG.name) == LOG.name and name == LOG.check
 
 
 def _validated(

@@ -20,6 +20,7 @@ from harness.history import ADDED, ENDS, HISTORY, MEMBERS, READS, SCHEMA_VERSION
 from harness.history.gaps import gaps
 from harness.history.run_folder import RunDir
 from harness.protocols import DONE, Facts, PartitionEnd, Promises, ScriptedFault
+from harness.protocols.conduct import Conduct
 
 PromisesOf = Callable[[Mapping[str, Any], Mapping[str, Any]], Promises]
 """The promises of a run that did not store them, from its plan.json and its run.json."""
@@ -77,6 +78,7 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: 
         simulated=bool(run.get("simulated")),
         final_from_ns=load.get("final_from_ns"),
         timings=run.get("timings") or {},
+        clients=Conduct.of(clients) if (clients := run.get("clients")) else None,
     )
 
 

@@ -148,6 +148,6 @@ def _journal(rundir: RunDir) -> Told:
 def _field(path: str) -> str:
     """The field of Gaps to which a path below the run folder belongs."""
     place = path.split("/")[0]
-    return {"history": "history", "reads": "reads", "nodes": "aside", "observations": "aside"}.get(
-        place, "other"
-    )
+    if place in ("nodes", "observations", "clients"):
+        return "aside"
+    return place if place in ("history", "reads") else "other"

@@ -24,7 +24,7 @@ from harness.errors import EnvironmentFailure, HistoryError
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
 
 FILES: Final = ("plan.json", "run.json", "faults.jsonl")
-FOLDERS: Final = ("history", "reads", "observations", "nodes")
+FOLDERS: Final = ("history", "reads", "observations", "nodes", "clients")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,16 +42,14 @@ from harness.protocols.runs import (
 BATCH_ROWS: Final = 2**20
 
 _MARKS: Final = {"invoke": INVOKED, "ok": OK, "fail": FAIL, "info": INFO}
+_STORED_NAMES: Final = {"place": "index", "mark": "type"}
+"""Columns of rows whose name differs in the file."""
 _KEYS_AND_VALUES: Final = ("key", "value")
-_WRITTEN: Final = ("process", "type", "f", *_KEYS_AND_VALUES)
-_WRITES: Final = (
-    *("process", "type", "f", "key", "value", "partition", "offset", "error"),
-    *("intended_ns", "time_ns"),
-)
-_OPERATIONS: Final = ("index", *_WRITES, "node", "expected", "result", "elements")
+_WRITTEN: Final = ("process", "f", *_KEYS_AND_VALUES)
 _READS: Final = ("reader", *_KEYS_AND_VALUES, "partition", "offset")
 
 Part = TypeVar("Part", Writes, Reads, Operations)
+OfHistory = TypeVar("OfHistory", Writes, Operations)
 Made = TypeVar("Made")
 
 
@@ -72,12 +70,12 @@ def _some_of(column: Any, chosen: Bools) -> Any:
 
 def writes(paths: Iterable[Path], functions: Collection[str]) -> Iterator[Writes]:
     """The operations of `history/` with one of these functions, which write: not the nemesis'."""
-    return decoded(paths, _WRITES, partial(_writes, functions=functions))
+    return _of_history(Writes, paths, functions)
 
 
 def operations(paths: Iterable[Path], functions: Collection[str]) -> Iterator[Operations]:
     """The operations of `history/` with one of these functions: not the nemesis'."""
-    return decoded(paths, _OPERATIONS, partial(_operations, functions=functions))
+    return _of_history(Operations, paths, functions)
 
 
 def reads(paths: Iterable[Path]) -> Iterator[Reads]:
@@ -152,6 +150,8 @@ def integers(batch: pa.RecordBatch, name: str) -> Ints:
 
 
 def _numbers(column: pa.Array) -> Ints:
+    if column.null_count == len(column):
+        return np.full(len(column), NULL)
     if column.null_count:
         column = pc.fill_null(column.cast(pa.int64()), NULL)
     numbers: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
@@ -165,8 +165,13 @@ def texts(batch: pa.RecordBatch, name: str) -> Texts:
     column = batch[name]
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    codes = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False)
-    return Texts(codes.astype(np.int32, copy=False), column.dictionary.to_pylist())
+    codes = column.indices
+    if codes.null_count == len(codes):
+        return Texts(np.full(len(codes), -1, np.int32), [])
+    if codes.null_count:
+        codes = pc.fill_null(codes, -1)
+    numbers = codes.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    return Texts(numbers, column.dictionary.to_pylist())
 
 
 def lists(batch: pa.RecordBatch, name: str) -> Lists:
@@ -181,55 +186,54 @@ def lists(batch: pa.RecordBatch, name: str) -> Lists:
     return Lists(starts, _numbers(column.flatten()), _valid(column))
 
 
-def _operations(batch: pa.RecordBatch, functions: Collection[str]) -> Operations:
-    chosen, marks = _chosen(batch, functions)
-    columns = Operations(
-        place=integers(batch, "index"),
-        f=texts(batch, "f"),
-        key=texts(batch, "key"),
-        value=integers(batch, "value"),
-        expected=integers(batch, "expected"),
-        result=integers(batch, "result"),
-        elements=lists(batch, "elements"),
-        mark=marks,
-        process=integers(batch, "process"),
-        partition=integers(batch, "partition"),
-        offset=integers(batch, "offset"),
-        node=texts(batch, "node"),
-        error=texts(batch, "error"),
-        intended_ns=integers(batch, "intended_ns"),
-        time_ns=integers(batch, "time_ns"),
-    )
-    return columns if chosen.all() else some(columns, chosen)
+def _of_history(
+    kind: type[OfHistory], paths: Iterable[Path], functions: Collection[str]
+) -> Iterator[OfHistory]:
+    columns: list[str] = [_STORED_NAMES.get(name, name) for name in kind._fields]
+    needed = tuple(dict.fromkeys(("process", "f", *columns)))
+    return decoded(paths, needed, partial(_rows, kind=kind, functions=functions))
 
 
-def _writes(batch: pa.RecordBatch, functions: Collection[str]) -> Writes:
+def _rows(batch: pa.RecordBatch, kind: type[OfHistory], functions: Collection[str]) -> OfHistory:
     chosen, marks = _chosen(batch, functions)
-    if batch["value"].null_count and (chosen & ~_valid(batch["value"])).any():
+    if kind is Writes and not _valid(batch["value"])[_all(chosen)].all():
         raise UnusableRow("a write has no value", "value")
-    columns = Writes(
-        key=texts(batch, "key"),
-        value=integers(batch, "value"),
-        mark=marks,
-        process=integers(batch, "process"),
-        partition=integers(batch, "partition"),
-        offset=integers(batch, "offset"),
-        error=texts(batch, "error"),
-        intended_ns=integers(batch, "intended_ns"),
-        time_ns=integers(batch, "time_ns"),
+    rows = kind._make(
+        marks if name == "mark" else _column(batch, _STORED_NAMES.get(name, name))
+        for name in kind._fields
     )
-    return columns if chosen.all() else some(columns, chosen)
+    return rows if chosen is None else some(rows, chosen)
 
 
-def _chosen(batch: pa.RecordBatch, functions: Collection[str]) -> tuple[Bools, Bits]:
+def _column(batch: pa.RecordBatch, name: str) -> Ints | Texts | Lists:
+    kind = HISTORY.field(name).type
+    if pa.types.is_dictionary(kind):
+        return texts(batch, name)
+    return lists(batch, name) if pa.types.is_list(kind) else integers(batch, name)
+
+
+def _chosen(batch: pa.RecordBatch, functions: Collection[str]) -> tuple[Bools | None, Bits]:
     """Which rows are clients' operations of these functions, and the marks of all rows."""
-    _refuse_nulls(batch, HISTORY)
-    kind = texts(batch, "type")
+    chosen, kind = _of_clients(batch, functions), texts(batch, "type")
     marks = np.array([_MARKS.get(name, 0) for name in kind.names] + [0], np.uint8)
-    chosen = texts(batch, "f").isin(functions) & (integers(batch, "process") >= 0)
-    if not marks[:-1].all() and not marks[kind.codes[chosen]].all():
+    if not marks[:-1].all() and not marks[kind.codes[_all(chosen)]].all():
         raise UnusableRow("an operation neither begins nor ends as ok, fail or info", "type")
     return chosen, marks[kind.codes]
+
+
+def _of_clients(batch: pa.RecordBatch, functions: Collection[str]) -> Bools | None:
+    """Which rows are clients' operations of these functions; `None`: all of them are."""
+    _refuse_nulls(batch, HISTORY)
+    f, process = texts(batch, "f"), integers(batch, "process")
+    if set(f.names) <= set(functions) and process.min() >= 0:
+        return None
+    chosen = f.isin(functions) & (process >= 0)
+    return None if chosen.all() else chosen
+
+
+def _all(chosen: Bools | None) -> Any:
+    """An index of the chosen rows."""
+    return slice(None) if chosen is None else chosen
 
 
 def _reads(batch: pa.RecordBatch) -> Reads:
@@ -239,9 +243,9 @@ def _reads(batch: pa.RecordBatch) -> Reads:
 
 
 def _written(batch: pa.RecordBatch, functions: Collection[str]) -> tuple[Texts, Ints]:
-    chosen, _ = _chosen(batch, functions)
+    chosen = _of_clients(batch, functions)
     keys, values = _keys_and_values(batch)
-    return Texts(keys.codes[chosen], keys.names), values[chosen]
+    return (keys, values) if chosen is None else (_some_of(keys, chosen), values[chosen])
 
 
 def _keys_and_values(batch: pa.RecordBatch) -> tuple[Texts, Ints]:
@@ -255,5 +259,7 @@ def _refuse_nulls(batch: pa.RecordBatch, schema: pa.Schema) -> None:
 
 
 def _valid(column: pa.Array) -> Bools:
+    if not column.null_count:
+        return np.ones(len(column), np.bool_)
     valid: Bools = column.is_valid().to_numpy(zero_copy_only=False)
     return valid

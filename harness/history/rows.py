@@ -62,11 +62,6 @@ class Rows:
         """All operations of the run's model, in the order of the history."""
         return parquet_reader.operations(self._facts.history, self._model.functions)
 
-    def timed(self) -> Iterator[Writes | Operations]:
-        """What is known of when operations were due, begun and ended: the writes where a model has
-        nothing else."""
-        return self.writes() if self._model.writes == self._model.functions else self.operations()
-
     def reads(self) -> Iterator[Reads]:
         """The records, of all readers."""
         if self._reads is None and self._keeps:

@@ -3,7 +3,7 @@
     plan.json  run.json  faults.jsonl  manifest.json
     result.json  report.html  lost.csv  timeline.png
     history/part-*.parquet  reads/part-*.parquet  reads/ends.parquet
-    observations/part-*.parquet  findings/*.parquet  nodes/<node>/*.log
+    observations/part-*.parquet  findings/*.parquet  nodes/<node>/*.log  clients/client-<n>.log
 
 Files are written under a dot name, fsynced and renamed, so a reader never meets half a file and a
 crash keeps what was done.
@@ -149,6 +149,11 @@ class RunDir:
 
     def node(self, name: str) -> Path:
         return self.path / "nodes" / name
+
+    @property
+    def clients(self) -> Path:
+        """The logs of clients that are processes of the user's; absent where there are none."""
+        return self.path / "clients"
 
     def logs(self) -> list[Path]:
         """The log files of all nodes, by node and name."""

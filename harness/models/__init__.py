@@ -51,6 +51,38 @@ SET: Final = Model(
     final_read=False,
     check="set",
 )
-"""`add` puts a unique `value` into one set, `read` returns all of it in `elements`."""
+"""`add` puts a unique `value` into one set, `read` returns all of it in `result`, as a tuple (the
+history's column `elements`)."""
 
-MODELS: Final = {model.name: model for model in (LOG, REGISTER, SET)}
+WATCH: Final = Model(
+    name="watch",
+    functions=frozenset({"write", "watch"}),
+    writes=frozenset({"write"}),
+    final_read=False,
+    check="watches",
+)
+"""`write` sets the `value` of a key. `watch` reads a key and requests to be notified of its next
+change: `elements` are the value that was read (NULL: none) and whether a notification had come for
+the process's earlier watch of the key (1, 0; NULL: there was none that still counts). The place of
+both is that of the write in the order of all writes: `offset`."""
+
+SEQUENCE: Final = Model(
+    name="sequence",
+    functions=frozenset({"next"}),
+    writes=frozenset({"next"}),
+    final_read=False,
+    check="sequence",
+)
+"""`next` stores a unique `value` and is answered the number that the system gave it: `offset`."""
+
+LOCK: Final = Model(
+    name="lock",
+    functions=frozenset({"acquire", "confirm", "release"}),
+    writes=frozenset({"acquire", "release"}),
+    final_read=False,
+    check="locks",
+)
+"""`acquire` takes the lock `key`, or fails as it is held; `confirm` asks whether this process still
+holds it (`result` 1 or 0); `release` gives it back. A lock ends with its holder's session."""
+
+MODELS: Final = {model.name: model for model in (LOG, REGISTER, SET, WATCH, SEQUENCE, LOCK)}

@@ -12,7 +12,7 @@ from harness.errors import PlanError, nearest
 
 def explain(error: ValidationError, model: type[BaseModel], *, file: str) -> PlanError:
     """The first finding as a PlanError; the hint counts the others."""
-    findings = error.errors(include_url=False)
+    findings = [each for each in error.errors(include_url=False) if not _of_the_other_form(each)]
     first = findings[0]
     key = dotted(first["loc"])
     what, hint = _sentence(first, model)
@@ -24,9 +24,22 @@ def explain(error: ValidationError, model: type[BaseModel], *, file: str) -> Pla
     return PlanError(what, file=file, key=key or None, hint=hint)
 
 
+_TEXT, _TABLE = "constrained-str", "Check"
+"""How pydantic names the two forms of a check in a location: a name, or a table with one."""
+
+
+def _of_the_other_form(finding: Any) -> bool:
+    """Whether a finding holds a check against the form that it does not have."""
+    kind, last = finding["type"], finding["loc"][-1:]
+    return (kind == "string_type" and last == (_TEXT,) and isinstance(finding["input"], dict)) or (
+        kind == "model_type" and last == (_TABLE,) and isinstance(finding["input"], str)
+    )
+
+
 def dotted(loc: tuple[int | str, ...]) -> str:
     """A location as a TOML dotted key: `topic.settings."min.insync.replicas"`."""
-    parts = [p for p in map(str, loc) if p not in ("[key]", "bool", "int", "float", "str")]
+    made = ("[key]", "bool", "int", "float", "str", _TEXT, _TABLE)
+    parts = [p for p in map(str, loc) if p not in made]
     return ".".join(p if re.fullmatch(r"[A-Za-z0-9_-]+", p) else f'"{p}"' for p in parts)
 
 

@@ -23,7 +23,11 @@ class ClusterPlan(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    kind: Slug = Field("docker", description="The kind of cluster: docker, or memory (simulated).")
+    kind: Slug = Field(
+        "docker",
+        description="The kind of cluster: docker, ssh (your hosts), external or compose (your "
+        "cluster) or memory (simulated).",
+    )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -57,6 +61,11 @@ class WorkloadPlan(Section):
     """What the clients do."""
 
     name: Slug = Field("append", description="A plug-in in workloads/.")
+    client: Slug | None = Field(
+        None,
+        description="The client library, by default the first of the system; `exec`: the "
+        "processes of `ackloss run --client CMD`.",
+    )
     processes: int = Field(
         1000, ge=1, le=20_000, description="Logical clients, each with one operation in flight."
     )

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import PlanError, nearest
-from harness.installation import shipped
+from harness.installation import CAMPAIGNS, PLANS, shipped
 
-PLANS: Final = "plans"
-CAMPAIGNS: Final = "campaigns"
+__all__ = ["CAMPAIGNS", "PLANS", "abouts", "find", "is_path", "named_files"]
+
 _SUFFIX: Final = ".toml"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import (
     TYPE_CHECKING,
@@ -43,19 +43,22 @@ class _Doubts(NamedTuple):
     deleted: str = "deleted"  # the log begins above 0
     not_yet_visible: str = "not_yet_visible"  # acknowledged writes may stand beyond what was read
     readers: str = "readers"  # readers disagree, or only one of them saw a counter-example
+    client: str = "client"  # clients that are processes of the user's broke their protocol
     undecided: str = "undecided"  # a checker reached its bound before it had an answer
     checker: str = "checker"  # a checker raised, or its process died
 
 
 DOUBTS: Final = _Doubts()
 
-OUTCOME_DOUBTS: Final = frozenset({DOUBTS.not_yet_visible, DOUBTS.readers, DOUBTS.undecided})
+OUTCOME_DOUBTS: Final = frozenset(
+    {DOUBTS.not_yet_visible, DOUBTS.readers, DOUBTS.undecided, DOUBTS.client}
+)
 """Doubts that depend on what became of operations: they make no run ineligible for statistics."""
 
 
 class Statement(NamedTuple):
-    """A counter-example, by the count that holds it, or a doubt, by its kind: a name for programs,
-    and a sentence without a full stop for people."""
+    """A counter-example, by the count that holds it or by its kind, or a doubt, by its kind of
+    `DOUBTS`: a name for programs, and a sentence without a full stop for people."""
 
     name: str
     sentence: str
@@ -65,13 +68,19 @@ class Statement(NamedTuple):
 class CheckResult:
     """What one checker says of one run.
 
-    counts            in the words of result.json; `attempted` and `acknowledged` at least
+    counts            in the words of result.json, as int, float or `None`; at least `attempted` and
+                      `acknowledged`: writes that were begun, and that ended ok
     rates             shares of those counts, where the checker has any
-    findings          one row an anomaly (`run_id`, `kind`, ...), or `None`
+    findings          one row an anomaly, with `run_id`, `kind` and columns of its own, or `None`
     counter_examples  one is enough for `invalid`
     doubts            what keeps the run from being `valid`; of an `invalid` run too
-    all_well          the sentence of a `valid` run
+    all_well          the sentence of a `valid` run, without a full stop
     details           what else a page shows, as JSON
+
+    A checker states what it has seen itself: `vacuous` where nothing was put to its test,
+    `incomplete` where it needs what was not read. Judging adds what is said of every run: faults
+    that are not proven, missing evidence, a load that starved. A result that breaks this contract
+    makes the run `unknown`, as does one that counts none of the writes of the history.
     """
 
     counts: Mapping[str, Number]
@@ -81,6 +90,40 @@ class CheckResult:
     doubts: tuple[Statement, ...] = ()
     all_well: str = "nothing was found"
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrimaryFinding:
+    """What a checker looks for above all. Statistics of many runs count the runs that have it, and
+    pages word it. (In documents such runs are `lossy` and of the class `loss`, whatever it is.)
+
+    counter_examples  the names of the counter-examples that are it; `None`: each of any name
+    noun        "loss": as in "runs with loss"
+    adjective   "lossy": what such a run is
+    head        "lost": above shares of runs
+    found       "Acknowledged writes were lost": before "in 3 of 12 cells"
+    none        "No acknowledged write was lost": before "in 12 conclusive runs"
+    one, some   "lost an acknowledged write", "lost writes": what a run did, what runs did
+    does, do    "loses", "lose": before "more often"
+    can         "lose writes": after "may still"
+    """
+
+    counter_examples: tuple[str, ...] | None
+    noun: str
+    adjective: str
+    head: str
+    found: str
+    none: str
+    one: str
+    some: str
+    does: str
+    do: str
+    can: str
+
+    def is_in(self, counter_examples: Iterable[str]) -> bool:
+        """Whether one of a run's counter-examples, by name, is this finding."""
+        names = set(counter_examples)
+        return bool(names if self.counter_examples is None else names & {*self.counter_examples})
 
 
 class Run(Protocol):
@@ -124,7 +167,7 @@ class Checker(Protocol[Shard, Part]):
 
     A run is judged by `merge(run, [check(run, shard) for shard in shards(run)])`; shards are
     independent, so that one run can be dealt out to several processes. A shard and its part are
-    pickled. What `check` raises makes this run `unknown`, and no other; HistoryError says that the
+    pickled. What it raises is a doubt of this run, and of no other; HistoryError says that the
     run's files cannot be used.
     """
 
@@ -145,4 +188,43 @@ class Checker(Protocol[Shard, Part]):
     @abstractmethod
     def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:
         """What all parts say together: the same, however the run was divided."""
+        ...
+
+
+class OneShard(Checker[None, Part], Protocol[Part]):
+    """A checker that goes over a run's rows once, in one shard: for what does not divide, or is no
+    more work than one pass."""
+
+    @abstractmethod
+    def gather(self, run: Run) -> Part:
+        """What the rows say."""
+        ...
+
+    @abstractmethod
+    def judge(self, run: Run, gathered: Part) -> CheckResult:
+        """What follows from it."""
+        ...
+
+    def shards(self, run: Run) -> Sequence[None]:  # noqa: ARG002
+        """One."""
+        return [None]
+
+    def check(self, run: Run, shard: None) -> Part:  # noqa: ARG002
+        """Gather."""
+        return self.gather(run)
+
+    def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:
+        """Judge what was gathered."""
+        (gathered,) = parts
+        return self.judge(run, gathered)
+
+
+@runtime_checkable
+class HasPrimaryFinding(Protocol):
+    """A checker whose findings differ in weight; of any other, each counter-example is as good."""
+
+    @property
+    @abstractmethod
+    def primary(self) -> PrimaryFinding:
+        """What it looks for above all."""
         ...

@@ -9,14 +9,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 from harness.plan import Plan
 from harness.protocols.clock import Clock
+from harness.protocols.elsewhere import Access
 from harness.protocols.nodes import Cluster, ImageRef, Node
 from harness.protocols.systems import Target
 
 Say = Callable[[str], None]
+
+SIMULATED: Final = "Simulated: no real system was tested."
+"""What stands beside every result of a simulated cluster."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +54,30 @@ class Cost:
     memory_mb: int
     seconds: float
     whole_cores: bool = False
+
+
+class Status(StrEnum):
+    """`warn`: runs work, but something is scarce or has not been made yet."""
+
+    OK = "ok"
+    MISSING = "missing"
+    OLD = "old"
+    WARN = "warn"
+
+    @property
+    def prevents_runs(self) -> bool:
+        """Whether what has this status must be corrected first."""
+        return self in (Status.MISSING, Status.OLD)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check of this machine; `fix` is the command that corrects what is wrong."""
+
+    name: str
+    status: Status
+    detail: str
+    fix: str | None = None
 
 
 @runtime_checkable
@@ -84,6 +114,26 @@ class RunCluster(Cluster, Protocol):
     def down(self) -> list[str]:
         """Remove everything of this cluster, however far `start` has come; the names of what was
         removed. Raises HarnessFailure when something stays."""
+        ...
+
+
+@runtime_checkable
+class EndsByItself(Protocol):
+    """A cluster that is removed, by its hosts themselves, when the process that made it is gone."""
+
+    @abstractmethod
+    def keep(self) -> None:
+        """Have it go on without this process, until it is removed."""
+        ...
+
+
+@runtime_checkable
+class LosesHosts(Protocol):
+    """A cluster whose hosts may vanish for good while it is in use."""
+
+    @abstractmethod
+    def when_lost(self, tell: Callable[[str], None]) -> None:
+        """Have `tell` called with a sentence, from another thread, when a host is lost."""
         ...
 
 
@@ -133,6 +183,12 @@ class Provider(Protocol):
         ...
 
     @abstractmethod
+    def checkup(self) -> Sequence[Finding]:
+        """What this machine has and lacks for such clusters, whatever runs on them: what `ackloss
+        doctor` reports. Changes nothing; empty where nothing is needed."""
+        ...
+
+    @abstractmethod
     def prepare(self, order: Order, say: Say) -> None:
         """Make what takes long and is kept: images, archives. A run does it too."""
         ...
@@ -159,4 +215,74 @@ class LeavesObjects(Protocol):
     @abstractmethod
     def unknown_runs(self, known: set[str]) -> set[str]:
         """Runs of which something is there but that are not among these."""
+        ...
+
+
+@runtime_checkable
+class TakesInventory(Protocol):
+    """A provider whose nodes are hosts of the user's: a file names them, and the command line names
+    the file, never a plan."""
+
+    @property
+    @abstractmethod
+    def inventory(self) -> Path | None:
+        """The file, once it is known."""
+        ...
+
+    @abstractmethod
+    def gateways(self, order: Order) -> frozenset[str]:
+        """The nodes of this order through whose hosts others of them are reached: what slows or
+        drops packets there cuts us off. Empty where no file is known."""
+        ...
+
+    @abstractmethod
+    def with_inventory(self, inventory: Path) -> Provider:
+        """This kind of cluster on these hosts. Raises PlanError for a wrong file."""
+        ...
+
+    @abstractmethod
+    def clean_hosts(self, known: set[str], *, dry_run: bool) -> tuple[list[str], list[str]]:
+        """Remove what dead runs of any machine left on the hosts, but those among `known`: what was
+        removed, and what was left and why."""
+        ...
+
+
+@runtime_checkable
+class TakesClusterFile(Protocol):
+    """A provider of clusters that the user has already: a file says how one is reached, and the
+    command line names the file, never a plan."""
+
+    @property
+    @abstractmethod
+    def access(self) -> Access | None:
+        """How it is reached, once the file is known."""
+        ...
+
+    @property
+    @abstractmethod
+    def system(self) -> str | None:
+        """The target that the file names; `None`: it names none."""
+        ...
+
+    @abstractmethod
+    def with_cluster(self, file: Path) -> Provider:
+        """This kind of cluster, as the file says. Raises PlanError for a wrong file,
+        EnvironmentFailure for a secret that is not there."""
+        ...
+
+    @abstractmethod
+    def why_no_lever(self, lever: str) -> str:
+        """Why faults cannot be made by this lever there, a sentence without a full stop."""
+        ...
+
+    @abstractmethod
+    def concerns(self, run_id: str) -> bool:
+        """Whether this is the cluster of a registered run, as far as this machine knows."""
+        ...
+
+    @abstractmethod
+    def of_others(self, known: set[str]) -> list[str]:
+        """What is on the cluster of runs that are not among these, in sentences: it is left alone.
+
+        Raises EnvironmentFailure."""
         ...

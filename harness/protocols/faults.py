@@ -60,11 +60,13 @@ class Proof:
     `met` counts what the fault has done to the system since it was applied, in the lever's own unit
     (packets, milliseconds ...), without what the probe itself sent or did. It is None where the
     mechanism acts on the system itself: a process that is gone needs no further witness.
+    `claimed`: somebody says that it is so, and nothing proves it.
     """
 
     proven: bool
     evidence: list[str]
     met: int | None = None
+    claimed: bool = False
 
 
 @runtime_checkable
@@ -128,6 +130,16 @@ class HasLevers(Protocol):
         ...
 
 
+@runtime_checkable
+class Waits(Protocol):
+    """A lever that waits for something outside before its fault begins."""
+
+    @abstractmethod
+    def give_up(self) -> None:
+        """Stop waiting: the load is over. From any thread."""
+        ...
+
+
 class Act(NamedTuple):
     """One use of a lever: its name and the undo record that says what it does."""
 
@@ -168,6 +180,9 @@ FAKETIME = "faketime"
 
 BOUNDED_DISK = "bounded disk"
 """A need: the target stores on a small disk of its own (see `harness.levers.full`)."""
+
+OWN_DISK = "own disk"
+"""A need: the target stores on a disk that can lose power (see `harness.levers.power`)."""
 
 
 @runtime_checkable

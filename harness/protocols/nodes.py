@@ -22,7 +22,8 @@ class Completed:
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessState:
-    """The target's process on a node. `exit_code` is null while it runs."""
+    """The target's process on a node. `exit_code` is null while it runs, and 128 + the signal that
+    ended it, as shells and containers report it."""
 
     running: bool
     exit_code: int | None = None
@@ -71,7 +72,8 @@ class Node(Protocol):
 
     @abstractmethod
     def get(self, name: str) -> dict[str, bytes]:
-        """A file, or all files of a folder, below the node's data folder."""
+        """A file below the node's data folder, by its last name, or all files of a folder, by their
+        names below that folder; empty when there is none."""
         ...
 
     @abstractmethod
@@ -82,6 +84,132 @@ class Node(Protocol):
     @abstractmethod
     def process(self) -> ProcessState:
         """The state of the target's process."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """A file: its length, and the bytes that it takes on the disk or is to take."""
+
+    size_bytes: int
+    allocated_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerLoss:
+    """What a loss of power did to a disk: its files by path before and after, and a file of ours,
+    of which `canary_synced` of `canary_written` bytes had been fsynced, and `canary_left` are
+    left."""
+
+    device: str
+    before: Mapping[str, Stored]
+    after: Mapping[str, Stored]
+    canary_synced: int
+    canary_written: int
+    canary_left: int
+
+
+class OwnDisk(Protocol):
+    """A disk that holds what one node stores and nothing else, and can lose power: what was not
+    fsynced is then gone."""
+
+    @abstractmethod
+    def why_not(self) -> str | None:
+        """None, or why it may not lose power: it is not the node's, or not ours."""
+        ...
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Have all that was written so far on the disk."""
+        ...
+
+    @abstractmethod
+    def lose_power(self, fault: str) -> None:
+        """Lose what was not fsynced, once for each fault. No process may have a file open there.
+        Raises HarnessFailure."""
+        ...
+
+    @abstractmethod
+    def power_loss(self, fault: str) -> PowerLoss | None:
+        """What a fault did; `None` where it has done nothing."""
+        ...
+
+    @abstractmethod
+    def power_losses(self) -> list[str]:
+        """The faults that have done something and were not undone."""
+        ...
+
+    @abstractmethod
+    def restore(self, fault: str) -> None:
+        """Have the disk usable, and forget what the fault did; harmless when it did nothing."""
+        ...
+
+    @abstractmethod
+    def written_back_s(self) -> tuple[float, float]:
+        """How old a write is before the system writes it back by itself at the earliest, and when
+        it has at the latest, in seconds."""
+        ...
+
+
+@runtime_checkable
+class HasOwnDisk(Protocol):
+    """A node that may store on a disk that can lose power."""
+
+    @property
+    @abstractmethod
+    def own_disk(self) -> OwnDisk | None:
+        """That disk; `None` where it stores on another."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnConnection:
+    """The connection by which the harness works on a node, as the node sees it: from the address
+    `peer`, to its own TCP port `port`."""
+
+    peer: str
+    port: int
+
+
+@runtime_checkable
+class ReachedByNetwork(Protocol):
+    """A node on which the harness works through the very network that faults cut: no fault may cut
+    `own_connection`, or nobody could heal it. By port, so that a lost connection can be made
+    again."""
+
+    @property
+    @abstractmethod
+    def own_connection(self) -> OwnConnection:
+        """Raises HarnessFailure when the node does not tell."""
+        ...
+
+    @property
+    @abstractmethod
+    def clients_address(self) -> str | None:
+        """Where clients on this machine come from, as the node sees them; `None`: not known."""
+        ...
+
+
+@runtime_checkable
+class Managed(Protocol):
+    """A node whose process something else has started and looks after. `admin` commands see the
+    processes of the whole machine there, under the numbers of the machine."""
+
+    @abstractmethod
+    def end(self, signal: str) -> None:
+        """Have its process end by KILL, or be asked to by TERM, and not be started again by
+        itself. Raises HarnessFailure."""
+        ...
+
+    @abstractmethod
+    def processes(self) -> frozenset[int]:
+        """The processes that are the node's; none when it does not run."""
+        ...
+
+    @abstractmethod
+    def begin(self, argv: Sequence[str]) -> None:
+        """Start a command where the target's process runs, and do not wait for its end. Raises
+        HarnessFailure."""
         ...
 
 
@@ -101,7 +229,8 @@ class NodeSpec:
 
     `files` are written below the node's data folder (`NODE_DATA` where the process runs), `mounts`
     are read-only host paths of ackloss' own cache. With `data_mb`, the folder `STORED` is a disk of
-    its own of that size.
+    its own of that size, in memory; with `own_disk_mb`, one that can lose power (`OwnDisk`).
+    `ports` are the TCP ports on which it will listen.
     """
 
     name: str
@@ -112,6 +241,22 @@ class NodeSpec:
     mounts: Mapping[Path, str] = field(default_factory=dict)
     memory_mb: int = 512
     data_mb: int | None = None
+    own_disk_mb: int | None = None
+    ports: Sequence[int] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """How a version of a system lies on a host where somebody has installed it.
+
+    folder   what a node needs of it, below its home
+    inside   where the system's process sees that folder: one of `Ingredients.folders`
+    named    a regular expression for the name of a file in it; its group is the version
+    """
+
+    folder: str
+    inside: str
+    named: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,11 +264,17 @@ class Ingredients:
     """What all nodes of a target need and what took long to make: made once, kept by the cache.
 
     `files` by name and `mounts` (host path to path inside) mean what the target makes of them.
+    Where nodes are hosts and not made of an image, `folders` are what the image would hold, as
+    local folders by where the process sees them, and `programs` what hosts must have, each with
+    the Debian package that has it. `distribution`: it can be used as it is installed there.
     """
 
     image: ImageRef
     files: Mapping[str, bytes] = field(default_factory=dict)
     mounts: Mapping[Path, str] = field(default_factory=dict)
+    folders: Mapping[Path, str] = field(default_factory=dict)
+    programs: Mapping[str, str] = field(default_factory=dict)
+    distribution: Distribution | None = None
 
 
 CLIENT_ROLE = "client"

@@ -73,8 +73,9 @@ class Workload(Protocol):
 
     @abstractmethod
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
-        """The script of one of the first processes, 0 <= `process` < `processes`. Values that it
-        writes are unique over all scripts of a run."""
+        """The script of one of the first processes, 0 <= `process` < `processes`: one operation at
+        least, of the functions of its model. Values that it writes are unique over all scripts of a
+        run; in a log, 0 <= partition < `partitions`."""
         ...
 
 

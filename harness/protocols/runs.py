@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from harness.protocols.conduct import Conduct
 from harness.protocols.promises import Promises
 
 DONE: Final = "done"
@@ -26,7 +27,22 @@ Bools = npt.NDArray[np.bool_]
 
 NULL: Final = -(2**63)
 
-INVOKED, OK, FAIL, INFO, READ = 1, 2, 4, 8, 16
+
+class _Marks(NamedTuple):
+    """What a row states of an operation: that it began, how it ended, or that it was read."""
+
+    invoked: int = 1
+    ok: int = 2
+    fail: int = 4
+    info: int = 8
+    read: int = 16
+
+
+MARKS: Final = _Marks()
+"""The values of a column `mark`, bits that add up. They are numbers: `"ok"`, as a completion has
+it, equals none of them."""
+
+INVOKED, OK, FAIL, INFO, READ = MARKS
 
 
 class Texts(NamedTuple):
@@ -51,7 +67,8 @@ class Texts(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """Rows of HISTORY that are writes. `mark` is INVOKED, or how the write ended."""
+    """Rows of HISTORY that are writes: one for each that was begun, and one for how it ended, in
+    the order of the history. `mark` is one of MARKS: invoked, ok, fail or info."""
 
     key: Texts
     value: Ints
@@ -81,8 +98,8 @@ class Lists(NamedTuple):
 
 
 class Operations(NamedTuple):
-    """Rows of HISTORY but the nemesis'. `place` is the index in the history; `mark` is INVOKED, or
-    how the operation ended."""
+    """Rows of HISTORY but the nemesis', two for each operation as in `Writes`. `place` is the index
+    in the history."""
 
     place: Ints
     f: Texts
@@ -120,6 +137,7 @@ class FaultWindow:
     seen to heal. `met` is null for a step that waited for nothing. `proven` holds only when every
     probe, while it was on and after it was healed, said so, and it met something of the system:
     `touched` is how much, in the unit of its lever (null: nothing of the kind is counted).
+    `claimed`: a person says that it was on, and nothing proves it.
     """
 
     id: str
@@ -132,6 +150,7 @@ class FaultWindow:
     evidence: list[str]
     why: str
     touched: int | None = None
+    claimed: bool = False
 
 
 class Gaps(NamedTuple):
@@ -194,7 +213,8 @@ class Facts:
     `drawn`: the faults asked for were drawn at random. `gaps`: what is missing from its folder.
     `outside`: the file of a history from outside, which has no `folder`.
     `simulated`: nothing real was tested. `final_from_ns`: operations that were due from then on
-    belong to the workload's final scripts, and not to the load; None where it has none.
+    belong to the workload's final scripts, and not to the load; None where it has none. `clients`:
+    what clients that are processes of the user's did; None where there are none.
     """
 
     run_id: str
@@ -219,6 +239,7 @@ class Facts:
     simulated: bool = False
     final_from_ns: int | None = None
     timings: Mapping[str, float | None] = field(default_factory=dict)
+    clients: Conduct | None = None
 
     @property
     def source(self) -> str:

@@ -78,7 +78,8 @@ class Target(Protocol[PlanOf]):
 
     plugin: ClassVar[str]
     plan: ClassVar[type[Plan]]
-    """Its plan: a subclass with the sections and keys that are its own."""
+    """Its plan: a subclass with the sections and keys that are its own. Its properties `partitions`
+    and `replicas` are those of this system (1 each, unless it overrides them)."""
     models: ClassVar[frozenset[str]]
     """The names of the models whose operations its clients serve (`harness.models`)."""
 
@@ -99,6 +100,7 @@ class Target(Protocol[PlanOf]):
     def effective(self, cluster: Cluster, plan: PlanOf) -> dict[str, Any]:
         """Settings and features as the cluster itself tells them (`{"settings": {"broker": {...},
         ...}, "features": {...}}`), and `warnings` of what it cannot tell, where there are any.
+        Settings are in groups; a system without features leaves them out.
 
         Raises PlanError when one that the plan asks for is unknown to it or differs, TimeoutError
         when a node does not tell.
@@ -131,8 +133,9 @@ class Target(Protocol[PlanOf]):
 
     @abstractmethod
     def readers(self, plan: PlanOf) -> tuple[str, str]:
-        """What can read everything: the first reader, and the second opinion. Python packages, or
-        words for what else differs between the two."""
+        """What can read everything: the first reader, and the second opinion, which reads where the
+        first found what was not promised. Python packages, or words for what differs between the
+        two."""
         ...
 
     @abstractmethod
@@ -141,8 +144,10 @@ class Target(Protocol[PlanOf]):
     ) -> tuple[pa.Table, list[End]]:
         """Read every partition from its start to its end with the named client library.
 
-        The table has the columns of `harness.history.READS` but `run_id`; `time_ns` is on the
-        monotonic clock, not yet counted from the run's start.
+        The table has the columns of `harness.history.READS` but `run_id`, and `reader` in each row;
+        `time_ns` is on the monotonic clock, not yet counted from the run's start. There is an `End`
+        for each partition: one that cannot be read has an `error`, and nothing is raised. Nodes may
+        still be starting when this is called: it tries again, for `timeout_s` at most.
         """
         ...
 
@@ -168,7 +173,34 @@ class RunsInContainers(Protocol[PlanOf]):
     def nodes(
         self, plan: PlanOf, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
-        """The nodes of a cluster for this plan, `addresses` by node name."""
+        """The nodes of a cluster for this plan, `addresses` by node name. Pure. A dry run calls it
+        too, with the image alone in `ingredients`."""
+        ...
+
+
+@runtime_checkable
+class RunsOnHosts(Protocol[PlanOf]):
+    """A target whose nodes are processes on hosts that have no image of it."""
+
+    @abstractmethod
+    def names(self, plan: PlanOf) -> list[str]:
+        """See `RunsInContainers`."""
+        ...
+
+    @abstractmethod
+    def for_hosts(self, plan: PlanOf, say: Callable[[str], None]) -> Ingredients:
+        """Fetch or make, on this machine, all that the hosts need (`Ingredients.folders`,
+        `programs`); what takes long is reported to `say`.
+
+        Raises PlanError for what hosts cannot run, EnvironmentFailure when it cannot be made.
+        """
+        ...
+
+    @abstractmethod
+    def nodes(
+        self, plan: PlanOf, ingredients: Ingredients, addresses: Mapping[str, str]
+    ) -> list[NodeSpec]:
+        """See `RunsInContainers`."""
         ...
 
 

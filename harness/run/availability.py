@@ -10,6 +10,7 @@ from typing import Any
 from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.faults.availability import unavailable
 from harness.levers.client import ClientLever
+from harness.levers.manual import ManualLever, SaidOperator
 from harness.protocols import Client, Cluster, HasLevers, Lever, Nemesis
 from harness.protocols.crashes import ClientNemesis, Crashes
 from harness.run.resolving import ResolvedPlan
@@ -22,13 +23,16 @@ def levers_of(
     *,
     say: Callable[[str], None] | None = None,
 ) -> dict[str, Lever[Any]]:
-    """Every lever of a run by name: those that the cluster offers, the target's own, and the one
-    over the workload's clients where they can crash. For `say` see `HasLevers`."""
+    """Every lever of a run by name: those that the cluster offers, the target's own, the one
+    over the workload's clients where they can crash, and the one that an operator is. For `say` see
+    `HasLevers`."""
     levers = dict(cluster.levers)
     if isinstance(bound.target, HasLevers):
         levers |= bound.target.levers(cluster, bound.plan, say=say)
     if isinstance(client, Crashes):
         levers[ClientLever.name] = ClientLever(client)
+    if (operator := bound.operator if say is None else SaidOperator(say)) is not None:
+        levers[ManualLever.name] = ManualLever(operator)
     return levers
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.machine.space import DISK_MIN_BYTES, free_bytes, gib
-from harness.protocols import LeavesObjects, Order, Provider
+from harness.protocols import LeavesObjects, Order, Provider, TakesInventory
 
 
 def clean_before(provider: Provider, say: Callable[[str], None]) -> None:
@@ -19,7 +19,7 @@ def clean_before(provider: Provider, say: Callable[[str], None]) -> None:
     from harness.clusters.cleaning import clean_all
 
     try:
-        cleaned = clean_all(dry_run=False, kept=False)
+        cleaned = clean_all(dry_run=False, kept=False, only=provider)
     except EnvironmentFailure:
         return  # the run itself fails with a better explanation
     except AcklossError as error:
@@ -29,6 +29,8 @@ def clean_before(provider: Provider, say: Callable[[str], None]) -> None:
         say(f"left by a dead run, removed: {name}")
     for name in cleaned.undone:
         say(f"in force until then: {name}")
+    for sentence in cleaned.left if isinstance(provider, TakesInventory) else ():
+        say(sentence)
 
 
 def require(provider: Provider, order: Order, *, runs: Path) -> None:

@@ -28,7 +28,7 @@ from harness.protocols import (
     completion,
     raised,
 )
-from harness.protocols.clock import Clock
+from harness.protocols.clock import Clock, RealClock
 
 Connect = Callable[[int], BlockingClient]
 """Makes the client of a thread, by its number from 0, in that thread."""
@@ -38,6 +38,7 @@ THREADS_AT_MOST: Final = 256
 CLOSED: Final = "closed"
 """The error of operations that had not ended when the client was closed."""
 
+_REAL: Final = RealClock()
 _CANCELLED_S: Final = 0.5
 """How long calls may take to end once their clients have been disconnected."""
 
@@ -45,8 +46,12 @@ _CANCELLED_S: Final = 0.5
 class ThreadedClient(Client):
     """A `harness.protocols.Client` over `threads` blocking clients."""
 
-    def __init__(self, connect: Connect, *, threads: int, clock: Clock) -> None:
-        """Connects nothing yet. Raises ValueError for a number of threads that cannot be."""
+    def __init__(
+        self, connect: Connect, *, threads: int, clock: Clock = _REAL, pinned: bool = False
+    ) -> None:
+        """Connects nothing yet. `clock` is the cluster's, which on real nodes is the real one.
+        `pinned`: process p always has client p modulo `threads`. Raises ValueError for a number of
+        threads that cannot be."""
         if not 0 < threads <= THREADS_AT_MOST:
             raise ValueError(f"{threads} threads: use 1 to {THREADS_AT_MOST}")
         self._clock = clock
@@ -54,6 +59,7 @@ class ThreadedClient(Client):
         self._answered = threading.Event()
         self._workers = [_Worker(number, connect, self._end) for number in range(threads)]
         self._idle = deque(self._workers)
+        self._pinned = pinned
         self._busy: dict[int, _Worker] = {}
         self._closed = False
 
@@ -61,9 +67,11 @@ class ThreadedClient(Client):
         """Hand an operation to an idle thread; False while there is none."""
         if process in self._busy:
             raise ValueError(f"process {process} has an operation in flight")
-        if self._closed or not self._idle:
+        worker = None if self._closed else self._idle_worker(process)
+        if worker is None:
             return False
-        worker = self._busy[process] = self._idle.popleft()
+        self._idle.remove(worker)
+        self._busy[process] = worker
         worker.begin(process, op, self._clock)
         return True
 
@@ -88,6 +96,13 @@ class ThreadedClient(Client):
         for process in list(self._busy):
             del self._busy[process]
             done(process, completion(INFO, error=CLOSED))
+
+    def _idle_worker(self, process: int) -> _Worker | None:
+        """The one that a process is to have; `None` while it is busy."""
+        if not self._pinned:
+            return self._idle[0] if self._idle else None
+        worker = self._workers[process % len(self._workers)]
+        return worker if worker in self._idle else None
 
     def _poll_for(self, at_most_s: float, done: Done) -> None:
         """Complete what ends within this time, until nothing is in flight."""

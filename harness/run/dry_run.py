@@ -14,13 +14,42 @@ from harness.protocols import (
     STORED,
     Completed,
     Lever,
+    OwnDisk,
     PartitionView,
+    PowerLoss,
     ProcessState,
     Situation,
 )
 from harness.protocols.crashes import ClientState
 
 EXAMPLE_SUBNET = "198.18.0"
+
+
+@dataclass(frozen=True)
+class DryRunDisk(OwnDisk):
+    """A disk that does nothing: what would happen to it is written down with the commands."""
+
+    name: str
+    commands: list[str]
+
+    def why_not(self) -> str | None:
+        return None
+
+    def flush(self) -> None: ...
+
+    def lose_power(self, fault: str) -> None:  # noqa: ARG002
+        self.commands.append(f"{self.name}: its disk loses what was not fsynced")
+
+    def power_loss(self, fault: str) -> PowerLoss | None:  # noqa: ARG002
+        return None
+
+    def power_losses(self) -> list[str]:
+        return []
+
+    def restore(self, fault: str) -> None: ...
+
+    def written_back_s(self) -> tuple[float, float]:
+        return 5.0, 35.0
 
 
 @dataclass
@@ -31,6 +60,10 @@ class DryRunNode:
     roles: frozenset[str]
     address: str
     commands: list[str] = field(default_factory=list)
+
+    @property
+    def own_disk(self) -> OwnDisk:
+        return DryRunDisk(self.name, self.commands)
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:  # noqa: ARG002
         """Record; a rule that is asked for (`iptables -C`) is not there, a route is,

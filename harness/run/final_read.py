@@ -22,6 +22,7 @@ from harness.history.run_folder import RunDir, write_atomically
 from harness.plan import Plan
 from harness.protocols import Cluster, End, Situation, Target
 from harness.protocols.clock import Clock, RunClock
+from harness.run.answers import read_by, readers_of
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder, Written
 
@@ -76,12 +77,10 @@ def read_everything(
     ends: list[pa.Table] = []
     written = recorder.written()
     with ParquetWriter(rundir.reads, READS, run_id=rundir.run_id) as reads:
-        for reader in target.readers(plan):
+        for reader in readers_of(target, plan):
             if stop.is_set():
                 break
-            table, of_reader = target.read_all(
-                cluster, plan, reader=reader, timeout_s=plan.final.read_s
-            )
+            table, of_reader = read_by(target, cluster, plan, reader)
             reads.write(_since_start(table, clock))
             ends.append(_ends_table(rundir.run_id, reader, of_reader))
             if all(end.complete for end in of_reader) and as_promised(table, written):

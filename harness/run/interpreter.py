@@ -1,107 +1,24 @@
-"""Plays a workload: thousands of scripts over one client, in one thread, at the plan's pace.
-
-The model is Jepsen's. Each of P threads has one script and plays it as a *process*, with at most
-one operation in flight. An operation that ends in info may still be under way, so its process is
-retired: the thread goes on with the same script under a new number, old + P. Values stay unique and
-dense, since the script itself is never begun anew.
-
-At a fixed rate the loop is open: operation k is intended at k / rate, however long others take. One
-that is due while no process is free waits, keeps its intended time, and is begun as soon as one is
-free; the difference is its lateness, and no stall hides in it (coordinated omission). Flat out,
-every free process begins its next operation at once. A client that takes nothing, its queue full or
-all of it dead, is back-pressure: what is due waits, and is late too.
-
-What a client raises ends operations in info, here and nowhere else: from `submit` the one that was
-handed over, from `poll` all in flight; and so end operations that a client has not completed when
-it is closed. What it reports of them later is ignored. An AcklossError, the harness' own, ends the
-run.
-
-The loop polls while it waits, never sleeps, and takes time only from the clock it is given.
-"""
+"""Runs a workload: the load of a plan, and the final scripts after it (see `harness.run.loop`)."""
 
 from __future__ import annotations
 
 import gc
-import math
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Protocol
 
-from harness.errors import AcklossError
 from harness.plan import Plan
-from harness.protocols import (
-    INFO,
-    Client,
-    Completion,
-    HasFinal,
-    Invoke,
-    Script,
-    Workload,
-    completion,
-    raised,
-)
+from harness.protocols import Client, HasFinal, Workload
 from harness.protocols.clock import Clock
-from harness.run.recorder import HAND_OVER_NS, Recorder
-
-_BURST: Final = 256
-"""Operations begun between two polls at most, so that completions are seen when they happen."""
-
-_WAIT_NS: Final = 50_000_000
-"""The longest poll, so that `stop` is noticed."""
-
-_AFTER_FAILURE_S: Final = 0.05
-"""The pause after an exception of a client, so that one that always raises keeps no core busy."""
-
-_IDLE: Final = -1
-"""In place of a process: nothing is in flight."""
-
-NOT_COMPLETED: Final = "not-completed"
-"""The error of an operation that a client had not completed when it was closed."""
-
-_STOPPED_DRAIN_S: Final = 1.0
-_CLOSE_S: Final = 2.0
-
-_HELD_UP_NS: Final = 100_000_000
-STARVED_ONCE_S: Final = 2.0
-STARVED_SHARE: Final = 0.1
+from harness.run.loop import LoadReport, Loop
+from harness.run.operations import Rules
+from harness.run.recorder import Recorder
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoadReport:
-    """How the workload was played.
-
-    `not_run` operations were due, but no process was free, or the client took none, until the
-    end. The loop was *held up*
-    when a turn of it took 0.1 s longer than it had chosen to wait: something else had the
-    processor (or the interpreter lock), and neither intended nor recorded times mean much then.
-
-    `attempted` counts the operations of final scripts too (`HasFinal`): `final_attempted` of them,
-    the first not before `final_from_ns`. `last_process` is the highest number of a process.
-    """
-
-    begun_ns: int
-    ended_ns: int
-    attempted: int
-    not_run: int
-    held_up_s: float
-    longest_held_up_s: float
-    last_process: int = 0
-    final_attempted: int = 0
-    final_from_ns: int | None = None
-
-    @property
-    def starved(self) -> str | None:
-        """Why the load was not what the plan asked for: held up once for more than 2 s, or for
-        more than a tenth of the time in all. Null: it was not starved."""
-        played_s = (self.ended_ns - self.begun_ns) / 1e9
-        if self.longest_held_up_s > STARVED_ONCE_S:
-            return f"the load generator was held up for {self.longest_held_up_s:.1f} s at a time"
-        if self.held_up_s > STARVED_SHARE * played_s:
-            return f"the load generator was held up for {self.held_up_s:.1f} of {played_s:.1f} s"
-        return None
+class Finishing(Workload, HasFinal, Protocol):
+    """A workload with final scripts."""
 
 
 def run_workload(
@@ -114,18 +31,15 @@ def run_workload(
     stop: threading.Event,
     before_drain: Callable[[], None] = lambda: None,
 ) -> LoadReport:
-    """Play the plan's workload for its duration, or until `stop` is set or the recorder fails.
+    """Run the plan's workload for its duration, or until `stop` is set or the recorder fails.
 
     Then `before_drain` (healing the faults) runs in a thread beside the loop, which goes on
     completing; then what is in flight is waited for, and the client is closed: every operation is
     completed when this returns. Raises what `before_drain` raised.
     """
-    asked = plan.workload
-    scripts = [
-        workload.script(process, asked.processes, plan.partitions, plan.seed)
-        for process in range(asked.processes)
-    ]
-    loop = _Loop(scripts, client, recorder, clock, stop, rate_per_s=asked.rate_per_s)
+    asked, rules = plan.workload, Rules.of(workload, plan)
+    scripts = rules.scripts(workload.script, plan)
+    loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=asked.rate_per_s)
     with _rare_collections(), closing(loop):
         report = loop.play(int(asked.duration_s * 1e9))
         healed = clock.spawn("before-drain", before_drain)
@@ -136,7 +50,7 @@ def run_workload(
 
 
 def run_final(
-    workload: HasFinal,
+    workload: Finishing,
     client: Client,
     load: LoadReport,
     *,
@@ -149,11 +63,9 @@ def run_final(
     `final.read_s` at most; returns the report of the load with their operations counted in."""
     processes = plan.workload.processes
     first = (load.last_process // processes + 1) * processes
-    scripts = [
-        workload.final(process, processes, plan.partitions, plan.seed)
-        for process in range(processes)
-    ]
-    loop = _Loop(scripts, client, recorder, clock, stop, rate_per_s=0, first=first)
+    rules = Rules.of(workload, plan)
+    scripts = rules.scripts(workload.final, plan)
+    loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=0, first=first)
     with _rare_collections(), closing(loop):
         final = loop.play(int(plan.final.read_s * 1e9))
         loop.drain(plan.final.drain_s)
@@ -183,184 +95,3 @@ def _rare_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()
-
-
-class _Loop:
-    """The state of one run of scripts. Thread t has the processes `first` + t, and from there on
-    every `threads`th."""
-
-    def __init__(
-        self,
-        scripts: Iterable[Script],
-        client: Client,
-        recorder: Recorder,
-        clock: Clock,
-        stop: threading.Event,
-        *,
-        rate_per_s: float,
-        first: int = 0,
-    ) -> None:
-        scripts = list(scripts)
-        self._threads = self._playing = len(scripts)
-        self._op = [next(script) for script in scripts]
-        self._send = [script.send for script in scripts]
-        self._intended_ns = [0] * self._threads
-        self._in_flight = [_IDLE] * self._threads
-        self._clock, self._client_raised, self._own_error = clock, False, False
-        self._free = deque(range(first, first + self._threads))  # processes, not threads
-        self.last_process = first + self._threads - 1
-        self._client = client
-        self._recorder = recorder
-        self._stop = stop
-        self._now_ns = clock.now_ns
-        self._period_ns = 1e9 / rate_per_s if rate_per_s else 0.0
-        self._begun_ns = 0
-        self._attempted = 0
-        self._hand_over_ns = 0
-        self._held_up_ns: list[int] = []
-
-    def play(self, duration_ns: int) -> LoadReport:
-        """Begin operations until the time is up, `stop` is set, or every script has ended."""
-        self._begun_ns = now_ns = self._now_ns()
-        end_ns = now_ns + duration_ns
-        while now_ns < end_ns and self._playing and not self._stopped():
-            accepted = self._begin_due()
-            wait_ns = self._wait_ns(end_ns) if accepted else _WAIT_NS
-            self._turn(wait_ns)
-            before_ns, now_ns = now_ns, self._now_ns()
-            if now_ns - before_ns - wait_ns > _HELD_UP_NS:
-                self._held_up_ns.append(now_ns - before_ns - wait_ns)
-        due = math.ceil((min(now_ns, end_ns) - self._begun_ns) / (self._period_ns or math.inf))
-        return LoadReport(
-            begun_ns=self._begun_ns,
-            ended_ns=now_ns,
-            attempted=self._attempted,
-            not_run=max(0, due - self._attempted),
-            held_up_s=sum(self._held_up_ns) / 1e9,
-            longest_held_up_s=max(self._held_up_ns, default=0) / 1e9,
-        )
-
-    def turn_until(self, done: Callable[[], bool]) -> None:
-        """Complete operations, without beginning any, until `done`."""
-        while not done():
-            self._turn(_WAIT_NS)
-
-    def drain(self, at_most_s: float) -> None:
-        """Wait for what is in flight; not for long when a person wants to stop."""
-        begun_ns = self._now_ns()
-
-        def over() -> bool:
-            limit_s = _STOPPED_DRAIN_S if self._stopped() else at_most_s
-            idle = len(self._free) == self._playing
-            return idle or self._now_ns() - begun_ns >= limit_s * 1e9
-
-        self.turn_until(over)
-
-    def close(self) -> None:
-        """Complete every operation that is left, as info where nothing was answered."""
-        left: Completion = completion(INFO, error=NOT_COMPLETED)
-        try:
-            self._client.close(_CLOSE_S, self._done)
-        except Exception as error:
-            left = raised(error)
-            self._raise_own(error)
-        finally:
-            self._end_all(left)
-            self._recorder.hand_over()
-
-    def _stopped(self) -> bool:
-        return self._stop.is_set() or self._recorder.failure is not None
-
-    def _turn(self, wait_ns: int) -> None:
-        try:
-            self._client.poll(wait_ns / 1e9, self._done)
-        except Exception as error:
-            self._raise_own(error)
-            self._end_all(raised(error))
-            self._client_raised = True
-        if self._client_raised:
-            self._client_raised = False
-            self._clock.wait(threading.Event(), _AFTER_FAILURE_S)
-        if (now_ns := self._now_ns()) >= self._hand_over_ns:
-            self._recorder.hand_over()
-            self._hand_over_ns = now_ns + HAND_OVER_NS
-
-    def _raise_own(self, error: Exception) -> None:
-        """Raise again what is no exception of the client: the harness' own, or a script's."""
-        if isinstance(error, AcklossError) or self._own_error:
-            raise error
-
-    def _end_all(self, ended: Completion) -> None:
-        """Complete all that is in flight."""
-        for process in [process for process in self._in_flight if process != _IDLE]:
-            self._done(process, ended)
-
-    def _wait_ns(self, end_ns: int) -> int:
-        """How long the next poll may wait: until the next operation is due, if one can begin."""
-        due_ns = self._due_ns() if self._free else end_ns
-        return min(max(0, due_ns - self._now_ns()), _WAIT_NS)
-
-    def _due_ns(self) -> int:
-        return self._begun_ns + int(self._attempted * self._period_ns)
-
-    def _begin_due(self) -> bool:
-        """Begin what is due, a burst at most. False: the client takes no more now."""
-        now, free, period_ns = self._now_ns, self._free, self._period_ns
-        submit, record = self._client.submit, self._recorder.invoke
-        threads, ops, intended = self._threads, self._op, self._intended_ns
-        in_flight = self._in_flight
-        for _ in range(min(_BURST, len(free))):
-            now_ns = now()
-            intended_ns = self._due_ns() if period_ns else now_ns
-            if intended_ns > now_ns:
-                break
-            process = free.popleft()
-            thread = process % threads
-            op = ops[thread]
-            try:
-                accepted = submit(process, op)
-            except Exception as error:
-                return self._submit_raised(process, op, intended_ns, now_ns, error)
-            if not accepted:
-                free.append(process)
-                return False
-            record(process, op, intended_ns, now_ns)
-            intended[thread] = intended_ns
-            in_flight[thread] = process
-            self._attempted += 1
-        return True
-
-    def _submit_raised(
-        self, process: int, op: Invoke, intended_ns: int, now_ns: int, error: Exception
-    ) -> bool:
-        """The operation may have been sent. Nothing more is begun in this turn."""
-        self._recorder.invoke(process, op, intended_ns, now_ns)
-        self._intended_ns[process % self._threads] = intended_ns
-        self._in_flight[process % self._threads] = process
-        self._attempted += 1
-        self._done(process, raised(error))
-        self._raise_own(error)
-        self._client_raised = True
-        return False
-
-    def _done(self, process: int, ended: Completion) -> None:
-        thread = process % self._threads
-        if self._in_flight[thread] != process:
-            return  # ended in info when the client raised
-        self._in_flight[thread] = _IDLE
-        now_ns = self._now_ns()
-        try:
-            self._recorder.complete(
-                process, self._op[thread], ended, self._intended_ns[thread], now_ns
-            )
-            if ended[0] == INFO:
-                process += self._threads
-                self.last_process = max(self.last_process, process)
-            self._op[thread] = self._send[thread](ended)
-        except StopIteration:
-            self._playing -= 1
-        except Exception:
-            self._own_error = True
-            raise
-        else:
-            self._free.append(process)

@@ -1,7 +1,9 @@
-"""Ctrl-C and its kin: stop soon, undo everything, whatever is pressed meanwhile.
+"""What ends a run early: Ctrl-C and its kin, or a cluster that is lost. Stop soon, undo everything,
+whatever is pressed meanwhile.
 
 A signal sets `stop`. Only inside `raising()`, where the interrupted code has nothing to undo by
-itself, does it also raise; clean-up never runs there, so a second Ctrl-C cannot skip it.
+itself, does it also raise; clean-up never runs there, so a second Ctrl-C cannot skip it. What it
+can end is a wait for somebody (`at_second`).
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from harness.errors import Interrupted
+from harness.errors import HarnessFailure, Interrupted
+from harness.protocols import LosesHosts
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -23,8 +26,9 @@ class Interrupts:
     def __init__(self, say: Callable[[str], None] = lambda _: None) -> None:
         self.stop = threading.Event()
         self._say = say
-        self._raising = False
+        self._raising = self._signalled = False
         self._before: dict[int, object] = {}
+        self._at_second: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Interrupts:
         for number in _SIGNALS:
@@ -37,13 +41,20 @@ class Interrupts:
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         name = signal.Signals(number).name
+        self._signalled = True
         if self.stop.is_set():
             self._say(f"{name}: still undoing what was begun, this takes a few seconds")
+            self._at_second()
             return
         self.stop.set()
         self._say(f"{name}: stopping, and undoing what was begun")
         if self._raising:
             raise Interrupted(f"interrupted by {name}")
+
+    def at_second(self, act: Callable[[], None]) -> None:
+        """Call this at each signal after the first: in the main thread, between any two steps of
+        it, so it may take no lock."""
+        self._at_second = act
 
     @contextmanager
     def raising(self) -> Iterator[None]:
@@ -55,6 +66,29 @@ class Interrupts:
             yield
         finally:
             self._raising = False
+
+    @contextmanager
+    def unless_lost(self, cluster: object) -> Iterator[None]:
+        """A run, which stops when a host of its cluster is lost: raises HarnessFailure at its end.
+        Later runs are not stopped by that."""
+        lost: list[str] = []
+
+        def stop(why: str) -> None:
+            lost.append(why)
+            self.stop.set()
+
+        if not isinstance(cluster, LosesHosts):
+            yield
+            return
+        cluster.when_lost(stop)
+        try:
+            yield
+        finally:
+            cluster.when_lost(lambda _: None)
+            if lost and not self._signalled:
+                self.stop.clear()
+        if lost:
+            raise HarnessFailure(lost[0])
 
     def check(self) -> None:
         """Raise Interrupted if a signal has come."""

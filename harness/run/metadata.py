@@ -13,7 +13,7 @@ from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
-from harness import __version__
+from harness import __version__, failures
 from harness.errors import AcklossError, EnvironmentFailure, Interrupted
 from harness.history.manifest import write_manifest
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
@@ -106,7 +106,7 @@ class RunMetadata:
             self._end(state="failed", error=str(error))
             raise
         except Exception as error:
-            self._end(state="failed", error=f"{type(error).__name__}: {error}")
+            self._end(state="failed", error=failures.sentence(error))
             raise
 
     def _end(self, **fields: Any) -> None:

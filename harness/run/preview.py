@@ -8,6 +8,7 @@ from typing import Any
 
 from harness import registry
 from harness.faults import selectors
+from harness.faults.acts import chosen
 from harness.faults.injection import announced
 from harness.faults.records import to_document
 from harness.plan import FaultStep, Plan, plan_model
@@ -17,6 +18,7 @@ from harness.protocols import (
     Lever,
     Nemesis,
     Node,
+    TakesClusterFile,
     Warns,
     vocabulary_of,
 )
@@ -45,7 +47,7 @@ def dry_run(bound: ResolvedPlan) -> dict[str, Any]:
     met: dict[str, tuple[str, ...]] = {}
     return {
         "plan": plan.document(),
-        "image": None if bound.provider.simulated else image_of(plan),
+        "image": image_of(plan) if _ours(bound) else None,
         "nodes": [
             {
                 "name": each.name,
@@ -58,6 +60,11 @@ def dry_run(bound: ResolvedPlan) -> dict[str, Any]:
         ],
         "faults": [_dry_step(bound, step, nodes, clients, levers, met) for step in bound.steps],
     }
+
+
+def _ours(bound: ResolvedPlan) -> bool:
+    """Whether nodes are made of an image."""
+    return not (bound.provider.simulated or isinstance(bound.provider, TakesClusterFile))
 
 
 def image_of(plan: Plan) -> str:
@@ -77,8 +84,12 @@ def _dry_step(
     told: dict[str, Any] = {"id": step.id, "begins": _begins(bound_step)}
     if bound_step.nemesis is None:
         return {**told, "heals": step.heal}
-    acts, chosen = _dry_acts(bound_step.nemesis, step, bound, nodes, met)
-    met[step.id] = tuple(chosen)
+    healed = f"after {step.for_s:g} s" if step.for_s else "by a later step, or at the end"
+    if not nodes and not isinstance(bound_step.nemesis, ClientNemesis):
+        asked = f"{step.nodes} (who they are is known when the cluster is asked)"
+        return {**told, "nemesis": step.nemesis, "nodes": asked, "commands": [], "healed": healed}
+    acts, names = _dry_acts(bound_step.nemesis, step, bound, nodes, levers, met)
+    met[step.id] = tuple(names)
     if bound.provider.simulated:
         commands = [_in_words(act) for act in acts]
     else:
@@ -89,13 +100,13 @@ def _dry_step(
     clients.told.clear()
     for node in nodes.values():
         node.commands.clear()
-    asked = f"{step.nodes} (here as if {', '.join(chosen) or 'none'})"
+    asked = f"{step.nodes} (here as if {', '.join(names) or 'none'})"
     return {
         **told,
         "nemesis": step.nemesis,
-        "nodes": ", ".join(chosen) if isinstance(bound_step.nemesis, ClientNemesis) else asked,
+        "nodes": ", ".join(names) if isinstance(bound_step.nemesis, ClientNemesis) else asked,
         "commands": commands,
-        "healed": f"after {step.for_s:g} s" if step.for_s else "by a later step, or at the end",
+        "healed": healed,
     }
 
 
@@ -112,6 +123,7 @@ def _dry_acts(
     step: FaultStep,
     bound: ResolvedPlan,
     nodes: Mapping[str, DryRunNode],
+    levers: Mapping[str, Lever[Any]],
     met: Mapping[str, tuple[str, ...]],
 ) -> tuple[list[Act], list[str]]:
     """What the step would do, and to whom."""
@@ -126,12 +138,20 @@ def _dry_acts(
         vocabulary=vocabulary_of(bound.target),
         earlier=met,
     )
-    chosen = selectors.select(step.nodes, choice)
+    names = selectors.select(step.nodes, choice)
 
     def select(text: str) -> list[Node]:
         return [nodes[name] for name in selectors.select(text, choice)]
 
-    return nemesis.acts([nodes[name] for name in chosen], select), chosen
+    acts = chosen(
+        nemesis,
+        [nodes[name] for name in names],
+        select,
+        levers=levers,
+        among=nodes,
+        vocabulary=choice.vocabulary,
+    )
+    return acts, names
 
 
 def _begins(bound_step: ResolvedStep) -> str:
@@ -185,5 +205,6 @@ def plan_schema(system: str | None = None) -> dict[str, Any]:
             },
         }
         for name, plugin in registry.plugins("nemeses").items()
+        if registry.why_unusable("nemeses", name) is None
     ]
     return schema

@@ -27,23 +27,29 @@ from harness.history.run_folder import RunDir, write_atomically
 from harness.machine import state
 from harness.models import MODELS
 from harness.protocols import (
+    EndsByItself,
     HasFinal,
     HasLogs,
+    HasOwnDisk,
     LeavesObjects,
     Node,
     RunCluster,
     vocabulary_of,
 )
 from harness.protocols.clock import RunClock
+from harness.run.answers import promises_of, readers_of, settings_of, writer_of
 from harness.run.availability import (
     levers_of,
     prove_unfaulted,
     refuse_unavailable,
     refuse_without_crashes,
 )
+from harness.run.by_hand import begin_by_hand
+from harness.run.clients import Clients
 from harness.run.final_read import NOT_FULLY_REPLICATED, read_everything, wait_until_replicated
-from harness.run.interpreter import LoadReport, run_final, run_workload
+from harness.run.interpreter import run_final, run_workload
 from harness.run.interrupts import Interrupts
+from harness.run.loop import LoadReport
 from harness.run.metadata import RunMetadata, client_versions
 from harness.run.node_logs import last_words
 from harness.run.observer import Observer
@@ -81,12 +87,14 @@ class RunOptions:
     keep_cluster: bool = False
     command: list[str] = field(default_factory=list)
     plan_file: str = "plan"
-    after_last_op: Callable[[], None] = lambda: None
 
 
 def play(bound: ResolvedPlan, how: RunOptions) -> RunDir:
     """Run one plan; returns its folder. Whatever is raised, what was begun has been undone and
     what was recorded is in the folder."""
+    begin_by_hand(bound)
+    if bound.operator is not None:
+        how.interrupts.at_second(bound.operator.leave)
     with how.interrupts.raising():
         cluster = bound.provider.cluster(bound.order, how.run_id, how.status.enter)
     rundir = RunDir.create(how.folder, how.run_id)
@@ -112,19 +120,20 @@ def play(bound: ResolvedPlan, how: RunOptions) -> RunDir:
 def registered(bound: ResolvedPlan, run_id: str, folder: Path) -> AbstractContextManager[None]:
     """Register a run on this machine, if anything of it could outlive its process."""
     if isinstance(bound.provider, LeavesObjects):
-        return state.registered(run_id, folder)
+        return state.registered(run_id, folder, kind=bound.provider.plugin)
     return nullcontext()
 
 
 def run_on(cluster: RunCluster, bound: ResolvedPlan, record: RunMetadata, how: RunOptions) -> None:
     """Run a plan on nodes that have been started, from bringing them up to their logs."""
-    with cluster.clock.taking_part("main"):
+    with cluster.clock.taking_part("main"), how.interrupts.unless_lost(cluster):
         with how.interrupts.raising(), record.timed("cluster_s"):
             _come_up(bound, cluster, record)
         refuse_unavailable(bound, cluster)
         prove_unfaulted(cluster)
         try:
-            _play(bound, cluster, record, how)
+            with Clients(bound, cluster, record) as clients:
+                _play(bound, cluster, clients, record, how)
         finally:
             how.status.enter("collecting logs")
             _keep_logs(bound, cluster, record.rundir)
@@ -137,7 +146,9 @@ def _taken_down(cluster: RunCluster, how: RunOptions) -> Iterator[None]:
         yield
     finally:
         if how.keep_cluster and cluster.nodes:
-            state.write_entry(how.run_id, how.folder / how.run_id, keep=True)
+            if isinstance(cluster, EndsByItself):
+                cluster.keep()
+            state.keep(how.run_id)
         else:
             how.status.enter("taking the cluster down")
             cluster.down()
@@ -147,14 +158,15 @@ def _taken_down(cluster: RunCluster, how: RunOptions) -> Iterator[None]:
 def _come_up(bound: ResolvedPlan, cluster: RunCluster, record: RunMetadata) -> None:
     """Wait until the cluster is whole and has the plan's topic; write down what it is."""
     plan, target, image = bound.plan, bound.target, cluster.image
-    clients = client_versions(target.writer(plan), *target.readers(plan))
+    clients = client_versions(writer_of(target, plan), *readers_of(target, plan))
     version = image.version if image is not None else None
     record.update(versions={**record.document["versions"], **clients, "target": version})
     if image is not None:
         record.update(image={"reference": image.reference, "id": image.id, "digest": image.digest})
     try:
         target.bring_up(cluster, plan, timeout_s=_UP_S)
-        effective = target.effective(cluster, plan)
+        _flush(cluster)
+        settings = settings_of(target, cluster, plan)
     except TimeoutError as error:
         _keep_logs(bound, cluster, record.rundir)
         logs = record.rundir.path / "nodes"
@@ -163,32 +175,44 @@ def _come_up(bound: ResolvedPlan, cluster: RunCluster, record: RunMetadata) -> N
             file=str(logs),
             hint=f"the last of its log: {last_words(logs)}",
         ) from error
-    requested = target.requested(plan)
     record.update(
         nodes=[
             {"name": node.name, "roles": sorted(node.roles), "address": node.address}
             for node in cluster.nodes.values()
         ],
-        settings={"asked": requested["settings"], "effective": effective["settings"]},
-        features={"asked": requested["features"], "effective": effective["features"]},
-        promises=target.promises(plan.document(), effective["settings"]).document(),
+        settings={"asked": settings.requested, "effective": settings.effective},
+        features={
+            "asked": settings.requested_features,
+            "effective": settings.effective_features,
+        },
+        promises=promises_of(target, plan, settings.effective).document(),
     )
-    for sentence in effective.get("warnings", ()):
+    for sentence in settings.warnings:
         record.warn(sentence)
+
+
+def _flush(cluster: RunCluster) -> None:
+    """Have on disks that can lose power what was written so far: a system that was just made is not
+    one that has run for long."""
+    for node in cluster.nodes.values():
+        if isinstance(node, HasOwnDisk) and node.own_disk is not None:
+            node.own_disk.flush()
 
 
 def _play(
     bound: ResolvedPlan,
     cluster: RunCluster,
+    clients: Clients,
     record: RunMetadata,
     how: RunOptions,
 ) -> None:
     """Workload, schedule and observer, then the final reads, all on the run's own clock."""
     rundir, plan, stop = record.rundir, bound.plan, how.interrupts.stop
-    client = bound.target.client(cluster, plan)
+    client = clients.begin()
     refuse_without_crashes(bound, client)
     levers = levers_of(bound, cluster, client)
     clock = RunClock(cluster.clock)
+    clients.begin_at(clock)
     record.update(state="running", wall_time=clock.wall_time)
     with (
         closing(Journal(rundir.faults, clock.now_ns)) as journal,
@@ -214,9 +238,8 @@ def _play(
         for node, why in observer.failures.items():
             record.warn(f"{node} could not be observed at times: {why}")
         record.update(load=_load(report))
-        ending = _Ending(bound, cluster, record, how, observer, recorder, clock)
+        ending = _Ending(bound, cluster, clients, record, how, observer, recorder, clock)
         ending.run_final_scripts(report)
-        how.after_last_op()
         ending.read_all()
 
 
@@ -227,6 +250,7 @@ class _Ending:
 
     bound: ResolvedPlan
     cluster: RunCluster
+    clients: Clients
     record: RunMetadata
     how: RunOptions
     observer: Observer
@@ -242,7 +266,7 @@ class _Ending:
             self._recover()
             report = run_final(
                 workload,
-                self.bound.target.client(self.cluster, plan),
+                self.clients.begin(),
                 load,
                 plan=plan,
                 recorder=self.recorder,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from harness.faults import selectors
+from harness.faults.acts import chosen
 from harness.faults.conditions import Condition
 from harness.faults.injection import Faults
 from harness.plan import FaultStep, Plan
@@ -72,6 +73,7 @@ class Schedule:
     def finish(self) -> None:
         """End the schedule where it is, heal all, and raise what failed in it, once."""
         self.stop.set()
+        self.faults.give_up_waiting()
         if self._task is not None:
             self._task.join()
         failure, self._failure = self._failure, None
@@ -156,9 +158,13 @@ class Schedule:
             "step", fault=step.id, nemesis=step.nemesis, nodes=names, met=met, why=why
         )
         if not isinstance(nemesis, ClientNemesis):
-            acts = nemesis.acts(
+            acts = chosen(
+                nemesis,
                 [self.nodes[name] for name in names],
                 lambda text: [self.nodes[name] for name in self._select(text, draw)],
+                levers=self.faults.levers,
+                among=self.nodes,
+                vocabulary=self.vocabulary,
             )
         self.faults.inject(step.id, step.nemesis or "", acts)
         if step.for_s is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import pytest
 import ackloss
 from ackloss import plugins
 from harness import protocols
+from harness.faults.records import RECORD_TYPES
+from harness.models import MODELS
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("pyspark", "docker", "matplotlib", "pandas", "scipy", "jinja2", "click", "rich")
@@ -62,8 +65,42 @@ def test_every_error_has_the_exit_code_of_the_command_line() -> None:
 
 
 def test_plug_ins_find_every_protocol_and_the_plan() -> None:
-    assert set(plugins.__all__) == {*protocols.__all__, "MODELS", "Model", "Plan"}
+    assert set(plugins.__all__) >= {*protocols.__all__, "MODELS", "Model", "Plan", "TargetPlan"}
     assert all(hasattr(plugins, name) for name in plugins.__all__)
+    assert len(set(plugins.__all__)) == len(plugins.__all__)
     doors = ("Checker", "Client", "Lever", "Nemesis", "Provider", "Target", "Workload")
     for name in doors:
         assert getattr(ackloss, name) is getattr(plugins, name) is getattr(protocols, name)
+
+
+def test_plug_ins_find_the_record_of_every_lever() -> None:
+    for record in RECORD_TYPES.values():
+        assert getattr(plugins, record.__name__) is record
+    with pytest.raises(AttributeError, match="has no attribute 'NoSuchRecord'"):
+        plugins.NoSuchRecord  # noqa: B018
+
+
+OF_THE_TREE = {"grudges", "links", "selectors", "APPEND", *(name.upper() for name in MODELS)}
+"""Helpers of the nemeses of the tree, and the models as objects: a plug-in names its model."""
+
+
+def test_what_plug_ins_of_the_tree_import_others_can_import_too() -> None:
+    imported = {
+        alias.name
+        for package in ("nemeses", "workloads")
+        for file in (ROOT / package).glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("harness")
+        for alias in node.names
+    }
+    assert {"ProcessRecord", "Nemesis", "invoke", "ClientNemesis"} <= imported
+    assert imported - OF_THE_TREE <= set(plugins.__all__)
+
+
+def test_images_are_made_by_the_functions_of_the_harness() -> None:
+    code = """
+from ackloss.plugins import Recipe, ensure_image, pulled_image
+from harness.images import building
+assert (ensure_image, pulled_image) == (building.ensure, building.pulled)
+"""
+    assert "docker" in imported_by(code)

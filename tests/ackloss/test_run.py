@@ -189,3 +189,18 @@ def test_a_plug_in_of_another_package_is_run(tmp_path: Path) -> None:
         check=False,
     )
     assert done.stdout == "valid [0, 7, 14]\n", done.stderr
+
+
+def test_a_cluster_of_ones_own_is_named_as_on_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text('schema = 1\nname = "p"\n[target]\nversion = "4.3.1"\n')
+    (tmp_path / "theirs.toml").write_text('kind = "external"\nbootstrap = ["127.0.0.1:1"]\n')
+    with (
+        pytest.warns(UserWarning, match=r"plan\.toml: target\.version is ignored"),
+        pytest.raises(ackloss.EnvironmentFailure, match="the cluster cannot be reached") as refused,
+    ):
+        ackloss.run(tmp_path / "plan.toml", cluster=tmp_path / "theirs.toml", out=tmp_path / "out")
+    assert refused.value.key == "bootstrap"
+    (metadata,) = (tmp_path / "out").glob("*/run.json")
+    assert '"--cluster"' in metadata.read_text()
+    with pytest.raises(ackloss.PlanError, match="the plan is for memory, the cluster is kafka"):
+        ackloss.run("memory/log", cluster=tmp_path / "theirs.toml", out=tmp_path / "out")

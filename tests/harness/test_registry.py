@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import re
 from pathlib import Path
 
 import pytest
@@ -12,16 +12,8 @@ from click.testing import CliRunner, Result
 from harness import registry
 from harness.cli import main
 from harness.errors import PlanError
+from tests.fixtures.planting import HEAD, Plant
 
-HEAD = """\
-from dataclasses import dataclass
-from typing import ClassVar
-
-from harness.protocols import Act, Checker, Nemesis, Provider, Target, Workload
-from harness.protocols.crashes import ClientNemesis
-
-
-"""
 PLAN = """\
 schema = 1
 name = "planted"
@@ -45,28 +37,6 @@ class Pull(Nemesis):
     def acts(self, nodes, select):
         return []
 '''
-Plant = Callable[..., Path]
-
-
-@pytest.fixture
-def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plant]:
-    """Installs a package of plug-ins: its module's body, and its entry points by name."""
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def planted(body: str, number: int = 0, **entries: str) -> Path:
-        module = f"planted_{abs(hash((body, number)))}"
-        file = tmp_path / f"{module}.py"
-        file.write_text(HEAD + body, encoding="utf-8")
-        info = tmp_path / f"{module}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-        lines = [f"{kind.replace('_', '.', 1)} = {module}:{name}" for kind, name in entries.items()]
-        (info / "entry_points.txt").write_text("\n".join(["[ackloss.plugins]", *lines]) + "\n")
-        registry._found.cache_clear()
-        return file
-
-    yield planted
-    registry._found.cache_clear()
 
 
 def refused(kind: str, name: str) -> PlanError:
@@ -96,7 +66,7 @@ def test_a_plug_in_of_another_package_is_found_by_its_entry_point(plant: Plant) 
         ("workloads", "Workload", "model, script()"),
         ("checkers", "Checker", "models, check(), merge(), shards()"),
         ("targets", "Target", "models, plan, bring_up(), "),
-        ("clusters", "Provider", "simulated, cluster(), cost(), levers(), "),
+        ("clusters", "Provider", "simulated, checkup(), cluster(), cost(), levers(), "),
     ],
 )
 def test_a_plug_in_that_lacks_a_method_is_refused_with_its_name_and_file(
@@ -129,7 +99,7 @@ def test_a_package_that_fails_to_import_is_one_sentence(plant: Plant) -> None:
         "the plug-in 'pull' in nemeses cannot be imported: "
         "ModuleNotFoundError: No module named 'no_such_library'"
     )
-    assert "cannot be imported: pull, push" in (refused("nemeses", "no-such").hint or "")
+    assert "cannot be used: pull, push" in (refused("nemeses", "no-such").hint or "")
     assert registry.make("nemeses", "kill", {}, key="nemesis").plugin == "kill"
 
 
@@ -139,12 +109,146 @@ def test_a_package_that_fails_to_import_is_one_sentence(plant: Plant) -> None:
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("other = 1", "AttributeError: module"),
-        ("Pull = 7", "is no class with a class variable `plugin`"),
+        ("Pull = 7", "no class with a class variable `plugin`"),
     ],
 )
 def test_whatever_an_import_does_is_told(plant: Plant, body: str, why: str) -> None:
     plant(body, nemeses_pull="Pull")
     assert why in refused("nemeses", "pull").what
+
+
+OPTION = GOOD.replace("    plugin: ", "    OPTION\n    plugin: ")
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (GOOD.replace("plugin: ClassVar[str]", "plugin: str"), "annotate it as ClassVar"),
+        (GOOD.replace("(self, nodes, select)", "(self, nodes)"), "acts(nodes, select): too many"),
+        (GOOD.replace("(self, node)", "()"), "cannot be called as requires(node): too many"),
+        (GOOD.replace("(self, node)", "(self, node, more)"), "requires(node): missing a required"),
+        (GOOD.replace("def acts", "acts = 3\n    def act"), "has acts, which is not a method"),
+        (OPTION.replace("OPTION", "wait_s: float"), "has an option without a default: wait_s"),
+        (OPTION.replace("OPTION", "for_s: float = 1"), "has an option 'for_s', which is a key of"),
+        (OPTION.replace("OPTION", "weight: float = 1"), "has an option 'weight', which is a key"),
+        (
+            OPTION.replace("OPTION", "any: Lock = None"),
+            "option of a type that no plan can hold: Unable to",
+        ),
+    ],
+)
+def test_a_plug_in_that_declares_otherwise_than_its_contract_is_refused(
+    plant: Plant, body: str, why: str
+) -> None:
+    file = plant("from threading import Lock\n" + body, nemeses_pull="Pull")
+    assert refused("nemeses", "pull").what.startswith("the plug-in 'pull' ")
+    assert why in refused("nemeses", "pull").what
+    assert refused("nemeses", "pull").what.endswith(f"({file})")
+    assert "pull" not in ackloss("plan", "schema").stdout
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        GOOD.replace("(self, nodes, select)", "(self, nodes, select, *more, further=3)"),
+        GOOD.replace("(self, nodes, select)", "(self, chosen, /, resolve)"),
+        GOOD.replace("    def requires(self, node)", "    @staticmethod\n    def requires(node)"),
+        OPTION.replace("OPTION", "wait_s: float = 1"),
+    ],
+)
+def test_what_can_be_called_as_its_contract_says_is_accepted(plant: Plant, body: str) -> None:
+    plant(body, nemeses_pull="Pull")
+    assert registry.make("nemeses", "pull", {}, key="nemesis").plugin == "pull"
+
+
+WORKLOAD = '''
+@dataclass(frozen=True)
+class Load(Workload):
+    """Loads."""
+
+    plugin: ClassVar[str] = "load"
+    model: ClassVar[str] = "log"
+
+    def script(self, process, processes, partitions, seed):
+        yield
+'''
+CHECKER = '''
+@dataclass(frozen=True)
+class Load(Checker):
+    """Checks."""
+
+    plugin: ClassVar[str] = "load"
+    models: ClassVar[frozenset[str]] = frozenset({"log"})
+
+    def shards(self, run): ...
+    def check(self, run, shard): ...
+    def merge(self, run, parts): ...
+'''
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "wrong", "why"),
+    [
+        ("workloads", WORKLOAD, '"logs"', "has the model 'logs'; there are: log, register, set"),
+        ("checkers", CHECKER, 'frozenset({"log", "lgo"})', "has the model 'lgo'; there are: log"),
+        ("checkers", CHECKER, '"log"', "has models = 'log', which is not a frozenset"),
+    ],
+)
+def test_a_model_that_does_not_exist_is_refused(
+    plant: Plant, kind: str, body: str, wrong: str, why: str
+) -> None:
+    plant(body, **{f"{kind}_load": "Load"})
+    assert registry.make(kind, "load", {}, key="name").plugin == "load"
+    right = 'frozenset({"log"})' if kind == "checkers" else '"log"'
+    plant(
+        body.replace(f"= {right}", f"= {wrong}").replace('"load"', '"other"'),
+        **{f"{kind}_other": "Load"},
+    )
+    assert why in refused(kind, "other").what
+
+
+def test_a_target_whose_plan_is_none_is_refused(plant: Plant) -> None:
+    body = '''
+from targets.memory.target import Memory, MemoryPlan
+
+@dataclass(frozen=True)
+class Half(Memory):
+    """Half."""
+
+    plugin: ClassVar[str] = "half"
+    plan: ClassVar[type] = PLAN
+'''
+    plant(body.replace("PLAN", "MemoryPlan"), targets_half="Half")
+    assert registry.make("targets", "half", {}, key="target.system").plugin == "half"
+    plant(body.replace("PLAN", "dict").replace('"half"', '"none"'), targets_none="Half")
+    assert "a `plan` that is not a subclass of harness.plan.Plan" in refused("targets", "none").what
+
+
+def test_another_plug_in_of_the_same_name_replaces_none(plant: Plant) -> None:
+    file = plant(GOOD.replace("pull", "kill"), nemeses_kill="Pull")
+    what = refused("nemeses", "kill").what
+    assert what.startswith("the plug-in 'kill' is there more than once, in ")
+    assert str(file) in what
+    assert "kill.py" in what
+
+
+def test_a_plug_in_that_is_found_twice_is_one(plant: Plant) -> None:
+    plant("from nemeses.kill import Kill", nemeses_kill="Kill")
+    assert registry.make("nemeses", "kill", {}, key="nemesis").plugin == "kill"
+
+
+def test_an_entry_point_that_has_another_name_than_its_plug_in_is_refused(plant: Plant) -> None:
+    plant(GOOD, nemeses_push="Pull")
+    assert "whose `plugin` is 'pull': make them equal" in refused("nemeses", "push").what
+    assert "pull" not in registry.plugins("nemeses")
+
+
+def test_an_entry_point_of_no_kind_is_named(plant: Plant) -> None:
+    plant(GOOD, nemesis_pull="Pull")
+    hint = refused("nemeses", "pull").hint or ""
+    assert hint.endswith("; name the entry point 'nemesis.pull' 'nemeses.pull'")
+    assert "the entry point 'nemesis.pull' names no kind of plug-in" in ackloss("list").output
+    assert json.loads(ackloss("list", "--json").stdout)["astray"] == ["nemesis.pull"]
 
 
 def test_a_broken_module_of_a_folder_is_named_too(
@@ -189,7 +293,7 @@ def test_the_command_line_refuses_a_plan_that_names_one(plant: Plant, tmp_path: 
     assert done.exit_code == 4
     assert done.stderr.strip() == (
         f"ackloss: {plan}: faults.0.nemesis: the plug-in 'pull' lacks acts() of the protocol "
-        f"Nemesis ({file}); complete it or uninstall it"
+        f"Nemesis ({file}); fix it or uninstall it"
     )
 
 
@@ -224,6 +328,11 @@ def test_list_shows_which_cannot_be_used_and_why(plant: Plant) -> None:
     assert "the plug-in 'pull' lacks" in said
 
 
+def test_list_shows_the_first_sentence_of_each_however_its_lines_are_broken(plant: Plant) -> None:
+    plant(GOOD.replace("Pulls the plug.", "Pulls p1 ... or\n    p2. All."), nemeses_pull="Pull")
+    assert re.search(r"^  pull +Pulls p1 ... or p2.$", ackloss("list").output, re.MULTILINE)
+
+
 def test_a_provider_that_cannot_be_used_stops_no_other(plant: Plant, tmp_path: Path) -> None:
     body = '@dataclass(frozen=True)\nclass Half(Provider):\n    plugin: ClassVar[str] = "half"\n'
     plant(body, clusters_half="Half")
@@ -231,4 +340,6 @@ def test_a_provider_that_cannot_be_used_stops_no_other(plant: Plant, tmp_path: P
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN.replace("pull", "kill"))
     done = ackloss("plan", "validate", plan, "--set", "cluster.kind=memory")
-    assert "kafka cannot run on a cluster of kind 'memory'; it can on: docker" in done.stderr
+    assert (
+        "kafka cannot run on a cluster of kind 'memory'; it can on: compose, docker" in done.stderr
+    )

@@ -3,43 +3,78 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from harness.cli.output import Output, with_output
+from harness.cli.plans import with_cluster, with_inventory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.cli.checkup import Kind
+    from harness.protocols import Provider
 
 _STYLES = {"ok": "green", "warn": "yellow", "missing": "red", "old": "red"}
 
 
 @click.command()
+@click.argument("kinds", nargs=-1, metavar="[KIND]...")
 @click.option("--out", "runs", type=click.Path(path_type=Path), default=Path("runs"))
+@with_inventory
+@with_cluster
 @with_output
-def doctor(out: Output, runs: Path) -> None:
-    """Report what this machine lacks for a run, and the command that fixes it. Changes nothing.
+def doctor(
+    out: Output,
+    kinds: tuple[str, ...],
+    runs: Path,
+    inventory: Path | None,
+    cluster: Path | None,
+) -> None:
+    """Report what this machine lacks for runs on each kind of cluster, or on each KIND such as
+    docker, and the command that fixes it. Changes nothing.
 
-    The exit code is 5 if something is missing or too old.
+    With --inventory: what your hosts lack, too. With --cluster: whether your cluster can be
+    reached, who its nodes are, and whether a run may make there what it needs.
+
+    The exit code is 5 if something that one of these kinds needs is missing or too old, else 0.
     """
     from checkers.judging.archive import archive_ready
-    from harness import registry
-    from harness.cli import checkup
-    from harness.protocols.tools import MadeBeforehand
+    from harness.cli.checkup import examine
 
-    found = checkup.examine(runs)
-    if found[0].status == checkup.Status.OK:
-        for target in map(registry.target_named, registry.usable("targets")):
-            if isinstance(target, MadeBeforehand):
-                made = target.made(target.default_version)
-                found += [checkup.prepared(name, exists) for name, exists in made.items()]
-    found.append(checkup.prepared("class-data archive of Spark", archive_ready()))
-    bad = [finding for finding in found if finding.status in ("missing", "old")]
-    # `cure` is the former name of `fix`.
-    findings = [{**asdict(finding), "cure": finding.fix} for finding in found]
-    out.document({"schema": 1, "ok": not bad, "findings": findings})
+    found = examine(_providers(kinds, inventory, cluster), runs, has_archive=archive_ready())
+    out.document(found.document())
     if not out.json:
-        for finding in found:
-            fix = f"   fix: {finding.fix}" if finding.fix else ""
-            line = f"{finding.status:8}{finding.name}: {finding.detail}{fix}"
-            out.say(line, style=_STYLES[finding.status])
-    sys.exit(5 if bad else 0)
+        for need, findings in found.by_need.items():
+            out.say(f"for {need}" if findings else f"for {need}: nothing is needed", style="bold")
+            for each in findings:
+                fix = f"   fix: {each.fix}" if each.fix else ""
+                line = f"  {each.status:8}{each.name}: {each.detail}{fix}"
+                out.say(line, style=_STYLES[each.status])
+        for each_kind in found.kinds:
+            style = _STYLES["ok" if each_kind.ok else "missing"]
+            out.say(f"{each_kind.name}: runs are {_possible(each_kind)}", style=style)
+    sys.exit(0 if found.ok else 5)
+
+
+def _providers(
+    kinds: Sequence[str], inventory: Path | None, cluster: Path | None
+) -> list[Provider]:
+    """The kinds that were asked for; without any, those of the files, or else all."""
+    from harness import registry
+    from harness.run.elsewhere import cluster_provider
+    from harness.run.resolving import hosts_provider
+
+    yours = [] if inventory is None else [hosts_provider(inventory)]
+    yours += [] if cluster is None else [cluster_provider(cluster)]
+    named = kinds or ([] if yours else registry.usable("clusters"))
+    others = [name for name in dict.fromkeys(named) if name not in {y.plugin for y in yours}]
+    return [*(registry.make("clusters", name, {}, key="KIND") for name in others), *yours]
+
+
+def _possible(kind: Kind) -> str:
+    if kind.lacks:
+        return f"not possible: {', '.join(kind.lacks)}"
+    return f"possible, but see {', '.join(kind.warnings)}" if kind.warnings else "possible"

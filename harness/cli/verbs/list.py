@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import inspect
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,8 +13,7 @@ import rich_click as click
 
 from harness import registry
 from harness.cli.output import Output, with_output
-from harness.plan.expansion import named_schedules
-from harness.plan.shipped import CAMPAIGNS, PLANS, abouts
+from harness.installation import CAMPAIGNS, PLANS
 
 SCHEDULES = "schedules"
 _NAMED = (SCHEDULES, PLANS, CAMPAIGNS)
@@ -52,18 +52,23 @@ def list(out: Output, kind: str | None) -> None:
     named = {each: _abouts(each) if each in kinds else {} for each in _NAMED}
     unusable = {each: dict(_unusable(each)) for each in plugins}
     document = {"schema": 1, "plugins": plugins, **named}
-    out.document({**document, "unusable": {each: why for each, why in unusable.items() if why}})
+    document["unusable"] = {each: why for each, why in unusable.items() if why}
+    out.document({**document, "astray": registry.astray()})
     if out.json:
         return
     for each, of_kind in plugins.items():
         out.say(each, style="bold")
         for name, plugin in of_kind.items():
-            about = plugin.about.partition("\n")[0]
-            out.say(f"  {name:12} {about}")
+            out.say(f"  {name:12} {_first_sentence(plugin.about)}")
             for option in plugin.options:
                 out.say(f"    {option.name} = {option.default}   {option.type}")
         for sentence in unusable[each].values():
             out.say(f"  {sentence}", style="yellow")
+    for name in registry.astray():
+        kinds_of = " or ".join(f"{each}.NAME" for each in registry.KINDS)
+        out.say(
+            f"the entry point {name!r} names no kind of plug-in: use {kinds_of}", style="yellow"
+        )
     for each, by_name in named.items():
         if by_name:
             out.say(each, style="bold")
@@ -71,8 +76,16 @@ def list(out: Output, kind: str | None) -> None:
             out.say(f"  {name:28} {about}")
 
 
+def _first_sentence(about: str) -> str:
+    """The first sentence of a docstring, in one line."""
+    return re.split(r"(?<=[^.]\.)\s", " ".join(about.partition("\n\n")[0].split()), maxsplit=1)[0]
+
+
 def _abouts(kind: str) -> dict[str, str]:
     """What each named thing is about, in one line, by name."""
+    from harness.plan.expansion import named_schedules
+    from harness.plan.shipped import abouts
+
     if kind != SCHEDULES:
         return abouts(kind)
     return {name: schedule["about"] for name, schedule in named_schedules().items()}
@@ -81,7 +94,7 @@ def _abouts(kind: str) -> dict[str, str]:
 def _unusable(kind: str) -> Iterator[tuple[str, str]]:
     """The names of the plug-ins of one kind that cannot be used, and why."""
     for name, why in registry.broken(kind).items():
-        yield name, f"the plug-in {name!r} cannot be imported: {why}"
+        yield name, f"the plug-in {name!r} {why}"
     for name in registry.plugins(kind):
         if why_not := registry.why_unusable(kind, name):
             yield name, why_not

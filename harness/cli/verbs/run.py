@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from harness.cli.output import Output, with_output, with_plan_options
+from harness.cli.output import Output, with_client_option, with_output, with_plan_options
 from harness.cli.own_settings import CommandWithSettingsFiles, OwnSettings, given
-from harness.cli.plans import FileOrName, resolved_plan
+from harness.cli.plans import FileOrName, resolved_plan, with_cluster, with_inventory
 from harness.cli.results import merged_exit_code, print_result
 from harness.errors import PlanError
-from harness.protocols import LeavesObjects
 
 if TYPE_CHECKING:
     from harness.history.run_folder import RunDir
+    from harness.run.operator import Person
     from harness.run.resolving import ResolvedPlan
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -56,7 +56,15 @@ class _Options:
 )
 @click.option("--compare", is_flag=True, help="Write one page that compares two plans' runs.")
 @click.option("--as-expected", is_flag=True, help="Exit 0 if each verdict is its plan's `expect`.")
-@click.option("--master", help="Spark's master, default local[*].")
+@with_client_option
+@click.option("--master", help="Let this Spark judge the runs; without it, they are judged here.")
+@with_inventory
+@with_cluster
+@click.option(
+    "--signals",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder for files that report what you did (nemesis manual).",
+)
 @with_output
 def run(
     out: Output,
@@ -69,7 +77,11 @@ def run(
     keep_cluster: bool,
     compare: bool,
     as_expected: bool,
+    client: str | None,
     master: str | None,
+    inventory: Path | None,
+    cluster: Path | None,
+    signals: Path | None,
     **settings_files: Path | None,
 ) -> None:
     """Run PLANS, count the lost writes, and write a page for each.
@@ -78,13 +90,34 @@ def run(
 
     The exit code is the verdict's: 0 valid, 1 invalid, 3 unknown.
     """
+    from harness.run.by_hand import with_operator
+    from harness.run.client_process import client_command
+    from harness.run.resolving import with_client
+
+    if inventory is not None and cluster is not None:
+        raise click.UsageError("--inventory and --cluster name two clusters: leave one out")
     if compare and len(plans) != 2:
         raise click.UsageError("--compare takes two plans")
     if len(plans) > 1 and out.json and not dry_run:
         raise click.UsageError("--json takes one plan: run prints one result document")
     files = given(settings_files)
     own = OwnSettings(files, partial(out.say, style="yellow")) if files else None
-    resolved = [resolved_plan(path, changes, seed, own, force=force) for path in plans]
+    command = client_command(client)
+    operator = _operator(out, signals)
+    resolved = []
+    for path in plans:
+        bound = resolved_plan(
+            path,
+            changes,
+            seed,
+            own,
+            force=force,
+            inventory=inventory,
+            cluster=cluster,
+            say=partial(out.say, style="yellow"),
+        )
+        bound = with_client(bound, command, file=str(path))
+        resolved.append(bound if dry_run else with_operator(bound, operator, file=str(path)))
     if keep_cluster:
         _require_clusters_to_keep(plans, resolved)
     if as_expected:
@@ -93,14 +126,26 @@ def run(
         _print_dry_run(out, resolved)
         return
     options = _Options(folder=folder, keep_cluster=keep_cluster, master=master)
+    named = {"inventory": inventory, "cluster": cluster, "signals": signals}
+    places = {name: path for name, path in named.items() if path is not None}
     finished = [
-        _run_one(out, plan, command_of(path, changes, files, force), options)
+        _run_one(out, plan, command_of(path, changes, files | places, force, client), options)
         for plan, path in zip(resolved, plans, strict=True)
     ]
     if compare:
         _compare(out, [each.rundir for each in finished])
     verdicts = [str(each.result["verdict"]) for each in finished]
     sys.exit(_exit_code(verdicts, resolved, as_expected, out))
+
+
+def _operator(out: Output, signals: Path | None) -> Person | None:
+    """Who makes faults by hand: somebody at this terminal, or who makes files; or nobody."""
+    from harness.run.operator import Person
+
+    keys = sys.stdin if sys.stdin is not None and sys.stdin.isatty() else None
+    if signals is None and keys is None:
+        return None
+    return Person(say=out.ask, folder=signals, keys=keys)
 
 
 def _require_expectations(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
@@ -115,6 +160,8 @@ def _require_expectations(files: Sequence[Path], plans: Sequence[ResolvedPlan]) 
 
 
 def _require_clusters_to_keep(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
+    from harness.protocols import LeavesObjects
+
     for file, plan in zip(files, plans, strict=True):
         if not isinstance(plan.provider, LeavesObjects):
             raise PlanError(
@@ -154,8 +201,6 @@ def _run_one(
     out: Output, resolved: ResolvedPlan, command: list[str], options: _Options
 ) -> _Finished:
     """Run, check and report one plan."""
-    from checkers.judging.many_runs import begin_warm_up, check_runs
-    from checkers.judging.one_run import judge_run
     from harness.cli.live import watching
     from harness.history.run_folder import new_run_id
     from harness.models import LOG
@@ -187,12 +232,10 @@ def _run_one(
             keep_cluster=options.keep_cluster,
             command=command,
             plan_file=command[2],
-            after_last_op=lambda: None if simulated else begin_warm_up(options.master),
         )
         rundir = play(resolved, how)
         status.enter("checking")
-        # A simulated run takes less time than the start of Spark.
-        result = judge_run(rundir) if simulated else check_runs([rundir], master=options.master)[0]
+        result = _judged(rundir, options.master)
         status.enter("writing the page")
         begun_s = time.monotonic()
         write_report(rundir)
@@ -203,12 +246,26 @@ def _run_one(
     return _Finished(rundir, result)
 
 
+def _judged(rundir: RunDir, master: str | None) -> dict[str, Any]:
+    """The result of a run: judged here, as Spark's start takes longer than most runs' judging; by
+    Spark where its master is named."""
+    from checkers.judging.many_runs import check_runs
+    from checkers.judging.one_run import judge_run
+
+    return judge_run(rundir) if master is None else check_runs([rundir], master=master)[0]
+
+
 def command_of(
-    path: Path, changes: tuple[str, ...], files: Mapping[str, Path], force: bool
+    path: Path,
+    changes: tuple[str, ...],
+    files: Mapping[str, Path],
+    force: bool,
+    client: str | None = None,
 ) -> list[str]:
     """The command that runs this one plan again, without options that only affect the output."""
     sets = [word for change in changes for word in ("--set", change)]
     options = [word for name, file in files.items() for word in (f"--{name}", str(file))]
+    options += ["--client", client] if client is not None else []
     return ["ackloss", "run", str(path), *sets, *options, *(["--force"] if force else [])]
 
 

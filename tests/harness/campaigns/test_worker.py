@@ -181,7 +181,10 @@ def nothing(_: Any) -> None:
 def test_a_run_that_fails_is_reported_and_its_cluster_dropped(world: World) -> None:
     world.runs = [nothing, raises(ValueError("no such thing"))]
     answer = world.execute("one")
-    assert (answer.verdict, answer.error) == (None, "ValueError: no such thing")
+    assert (answer.verdict, answer.error) == (
+        None,
+        "ackloss itself failed: ValueError: no such thing",
+    )
     assert not answer.broken
     assert world.worker.kept is None
     assert world.worker.built[0].downs == 1
@@ -191,7 +194,7 @@ def test_a_run_that_fails_is_reported_and_its_cluster_dropped(world: World) -> N
 
 def test_a_judge_that_raises_is_a_run_that_failed(world: World) -> None:
     world.worker.judge = lambda _: {}["verdict"]
-    assert world.execute("one").error == "KeyError: 'verdict'"
+    assert world.execute("one").error == "ackloss itself failed: KeyError: 'verdict'"
 
 
 def test_an_interrupted_run_is_to_be_repeated(world: World) -> None:

@@ -58,6 +58,13 @@ def refused(*args: str, exit_code: int, **env: str) -> str:
         ("faults.1.when=whenever", "faults.1.when", "is not a condition"),
         ("workload.name=apend", "workload.name", "did you mean 'append'?"),
         ("checks=['los']", "checks.0", "did you mean 'loss'?"),
+        ("checks=['Loss']", "checks.0", "'Loss' is not allowed here; it must match"),
+        ("checks=[{name='los'}]", "checks.0.name", "did you mean 'loss'?"),
+        ("checks=[{idempotent_producer=true}]", "checks.0.name", "is missing; add it"),
+        ("checks=[3]", "checks.0", "3 is not allowed here"),
+        ("checks=['loss', {name='loss', limit=3}]", "checks.1.limit", "loss has no option 'limit'"),
+        ("checks=['loss', {name='register', states_count=0}]", "checks.1", "states_count"),
+        ("checks=['register']", "checks.0", "of the model 'log'; these do: loss"),
         ("target.system=kafak", "target.system", "did you mean 'kafka'?"),
         ("target.version=0.7.2", "target.version", "no era"),
         ("target.version=0.8.1.1", "topic.settings", "KAFKA-1028"),
@@ -354,4 +361,63 @@ def test_prepare_refuses_a_system_of_which_nothing_is_made(system: str, words: s
 
 def test_version_shows_the_client_libraries_of_targets() -> None:
     versions = json.loads(ackloss("version", "--json").stdout)["versions"]
-    assert list(versions) == ["ackloss", "python", "confluent-kafka", "kafka-python", "pyspark"]
+    libraries = ["confluent-kafka", "kafka-python", "kazoo"]
+    assert list(versions) == ["ackloss", "python", *libraries, "pyspark"]
+
+
+EXEC = ("--set", "workload.client=exec")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (EXEC, "the client 'exec' is a command of yours; name it with --client CMD"),
+        (("--client", "python3"), "--set workload.client=exec"),
+        ((*EXEC, "--client", ""), "--client: the command is empty"),
+        ((*EXEC, "--client", "no-such-client x"), "--client: there is no command 'no-such-client'"),
+        ((*EXEC, "--client", "/etc/passwd"), "'/etc/passwd' is not executable; chmod +x"),
+        ((*EXEC, "--client", "python3 'x"), "close the quotes"),
+        (("--set", "workload.client=exce"), "kafka has no client 'exce'"),
+        ((*EXEC, "--client", "true", "--set", "workload.producer.acks=2"), "0, 1, -1 or all"),
+    ],
+)
+def test_clients_of_the_user_are_refused_before_anything_starts(
+    options: tuple[str, ...], words: str
+) -> None:
+    assert words in refused("run", PLAN, *options, exit_code=4)
+
+
+def test_a_client_of_the_user_is_accepted_where_it_can_be_run() -> None:
+    done = ackloss("run", PLAN, *EXEC, "--client", f"{sys.executable} -c pass", "--dry-run")
+    assert done.exit_code == 0, done.stderr
+
+
+@pytest.mark.parametrize("client", ["exec", "librdkafka"])
+def test_a_system_without_clients_of_this_name_refuses_it(client: str) -> None:
+    sentence = refused("run", MEMORY_PLAN, "--set", f"workload.client={client}", exit_code=4)
+    assert f"memory has no client {client!r}" in sentence
+
+
+def test_a_plan_for_clients_of_the_user_is_valid_without_a_command() -> None:
+    assert ackloss("plan", "validate", "plans/clients/lose.toml").exit_code == 0
+
+
+def test_a_command_is_never_in_a_plan() -> None:
+    sentence = refused(
+        "run", PLAN, *EXEC, "--set", "workload.command=rm", "--client", "true", exit_code=4
+    )
+    assert "workload.command" in sentence
+
+
+def test_the_command_of_a_run_names_its_client() -> None:
+    assert command_of(Path("p"), (), {}, False, "./c --x")[-2:] == ["--client", "./c --x"]
+
+
+def test_a_campaign_with_clients_of_the_user_needs_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    plan = ROOT / "plans/clients/lose.toml"
+    file.write_text(f'schema = 1\nname = "c"\nplan = "{plan}"\nrepetitions = 1\n')
+    out = str(tmp_path / "out")
+    sentence = refused("campaign", "run", str(file), "--out", out, exit_code=4)
+    assert "name it with --client CMD" in sentence
+    assert not (tmp_path / "out").exists()

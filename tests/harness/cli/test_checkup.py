@@ -8,15 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import checkup as doctor
-from harness.cli.checkup import Finding, Status
+from harness.cli import checkup as common
+from harness.clusters.docker import checkup as doctor
+from harness.clusters.docker.provider import Docker
+from harness.clusters.memory.provider import Memory
+from harness.clusters.ssh.provider import Ssh
 from harness.errors import EnvironmentFailure
+from harness.machine.checks import disk, maven
 from harness.machine.user_config import user_config
 from harness.plan import parse_plan
+from harness.protocols import Finding, Status
 from harness.run.before import require
 from harness.run.resolving import resolve
 
 PLAN = resolve(parse_plan({"schema": 1, "name": "p", "target": {"version": "4.3.1"}}))
+DOCKER, MEMORY = Docker(), Memory()
 _Usage = namedtuple("_Usage", "total used free")
 
 
@@ -39,9 +45,9 @@ def test_what_is_not_installed_has_a_fix(bare: Path) -> None:
     docker, info = doctor.docker_daemon()
     assert info is None
     assert docker == Finding("docker", Status.MISSING, "not installed", "make setup")
-    assert doctor.java().status is Status.MISSING
-    assert doctor.java().fix == "apt-get install openjdk-17-jdk-headless"
-    assert doctor.maven().fix == "apt-get install maven"
+    assert common.java().status is Status.MISSING
+    assert common.java().fix == "apt-get install openjdk-17-jdk-headless"
+    assert maven().fix == "apt-get install maven"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +61,7 @@ def test_what_is_not_installed_has_a_fix(bare: Path) -> None:
 )
 def test_java_is_17_or_newer(bare: Path, printed: str, status: Status) -> None:
     program(bare, "java", printed)
-    found = doctor.java()
+    found = common.java()
     assert (found.status, printed in found.detail) == (status, True)
 
 
@@ -64,14 +70,14 @@ def test_java_home_comes_before_the_path(bare: Path, monkeypatch: pytest.MonkeyP
     (bare / "old" / "bin").mkdir(parents=True)
     program(bare / "old" / "bin", "java", 'openjdk version "11.0.22"')
     monkeypatch.setenv("JAVA_HOME", str(bare / "old"))
-    assert doctor.java().status is Status.OLD
+    assert common.java().status is Status.OLD
 
 
 def test_mavens_version_is_read_from_coloured_output(bare: Path) -> None:
     program(bare, "mvn", "\x1b[1mApache Maven 3.3.9\x1b[m")
-    assert doctor.maven().status is Status.OLD
+    assert maven().status is Status.OLD
     program(bare, "mvn", "\x1b[1mApache Maven 3.8.7\x1b[m")
-    assert doctor.maven() == Finding("maven", Status.OK, "Apache Maven 3.8.7")
+    assert maven() == Finding("maven", Status.OK, "Apache Maven 3.8.7")
 
 
 def test_a_daemon_that_does_not_answer(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +112,7 @@ def test_the_disk_is_that_of_the_nearest_existing_folder(
         return _Usage(1 << 40, (1 << 40) - free, free)
 
     monkeypatch.setattr(shutil, "disk_usage", usage)
-    assert doctor.disk("disk of runs", tmp_path / "not" / "there").status is status
+    assert disk("disk of runs", tmp_path / "not" / "there").status is status
     assert checked == [tmp_path]
     assert list(tmp_path.iterdir()) == []
 
@@ -128,10 +134,35 @@ def test_a_run_needs_memory_for_its_nodes(tmp_path: Path, monkeypatch: pytest.Mo
     assert raised.value.key == "target.memory_mb"
 
 
+def test_a_machine_without_programs_can_run_simulated_clusters_alone(bare: Path) -> None:
+    found = common.examine((DOCKER, MEMORY), bare / "runs", has_archive=False)
+    docker, memory = found.kinds
+    assert (docker.ok, memory.ok, found.ok) == (False, True, False)
+    assert {"docker", "maven"} <= set(docker.lacks)
+    assert list(memory.findings) == []
+    assert common.examine((MEMORY,), bare / "runs", has_archive=False).ok
+
+
+def test_hosts_that_nobody_named_are_not_said_to_be_fit(tmp_path: Path) -> None:
+    (ssh,) = common.examine((Ssh(),), tmp_path / "runs", has_archive=True).kinds
+    hosts = {each.name: each for each in ssh.findings}["hosts"]
+    assert (hosts.status, hosts.fix) == (Status.WARN, "ackloss doctor --inventory FILE")
+    assert ssh.warnings == ["hosts"]
+
+
+def test_what_all_runs_need_is_needed_by_simulated_ones_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: _Usage(1, 1, 1 << 30))
+    (memory,) = common.examine((MEMORY,), tmp_path / "runs", has_archive=False).kinds
+    assert "disk of runs" in memory.lacks
+
+
 @pytest.mark.docker
 def test_this_machine_can_run_and_nothing_is_changed(tmp_path: Path) -> None:
-    found = {finding.name: finding for finding in doctor.examine(tmp_path / "runs")}
+    examined = common.examine((DOCKER, MEMORY), tmp_path / "runs", has_archive=True)
+    found = {each.name: each for findings in examined.by_need.values() for each in findings}
     assert {"docker", "java", "maven", "iptables", "memory", "netem", "disk of Docker"} < set(found)
-    assert [f for f in found.values() if f.status in (Status.MISSING, Status.OLD)] == []
+    assert examined.ok
     assert found["docker"].status == "ok"
     assert list(tmp_path.iterdir()) == []

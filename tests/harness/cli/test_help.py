@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 HEAVY = {"pyspark", "matplotlib", "jinja2", "docker", "paramiko", "confluent_kafka", "kafka"}
+SLOW = {"pydantic", "numpy", "pyarrow", "pandas"}
+"""What takes as long to import as all that `--help` needs, and more."""
 
 PROGRAM = """
 import sys
@@ -23,7 +25,7 @@ def test_help_names_every_verb_and_exit_code_and_imports_nothing_heavy() -> None
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
     )
     printed, _, imported = done.stdout.partition("IMPORTED")
-    assert HEAVY.isdisjoint(imported.split())
+    assert (HEAVY | SLOW).isdisjoint(imported.split())
     for verb in ("run", "check", "report", "compare", "ls", "show", "clean", "doctor", "prepare"):
         assert verb in printed
     for verb in ("plan", "list", "version"):

@@ -23,13 +23,23 @@ def ackloss(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def images() -> set[str]:
+    """The ids of the images of nodes."""
+    listed = ["docker", "image", "ls", "--no-trunc", "--format", "{{.ID}}", "ackloss/*"]
+    return set(subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split())
+
+
 @pytest.mark.docker
 def test_prepare_keeps_what_exists_and_doctor_finds_it() -> None:
-    assert ackloss("prepare").returncode == 0
+    for system in ("kafka", "zookeeper"):
+        assert ackloss("prepare", "--system", system).returncode == 0
+    made = images()
     again = ackloss("prepare", "--json")
     assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout)["took_s"] < 1
+    assert json.loads(again.stdout)["took_s"] >= 0
     assert again.stderr == ""
+    assert made
+    assert images() == made
     done = ackloss("doctor", "--json")
     assert done.returncode == 0, done.stdout
     document = json.loads(done.stdout)
@@ -43,9 +53,29 @@ def test_doctor_without_docker_reports_it_with_the_fix(tmp_path: Path) -> None:
     assert done.returncode == 5
     document = json.loads(done.stdout)
     assert not document["ok"]
-    docker = document["findings"][0]
+    docker = next(each for each in document["findings"] if each["needed_for"] == "docker")
     assert (docker["name"], docker["status"], docker["fix"]) == ("docker", "missing", "make setup")
     assert docker["cure"] == docker["fix"]  # the former name
+    kinds = {kind["kind"]: kind for kind in document["clusters"]}
+    assert kinds["docker"]["lacks"][0] == "docker"
+    assert (kinds["memory"]["ok"], kinds["memory"]["lacks"]) == (True, [])
+
+
+def test_doctor_of_simulated_clusters_needs_no_docker(tmp_path: Path) -> None:
+    done = ackloss("doctor", "memory", DOCKER_HOST=f"unix://{tmp_path}/none.sock")
+    assert done.returncode == 0, done.stderr
+    assert "memory: runs are possible" in done.stdout + done.stderr
+
+
+def test_doctor_of_ssh_says_that_no_host_was_examined() -> None:
+    done = ackloss("doctor", "ssh")
+    assert "ssh: runs are possible, but see hosts" in done.stdout + done.stderr
+
+
+def test_doctor_of_a_kind_that_there_is_not_names_the_nearest() -> None:
+    done = ackloss("doctor", "memry")
+    assert done.returncode == 4
+    assert "there is no 'memry' in clusters; did you mean 'memory'?" in done.stderr
 
 
 def test_prepare_without_docker_is_one_sentence(tmp_path: Path) -> None:

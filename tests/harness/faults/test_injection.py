@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from harness.errors import HarnessFailure
-from harness.faults.injection import NOTHING_MET, Faults
+from harness.faults.injection import NO_ACTS, NOTHING_MET, Faults
 from harness.faults.journal import Journal, entries, windows
 from harness.faults.records import PauseRecord
 from harness.levers.pause import PauseLever
@@ -67,6 +67,18 @@ def test_a_fault_must_meet_the_system_through_one_act_of_each_lever(
     (window,) = windows(tmp_path / "faults.jsonl")
     assert (window.proven, window.touched) == (proven, touched)
     assert (NOTHING_MET in window.evidence) is (touched == 0)
+
+
+def test_a_fault_without_acts_is_unproven_and_says_so(tmp_path: Path) -> None:
+    ticks = count()
+    journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
+    journal.write("step", fault="cut", nemesis="n", nodes=["b1"], met=None, why="")
+    faults = Faults({}, journal)
+    faults.inject("cut", "n", [])
+    faults.heal("cut")
+    (window,) = windows(tmp_path / "faults.jsonl")
+    assert not window.proven
+    assert NO_ACTS in window.evidence
 
 
 class Unseen(DryRunNode):

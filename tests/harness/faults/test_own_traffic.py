@@ -10,8 +10,15 @@ import pytest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from harness.faults import own_traffic
-from harness.faults.own_traffic import FIRST_PORT, LAST_PORT, own_connection, own_port, own_ports
-from targets.kafka.asking import NoAnswer, ask
+from harness.faults.own_traffic import (
+    FIRST_PORT,
+    LAST_PORT,
+    NoAnswer,
+    own_connection,
+    own_port,
+    own_ports,
+)
+from targets.kafka.asking import ask
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Undo records: what a journal holds is read back exactly, or refused in one sentence.
 
 `journals/before-typed-records.jsonl` was written before records had types: lines of real runs, one
-for each lever and form, renumbered; its first act was undone.
+for each lever and form, renumbered; its first act was undone. Levers that came later have theirs at
+the end.
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ from harness.faults.records import (
 )
 from harness.levers import all_levers
 from harness.levers.client import ClientLever
+from harness.levers.manual import ManualLever, SaidOperator
 from harness.protocols import PartitionView, UndoRecord
 from harness.run.dry_run import DryRunClients, DryRunNode
 from targets.kafka.levers.leadership import LeadershipLever
+from targets.zookeeper.members import MembersLever
+from targets.zookeeper.plan import ZooKeeperPlan
 
 JOURNAL = Path(__file__).parent / "journals" / "before-typed-records.jsonl"
 NAMES = ("b1", "b2", "b3", "c1")
@@ -62,7 +66,13 @@ def test_what_an_older_version_journalled_is_read_and_written_as_it_was(
 
 
 def test_every_lever_names_its_record_type_and_all_are_stored() -> None:
-    levers = {**all_levers({}), "client": ClientLever, "leadership": LeadershipLever}
+    own = {
+        "client": ClientLever,
+        "leadership": LeadershipLever,
+        "manual": ManualLever,
+        "members": MembersLever,
+    }
+    levers = {**all_levers({}), **own}
     assert {name: lever.record_type for name, lever in levers.items()} == RECORD_TYPES
     assert {entry["lever"] for entry in stored()} == set(RECORD_TYPES)
 
@@ -91,15 +101,17 @@ class Placed:
 def test_a_run_of_an_older_version_is_undone_from_its_journal() -> None:
     """Every act but the one that was undone, and nothing else."""
     nodes = {name: DryRunNode(name, frozenset({"broker"}), "198.18.0.11") for name in NAMES}
-    placed = Placed()
+    placed, asked, said = Placed(), list[str](), list[str]()
     levers = {
         **all_levers(nodes),
         "client": ClientLever(DryRunClients()),
         "leadership": LeadershipLever(placed),
+        "manual": ManualLever(SaidOperator(said.append)),
+        "members": MembersLever({}, ZooKeeperPlan.model_construct(), asked.append),
     }
     left = open_acts(JOURNAL)
     assert left.unreadable == []
-    assert [act.n for act in left.acts] == list(range(2, 23))
+    assert [act.n for act in left.acts] == list(range(2, 26))
     for act in left.acts:
         levers[act.lever].undo(act.record)
     commands = [line for node in nodes.values() for line in node.commands]
@@ -114,6 +126,8 @@ def test_a_run_of_an_older_version_is_undone_from_its_journal() -> None:
         "b1: start the target's process",
     ):
         assert undone in commands
+    assert asked == ["zookeeper: add z3"]
+    assert said == ["operator: start it (b1: 198.18.0.11)"]
     assert placed.requests == [{0: ("b2", "b3", "b1")}, [0]]
 
 

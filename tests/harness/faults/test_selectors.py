@@ -158,3 +158,30 @@ def test_random_is_never_nobody_and_not_always_the_same() -> None:
     assert () not in drawn
     assert {name for names in drawn for name in names} == {"b1", "b2", "b3"}
     assert {len(names) for names in drawn} == {1, 2, 3}
+
+
+EVERY = frozenset(ROLES)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("leader", EVERY),
+        ("node:b3", {"b3"}),
+        ("role:broker", {"b1", "b2", "b3"}),
+        ("leader & role:broker", {"b1", "b2", "b3"}),
+        ("all - node:b3", EVERY - {"b3"}),
+        ("all - leader", EVERY),
+        ("role:client + all - all", EVERY),
+        ("node:b1 + rack:r0", {"b1", "b2", "c2"}),
+        ("same:first", EVERY),
+        ("node:b9", set()),
+    ],
+)
+def test_what_may_be_chosen_is_known_before(text: str, names: set[str]) -> None:
+    """Whatever is so then: no node is chosen that was not possible."""
+    possible = selectors.possible(text, ROLES)
+    assert possible == names
+    for seed in range(5):
+        made = choice(*THREE, seed=seed, first=("b1", "z1"))
+        assert set(selectors.select(text, made)) <= possible

@@ -31,7 +31,7 @@ def test_entries_of_earlier_versions_are_read_and_broken_ones_ignored(tmp_path: 
         pass
     (entry,) = tmp_path.glob("runs/*.json")
     fields = orjson.loads(entry.read_bytes())
-    assert set(fields) == {"run_id", "folder", "pid", "keep"}
+    assert set(fields) == {"run_id", "folder", "pid", "keep", "kind"}
     del fields["keep"]
     entry.write_bytes(orjson.dumps(fields))
     entry.with_name("broken.json").write_bytes(b'{"run_id": "x"')

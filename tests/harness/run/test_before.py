@@ -26,8 +26,8 @@ class Cleaned:
 def reported(monkeypatch: pytest.MonkeyPatch, kind: str, result: Cleaned | AcklossError) -> object:
     """What is reported where the clean-up ends like this."""
 
-    def clean_all(*, dry_run: bool, kept: bool) -> Cleaned:
-        assert (dry_run, kept) == (False, False)
+    def clean_all(*, dry_run: bool, kept: bool, only: Provider) -> Cleaned:
+        assert (dry_run, kept, only.plugin) == (False, False, kind)
         if isinstance(result, AcklossError):
             raise result
         return result

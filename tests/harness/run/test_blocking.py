@@ -93,7 +93,8 @@ def test_every_operation_ends_with_what_its_client_answered(make: Make) -> None:
             made.client.poll(0.05, made.done)
     made.poll_until(20)
     assert sorted(made.ended) == [(value, completion("ok", value)) for value in range(20)]
-    assert [client.number for client in made.connected] == [0, 1], "one client for each thread"
+    assert {client.number for client in made.connected} == {0, 1}, "one client for each thread"
+    assert len(made.connected) == 2
     assert all(len(client.threads) == 1 for client in made.connected)
 
 
@@ -197,3 +198,33 @@ def test_what_ends_before_the_close_keeps_its_answer(make: Make) -> None:
 def test_the_number_of_threads_has_bounds(threads: int) -> None:
     with pytest.raises(ValueError, match=f"{threads} threads"):
         ThreadedClient(lambda _: Blocking(at_once, 0), threads=threads, clock=RealClock())
+
+
+def test_a_pinned_process_always_has_the_same_client() -> None:
+    numbers: list[tuple[int, int]] = []
+
+    def noting(client: Blocking, op: Invoke) -> Completion:
+        numbers.append((op[1], client.number))
+        return completion("ok")
+
+    ended: list[int] = []
+    client = ThreadedClient(
+        lambda number: Blocking(noting, number), threads=3, clock=RealClock(), pinned=True
+    )
+    for process in (2, 0, 1, 1, 2, 4, 5, 0, 3):
+        assert client.submit(process, invoke("append", process, 0))
+        while process not in ended:
+            client.poll(1, lambda process, _: ended.append(process))
+        ended.clear()
+    client.close(1, lambda *_: None)
+    assert all(number == process % 3 for process, number in numbers)
+
+
+def test_a_pinned_process_waits_for_its_client() -> None:
+    client = ThreadedClient(
+        lambda number: Blocking(until_closed, number), threads=2, clock=RealClock(), pinned=True
+    )
+    assert client.submit(0, OP)
+    assert not client.submit(2, OP), "its client is busy, another is idle"
+    assert client.submit(1, OP)
+    client.close(0, lambda *_: None)

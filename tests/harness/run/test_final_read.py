@@ -43,10 +43,10 @@ END = End(
 HALF = replace(END, complete=False)
 
 
-def table(values: list[int], *, key: str | None = None) -> pa.Table:
+def table(values: list[int], *, key: str | None = None, reader: str = "a") -> pa.Table:
     rows = len(values)
     columns: dict[str, Any] = {
-        "reader": ["a"] * rows,
+        "reader": [reader] * rows,
         "key": [key] * rows,
         "partition": [0] * rows,
         "offset": range(rows),
@@ -81,6 +81,8 @@ class FakeTarget:
     """A target whose readers find these values and ends."""
 
     found: dict[str, tuple[list[int], End]]
+    plugin: str = "fake"
+    models: tuple[str, ...] = ("log",)
     asked: list[str] = field(default_factory=list)
 
     def readers(self, _: object) -> tuple[str, str]:
@@ -89,7 +91,7 @@ class FakeTarget:
     def read_all(self, *_: object, reader: str, timeout_s: float) -> tuple[pa.Table, list[End]]:
         self.asked.append(reader)
         values, end = self.found[reader]
-        return table(values), [end]
+        return table(values, reader=reader), [end]
 
 
 class Wrote:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from harness.errors import HarnessFailure
 from harness.plan import Plan, parse_plan
 from harness.protocols import FAIL, INFO, OK, Completion, Invoke, Script, completion, invoke
-from harness.run.interpreter import LoadReport, run_final, run_workload
+from harness.run.interpreter import run_final, run_workload
+from harness.run.loop import LoadReport
 from harness.run.recorder import Recorder
 from tests.fixtures.virtual import MS, S, VirtualClient
 from workloads.append import Append
@@ -250,6 +251,8 @@ class ThreeEach:
     """Scripts that end, and that see how their operations ended."""
 
     plugin: ClassVar[str] = "three-each"
+
+    model: ClassVar[str] = "log"
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         for turn in range(3):

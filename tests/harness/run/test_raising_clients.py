@@ -15,7 +15,8 @@ import pytest
 from harness.errors import HarnessFailure
 from harness.plan import parse_plan
 from harness.protocols import OK, Done, Invoke, Script, completion, invoke
-from harness.run.interpreter import LoadReport, run_workload
+from harness.run.interpreter import run_workload
+from harness.run.loop import LoadReport
 from harness.run.recorder import Recorder
 from tests.fixtures.virtual import MS, S, VirtualClient
 from workloads.append import Append

@@ -89,6 +89,34 @@ def test_rows_are_the_events_in_their_order(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_what_a_compare_and_set_expects_and_reads_return(tmp_path: Path) -> None:
+    cas, read = invoke("cas", 5, 0, key="k", expected=4), invoke("read", partition=0, key="k")
+    with Recorder(tmp_path, run_id="r") as recorder:
+        for op, ended in (
+            (cas, completion(FAIL)),
+            (read, completion(OK, 3, result=7)),
+            (read, completion(OK, result=(1, 2))),
+            (read, completion(OK, result=())),
+            (invoke("append", 9, 1), completion(OK, 8)),
+        ):
+            recorder.invoke(1, op, 0, 0)
+            recorder.complete(1, op, ended, 0, 1)
+    rows = pq.read_table(tmp_path).to_pylist()
+    fields = ("type", "value", "expected", "offset", "result", "elements")
+    assert [tuple(row[name] for name in fields) for row in rows] == [
+        ("invoke", 5, 4, None, None, None),
+        ("fail", 5, 4, None, None, None),
+        ("invoke", None, None, None, None, None),
+        ("ok", None, None, 3, 7, None),
+        ("invoke", None, None, None, None, None),
+        ("ok", None, None, None, None, [1, 2]),
+        ("invoke", None, None, None, None, None),
+        ("ok", None, None, None, None, []),
+        ("invoke", 9, None, None, None, None),
+        ("ok", 9, None, 8, None, None),
+    ]
+
+
 def test_parts_follow_each_other(tmp_path: Path) -> None:
     with Recorder(tmp_path, run_id="r", period_s=0) as recorder:
         for value in range(3):
@@ -226,6 +254,20 @@ def test_what_a_full_disk_did_not_take_is_written_when_it_can_be(small_disk: Pat
         row for part in sorted(small_disk.iterdir()) for row in table(part)["index"].to_pylist()
     ]
     assert rows == list(range(1002))
+
+
+def test_a_set_that_a_full_disk_did_not_take_is_written_whole(small_disk: Path) -> None:
+    """An empty set in its place would read as if all elements were lost."""
+    read = invoke("read")
+    with Recorder(small_disk, run_id="r", period_s=0.05) as recorder:
+        ballast = fill(small_disk)
+        recorder.invoke(0, read, 0, 0)
+        recorder.complete(0, read, completion(OK, result=(1, 2, 3)), 0, 1)
+        recorder.hand_over()
+        wait_until(lambda: recorder.failure is not None)
+        ballast.unlink()
+    (part,) = small_disk.iterdir()
+    assert table(part)["elements"].to_pylist() == [None, [1, 2, 3]]
 
 
 def test_a_failing_body_is_not_hidden_by_a_full_disk(small_disk: Path) -> None:

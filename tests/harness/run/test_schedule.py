@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from harness.errors import HarnessFailure, PlanError
+from harness.errors import HarnessFailure
 from harness.faults import conditions
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal, entries
@@ -363,7 +363,7 @@ def test_leaving_the_context_ends_a_schedule_and_heals_all(stage: Stage) -> None
 def test_a_failure_is_raised_once_and_all_is_healed(stage: Stage) -> None:
     """The second step's nemesis raises when it is asked what to do."""
     staged = stage(kill("one"), kill("two", at_s=2, also="nonsense("), ends_s=20)
-    with pytest.raises(PlanError, match="is not a selector"):
+    with pytest.raises(HarnessFailure, match="is not a selector"):
         staged.play()
     assert [pull[1:3] for pull in staged.lever.pulls] == [("apply", "one"), ("undo", "one")]
     staged.schedule.finish()  # nothing is left to be raised

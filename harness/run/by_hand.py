@@ -1,0 +1,61 @@
+"""Plans with faults that a person makes: who makes them, and where nobody could."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.errors import PlanError
+from harness.faults.acts import required
+from harness.levers.manual import ManualLever, Operator
+from harness.protocols.crashes import ClientNemesis
+from harness.run.resolving import ResolvedPlan
+from harness.run.schedule import ResolvedStep
+
+
+def with_operator(
+    bound: ResolvedPlan, operator: Operator | None, *, file: str = "plan"
+) -> ResolvedPlan:
+    """The plan with who makes its faults by hand. Raises PlanError where there are such faults and
+    nobody could make them, or report it."""
+    if not any(map(_is_manual, bound.steps)):
+        return bound
+    made = replace(bound, operator=operator)
+    try:
+        begin_by_hand(made)
+    except PlanError as error:
+        error.file = error.file or file
+        raise
+    return made
+
+
+def begin_by_hand(bound: ResolvedPlan) -> None:
+    """Have the operator ready for the faults of this plan, where it has some that are made by hand.
+    Raises PlanError where nobody could make them, or where one is reported already."""
+    faults = [step.step.id for step in bound.steps if _is_manual(step)]
+    if not faults:
+        return
+    if bound.operator is None:
+        raise PlanError(
+            f"the fault {faults[0]!r} is made by hand, but nobody is at a terminal here",
+            key="faults.nemesis",
+            hint="name a folder in which files report what was done: --signals FOLDER",
+        )
+    bound.operator.begin(faults)
+
+
+def refuse_manual(bound: ResolvedPlan) -> None:
+    """Raise PlanError for a fault that is made by hand, where nobody can be waited for."""
+    for step in bound.steps:
+        if _is_manual(step):
+            raise PlanError(
+                f"the fault {step.step.id!r} is made by hand: nobody is waited for here",
+                key="faults.nemesis",
+                hint="run the plan by `ackloss run`",
+            )
+
+
+def _is_manual(step: ResolvedStep) -> bool:
+    nemesis = step.nemesis
+    if nemesis is None or isinstance(nemesis, ClientNemesis):
+        return False
+    return any(act.lever == ManualLever.name for act in required(nemesis, "any"))

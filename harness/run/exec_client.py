@@ -1,0 +1,349 @@
+"""A client of the workload whose real clients are processes of the user's (`--client CMD`).
+
+Each process of the workload belongs to one of them, or while that one is away, to another. They are
+judged, so nothing that they do may end the run, and all that they do against the protocol is noted
+(`harness.protocols.any_client.Conduct`):
+
+    lie      an answer to an operation that is not in flight, twice, or a line that nobody may write
+    flood    a line longer than `MAX_LINE`, more on stderr than is kept
+    hang     an operation waits for longer than `answer_within_s`, and so does all that was handed
+             over after it; or the process has not ended some seconds after the close line
+    death    it ends, or does not become ready
+    blocked  an operation waits for longer than that while later ones are answered: it is given up
+
+One that lies or floods stdout is ended and not started again: nothing that it says can be believed,
+and another one would be the same program. One that hangs or dies is ended and started again, as
+supervisors of applications do, so that the load goes on and meets the fault; but no more than
+`STARTS` times, since what dies at every start measures nothing but starts. What was in flight in a
+process that ended is unknown.
+
+A fault of the family `client` kills a process with SIGKILL, which is no incident.
+"""
+
+from __future__ import annotations
+
+import selectors
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from harness.errors import EnvironmentFailure
+from harness.protocols import INFO, Client, Completion, Done, Invoke, completion
+from harness.protocols.clock import Clock
+from harness.protocols.conduct import INCIDENTS
+from harness.protocols.crashes import ClientState, Crashes
+from harness.run.client_lines import CLOSE, Failed, Lie, ready_of
+from harness.run.client_notes import Notes
+from harness.run.client_place import Place
+from harness.run.client_process import ClientProcess, Ended, TooLong, exit_in_words
+from harness.run.crashing import Crash, HandedOver, routes
+
+CLIENT_LIED: Final = "CLIENT_LIED"
+CLIENT_DIED: Final = "CLIENT_DIED"
+CLIENT_HUNG: Final = "CLIENT_HUNG"
+CLIENT_CRASHED: Final = "CLIENT_CRASHED"
+CLIENT_BLOCKED: Final = "CLIENT_BLOCKED"
+UNANSWERED: Final = "UNANSWERED"
+"""The errors of operations that no process has answered."""
+
+START_S: Final = 60.0
+"""How long a process may take until it is ready."""
+
+AGAIN_S: Final = 0.5
+CLOSE_S: Final = 5.0
+"""How long a process may take to end after the close line."""
+
+_GRACE_S: Final = 0.5
+"""How long a process that has closed its stdout may take to exit."""
+
+_BURIED_S: Final = 15.0
+
+Start = Callable[[int, int], ClientProcess]
+"""Starts the nth process of a place, both from 1."""
+
+
+@dataclass(eq=False)
+class _Dead:
+    """A process that was ended; `Mortal`."""
+
+    process: ClientProcess
+
+    @property
+    def name(self) -> str:
+        return self.process.name
+
+    def gone(self) -> bool:
+        return not self.process.running
+
+
+class ExecClient(Client, Crashes):
+    """See `harness.protocols.Client` and `Crashes`."""
+
+    def __init__(
+        self,
+        start: Start,
+        *,
+        places: int,
+        model: str,
+        answer_within_s: float,
+        clock: Clock,
+        notes: Notes,
+    ) -> None:
+        """Start all processes and wait until they are ready. Raises EnvironmentFailure when one
+        does not become ready."""
+        self._start_one, self._model, self._notes = start, model, notes
+        self._now_ns = clock.now_ns
+        self._within_ns = round(answer_within_s * 1e9)
+        self._places = [Place(number) for number in range(1, places + 1)]
+        self._routes: list[Place | None] = [None] * places
+        self._selector = selectors.DefaultSelector()
+        self._handed_over = HandedOver()
+        self._crashes: dict[tuple[int, str], Crash] = {}
+        self._burials: list[threading.Thread] = []
+        self._beginning, self._closing, self._closed = True, False, False
+        self._done: Done = _nobody
+        try:
+            for place in self._places:
+                self._start(place)
+            while not all(place.ready for place in self._places):
+                self._turn(0.05)
+        finally:
+            whole, self._beginning = all(place.ready for place in self._places), False
+            if not whole:
+                self.end()
+
+    def submit(self, process: int, op: Invoke) -> bool:
+        """Hand an operation over. False: no process is there, or it does not read what it got."""
+        place = self._routes[process % len(self._routes)]
+        return place is not None and place.hand_over(process, op, self._now_ns() + self._within_ns)
+
+    def poll(self, timeout_s: float, done: Done) -> None:
+        """Write what was handed over, take what was answered, end what is overdue."""
+        self._done = done
+        if self._handed_over:
+            self._handed_over.make_one(0)
+        self._turn(timeout_s)
+
+    def close(self, timeout_s: float, done: Done) -> None:
+        """Wait for answers, then for the processes to end; the rest is unknown."""
+        self._done = done
+        self._handed_over.close()
+        self._turn_until(lambda: not any(place.pending for place in self._places), timeout_s)
+        self._closing = True
+        for place in self._places:
+            if place.process is not None and place.ready:
+                place.process.write(CLOSE)
+            else:
+                self._end(place, UNANSWERED)  # one that is still starting has done nothing wrong
+        self._turn_until(lambda: not any(place.process for place in self._places), CLOSE_S)
+        for place in self._places:
+            what = f"it had not ended {CLOSE_S:g} s after the close line"
+            self._end(place, UNANSWERED, INCIDENTS.hang, what)
+        self.end()
+
+    def end(self) -> None:
+        """Kill what is left, without a word; harmless when nothing is."""
+        if self._closed:
+            return
+        self._closed = self._closing = True
+        for place in self._places:
+            self._end(place, UNANSWERED)
+        for burial in self._burials:
+            burial.join(_BURIED_S)
+        self._selector.close()
+
+    def crash(self, number: int, fault: str, *, at_once: bool) -> None:
+        """See `harness.protocols.crashes.Crashes`."""
+        place = self._places[number - 1]
+        self._handed_over.ask(partial(self._crash, place, fault, at_once=at_once))
+
+    def replace(self, number: int, fault: str) -> None:
+        """See `harness.protocols.crashes.Crashes`."""
+        place = self._places[number - 1]
+        if fault in place.kept_dead and not self._closing:
+            self._handed_over.ask(partial(self._replace, place, fault))
+
+    def state(self, number: int, fault: str) -> ClientState:
+        """See `harness.protocols.crashes.Crashes`."""
+        place, crash = self._places[number - 1], self._crashes.get((number, fault))
+        process = place.process
+        return ClientState(
+            alive=process.name if process is not None and place.ready else None,
+            kept_dead_by=frozenset(place.kept_dead),
+            death=crash.report() if crash else None,
+        )
+
+    def _crash(self, place: Place, fault: str, *, at_once: bool) -> None:
+        if (place.number, fault) in self._crashes:
+            return
+        process = place.process
+        self._crashes[place.number, fault] = Crash(
+            died=_Dead(process) if process else None, unknown=len(place.pending)
+        )
+        self._end(place, CLIENT_CRASHED)
+        if not at_once:
+            place.kept_dead.add(fault)
+        elif process:
+            self._start(place)
+
+    def _replace(self, place: Place, fault: str) -> None:
+        place.kept_dead.discard(fault)
+        if place.process is None and not (place.kept_dead or place.again_ns or place.retired):
+            self._start(place)
+
+    def _start(self, place: Place) -> None:
+        place.starts += 1
+        place.again_ns, place.ready = None, False
+        place.begun_ns = self._now_ns()
+        place.process = self._start_one(place.number, place.starts)
+        self._notes.count("started")
+        self._selector.register(place.process.stdout, selectors.EVENT_READ, place)
+
+    def _is_due(self, place: Place) -> bool:
+        """Whether another process is to take the place."""
+        away = place.process is None and not place.kept_dead and not self._closing
+        return away and place.again_ns is not None and self._now_ns() >= place.again_ns
+
+    def _turn_until(self, over: Callable[[], bool], at_most_s: float) -> None:
+        deadline_ns = self._now_ns() + round(at_most_s * 1e9)
+        while not over() and (left_ns := deadline_ns - self._now_ns()) > 0:
+            self._turn(min(0.05, left_ns / 1e9))
+
+    def _turn(self, timeout_s: float) -> None:
+        """Write, wait, read, and see to those that are late or away."""
+        for place in self._places:
+            if place.process is not None:
+                self._write(place, place.process)
+        heard = set()
+        for key, _ in self._selector.select(timeout_s):
+            place = key.data
+            if key.fileobj is getattr(place.process, "stdout", None):
+                heard.add(place)
+                self._hear(place)
+        for place in self._places:
+            if place.process is not None and place not in heard:
+                self._expire(place)
+            elif self._is_due(place):
+                self._start(place)
+
+    def _write(self, place: Place, process: ClientProcess) -> None:
+        if process.stdin.closed:
+            return
+        watched = process.stdin in self._selector.get_map()
+        if process.flush():
+            if watched:
+                self._selector.unregister(process.stdin)
+            if self._closing:
+                process.end_input()
+        elif not watched:
+            self._selector.register(process.stdin, selectors.EVENT_WRITE, place)
+
+    def _hear(self, place: Place) -> None:
+        process = place.process
+        assert process is not None
+        try:
+            for line in process.lines():
+                self._take(place, line)
+        except Ended:
+            self._ended(place)
+        except TooLong:
+            self._end(place, CLIENT_LIED, INCIDENTS.flood, "it writes a line of more than 1 MiB")
+        except Lie as lie:
+            self._end(place, CLIENT_LIED, INCIDENTS.lie, str(lie))
+        except Failed as failed:
+            self._end(place, CLIENT_DIED, INCIDENTS.death, f"it cannot be a client: {failed}")
+
+    def _ended(self, place: Place) -> None:
+        self._end(place, UNANSWERED if self._closing else CLIENT_DIED, INCIDENTS.death)
+
+    def _take(self, place: Place, line: bytes) -> None:
+        assert place.process is not None
+        if not place.ready:
+            self._notes.runs(ready_of(line))
+            place.ready = True
+            for (number, _), crash in self._crashes.items():
+                if number == place.number and crash.successor is None:
+                    crash.successor = place.process.name
+            self._route()
+            return
+        answered = place.answer(line, self._model)
+        if answered is None:
+            self._notes.count("late")
+        else:
+            number, ended = answered
+            self._done(place.finish(number), ended)
+
+    def _expire(self, place: Place) -> None:
+        """Give up what waits for too long; a process that says nothing at all is ended."""
+        now_ns = self._now_ns()
+        if not place.ready and now_ns - place.begun_ns > START_S * 1e9:
+            self._end(place, CLIENT_HUNG, INCIDENTS.hang, f"it is not ready after {START_S:g} s")
+        while place.process is not None and (number := place.overdue(now_ns)) is not None:
+            waited = f"operation {number} ({place.function(number)}) has no answer after "
+            waited += f"{self._within_ns / 1e9:g} s"
+            if place.silent(number):
+                self._end(place, CLIENT_HUNG, INCIDENTS.hang, f"it says nothing: {waited}")
+                return
+            self._notes.incident(place.number, INCIDENTS.blocked, waited)
+            blocked = completion(INFO, error=CLIENT_BLOCKED)
+            self._done(place.finish(number, given_up=True), blocked)
+
+    def _end(self, place: Place, error: str, kind: str | None = None, what: str = "") -> None:
+        """End a place's process, if there is one: what is in flight in it is unknown. `kind`: the
+        incident that this is, none if `None`; `what`: in words, by default how it ended."""
+        process, place.process, place.ready = place.process, None, False
+        if process is None:
+            return
+        for pipe in (process.stdin, process.stdout):
+            if not pipe.closed and pipe in self._selector.get_map():
+                self._selector.unregister(pipe)
+        waiting = list(process.pending.values())
+        if self._beginning:
+            code = process.end(_GRACE_S)
+            raise _not_ready(place.number, process, what or exit_in_words(code))
+        if kind is not None and not self._closing:
+            self._notes.count("ended", len(waiting))
+            place.note_trouble(kind, self._now_ns() + round(AGAIN_S * 1e9))
+        place.forget()
+        process.pending.clear()
+        after = "; it is not started again" if place.retired else ""
+        self._bury(place.number, process, kind, what, after)
+        self._route()
+        for each in waiting:
+            self._done(each, completion(INFO, error=error))
+
+    def _bury(
+        self, number: int, process: ClientProcess, kind: str | None, what: str, after: str
+    ) -> None:
+        """End a process in a thread of its own, which waits for it, and note the incident."""
+        closing = self._closing
+
+        def bury() -> None:
+            code = process.end(CLOSE_S / 2 if closing else _GRACE_S if not what else 0)
+            if kind is None or (closing and not what and code == 0):
+                return
+            sentence = what or exit_in_words(code)
+            self._notes.incident(number, kind, f"{sentence}{after}")
+
+        burial = threading.Thread(target=bury, name=f"end {process.name}", daemon=True)
+        burial.start()
+        self._burials.append(burial)
+
+    def _route(self) -> None:
+        """Deal the processes out again: those of a place that is away over the others."""
+        self._routes = routes([place if place.ready else None for place in self._places])
+
+
+def _not_ready(number: int, process: ClientProcess, what: str) -> EnvironmentFailure:
+    last = process.log.last_line()
+    return EnvironmentFailure(
+        f"client {number} did not become ready: {what}",
+        file=str(process.log.path),
+        hint=f"the last line of its log: {last}" if last else "its log is empty",
+    )
+
+
+def _nobody(_: int, __: Completion) -> None:
+    """Stands for the interpreter until it polls."""

@@ -1,0 +1,161 @@
+"""A workload that yields what its model does not have is named, and so is the target of a client
+that completes an operation otherwise than it should: nothing is judged of the system."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from harness.errors import HarnessFailure
+from harness.plan import parse_plan
+from harness.protocols import NULL, OK, Completion, Invoke, completion, invoke
+from harness.run.interpreter import run_workload
+from harness.run.recorder import Recorder
+from tests.fixtures.virtual import MS, VirtualClient
+from workloads.append import Append
+
+PLAN = parse_plan(
+    {
+        "schema": 1,
+        "name": "t",
+        "topic": {"partitions": 3},
+        "workload": {"name": "append", "processes": 2, "rate_per_s": 100, "duration_s": 1},
+    }
+)
+
+
+@dataclass(frozen=True)
+class Odd:
+    """Appends as it should, and does something else at the `after`th operation of process 1."""
+
+    op: object
+    after: int
+    plugin: ClassVar[str] = "odd"
+    model: str = "log"
+
+    def script(self, process: int, processes: int, partitions: int, seed: int) -> Iterator[Any]:
+        for number in range(100):
+            odd = process == 1 and number == self.after
+            yield self.op if odd else invoke("append", process + number * processes, 0)
+
+
+def run(folder: Path, workload: Any, client: VirtualClient | None = None) -> int:
+    client = client or VirtualClient()
+    with Recorder(folder, run_id="r") as recorder:
+        return run_workload(
+            workload,
+            client,
+            plan=PLAN,
+            recorder=recorder,
+            clock=client,
+            stop=threading.Event(),
+        ).attempted
+
+
+@pytest.mark.parametrize("after", [0, 7])
+@pytest.mark.parametrize(
+    ("op", "why"),
+    [
+        (None, "not an operation; use invoke(f, value, partition, key, expected)"),
+        ("apend", "not an operation"),
+        (("append", 7), "not an operation"),
+        (invoke("apend", 999, 0), "the model 'log' has no function 'apend'; it has: append"),
+        (invoke("append", 999), "it has no partition; there are 0 to 2"),
+        (invoke("append", 999, 3), "it has the partition 3; there are 0 to 2"),
+        (invoke("append", 999, -1), "it has the partition -1; there are 0 to 2"),
+        (invoke("append", None, 0), "a write has a value, unique in the run"),
+        (("append", 999, None, None, NULL), "its partition is None, not an integer"),
+        (invoke("append", "v", 0), "its value is 'v', not an integer of 64 bits"),  # type: ignore[arg-type]
+        (invoke("append", 0.5, 0), "its value is 0.5, not an integer of 64 bits"),  # type: ignore[arg-type]
+        (invoke("append", 2**63, 0), "its value is 9223372036854775808, not an integer of 64"),
+        (invoke("append", 999, 0, key=3), "its key is 3, not text"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_operation_that_cannot_be_is_refused_with_its_workload(
+    tmp_path: Path, op: object, why: str, after: int
+) -> None:
+    with pytest.raises(HarnessFailure) as refused:
+        run(tmp_path, Odd(op, after))
+    assert refused.value.what.startswith("the workload 'append': a script yields ")
+    assert why in refused.value.what
+    assert str(NULL) not in refused.value.what
+
+
+@pytest.mark.parametrize(
+    "op", [invoke("append", 999, 2), invoke("append", -999, 0, key="k"), invoke("append", 999, 0)]
+)
+def test_an_operation_of_the_model_is_not(tmp_path: Path, op: Invoke) -> None:
+    assert run(tmp_path, Odd(op, 7)) == 100
+
+
+@pytest.mark.parametrize(
+    ("model", "op"), [("register", invoke("read", key="k")), ("set", invoke("add", 3))]
+)
+def test_other_models_need_no_partition(tmp_path: Path, model: str, op: Invoke) -> None:
+    class Other(Odd):
+        def script(self, process: int, processes: int, partitions: int, seed: int) -> Iterator[Any]:
+            yield op
+
+    assert run(tmp_path, Other(op, 0, model=model)) == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda *_: [invoke("append", 1, 0)], "script() returns a list, not a generator"),
+        (lambda *_: None, "script() returns None, not a generator"),
+        (lambda *_: (op for op in ()), "a script yields nothing; it begins with `yield invoke("),
+    ],
+)
+def test_a_script_that_is_none_is_refused(
+    tmp_path: Path, make: Callable[..., Any], why: str
+) -> None:
+    class Other(Odd):
+        def script(self, process: int, processes: int, partitions: int, seed: int) -> Any:
+            return make()
+
+    with pytest.raises(HarnessFailure) as refused:
+        run(tmp_path, Other(None, 0))
+    assert refused.value.what.startswith("the workload 'append': ")
+    assert why in refused.value.what
+
+
+def test_what_a_script_raises_is_its_own(tmp_path: Path) -> None:
+    class Other(Odd):
+        def script(self, process: int, processes: int, partitions: int, seed: int) -> Iterator[Any]:
+            ended = yield invoke("append", process, 0)
+            ended["type"]
+
+    with pytest.raises(TypeError, match="tuple indices"):
+        run(tmp_path, Other(None, 0))
+
+
+@pytest.mark.parametrize(
+    ("ended", "why"),
+    [
+        (None, "not a completion; use completion(type, offset, error, node, result)"),
+        (True, "not a completion"),
+        ((OK,), "not a completion"),
+        (completion("okay"), "its type is 'okay', not ok, fail or info"),
+        (completion("invoke"), "its type is 'invoke', not ok, fail or info"),
+        (completion(OK, offset="7"), "its offset is '7', not an integer of 64 bits"),  # type: ignore[arg-type]
+        (completion(OK, node=7), "its node is 7, not text"),  # type: ignore[arg-type]
+        (completion(OK, error=ValueError("x")), "its error is ValueError('x'), not text"),  # type: ignore[arg-type]
+        (completion(OK, result="x"), "its result is 'x', not an integer of 64 bits"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_completion_that_is_none_is_refused_with_its_target(
+    tmp_path: Path, ended: Any, why: str
+) -> None:
+    def answers(now_ns: int, _: Invoke) -> tuple[int, Completion]:
+        return now_ns + 5 * MS, ended
+
+    with pytest.raises(HarnessFailure) as refused:
+        run(tmp_path, Append(), VirtualClient(answers))
+    assert refused.value.what.startswith("a client of the target 'kafka' completes an operation ")
+    assert why in refused.value.what
