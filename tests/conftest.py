@@ -8,6 +8,8 @@ from pyspark import SparkContext
 
 from checkers.judging.spark import context
 
+pytest_plugins = ["tests.side_by_side"]
+
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 

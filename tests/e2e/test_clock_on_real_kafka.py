@@ -23,6 +23,17 @@ def furthest_ahead_s(log: Path, *, ended: datetime) -> float:
     return (latest - ended).total_seconds()
 
 
+def log_of_partition(folder: Path) -> str:
+    """What the brokers wrote of the partition, to be shown when nothing was deleted."""
+    lines = (
+        f"{log.parent.name} {line[:240]}"
+        for log in sorted(folder.glob("nodes/b*/server.log"))
+        for line in log.read_text().splitlines()
+        if "ackloss-0" in line
+    )
+    return "\n".join(lines)
+
+
 def test_a_jump_beyond_the_retention_time_deletes_what_was_acknowledged(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "harness", "run", "plans/faults/clock-retention.toml"]
     done = subprocess.run(
@@ -34,12 +45,13 @@ def test_a_jump_beyond_the_retention_time_deletes_what_was_acknowledged(tmp_path
         check=False,
     )
     result = json.loads(done.stdout)
-    assert result["verdict"] == "invalid", result["reason"]
+    (folder,) = tmp_path.iterdir()
+    seen = f"{result['reason']}: {result['faults']}\n{log_of_partition(folder)}"
+    assert result["verdict"] == "invalid", seen
     assert result["counts"]["lost"] == result["counts"]["deleted"] > 100
     (window,) = result["faults"]
     assert window["proven"], window["evidence"]
     (met,) = window["nodes"]
-    (folder,) = tmp_path.iterdir()
     ended = datetime.now(UTC)
     for node in ("b1", "b2", "b3", "c1"):
         ahead_s = furthest_ahead_s(folder / "nodes" / node / "server.log", ended=ended)

@@ -4,6 +4,7 @@ real one."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -67,6 +68,36 @@ def test_it_is_run_judged_and_reported(finished: tuple[Result, CampaignDir]) -> 
     assert "No real system was tested" in page.words[:400]
     assert 'name="simulated" value="true"' in folder.junit.read_text(encoding="utf-8")
     assert SIMULATED in folder.summary.read_text(encoding="utf-8")
+
+
+def test_a_campaign_of_registers_speaks_of_registers(tmp_path: Path) -> None:
+    path = tmp_path / "registers.toml"
+    path.write_text(
+        f"""
+        schema = 1
+        name = "registers"
+        plan = "{ROOT / "plans/memory/stale-reads.toml"}"
+        repetitions = 2
+        workers = 1
+        [axes.defect.choices]
+        on.set = {{}}
+        off.set = {{ "target.defects" = [] }}
+        """,
+        encoding="utf-8",
+    )
+    folder = CampaignDir(tmp_path / "campaign")
+    done = ackloss("campaign", "run", str(path), "--out", str(folder.path))
+    assert done.exit_code == 1, done.output
+    document = json.loads(folder.result.read_bytes())
+    assert document["finding"]["noun"] == "inconsistency"
+    shares = {cell["key"]["defect"]: cell["lossy_share"]["estimate"] for cell in document["cells"]}
+    assert shares == {"on": 1, "off": 0}
+    page = Parsed(folder.report.read_text(encoding="utf-8"))
+    assert "Simulated: Registers were not linearizable in 1 of 2 cells" in page.words
+    assert not re.search(r"\b(lost|loss|lossy)\b", page.words), page.words
+    summary = folder.summary.read_text(encoding="utf-8")
+    assert "inconsistent / conclusive runs" in summary
+    assert "lost" not in summary
 
 
 def test_campaigns_that_are_simulated_are_compared_and_real_ones_are_not_among_them(

@@ -1,0 +1,225 @@
+"""Clients that are processes of the user's, on real Kafka and ZooKeeper: an honest one under safe
+settings loses nothing, and a liar is found; nothing is left of them, however the run ends.
+`make e2e` also runs every plan of plans/clients/."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.machine.client_processes import client_processes
+from harness.plan import load_plan
+from tests.fixtures.long import LONG
+
+ROOT = Path(__file__).parents[2]
+PLANS = sorted((ROOT / "plans/clients").glob("*.toml"))
+EXAMPLES = ROOT / "docs/examples/clients"
+HONEST, LIAR = (
+    f"{sys.executable} {EXAMPLES / name}" for name in ("kafka_python_client.py", "liar.py")
+)
+SHORT = (
+    *("--set", "workload.duration_s=16"),
+    *("--set", "faults.0.at_s=2"),
+    *("--set", "faults.0.for_s=2"),
+    *("--set", "faults.1.at_s=6"),
+    *("--set", "faults.1.for_s=5"),
+    *("--set", 'workload.producer."delivery.timeout.ms"=2500'),
+    *("--set", 'workload.producer."request.timeout.ms"=1000'),
+    *("--set", 'workload.producer."max.block.ms"=1000'),
+)
+
+pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
+
+
+def command(plan: Path, client: str, out: Path, *more: str) -> list[str]:
+    run = [sys.executable, "-m", "harness", "run", str(plan), "--client", client]
+    return [*run, "--json", "--out", str(out), *more]
+
+
+def result(plan: Path, client: str, out: Path, *more: str) -> dict[str, Any]:
+    """The result document of a run."""
+    done = subprocess.run(
+        command(plan, client, out, *more),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert "error" not in document, document
+    return document
+
+
+def test_an_honest_client_is_valid_under_safe_settings(tmp_path: Path) -> None:
+    told = result(ROOT / "plans/clients/lose.toml", HONEST, tmp_path, *SHORT)
+    assert (told["verdict"], told["counts"]["lost"]) == ("valid", 0), told["reason"]
+    assert all(fault["proven"] for fault in told["faults"])
+    assert told["clients"]["software"].startswith("kafka-python ")
+    assert told["clients"]["incidents"] == []
+    (folder,) = tmp_path.iterdir()
+    run = json.loads((folder / "run.json").read_text())
+    assert run["versions"]["client"] == told["clients"]["software"]
+    assert run["settings"]["effective"]["producer"]["acks"] == "all"
+    assert any("nothing reads them back" in warning for warning in run["warnings"])
+    assert {path.name for path in (folder / "clients").iterdir()} == {
+        f"client-{number}.log" for number in (1, 2, 3)
+    }
+    assert not client_processes(told["run_id"])
+
+
+def test_a_client_that_acknowledges_before_it_sends_is_found(tmp_path: Path) -> None:
+    told = result(ROOT / "plans/clients/lose.toml", LIAR, tmp_path, *SHORT)
+    assert told["verdict"] == "invalid", told["reason"]
+    assert told["counts"]["lost"] > 0
+    assert "lost" in told["counter_examples"]
+    assert told["clients"]["lies"] == 0  # it keeps to the protocol: only the final read finds it
+
+
+ZOOKEEPER = (
+    *("--set", "workload.client=exec"),
+    *("--set", "workload.clients=3"),
+    *("--set", "workload.processes=60"),
+    *("--set", "workload.duration_s=9"),
+    *("--set", "ensemble.servers=1"),
+    *("--set", 'checks=["set"]'),
+    *("--set", "faults.0.for_s=2"),
+)
+
+
+def test_a_client_of_zookeeper_is_judged_too(tmp_path: Path) -> None:
+    """By the same program, which says ok at the end or, as a liar, at the beginning."""
+    plan, honest = ROOT / "plans/zookeeper/short-set.toml", EXAMPLES / "kazoo_client.py"
+    judged = result(plan, f"{sys.executable} {honest}", tmp_path / "honest", *ZOOKEEPER)
+    assert judged["verdict"] == "valid", judged["reason"]
+    assert judged["counts"]["acknowledged"] > 100
+    assert judged["clients"]["software"].startswith("kazoo ")
+    assert judged["clients"]["incidents"] == []
+    liar = tmp_path / "liar.py"
+    liar.write_text(
+        "import sys\n"
+        f"sys.path.insert(0, {str(honest.parent)!r})\n"
+        "import kazoo_client as honest\n"
+        "def lie(operations, op):\n"
+        "    if op['f'] == 'read':\n"
+        "        return honest_answer(operations, op)\n"
+        "    honest.say(type='ok', id=op['id'])\n"
+        "    if operations.kazoo.connected:\n"
+        "        operations.kazoo.create_async(f\"{operations.parent}/{op['value']}\")\n"
+        "honest_answer, honest.answer = honest.answer, lie\n"
+        "honest.main()\n"
+    )
+    judged = result(plan, f"{sys.executable} {liar}", tmp_path / "lying", *ZOOKEEPER)
+    assert judged["verdict"] == "invalid", judged["reason"]
+    assert judged["counts"]["lost"] > 0
+    assert judged["clients"]["lies"] == 0
+
+
+CAMPAIGN = """\
+schema = 1
+name = "clients"
+about = "A client of mine, judged twice."
+plan = "{plan}"
+repetitions = 2
+
+[axes.client.choices.mine.set]
+checks = ["set", "replicas"]
+"workload.connect" = "one"
+"workload.client" = "exec"
+"workload.clients" = 3
+"workload.duration_s" = 9
+"""
+
+
+@LONG
+def test_a_campaign_judges_a_client_too(tmp_path: Path) -> None:
+    file, out = tmp_path / "clients.toml", tmp_path / "out"
+    file.write_text(CAMPAIGN.format(plan=ROOT / "plans/zookeeper/short-set.toml"))
+    words = ["campaign", "run", str(file), "--out", str(out), "--workers", "1"]
+    honest = f"{sys.executable} {EXAMPLES / 'kazoo_client.py'}"
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *words, "--client", honest],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = [json.loads(path.read_text()) for path in out.glob("runs/*/result.json")]
+    assert [each["verdict"] for each in results] == ["valid"] * 2
+    assert {each["clients"]["software"].split()[0] for each in results} == {"kazoo"}
+
+
+def test_a_client_that_breaks_the_protocol_is_told(tmp_path: Path) -> None:
+    """It stops the load: the run says so, and ends like any other."""
+    babbler = tmp_path / "babbler.py"
+    babbler.write_text(
+        "import json, sys\n"
+        "sys.stdin.readline()\n"
+        'print(json.dumps({"type": "ready", "name": "babbler", "version": "0"}), flush=True)\n'
+        "sys.stdin.readline()\n"
+        'print("WARN connection lost", flush=True)\n'
+        "sys.stdin.read()\n"
+    )
+    plan = ROOT / "plans/clients/lose.toml"
+    told = result(plan, f"{sys.executable} {babbler}", tmp_path / "runs", *SHORT)
+    assert told["verdict"] == "invalid"
+    assert "lies" in told["counter_examples"]
+    assert told["clients"]["lies"] == 3
+    assert "not JSON: 'WARN connection lost'" in told["clients"]["incidents"][0]["what"]
+    assert told["errors"]["unknown"].keys() == {"CLIENT_LIED"}
+
+
+@pytest.mark.usefixtures("own_state")
+def test_nothing_is_left_of_clients_when_the_harness_is_killed(tmp_path: Path) -> None:
+    harness = subprocess.Popen(
+        command(ROOT / "plans/clients/lose.toml", HONEST, tmp_path, *SHORT),
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not (run := next(tmp_path.glob("*/history/part-*"), None)):
+            assert time.monotonic() < deadline
+            assert harness.poll() is None
+            time.sleep(0.2)
+        run_id = run.parents[1].name
+        assert len(client_processes(run_id)) == 6  # and their guards
+    finally:
+        harness.send_signal(signal.SIGKILL)
+        harness.wait()
+    deadline = time.monotonic() + 5
+    while client_processes(run_id) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not client_processes(run_id)
+    clean = [sys.executable, "-m", "harness", "clean", "--json"]
+    cleaned = json.loads(subprocess.run(clean, cwd=ROOT, capture_output=True, check=True).stdout)
+    assert any(run_id in name for name in cleaned["removed"])
+
+
+@LONG
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_the_python_example_has_the_verdict_that_a_plan_expects(path: Path, tmp_path: Path) -> None:
+    told = result(path, HONEST, tmp_path)
+    assert told["verdict"] == load_plan(path).expect, told["reason"]
+    assert all(fault["proven"] for fault in told["faults"])
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_a_plan_is_valid_and_has_a_description(path: Path) -> None:
+    plan = load_plan(path)
+    assert plan.name == path.stem
+    assert plan.about
+    assert plan.workload.client == "exec"
+    assert plan.expect == ("invalid" if path.stem == "control" else "valid")
+    assert [str(check) for check in plan.checks] == ["loss", "client"]

@@ -1,0 +1,144 @@
+"""What may happen to a campaign: killed, a run that hangs, a full disk, Ctrl-C, two processes. It
+loses no finished run, continues, and reports what happened.
+
+None of it depends on the system under test, so the runs are simulated. What concerns containers
+is in `test_campaigns.py`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.fixtures.campaign_process import (
+    TWO,
+    begun,
+    campaign_file,
+    ended,
+    named,
+    progress,
+    wait_for,
+    workers_of,
+)
+from tests.fixtures.small_disk import mounted
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+
+PLAN = """
+schema = 1
+name = "simulated"
+[cluster]
+kind = "memory"
+[target]
+system = "memory"
+[workload]
+name = "append"
+duration_s = 60
+rate_per_s = 50
+"""
+ONE_HANGS = """
+limit_s = 25
+[axes.length.choices.short]
+[axes.length.choices.long]
+repetitions = 1
+set = { "workload.duration_s" = 30_000 }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "campaign"
+
+
+def test_a_killed_campaign_loses_no_finished_run_and_continues(
+    folder: Path, tmp_path: Path
+) -> None:
+    file = campaign_file(tmp_path, PLAN, TWO)
+    run = begun("run", file, "--out", folder)
+    wait_for(lambda: len(progress(folder).finished()) >= 2)
+    wait_for(lambda: progress(folder).in_state("begun"))
+    workers = workers_of(run)
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
+    finished = {r.run_id for r in progress(folder).in_state("done")}
+    psutil.wait_procs(workers, timeout=60)
+    assert not [worker for worker in workers if worker.is_running()], (
+        "a worker outlived its campaign"
+    )
+    again = begun("resume", folder)
+    output = ended(again)
+    assert again.returncode == 0, output
+    after = progress(folder)
+    assert finished <= {r.run_id for r in after.in_state("done")}
+    assert sorted(named(r) for r in after.in_state("done")) == [
+        (f"rate={rate}", n) for rate in (40, 50) for n in range(3)
+    ]
+    assert len(after.in_state("broken")) == 1
+    assert after.ended == "finished"
+
+
+def test_two_processes_cannot_run_the_same_campaign_and_status_works_meanwhile(
+    folder: Path, tmp_path: Path
+) -> None:
+    endless = PLAN.replace("duration_s = 60", "duration_s = 30_000")
+    run = begun("run", campaign_file(tmp_path, endless, TWO), "--out", folder)
+    wait_for(lambda: progress(folder).in_state("begun"))
+    second = begun("resume", folder)
+    assert "another process is running this campaign" in ended(second)
+    assert second.returncode == 5
+    shown = begun("status", folder, "--json")
+    document = json.loads(ended(shown))
+    assert document["alive"]
+    assert sum(cell["left"] for cell in document["cells"]) == 6
+    run.send_signal(signal.SIGINT)
+    output = ended(run)
+    assert run.returncode == 130, output
+    assert not progress(folder).in_state("begun")
+    assert progress(folder).ended == "interrupted"
+
+
+def test_a_run_that_hangs_is_ended_and_the_others_are_executed(
+    folder: Path, tmp_path: Path
+) -> None:
+    run = begun("run", campaign_file(tmp_path, PLAN, ONE_HANGS, repetitions=2), "--out", folder)
+    output = ended(run)
+    assert run.returncode == 3, output
+    assert "1 cell has no conclusive run, so nothing is known of length=long" in output
+    after = progress(folder)
+    (failed,) = after.in_state("failed")
+    assert failed.cell == "length=long"
+    assert "longer than its limit of 25 s" in (failed.error or "")
+    assert [r.cell for r in after.in_state("done")] == ["length=short"] * 2
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 2400 MiB."""
+    with mounted(tmp_path / "disk", "2400m") as place:
+        yield place
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_campaign_waits_while_the_disk_is_full(
+    folder: Path, tmp_path: Path, small_disk: Path
+) -> None:
+    filler, where = small_disk / "filler", small_disk / "campaign"
+    run = begun("run", campaign_file(tmp_path, PLAN, "", repetitions=2), "--out", where)
+    wait_for(lambda: progress(where).in_state("begun"))
+    with filler.open("wb") as stream:
+        os.posix_fallocate(stream.fileno(), 0, 1600 * 2**20)
+    wait_for(lambda: progress(where).in_state("done"))
+    time.sleep(3)
+    assert run.poll() is None
+    assert len(progress(where).runs) == 1
+    filler.unlink()
+    output = ended(run)
+    assert run.returncode == 0, output
+    assert "waiting for 1024 MiB" in output
+    assert len(progress(where).in_state("done")) == 2
