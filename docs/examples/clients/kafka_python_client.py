@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""A Kafka producer for `ackloss run --client`, with kafka-python (docs/any-client.md).
+
+ackloss run clients/lose --client "python3 docs/examples/clients/kafka_python_client.py"
+"""
+
+import json
+import sys
+import threading
+
+import kafka
+from kafka import KafkaProducer
+
+# Kafka's names of settings, and kafka-python's.
+NAMES = {
+    "acks": "acks",
+    "enable.idempotence": "enable_idempotence",
+    "retries": "retries",
+    "retry.backoff.ms": "retry_backoff_ms",
+    "delivery.timeout.ms": "delivery_timeout_ms",
+    "request.timeout.ms": "request_timeout_ms",
+    "max.block.ms": "max_block_ms",
+    "linger.ms": "linger_ms",
+    "batch.size": "batch_size",
+    "max.in.flight.requests.per.connection": "max_in_flight_requests_per_connection",
+    "compression.type": "compression_type",
+    "metadata.max.age.ms": "metadata_max_age_ms",
+}
+
+writing = threading.Lock()
+
+
+def say(**line):
+    """Write one line, whole: callbacks come from the producer's own thread."""
+    with writing:
+        print(json.dumps(line), flush=True)
+
+
+def value_of(setting, text):
+    """A setting as kafka-python takes it."""
+    if setting == "acks":
+        return "all" if text == "all" else int(text)
+    if setting == "compression.type":
+        return None if text == "none" else text
+    return text == "true" if text in ("true", "false") else int(text)
+
+
+def producer_of(setup):
+    """A producer with the settings of the plan, or None after a `failed` line."""
+    connection = setup["connection"]
+    unknown = sorted(set(connection["producer"]) - set(NAMES))
+    if unknown:
+        say(type="failed", error=f"kafka-python has no setting {unknown[0]}")
+        return None
+    settings = {NAMES[key]: value_of(key, text) for key, text in connection["producer"].items()}
+    return KafkaProducer(
+        bootstrap_servers=connection["bootstrap_servers"],
+        client_id=f"ackloss-{setup['client']}.{setup['start']}",
+        **settings,
+    )
+
+
+def send(producer, topic, op):
+    """Hand one write over; its completion is written when the producer knows how it ended."""
+    number = op["id"]
+    key = op["key"].encode() if "key" in op else None
+    try:
+        future = producer.send(topic, b"%010d" % op["value"], key, partition=op["partition"])
+    except Exception as error:  # refused before it was queued, or not: only its author knows
+        say(type="info", id=number, error=type(error).__name__)
+        return
+    future.add_callback(lambda record: say(type="ok", id=number, position=max(0, record.offset)))
+    future.add_errback(lambda error: say(type="info", id=number, error=type(error).__name__))
+
+
+def main():
+    setup = json.loads(sys.stdin.readline())
+    producer = producer_of(setup)
+    if producer is None:
+        return
+    topic = setup["connection"]["topic"]
+    producer.partitions_for(topic)
+    say(type="ready", name="kafka-python", version=kafka.__version__)
+    for line in sys.stdin:
+        op = json.loads(line)
+        if op["type"] == "close":
+            producer.flush(timeout=2)
+            break
+        send(producer, topic, op)
+    producer.close(timeout=1)
+
+
+if __name__ == "__main__":
+    main()
