@@ -4,7 +4,7 @@
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
-FAST := not spark and not docker and not e2e and not browser and not java
+FAST := not spark and not docker and not e2e and not browser and not java and not go and not node
 
 .PHONY: help setup run test check lint docs bench e2e torture mutants clean
 
@@ -20,13 +20,12 @@ run: setup  ## Set up, run the unclean and the safe plan, compare them on one pa
 test:  ## Set up, then lint, types, import contracts and all tests, also on real Kafka
 	@scripts/setup dev
 	@$(MAKE) lint
-	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not docker"
-	@$(BIN)/pytest -m docker --durations=25
+	@$(BIN)/pytest -q -n 3 --dist loadscope --durations=25
 
 check:  ## Format, lint, types, import contracts, fast tests (no cluster)
 	@scripts/venv dev
 	@$(MAKE) lint
-	@$(BIN)/pytest -q -n 2 --dist loadfile -m "$(FAST)"
+	@$(BIN)/pytest -q -n 2 --dist loadscope -m "$(FAST)"
 
 lint:
 	$(BIN)/ruff format --check .
@@ -47,11 +46,12 @@ bench:  ## Measure start-up, recording and checking, as ratios
 		$(BIN)/python -m bench.$$name || missed=1; \
 	done; exit $$missed
 
-e2e:  ## Run every plan in plans/faults/ on real Kafka, all supported versions, and campaigns (restarts Docker once)
+e2e:  ## Run every plan in plans/faults/ and plans/zookeeper/, all supported versions, and campaigns (restarts Docker once)
 	@scripts/setup dev
 	@ACKLOSS_DEFECT_SEEDS=200 $(BIN)/pytest -s tests/e2e/test_defects.py
 	@ACKLOSS_E2E=all $(BIN)/pytest -s tests/e2e/test_fault_plans.py tests/e2e/test_eras.py \
-		tests/e2e/test_campaigns.py
+		tests/e2e/test_campaigns.py tests/e2e/test_any_client.py tests/e2e/test_ssh.py \
+		tests/e2e/test_external.py tests/e2e/test_compose.py
 
 torture:  ## Kill runs with every fault family 50 times at random instants; check that clean leaves nothing
 	@scripts/setup dev

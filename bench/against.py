@@ -1,8 +1,9 @@
 """This checkout against another one, in turns: does a change cost speed?
 
-CPU seconds (user and system, all processes of a command) of the same work in both: the interpreter
-with a client that does nothing, recorded; recording alone; judging one large run from its folder;
-starting the command line. The other checkout is a folder with an older commit, as made by
+CPU seconds (user and system) of the same work in both: the interpreter with a client that does
+nothing, recorded; recording alone; judging one large run from its folder; starting the command
+line. All processes of a command count, also Spark's, which outlive it: this process adopts them
+(Linux only). The other checkout is a folder with an older commit, as made by
 `git worktree add`. Rounds alternate, and the ratio is taken round by round, so that a machine that
 becomes slower meanwhile slows both. Bar: at most 1.05 in the median.
 
@@ -11,6 +12,8 @@ becomes slower meanwhile slows both. Bar: at most 1.05 in the median.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import resource
 import statistics
@@ -21,13 +24,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from bench.check import make_run
+from bench.made_runs import make_run
 
 HERE: Final = Path(__file__).parents[1]
 BAR: Final = 1.05
 ROUNDS: Final = 7
 JUDGED_OPERATIONS: Final = 4_000_000
 OPERATIONS: Final = 1_500_000
+_SET_CHILD_SUBREAPER: Final = 36  # linux/prctl.h
 
 # Names are taken from `bench.interpreter`, since modules have moved between commits.
 INTERPRETER: Final = f"""
@@ -85,15 +89,28 @@ def works(run: Path) -> Mapping[str, list[str]]:
     }
 
 
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends."""
+    ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def await_orphans() -> None:
+    """Wait for all children, so that their time is counted as ours."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
 def cpu_s(checkout: Path, argv: list[str]) -> float:
-    """CPU seconds of one command in a checkout, its children included."""
+    """CPU seconds of one command in a checkout, all its descendants included."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = os.environ | {"PYTHONPATH": str(checkout)}
     done = subprocess.run(
         [sys.executable, *argv], cwd=checkout, env=environment, check=False, capture_output=True
     )
-    if done.returncode not in (0, 1):  # 1: the run is judged invalid, as it was made
-        raise RuntimeError(done.stderr.decode())
+    if done.returncode not in (0, 1, 3):  # 1 or 3: what was made there is found, by one reader
+        raise RuntimeError(f"{argv[:3]} in {checkout}: {done.stderr.decode()}")
+    await_orphans()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -119,6 +136,7 @@ def main() -> int:
     if len(sys.argv) < 2:
         print("usage: python -m bench.against OTHER_CHECKOUT [ROUNDS]; nothing to compare with")
         return 0
+    adopt_orphans()
     other, rounds = Path(sys.argv[1]).resolve(), int((*sys.argv, ROUNDS)[2])
     with tempfile.TemporaryDirectory() as folder:
         run_id, _ = make_run(Path(folder), JUDGED_OPERATIONS, 1)

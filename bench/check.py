@@ -19,30 +19,17 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import duckdb
-import numpy as np
-import numpy.typing as npt
 import orjson
 import psutil
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.history import ENDS, HISTORY, READS
-from harness.history.manifest import write_manifest
-from harness.history.parquet_writer import PART_S, ParquetWriter
-from harness.history.run_folder import RunDir
-from harness.plan import parse_plan
+from bench.made_runs import Counts, make_run
 
-Ints = npt.NDArray[np.int64]
-Counts = dict[str, int]
-
-SEED: Final = 2013
-PARTITIONS: Final = 3
 COUNTED: Final = (
     *("attempted", "acknowledged", "failed", "unknown", "survivors", "lost"),
     *("unacknowledged_found", "duplicates", "unexpected"),
@@ -70,124 +57,6 @@ FULL: Final = (
 LINEAR: Final = tuple(Corpus("a campaign", runs, 10_000) for runs in (100, 1_000, 10_000))
 LINEAR_AT_MOST: Final = 1.5
 """Time a run in the largest corpus, beside the one a tenth of its size."""
-
-
-# --- corpora ----------------------------------------------------------------------------------
-
-
-def make_run(parent: Path, operations: int, number: int) -> tuple[str, Counts]:
-    """Write one run's folder; tells its id and the truth about it."""
-    rundir = RunDir.create(parent, f"bench-{number:05d}")
-    plan = parse_plan(
-        {"schema": 1, "name": rundir.run_id, "seed": SEED, "topic": {"partitions": PARTITIONS}}
-    )
-    rundir.write_json(rundir.plan, plan.document())
-    rundir.write_json(
-        rundir.run, {"schema": 1, "run_id": rundir.run_id, "state": "done", "seed": SEED}
-    )
-    log = Log.drawn(np.random.default_rng([SEED, number]), operations, lossy=number % 2 == 1)
-    with ParquetWriter(rundir.history, HISTORY, run_id=rundir.run_id) as parts:
-        for part in log.history(max(1_000.0, operations / 100)):
-            parts.write(part)
-    with ParquetWriter(rundir.reads, READS, run_id=rundir.run_id) as parts:
-        parts.write(log.reads())
-    end = {"run_id": rundir.run_id, "reader": "bench", "log_start_offset": 0, "complete": True}
-    end |= {"end_offset": 2 * operations, "position": 2 * operations, "isr": ["b1", "b2", "b3"]}
-    ends = [{**end, "partition": partition} for partition in range(PARTITIONS)]
-    pq.write_table(pa.Table.from_pylist(ends, schema=ENDS), rundir.ends)
-    write_manifest(rundir, rundir.run_id)
-    return rundir.run_id, log.truth()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Log:
-    """What became of the values 0, 1, 2 ...: `end` is 1 ok, 2 fail, 3 info; `copies` how often a
-    value is in the log; `strange` values are in it although nobody wrote them."""
-
-    end: Ints
-    copies: Ints
-    latency_ns: Ints
-    strange: Ints
-
-    @classmethod
-    def drawn(cls, rng: np.random.Generator, size: int, *, lossy: bool) -> Log:
-        """95 % ok, 3 % fail, 2 % info, of which half is there; lossy: some of each anomaly."""
-        end = rng.choice([1, 2, 3], size, p=[0.95, 0.03, 0.02])
-        there = np.where(end == 1, True, (end == 3) & (rng.random(size) < 0.5))
-        strange = np.zeros(0, dtype=np.int64)
-        copies = there.astype(np.int64)
-        if lossy:
-            copies[(end == 1) & (rng.random(size) < 0.002)] = 0
-            copies[(end == 2) & (rng.random(size) < 0.01)] = 1
-            copies[(copies == 1) & (rng.random(size) < 0.001)] += rng.integers(1, 3)
-            strange = np.arange(size + 5, size + 8)
-        latency_ns = (rng.lognormal(1.0, 0.7, size) * 1e6).astype(np.int64)
-        return cls(end=end, copies=copies, latency_ns=latency_ns, strange=strange)
-
-    def truth(self) -> Counts:
-        """The counts, from how the log was drawn."""
-        ok, found = self.end == 1, self.copies > 0
-        return {
-            "attempted": len(self.end),
-            "acknowledged": int(ok.sum()),
-            "failed": int((self.end == 2).sum()),
-            "unknown": int((self.end == 3).sum()),
-            "survivors": int(found.sum()),
-            "lost": int((ok & ~found).sum()),
-            "unacknowledged_found": int((~ok & found).sum()),
-            "duplicates": int((self.copies - 1)[found].sum()),
-            "unexpected": len(self.strange),
-        }
-
-    def history(self, rate_per_s: float) -> list[pa.Table]:
-        """Its operations in parts, as the recorder would write them."""
-        size = len(self.end)
-        due_ns = (np.arange(size) / rate_per_s * 1e9).astype(np.int64)
-        time_ns = np.concatenate([due_ns + 20_000, due_ns + 20_000 + self.latency_ns])
-        order = np.argsort(time_ns, kind="stable")
-        value, kind = order % size, np.where(order < size, 0, self.end[order % size])
-        types = pa.array(["invoke", "ok", "fail", "info"])
-        none = pa.nulls(2 * size, HISTORY.field("node").type)
-        table = pa.table(
-            {
-                "index": np.arange(2 * size),
-                "process": (value % 10).astype(np.int32),
-                "type": pa.DictionaryArray.from_arrays(kind.astype(np.int32), types),
-                "f": pa.DictionaryArray.from_arrays(np.zeros(2 * size, np.int32), ["append"]),
-                "key": none,
-                "value": value,
-                "partition": (value % PARTITIONS).astype(np.int32),
-                "offset": pa.array(value // PARTITIONS, mask=kind != 1),
-                "node": none,
-                "error": pa.DictionaryArray.from_arrays(
-                    pa.array(np.zeros(2 * size, np.int32), mask=kind < 2), ["_MSG_TIMED_OUT"]
-                ),
-                "intended_ns": due_ns[value],
-                "time_ns": time_ns[order],
-            }
-        )
-        rows = max(int(2 * rate_per_s * PART_S), 1)
-        return [table.slice(begin, rows) for begin in range(0, 2 * size, rows)]
-
-    def reads(self) -> pa.Table:
-        """Its log, read by one reader."""
-        size = len(self.end)
-        value = np.concatenate([np.repeat(np.arange(size), self.copies), self.strange])
-        # The further copies of a value stand far behind the first.
-        first = np.concatenate([[True], value[1:] != value[:-1]])
-        offset = np.where(first, value // PARTITIONS, size + np.arange(len(value)))
-        text = np.zeros(len(value), np.int32)
-        return pa.table(
-            {
-                "reader": pa.DictionaryArray.from_arrays(text, ["bench"]),
-                "key": pa.nulls(len(value), READS.field("key").type),
-                "partition": (value % PARTITIONS).astype(np.int32),
-                "offset": offset,
-                "value": value,
-                "leader_epoch": text,
-                "time_ns": np.full(len(value), 2**40),
-            }
-        )
 
 
 # --- engines ----------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def interpreter_per_s() -> float:
                 stop=threading.Event(),
             )
         took_s = time.monotonic() - begun
-        assert len(recorder.acknowledged()) == report.attempted
+        assert len(recorder.written().acknowledged) == report.attempted
         return report.attempted / took_s
 
 
@@ -121,10 +121,11 @@ def thread_per_worker_per_s() -> float:
     for worker, script in enumerate(scripts):
         begin(worker, next(script))
     while (elapsed_s := time.monotonic() - begun) < ROUND_S:
-        worker, (type_, offset, error, node) = answers.get()
+        worker, ended = answers.get()
+        type_, offset, error, node, _ = ended
         told: dict[str, object] = {"type": type_, "offset": offset, "error": error, "node": node}
         history.append(told | {"process": worker, "time_ns": time.monotonic_ns()})
-        begin(worker, scripts[worker].send((type_, offset, error, node)))
+        begin(worker, scripts[worker].send(ended))
         n += 1
     for inbox in inboxes:
         inbox.put(None)

@@ -78,7 +78,7 @@ def recorded_per_s(cluster: Cluster, plan: Plan) -> float:
                 stop=threading.Event(),
             )
             took_s = (clock.now_ns() - report.begun_ns) / 1e9
-            acknowledged = len(recorder.acknowledged())
+            acknowledged = len(recorder.written().acknowledged)
         if acknowledged != report.attempted:
             raise HarnessFailure(f"{acknowledged} of {report.attempted} writes acknowledged")
         return acknowledged / took_s

@@ -47,6 +47,10 @@ TABLES = {
     "reference": ("Reference", "[[reference]]"),
     "figures": ("Figures", "[reference.figures]"),
 }
+ZOOKEEPER_TABLES = {
+    "ensemble": ("EnsemblePlan", "[ensemble] of ZooKeeper"),
+    "workload": ("ZooKeeperWorkloadPlan", "[workload] of ZooKeeper"),
+}
 CAMPAIGN_TABLES = {
     "CampaignPlan": "Keys at the top",
     "Axis": "[axes.NAME]",
@@ -60,18 +64,26 @@ LIMITS_BEGIN, LIMITS_END = "<!-- limits: written by `make docs` -->", "<!-- end 
 
 def plan_page() -> str:
     """The whole page of plans."""
-    schema = plan_schema()
+    schema, of_zookeeper = plan_schema(), plan_schema("zookeeper")
     parts = [HEAD]
-    for definition, title in TABLES.values():
-        part = schema if not definition else schema["$defs"][definition]
-        parts.append(f"## {title}\n\n{part.get('description', '').strip()}\n\n{_table(part)}")
+    parts += [_section(schema, *each) for each in TABLES.values()]
+    parts += [_section(of_zookeeper, *each) for each in ZOOKEEPER_TABLES.values()]
     parts.append(_nemeses())
     parts.append(_schedules())
     parts.append(_module_words("Selectors: which nodes", "harness.faults.selectors"))
     parts.append(_module_words("Conditions: when", "harness.faults.conditions"))
     parts.append(_module_words("Selectors and conditions of Kafka", "targets.kafka.vocabulary"))
+    parts.append(
+        _module_words("Selectors and conditions of ZooKeeper", "targets.zookeeper.vocabulary")
+    )
     parts.append(_module_words("Selectors and conditions of memory", "targets.memory.vocabulary"))
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _section(schema: Schema, definition: str, title: str) -> str:
+    """The table of one section of plans."""
+    part = schema["$defs"][definition] if definition else schema
+    return f"## {title}\n\n{part.get('description', '').strip()}\n\n{_table(part)}"
 
 
 def _schedules() -> str:
