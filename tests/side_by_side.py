@@ -1,10 +1,10 @@
 """Which tests run side by side (`pytest -n 3`, loaded by `conftest.py`).
 
 Real runs starve each other on two cores, and a starved run is `unknown`. So what needs Docker or
-plays in real time (the markers `docker` and `real_time`) is in one process, one test after the
-other: a user would run it alone. The rest is in the other processes, at a low priority: real runs
-wait half of the time, and the others compute meanwhile. With two or three groups of real runs side
-by side, brokers starved each other, and the tests were faster by no more than a fifth.
+plays in real time (the markers `docker` and `real_time`) is in three groups, in each one test after
+the other. Tests on pods mostly wait for connections to time out: they begin, and what needs no
+cluster computes meanwhile, at a low priority, in the other processes. Plans on real clusters (the
+marker `e2e`) come last, in two groups: they have the two cores for themselves.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parents[1]
 PROCESSES = "PYTEST_XDIST_WORKER"  # set in each process of `pytest -n`
-REAL = "in real time"
 STARVABLE = ("docker", "real_time")
+PODS, OURS, OTHERS = "on pods", "on our clusters", "on clusters of others"
+ON_OTHERS = ("test_compose.py", "test_external.py", "test_ssh.py")
+"""They take nearly as long as all other plans on real clusters."""
 LOW = 10
 """The nice value of the sessions of the others: they need a share of the time, as some of their
 tests wait for answers with a time-out."""
@@ -33,18 +35,23 @@ def group(file: str) -> str:
     text = (ROOT / file).read_text(encoding="utf-8")
     if not any(f"mark.{marker}" in text for marker in STARVABLE):
         return file
-    return REAL
+    if "mark.e2e" not in text:
+        return PODS
+    return OTHERS if Path(file).name in ON_OTHERS else OURS
 
 
 class SideBySide(LoadScopeScheduling):
-    """Files, and first of all the group that takes longest."""
+    """Tests on pods first, on real clusters last."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group(nodeid.split("::", 1)[0])
 
     def _assign_work_unit(self, node: object) -> None:
-        if REAL in self.workqueue:
-            self.workqueue.move_to_end(REAL, last=False)
+        if PODS in self.workqueue:
+            self.workqueue.move_to_end(PODS, last=False)
+        for last in (OURS, OTHERS):
+            if last in self.workqueue:
+                self.workqueue.move_to_end(last)
         super()._assign_work_unit(node)
 
 
@@ -65,7 +72,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Only root can raise a priority again, and only root runs both kinds of test."""
     if PROCESSES in os.environ and os.geteuid() == 0:
         own_session()
-        priority = 0 if group(item.nodeid.split("::", 1)[0]) == REAL else LOW
+        real = group(item.nodeid.split("::", 1)[0]) in (PODS, OURS, OTHERS)
+        priority = 0 if real else LOW
         os.setpriority(os.PRIO_PROCESS, 0, priority)
         with suppress(OSError):  # no autogroups here
             Path("/proc/self/autogroup").write_text(str(priority))
