@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -32,6 +32,7 @@ Floats = npt.NDArray[np.float64]
 
 MIN_NONZERO: Final = 10
 BCA: Final = "BCa bootstrap over runs"
+BCA_PAIRS: Final = "BCa bootstrap over pairs"
 QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 _RESAMPLES: Final = 9_999
@@ -112,6 +113,21 @@ def mean_difference(a: Floats, b: Floats) -> Estimate:
     return _bootstrapped(
         float(b.mean() - a.mean()), [a, b], _difference, nonzero=[a, b], paired=False
     )
+
+
+def mean_of_differences(a: Floats, b: Floats) -> Estimate:
+    """The mean of `b` less the mean of `a`, where `a[n]` and `b[n]` are of one run: runs are
+    resampled with both their numbers, which is to resample the differences."""
+    if not a.size:
+        return Estimate(why=NONE_CONCLUSIVE)
+    apart = b - a
+    differing = int(np.count_nonzero(apart))
+    if differing < MIN_NONZERO:
+        pairs = "pair differs" if differing == 1 else "pairs differ"
+        why = f"{differing} {pairs}, a bootstrap needs {MIN_NONZERO}"
+        return Estimate(estimate=float(apart.mean()), why=why)
+    estimate = _bootstrapped(float(apart.mean()), [apart], np.mean, nonzero=[apart], paired=False)
+    return replace(estimate, method=estimate.method and BCA_PAIRS)
 
 
 def _ratio(parts: Floats, wholes: Floats, axis: int) -> Any:
