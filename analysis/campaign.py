@@ -208,7 +208,7 @@ def _resemblance(
             runs.setdefault(run.shared or run.run_id, []).append((run, outcome))
     cells = [tuple(sorted(run.cell for run, _ in each)) for each in runs.values()]
     groups = [group_of(each[0][0]) for each in runs.values()]
-    numbers = {
+    numbers: dict[str, list[list[float]]] = {
         "lossy": [[verdict_class(result) == LOSS for _, result in each] for each in runs.values()],
         "loss_rate": [[result.rates.loss or 0.0 for _, result in each] for each in runs.values()],
     }

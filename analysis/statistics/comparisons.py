@@ -17,7 +17,7 @@ within the clusters (`clusters.share_clusters` has the rule).
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -106,7 +106,7 @@ class Tested:
 class Comparison(Tested, Pair):
     """Two cells compared. `pairs`: the runs that both shared, if they are compared as pairs."""
 
-    pairs: Pairs = Pairs()
+    pairs: Pairs = field(default_factory=Pairs)
 
 
 def comparisons_of(
@@ -169,7 +169,7 @@ class Contrast:
     runs_needed: int | None
     bounds: Bounds
     loss_rate: Estimate
-    pairs: Pairs = Pairs()
+    pairs: Pairs = field(default_factory=Pairs)
 
 
 def contrast_of(a: Sample, b: Sample) -> Contrast:

@@ -99,6 +99,7 @@ def counted(pairs: Iterable[Both]) -> Pairs:
     )
 
 
+@lru_cache(maxsize=10_000)
 def mcnemar(only_a: int, only_b: int) -> Test:
     """McNemar's exact two-sided test of "both cells lose equally often"."""
     differing = only_a + only_b
@@ -143,8 +144,8 @@ def _upper(only_a: int, only_b: int, pairs: int, confidence: float) -> float:
 
 
 def pairs_needed(pairs: Pairs, *, power: float = POWER, alpha: float = ALPHA) -> int | None:
-    """Pairs with which McNemar's exact test distinguishes the cells with this power, if the observed
-    shares of pairs are true. `None` if the cells lose equally often."""
+    """Pairs with which McNemar's exact test distinguishes the cells with this power, if the shares
+    of these pairs are true. `None` if the cells lose equally often."""
     apart = abs(pairs.only_b - pairs.only_a)
     if not apart:
         return None
@@ -152,5 +153,7 @@ def pairs_needed(pairs: Pairs, *, power: float = POWER, alpha: float = ALPHA) ->
     differing = (pairs.only_a + pairs.only_b) / pairs.complete
     quantile_alpha, quantile_power = stats.norm.ppf([1 - alpha / 2, power]).tolist()
     spread = math.sqrt(max(0.0, differing - difference**2))
-    plain = ((quantile_alpha * math.sqrt(differing) + quantile_power * spread) / difference) ** 2
-    return math.ceil(plain / 4 * (1 + math.sqrt(1 + 4 / (plain * difference))) ** 2)
+    reach: float = quantile_alpha * math.sqrt(differing) + quantile_power * spread
+    plain = (reach / difference) ** 2
+    corrected = plain / 4 * (1 + math.sqrt(1 + 4 / (plain * difference))) ** 2
+    return math.ceil(corrected)
