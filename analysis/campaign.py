@@ -19,7 +19,7 @@ from analysis.statistics.comparisons import Comparison, comparisons_of
 from analysis.statistics.eligibility import FailedRun, Outcome, is_conclusive
 from analysis.statistics.samples import LOSS, WRONG, verdict_class
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.plan import Campaign
+from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.policy import Tally
 from harness.campaigns.progress import Progress, Run, read_progress
 from harness.errors import HistoryError
@@ -112,6 +112,7 @@ RunRow = TypedDict(
         "seconds": float | None,
         "worker": int,
         "cluster": str | None,
+        "shared": str | None,
     },
 )
 """One row of the table `runs`."""
@@ -160,10 +161,8 @@ def summarised(
         ],
         comparisons=comparisons_of(
             [(cell.key, by_cell[cell.name]) for cell in possible],
-            [
-                [clusters[run.run_id] for run, _ in results if run.cell == cell.name]
-                for cell in possible
-            ],
+            clusters=_of_each_run(possible, results, lambda run: clusters[run.run_id]),
+            shared=_of_each_run(possible, results, lambda run: run.shared),
         ),
         resemblance={
             "cluster": _resemblance(results, lambda run: clusters[run.run_id]),
@@ -185,23 +184,38 @@ def refuse_mixed(folder: CampaignDir, campaign: Campaign, results: Iterable[Fini
             )
 
 
+def _of_each_run(
+    cells: Iterable[Cell], results: Sequence[Finished], what: Callable[[Run], str | None]
+) -> list[list[str | None]]:
+    """Something of each run of each cell, in the order of the outcomes of `by_cell_of`."""
+    by_cell: dict[str, list[str | None]] = {}
+    for run, _ in results:
+        by_cell.setdefault(run.cell, []).append(what(run))
+    return [by_cell.get(cell.name, []) for cell in cells]
+
+
 def _resemblance(
     results: Iterable[Finished], group_of: Callable[[Run], Hashable | None]
 ) -> dict[str, Resemblance]:
-    """The similarity of conclusive runs of one group: whether they lose, and how much."""
-    known = [
-        (run.cell, group, outcome)
-        for run, outcome in results
-        if isinstance(outcome, RunResult)
-        and is_conclusive(outcome)
-        and (group := group_of(run)) is not None
-    ]
-    cells, groups = [cell for cell, _, _ in known], [group for _, group, _ in known]
-    numbers = {
-        "lossy": [float(verdict_class(result) == LOSS) for _, _, result in known],
-        "loss_rate": [result.rates.loss or 0.0 for _, _, result in known],
+    """The similarity of conclusive runs of one group: whether they lose, and how much.
+
+    The cells of a shared run are one observation, their mean: they are alike because they shared
+    the run, which says nothing of its cluster or worker.
+    """
+    runs: dict[str, list[tuple[Run, RunResult]]] = {}
+    for run, outcome in results:
+        if isinstance(outcome, RunResult) and is_conclusive(outcome) and group_of(run) is not None:
+            runs.setdefault(run.shared or run.run_id, []).append((run, outcome))
+    cells = [tuple(sorted(run.cell for run, _ in each)) for each in runs.values()]
+    groups = [group_of(each[0][0]) for each in runs.values()]
+    numbers: dict[str, list[list[float]]] = {
+        "lossy": [[verdict_class(result) == LOSS for _, result in each] for each in runs.values()],
+        "loss_rate": [[result.rates.loss or 0.0 for _, result in each] for each in runs.values()],
     }
-    return {name: resemblance(cells, groups, np.array(each)) for name, each in numbers.items()}
+    return {
+        name: resemblance(cells, groups, np.array([np.mean(run) for run in each]))
+        for name, each in numbers.items()
+    }
 
 
 def clusters_of(folder: CampaignDir, runs: Iterable[Run]) -> dict[str, str | None]:
@@ -322,4 +336,5 @@ def _row(run: Run, outcome: Outcome, cluster: str | None) -> RunRow:
         "seconds": run.seconds,
         "worker": run.worker,
         "cluster": cluster,
+        "shared": run.shared,
     }

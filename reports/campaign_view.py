@@ -13,7 +13,10 @@ from typing import Final
 
 from analysis.campaign import CampaignCell, CampaignDocument, RunRow
 from analysis.matrix import Matrix, matrix
+from analysis.statistics.clusters import WITHIN
 from analysis.statistics.comparisons import Comparison
+from analysis.statistics.contrasts import BARNARD, FISHER
+from analysis.statistics.pairs import MCNEMAR
 from analysis.statistics.samples import (
     HARNESS_FAILURE,
     LOSS,
@@ -44,6 +47,14 @@ class State:
     sentence: str
 
 
+_TESTS: Final = {
+    BARNARD: "Barnard's exact test",
+    FISHER: "Fisher's exact test",
+    WITHIN: "exact test within clusters",
+    MCNEMAR: "paired, McNemar's exact test",
+}
+
+
 @dataclass(frozen=True)
 class ComparedPair:
     """Two cells that differ in one axis. `significant`: they differ beyond chance and doubt."""
@@ -55,6 +66,7 @@ class ComparedPair:
     difference: str
     interval: str
     p: str
+    test: str
     significant: bool
     doubtful: bool
     verdict: str
@@ -266,6 +278,7 @@ def _pair(each: Comparison, finding: PrimaryFinding) -> ComparedPair:
         difference="—" if each.difference is None else formatting.points(each.difference),
         interval=interval,
         p="—" if each.p_adjusted is None else formatting.p_value(each.p_adjusted),
+        test=_TESTS.get(each.test or "", formatting.NOTHING),
         significant=differs(each),
         doubtful=each.doubtful,
         verdict=_in_words(each, axis, finding),
@@ -286,4 +299,5 @@ def _in_words(each: Comparison, axis: str, finding: PrimaryFinding) -> str:
     if each.runs_needed is None:
         return "no difference shown: the shares are equal"
     needed = formatting.number(each.runs_needed)
-    return f"no difference shown; {needed} runs of each would show it if this difference is true"
+    runs = "shared runs" if each.pairs.complete else "runs of each"
+    return f"no difference shown; {needed} {runs} would show it if this difference is true"

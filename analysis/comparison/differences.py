@@ -39,7 +39,7 @@ def _conditions(sampled: SampledCampaign) -> dict[str, Mapping[str, object]]:
         "campaign": {
             "plan_hash": campaign.digest,
             "workers": sampled.progress.workers,
-            **{key: plan[key] for key in ("name", "seed", "repetitions", "exclude")},
+            **{key: plan[key] for key in ("name", "seed", "repetitions", "share", "exclude")},
         },
         "axis": {
             name: {label: choice.model_dump(mode="json") for label, choice in choices.items()}

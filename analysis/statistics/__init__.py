@@ -8,8 +8,10 @@
     samples      the results of a cell's runs -> verdict classes and the numbers of each run
     cells        a sample -> the `cells[]` of campaign.json
     clusters     runs that share a cluster: their similarity, and a test that allows for it
+    pairs        cells that share runs: test, interval and number of runs for pairs
     comparisons  two samples, or all pairs that differ in one axis -> the `comparisons[]`
 
-The run is the unit: the writes of one run share its fate, so they never count as independent.
+The run is the unit: the writes of one run share its fate, so they never count as independent. The
+results of several cells in one run are pairs.
 docs/statistics.md describes each method, its source and its coverage.
 """

@@ -7,15 +7,20 @@ two possible causes. `a` stands before `b` in the campaign, or is the baseline. 
 Tests cover conclusive runs. A significant difference is *doubtful* if the other runs could reverse
 it. To decide this, it is tested again over all runs, with each run that does not count against the
 claim: the cell that seems to lose more at its best case, the other at its worst case. The rule is
-the same within one campaign and between two. Cells whose runs share clusters are tested within the
-clusters (`clusters.share_clusters` has the rule).
+the same within one campaign and between two.
+
+Cells that shared their runs are compared as pairs (`pairs.share_runs` has the rule): everything
+about the comparison then rests on the shared runs. Other cells whose runs share clusters are tested
+within the clusters (`clusters.share_clusters` has the rule).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
+
+import numpy as np
 
 from analysis.statistics.cells import Key
 from analysis.statistics.clusters import WITHIN, p_within, share_clusters
@@ -28,17 +33,31 @@ from analysis.statistics.contrasts import (
     runs_needed,
 )
 from analysis.statistics.eligibility import Outcome
-from analysis.statistics.resampling import mean_difference
+from analysis.statistics.pairs import (
+    Both,
+    Pairs,
+    complete,
+    counted,
+    mcnemar,
+    paired,
+    paired_difference,
+    pairs_needed,
+    share_runs,
+)
+from analysis.statistics.resampling import mean_difference, mean_of_differences
 from analysis.statistics.samples import Sample, sample_of
 from analysis.statistics.shares import Estimate, Share
 
 _ABSENT = object()
 
+Places = Sequence[Sequence[Hashable | None]]
+"""Where each run of each cell took place."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """The least and the greatest difference over all runs, and the p-value with the runs that do
-    not count against the claim (1 if they reverse it)."""
+    """The least and the greatest difference over all runs, or all pairs, and the p-value with those
+    that do not count against the claim (1 if they reverse it)."""
 
     least: float | None = None
     greatest: float | None = None
@@ -85,19 +104,25 @@ class Tested:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(Tested, Pair):
-    """Two cells compared."""
+    """Two cells compared. `pairs`: the runs that both shared, if they are compared as pairs."""
+
+    pairs: Pairs = field(default_factory=Pairs)
 
 
 def comparisons_of(
     cells: Sequence[tuple[Key, Iterable[Outcome]]],
-    clusters: Sequence[Sequence[Hashable | None]] | None = None,
+    clusters: Places | None = None,
+    shared: Places | None = None,
 ) -> list[Comparison]:
-    """The `comparisons[]` of a campaign: every pair of cells that differ in one axis. `clusters`
-    names the cluster of each run of each cell, where it is known."""
-    places: Sequence[Sequence[Hashable | None]] = clusters or [() for _ in cells]
+    """The `comparisons[]` of a campaign: every pair of cells that differ in one axis. For each run
+    of each cell, `clusters` names its cluster, where it is known, and `shared` the run that it
+    shared with other cells, if it did."""
+    nowhere: Places = [() for _ in cells]
     samples = [
-        (key, sample_of(outcomes, where))
-        for (key, outcomes), where in zip(cells, places, strict=True)
+        (key, sample_of(outcomes, where, run))
+        for (key, outcomes), where, run in zip(
+            cells, clusters or nowhere, shared or nowhere, strict=True
+        )
     ]
     pairs = [
         compared(key_a, sample_a, key_b, sample_b, axis=axes[0])
@@ -112,9 +137,9 @@ def compared(
 ) -> Comparison:
     """Two cells, or one cell of two campaigns. `corrected` adds what depends on all comparisons:
     the corrected p-values, and whether the difference is doubtful."""
-    apart, test = difference(a.lossy, b.lossy), _test(a, b)
-    share_a, share_b = a.lossy.value, b.lossy.value
-    needed = None if share_a is None or share_b is None else runs_needed(share_a, share_b)
+    as_pairs = share_runs(a.shared, a.runs, b.shared, b.runs)
+    contrast = contrast_of_pairs(paired(a.shared, b.shared)) if as_pairs else contrast_of(a, b)
+    apart, test = contrast.difference, contrast.test
     return Comparison(
         a=dict(key_a),
         b=dict(key_b),
@@ -127,10 +152,55 @@ def compared(
         p=test.p,
         p_adjusted=None,
         test=test.test,
-        runs_needed=needed,
+        runs_needed=contrast.runs_needed,
         doubtful=False,
+        bounds=contrast.bounds,
+        loss_rate=contrast.loss_rate,
+        pairs=contrast.pairs,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """What two samples say of their difference, before any correction."""
+
+    difference: Estimate
+    test: Test
+    runs_needed: int | None
+    bounds: Bounds
+    loss_rate: Estimate
+    pairs: Pairs = field(default_factory=Pairs)
+
+
+def contrast_of(a: Sample, b: Sample) -> Contrast:
+    """Two independent samples."""
+    share_a, share_b = a.lossy.value, b.lossy.value
+    return Contrast(
+        difference=difference(a.lossy, b.lossy),
+        test=_test(a, b),
+        runs_needed=None if share_a is None or share_b is None else runs_needed(share_a, share_b),
         bounds=bounds(a, b),
         loss_rate=mean_difference(a.loss_rate, b.loss_rate),
+    )
+
+
+def contrast_of_pairs(every: Sequence[Both]) -> Contrast:
+    """The results of two cells in the runs that both shared: complete pairs count."""
+    pairs = counted(every)
+    rates = [
+        (a.loss_rate, b.loss_rate)
+        for a, b in complete(every)
+        if a.loss_rate is not None and b.loss_rate is not None
+    ]
+    rates_a, rates_b = np.array(rates, np.float64).reshape(-1, 2).T
+    apart = paired_difference(pairs)
+    return Contrast(
+        difference=apart,
+        test=mcnemar(pairs.only_a, pairs.only_b) if pairs.complete else Test(),
+        runs_needed=pairs_needed(pairs),
+        bounds=_bounds_of_pairs(every, apart.estimate),
+        loss_rate=mean_of_differences(rates_a, rates_b),
+        pairs=pairs,
     )
 
 
@@ -154,6 +224,27 @@ def bounds(a: Sample, b: Sample) -> Bounds:
         greatest=_apart(a.lossy_at_best, b.lossy_at_worst),
         p_against=against,
     )
+
+
+def _bounds_of_pairs(every: Sequence[Both], seen: float | None) -> Bounds:
+    """The range of `b` less `a` over all shared runs, if the difference `seen` is claimed."""
+    if seen is None:
+        return Bounds()
+    best = [(a.lossy, b.lossy) for a, b in every]
+    worst = [(a.lossy or not a.conclusive, b.lossy or not b.conclusive) for a, b in every]
+    least = [(a, b) for (a, _), (_, b) in zip(worst, best, strict=True)]
+    greatest = [(a, b) for (a, _), (_, b) in zip(best, worst, strict=True)]
+    against, sign = (least, 1) if seen > 0 else (greatest, -1)
+    only_a, only_b = against.count((True, False)), against.count((False, True))
+    return Bounds(
+        least=_mean_apart(least),
+        greatest=_mean_apart(greatest),
+        p_against=mcnemar(only_a, only_b).p if sign * (only_b - only_a) > 0 else 1.0,
+    )
+
+
+def _mean_apart(pairs: Sequence[tuple[bool, bool]]) -> float:
+    return (pairs.count((False, True)) - pairs.count((True, False))) / len(pairs)
 
 
 def _apart(a: Share, b: Share) -> float:

@@ -30,6 +30,7 @@ import numpy as np
 
 from analysis.primary import of_result
 from analysis.statistics.eligibility import FailedRun, Outcome, is_conclusive
+from analysis.statistics.pairs import Shared, SharedResult
 from analysis.statistics.resampling import Floats
 from analysis.statistics.shares import Share
 from harness.history.documents import RunResult
@@ -47,7 +48,8 @@ class Sample:
     """The runs of one cell; arrays hold one number for each conclusive run.
 
     `lossy`: the runs with loss among the conclusive ones; `others`: the runs that lost writes among
-    those that do not count; `clusters`: the runs of `lossy` by cluster, where the cluster is known.
+    those that do not count; `clusters`: the runs of `lossy` by cluster, where the cluster is known;
+    `shared`: the results in runs that other cells shared, by the id of the shared run.
     `fault_lost` and `fault_s` cover the runs in which a proven fault was in force. `recovery_s` is
     infinite for a run that had not recovered when its load ended.
     """
@@ -56,6 +58,7 @@ class Sample:
     lossy: Share
     others: Share
     clusters: Mapping[Hashable, Share]
+    shared: Shared
     lost: Floats
     acknowledged: Floats
     loss_rate: Floats
@@ -104,9 +107,12 @@ def _invalid(result: RunResult) -> str:
 
 
 def sample_of(
-    outcomes: Iterable[Outcome], clusters: Iterable[Hashable | None] | None = None
+    outcomes: Iterable[Outcome],
+    clusters: Iterable[Hashable | None] = (),
+    shared: Iterable[Hashable | None] = (),
 ) -> Sample:
-    """The sample of these runs; `clusters` names the cluster of each run, where it is known."""
+    """The sample of these runs. `clusters` names the cluster of each run, where it is known, and
+    `shared` the run that it shared with other cells, if it did."""
     every = list(outcomes)
     classes = [verdict_class(outcome) for outcome in every]
     counts = [each for each in every if isinstance(each, RunResult) and is_conclusive(each)]
@@ -115,7 +121,8 @@ def sample_of(
     return Sample(
         verdicts={name: classes.count(name) for name in CLASSES},
         lossy=Share(lossy, len(counts)),
-        clusters=_by_cluster(every, clusters or ()),
+        clusters=_by_cluster(every, clusters),
+        shared=_by_shared_run(every, shared),
         others=Share(classes.count(LOSS) - lossy, len(every) - len(counts)),
         lost=_floats(result.counts.lost for result in counts),
         acknowledged=_floats(result.counts.acknowledged for result in counts),
@@ -137,6 +144,20 @@ def _by_cluster(
         if cluster is not None and is_conclusive(outcome):
             lossy.setdefault(cluster, []).append(verdict_class(outcome) == LOSS)
     return {cluster: Share(sum(each), len(each)) for cluster, each in lossy.items()}
+
+
+def _by_shared_run(
+    outcomes: Sequence[Outcome], shared: Iterable[Hashable | None]
+) -> dict[Hashable, SharedResult]:
+    return {
+        run: SharedResult(
+            lossy=verdict_class(outcome) == LOSS,
+            conclusive=is_conclusive(outcome),
+            loss_rate=outcome.rates.loss if isinstance(outcome, RunResult) else None,
+        )
+        for outcome, run in zip(outcomes, shared, strict=False)
+        if run is not None
+    }
 
 
 def _recovery_s(result: RunResult) -> float | None:

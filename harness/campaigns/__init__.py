@@ -4,6 +4,7 @@ plan       the campaign file: a base plan, axes, repetitions, budget, policy
 folder     the paths of a campaign's folder
 journal    the append-only journal of a campaign: its entries, writing and reading them
 progress   the state of every run, from the journal: where `resume` goes on
+sharing    which cells share a run
 order      which run is next
 worker     a process that keeps a cluster and executes one run after another on it
 processes  the processes of workers

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import psutil
 
 from harness.campaigns.plan import Campaign, Cell
+from harness.campaigns.sharing import groups_of_campaign
 from harness.campaigns.worker import may_be_kept
 from harness.protocols import Cost
 
@@ -19,10 +21,12 @@ _BYTES_PER_WRITE, _BYTES_PER_RUN = 60, 400_000
 
 @dataclass(frozen=True)
 class Estimate:
-    """Time and disk for the runs that are left, on this number of workers."""
+    """Time and disk for the runs that are left, on this number of workers. In `executions` a run
+    that several cells share counts once, in `runs` once for each cell."""
 
     workers: int
     runs: int
+    executions: int
     seconds: float
     disk_mb: float
 
@@ -33,15 +37,18 @@ def estimate(
     """Estimate all runs that are not finished. The number of workers is the given one, else the
     campaign's own, else as many as the machine can run."""
     done, workers = set(finished), workers or campaign.plan.workers or workers_for(campaign)
-    runs, seconds, stored = 0, 0.0, 0.0
-    for cell in campaign.possible:
-        left = sum((cell.name, n) not in done for n in range(cell.repetitions))
-        runs += left
-        seconds += left * _cost(cell).seconds
-        load = cell.resolved.plan.workload
+    runs, executions, seconds, stored = 0, 0, 0.0, 0.0
+    for group in groups_of_campaign(campaign):
+        left = Counter(
+            n for cell in group for n in range(cell.repetitions) if (cell.name, n) not in done
+        )
+        runs += left.total()
+        executions += len(left)
+        seconds += len(left) * _cost(group[0]).seconds
+        load = group[0].resolved.plan.workload  # of all cells of a run together
         writes = load.rate_per_s * load.duration_s
-        stored += left * (writes * _BYTES_PER_WRITE + _BYTES_PER_RUN)
-    return Estimate(workers, runs, seconds / workers, stored / 2**20)
+        stored += len(left) * writes * _BYTES_PER_WRITE + left.total() * _BYTES_PER_RUN
+    return Estimate(workers, runs, executions, seconds / workers, stored / 2**20)
 
 
 def workers_for(campaign: Campaign) -> int:

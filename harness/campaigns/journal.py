@@ -4,14 +4,15 @@ Every line is on disk before what it announces happens. So after any crash the j
 runs are finished (they are never repeated) and which began and broke off (they are repeated).
 
     {"type": "session", "workers", "at"}                             a process begins to run it
-    {"type": "begun",   "cell", "repetition", "run_id", "worker", "at"}
+    {"type": "begun",   "cell", "repetition", "run_id", "worker", "shared", "at"}
     {"type": "done",    "run_id", "verdict", "seconds", "at"}        executed and judged
     {"type": "failed",  "run_id", "error", "at"}                     the harness failed, not Kafka
     {"type": "broken",  "run_id", "why", "at"}                       broke off, to be repeated
     {"type": "said",    "what", "at"}                                a remark for the report
     {"type": "ended",   "why", "at"}                                 the session is over
 
-Journals of earlier versions have `lane` and `lanes` instead of `worker` and `workers`.
+`shared` is equal for the cells of one run, and null for a run of one cell. Journals of earlier
+versions do not have it, and have `lane` and `lanes` instead of `worker` and `workers`.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class RunBegun(Entry):
     repetition: int
     run_id: str
     worker: int
+    shared: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

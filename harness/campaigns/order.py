@@ -3,7 +3,8 @@
 All first repetitions come before all second ones, and so on. Within a round a worker gets a cell
 that fits its cluster, because keeping a cluster is cheapest, and otherwise one whose cluster no
 other worker has. Cells that are to come first (those that lost in an earlier campaign) come first
-in their round.
+in their round. Cells that share their runs are one task for each repetition, without those that
+have finished it.
 """
 
 from __future__ import annotations
@@ -13,36 +14,49 @@ from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 
 from harness.campaigns.plan import Cell
+from harness.campaigns.sharing import Group
 
 
 @dataclass(frozen=True)
 class Task:
-    """One run to be executed."""
+    """One run to be executed, of one cell or of several that share it."""
 
     cell: Cell
     repetition: int
+    others: Group = ()
+
+    @property
+    def cells(self) -> Group:
+        """Every cell of the run."""
+        return (self.cell, *self.others)
 
 
 @dataclass
 class Order:
-    """The runs that are left. `cluster_of` gives for each cell's name the key of its cluster: cells
-    with equal keys can share one. `first` names the cells that come first."""
+    """The runs that are left. `groups` are the cells that share their runs. `cluster_of` gives for
+    each cell's name the key of its cluster: cells with equal keys can use one. `first` names the
+    cells that come first, with the cells that share their runs."""
 
-    cells: Collection[Cell]
+    groups: Collection[Group]
     cluster_of: Mapping[str, Hashable]
     finished: Collection[tuple[str, int]] = ()
     first: Collection[str] = ()
     _left: list[Task] = field(init=False)
 
     def __post_init__(self) -> None:
-        rounds = max((cell.repetitions for cell in self.cells), default=0)
-        ordered = sorted(self.cells, key=lambda cell: cell.name not in self.first)
-        self._left = [
-            Task(cell, repetition)
+        rounds = max((cell.repetitions for group in self.groups for cell in group), default=0)
+        ordered = sorted(
+            self.groups, key=lambda group: not any(cell.name in self.first for cell in group)
+        )
+        left = [
+            (repetition, [cell for cell in group if self._is_left(cell, repetition)])
             for repetition in range(rounds)
-            for cell in ordered
-            if repetition < cell.repetitions and (cell.name, repetition) not in self.finished
+            for group in ordered
         ]
+        self._left = [Task(cells[0], n, tuple(cells[1:])) for n, cells in left if cells]
+
+    def _is_left(self, cell: Cell, repetition: int) -> bool:
+        return repetition < cell.repetitions and (cell.name, repetition) not in self.finished
 
     def __len__(self) -> int:
         return len(self._left)

@@ -118,6 +118,10 @@ class CampaignPlan(_Section):
     limit_s: float | None = Field(
         None, gt=0, le=86_400, description="A run that takes longer has failed."
     )
+    share: Literal["auto", "never"] = Field(
+        "never",
+        description="Whether cells share runs: `auto`, where their plans allow it; `never`.",
+    )
     axes: dict[Slug, Axis] = Field(
         default_factory=dict, description="The dimensions of the matrix."
     )

@@ -20,12 +20,14 @@ from harness.campaigns.journal import (
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a campaign. `state` is begun, done, failed or broken."""
+    """One run of a cell. `state` is begun, done, failed or broken; `shared` is equal for the cells
+    that shared a run, and `None` for a cell that ran alone."""
 
     run_id: str
     cell: str
     repetition: int
     worker: int
+    shared: str | None = None
     state: str = "begun"
     verdict: str | None = None
     seconds: float | None = None
@@ -74,7 +76,7 @@ class Progress:
                 self.said.append(entry.what)
             case RunBegun():
                 self.runs[entry.run_id] = Run(
-                    entry.run_id, entry.cell, entry.repetition, entry.worker
+                    entry.run_id, entry.cell, entry.repetition, entry.worker, entry.shared
                 )
             case RunDone():
                 self._end(entry, verdict=entry.verdict, seconds=entry.seconds)

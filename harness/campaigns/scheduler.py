@@ -1,5 +1,8 @@
 """Assigns the runs of a campaign to workers, and goes on whatever happens to one of them.
 
+A run holds one cell or several that share it. Each cell has a run id, a verdict and lines in the
+journal of its own, and what is missing or broke off is repeated by cell.
+
 A worker that dies, or whose run exceeds its time limit, is replaced and its cluster removed; its
 run counts as a failure of the harness, never as a loss. The journal is written before and after
 each run. On Ctrl-C workers stop at once and undo what they began; `resume` repeats their runs.
@@ -28,9 +31,10 @@ from harness.campaigns.journal import (
     SessionEnded,
 )
 from harness.campaigns.order import Order, Task
-from harness.campaigns.plan import Campaign
+from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.processes import Process, Start, remove_cluster, start_process
 from harness.campaigns.progress import read_progress
+from harness.campaigns.sharing import groups_of_campaign, shared_plan
 from harness.campaigns.worker import Answer, Assignment, Built, Judge, cluster_key
 from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.history.run_folder import new_run_id
@@ -47,13 +51,17 @@ FREE_MB = 1024
 
 @dataclass
 class _Worker:
-    """A worker as the scheduler sees it."""
+    """A worker as the scheduler sees it. `left` are the cells of its run that it has not answered
+    for, by run id; `again` those that broke off; `judged`: it has answered for one with a verdict.
+    """
 
     number: int
     process: Process
     pipe: Connection
     task: Task | None = None
-    run_id: str = ""
+    left: dict[str, Cell] = field(default_factory=dict)
+    again: list[Cell] = field(default_factory=list)
+    judged: bool = False
     begun_s: float = 0.0
     cluster_id: str | None = None
     cluster_key: str | None = None
@@ -96,7 +104,8 @@ class Scheduler:
         for run in progress.in_state("begun"):
             self._journal.write(RunBroken(run_id=run.run_id, why="its process ended"))
         self._keys = {cell.name: cluster_key(cell.resolved) for cell in self.campaign.possible}
-        self._order = Order(self.campaign.possible, self._keys, progress.finished(), self.first)
+        groups = groups_of_campaign(self.campaign)
+        self._order = Order(groups, self._keys, progress.finished(), self.first)
         self._ends_s = self.now_s() + (self.campaign.plan.budget.hours or 1e6) * 3600
         self._journal.write(SessionBegun(workers=self.workers))
         why = "interrupted"
@@ -165,17 +174,25 @@ class Scheduler:
         return False
 
     def _begin(self, worker: _Worker, task: Task) -> None:
-        run_id = new_run_id()
-        cell, repetition = task.cell, task.repetition
-        self._write(
-            RunBegun(cell=cell.name, repetition=repetition, run_id=run_id, worker=worker.number)
-        )
-        worker.task, worker.run_id, worker.begun_s = task, run_id, self.now_s()
-        worker.cluster_key = self._keys[cell.name]
-        self._begun += 1
-        plan = {**cell.document, "seed": self.campaign.seed(repetition)}
+        plan, names = shared_plan(task.cells)
+        plan = {**plan, "seed": self.campaign.seed(task.repetition)}
+        assignment = Assignment(new_run_id(), plan, names)
+        worker.left = dict(zip(assignment.run_ids, task.cells, strict=True))
+        for run_id, cell in worker.left.items():
+            self._write(
+                RunBegun(
+                    cell=cell.name,
+                    repetition=task.repetition,
+                    run_id=run_id,
+                    worker=worker.number,
+                    shared=assignment.run_id if task.others else None,
+                )
+            )
+        worker.task, worker.begun_s, worker.judged = task, self.now_s(), False
+        worker.cluster_key = self._keys[task.cell.name]
+        self._begun += len(task.cells)
         with suppress(BrokenPipeError):  # noticed when the worker's pipe is read
-            worker.pipe.send(Assignment(run_id, plan))
+            worker.pipe.send(assignment)
 
     def _receive(self, worker: _Worker) -> None:
         try:
@@ -187,30 +204,44 @@ class Scheduler:
         if isinstance(message, Built):
             worker.cluster_id = message.cluster_id
         elif isinstance(message, Answer):
-            self._end_run(worker, message)
+            if worker.task is not None:
+                self._end_cell(worker, worker.task, message)
+            if not worker.left:
+                self._end_task(worker)
 
-    def _end_run(self, worker: _Worker, answer: Answer) -> None:
-        task, worker.task = worker.task, None
-        if answer.broken and task is not None and self._may_repeat(task):
+    def _end_cell(self, worker: _Worker, task: Task, answer: Answer) -> None:
+        cell = worker.left.pop(answer.run_id)
+        if answer.broken and self._may_repeat(cell, task.repetition):
             self._write(RunBroken(run_id=answer.run_id, why=answer.error))
-            self._order.put_back(task)
+            worker.again.append(cell)
         elif answer.error is not None:
             self._fail(answer.run_id, answer.error)
         else:
-            self._failures = 0
+            worker.judged = True
             self._write(
                 RunDone(run_id=answer.run_id, verdict=answer.verdict, seconds=answer.seconds)
             )
         self.after(answer.run_id)
 
-    def _may_repeat(self, task: Task) -> bool:
+    def _end_task(self, worker: _Worker) -> None:
+        """The worker's run is over. Cells of it that broke off share another run; a run in which
+        every cell failed is one failure."""
+        task, worker.task = worker.task, None
+        again, worker.again = worker.again, []
+        if worker.judged:
+            self._failures = 0
+        elif task is not None and len(again) < len(task.cells):
+            self._failures += 1
+        if task is not None and again:
+            self._order.put_back(Task(again[0], task.repetition, tuple(again[1:])))
+
+    def _may_repeat(self, cell: Cell, repetition: int) -> bool:
         """Whether a run that broke off is to be repeated: only a few times."""
-        run = task.cell.name, task.repetition
+        run = cell.name, repetition
         self._broken[run] = self._broken.get(run, 0) + 1
         return self._broken[run] <= _REPEATS
 
     def _fail(self, run_id: str, error: str) -> None:
-        self._failures += 1
         self._write(RunFailed(run_id=run_id, error=error))
         self.say(f"run {run_id} failed: {error}")
 
@@ -226,9 +257,10 @@ class Scheduler:
         """End a worker that has died or hangs, and remove its cluster; another one takes over."""
         self._workers.remove(worker)
         self._end(worker)
-        if worker.task is not None:
-            self._fail(worker.run_id, why)
-            self.after(worker.run_id)
+        for run_id in worker.left:
+            self._fail(run_id, why)
+            self.after(run_id)
+        self._end_task(worker)
 
     def _new_worker(self) -> _Worker:
         number = next(self._numbers)
@@ -246,9 +278,9 @@ class Scheduler:
         for worker in self._workers:
             worker.process.join(max(0.1, deadline_s - self.now_s()))
         for worker in self._workers:
-            if worker.task is not None:
+            for run_id in worker.left:
                 with suppress(EnvironmentFailure):
-                    self._journal.write(RunBroken(run_id=worker.run_id, why="interrupted"))
+                    self._journal.write(RunBroken(run_id=run_id, why="interrupted"))
             self._end(worker)
 
     def _end(self, worker: _Worker) -> None:

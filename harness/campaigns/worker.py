@@ -46,10 +46,17 @@ _PROVIDER_RESTART_S = 180.0
 
 @dataclass(frozen=True)
 class Assignment:
-    """From the scheduler to a worker: run this plan into a folder of this name."""
+    """From the scheduler to a worker: run this plan into a folder of this name. `cells` are the
+    names of the plan's cells if it holds several, in the order of the plan."""
 
     run_id: str
     plan: Document
+    cells: tuple[str, ...] = ()
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """The run ids that it is to be answered for: one for each cell."""
+        return tuple(f"{self.run_id}.{name}" for name in self.cells) or (self.run_id,)
 
 
 @dataclass(frozen=True)
@@ -61,8 +68,8 @@ class Built:
 
 @dataclass(frozen=True)
 class Answer:
-    """From a worker to the scheduler: how an assignment ended, with a verdict or with an error of
-    the harness. `broken`: the run proves nothing and is to be repeated."""
+    """From a worker to the scheduler: how one run id of an assignment ended, with a verdict or with
+    an error of the harness. `broken`: the run proves nothing and is to be repeated."""
 
     run_id: str
     seconds: float
@@ -115,7 +122,8 @@ def serve(
         worker = _Worker(scheduler, folder, judge, interrupts, client, inventory)
         try:
             while (assignment := _next(assignments, interrupts)) is not None:
-                scheduler.send(worker.execute(assignment))
+                for answer in worker.execute(assignment):
+                    scheduler.send(answer)
         except (BrokenPipeError, Interrupted):
             pass  # the scheduler is gone, or has ended this worker
         finally:
@@ -154,15 +162,15 @@ class _Worker:
     inventory: Path | None = None
     kept: _KeptCluster | None = None
 
-    def execute(self, assignment: Assignment) -> Answer:
-        """Execute and judge one run, whatever happens."""
+    def execute(self, assignment: Assignment) -> list[Answer]:
+        """Execute and judge one run, whatever happens: an answer for each of its run ids."""
         begun_s = time.monotonic()
 
-        def answer(
-            *, verdict: str | None = None, error: str | None = None, broken: bool = False
-        ) -> Answer:
+        def no_verdict(error: str, *, broken: bool = False) -> list[Answer]:
             seconds = round(time.monotonic() - begun_s, 3)
-            return Answer(assignment.run_id, seconds, verdict, error, broken)
+            return [
+                Answer(run_id, seconds, error=error, broken=broken) for run_id in assignment.run_ids
+            ]
 
         try:
             plan = resolve(parse_plan(assignment.plan), inventory=self.inventory)
@@ -170,18 +178,23 @@ class _Worker:
             kept = self._cluster_for(plan)
             begun_s = time.monotonic()  # of the run alone
             rundir = self._run(kept, plan, self.folder, assignment.run_id)
-            return answer(verdict=str(self.judge(rundir)["verdict"]))
+            verdicts = {
+                run_id: str(self.judge(folder)["verdict"])
+                for run_id, folder in folders_of(rundir, assignment).items()
+            }
+            seconds = round(time.monotonic() - begun_s, 3)
+            return [Answer(run_id, seconds, verdict) for run_id, verdict in verdicts.items()]
         except Interrupted:
-            return answer(broken=True, error="interrupted")
+            return no_verdict("interrupted", broken=True)
         except _Unusable as error:
             self.drop()
-            return answer(broken=True, error=str(error))
+            return no_verdict(str(error), broken=True)
         except AcklossError as error:  # the run has failed, and the worker goes on
             self.drop()
-            return answer(error=f"{type(error).__name__}: {error}")
+            return no_verdict(f"{type(error).__name__}: {error}")
         except Exception as error:
             self.drop()
-            return answer(error=failures.sentence(error))
+            return no_verdict(failures.sentence(error))
 
     def drop(self) -> None:
         """Take the cluster down, if there is one; waits for a provider that restarts."""
@@ -239,6 +252,17 @@ class _Worker:
             record.finish()
         kept.reusable = may_be_kept(plan) and _left_reusable(kept.cluster, plan)
         return rundir
+
+
+def folders_of(rundir: RunDir, assignment: Assignment) -> dict[str, RunDir]:
+    """The folders to be judged, by run id: the run's own, or one for each of its cells.
+
+    Raises HarnessFailure for a run of several cells: their folders are not known yet. A campaign
+    whose cells would share runs is refused before it begins (`sharing.refuse_shared_runs`).
+    """
+    if assignment.cells:
+        raise HarnessFailure("a run of several cells cannot be judged yet", file=str(rundir.path))
+    return {assignment.run_id: rundir}
 
 
 class _Unusable(HarnessFailure):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.plan import Campaign
     from harness.campaigns.progress import Progress
+    from harness.campaigns.sharing import Group
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _VERDICTS = ("invalid", "valid", "unknown")
@@ -52,6 +54,7 @@ class PlannedCell:
     key: dict[str, str]
     runs: int
     impossible: str | None
+    shares_with: list[dict[str, str]]
 
 
 @click.command()
@@ -75,32 +78,46 @@ def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
     Starts nothing."""
     from harness.campaigns.estimate import estimate
     from harness.campaigns.plan import load_campaign
+    from harness.campaigns.sharing import groups_of_campaign
     from harness.plan.shipped import CAMPAIGNS, find
 
     campaign = load_campaign(find(CAMPAIGNS, file), changes)
-    estimated = estimate(campaign)
+    estimated, groups = estimate(campaign), groups_of_campaign(campaign)
+    group_of = {cell.name: group for group in groups for cell in group}
     cells = [
-        PlannedCell(key=cell.key, runs=cell.repetitions, impossible=cell.impossible)
+        PlannedCell(
+            key=cell.key,
+            runs=cell.repetitions,
+            impossible=cell.impossible,
+            shares_with=[o.key for o in group_of.get(cell.name, ()) if o is not cell],
+        )
         for cell in campaign.cells
     ]
     head = {"schema": 1, "name": campaign.plan.name, "plan_hash": campaign.digest, "cells": cells}
     # `lanes` is the former name of `workers`.
     out.document({**head, **vars(estimated), "lanes": estimated.workers})
     if not out.json:
-        _print_cells(out, campaign)
+        _print_cells(out, campaign, groups)
     count = len(campaign.cells) - len(campaign.possible)
     impossible = f", {count} of them impossible" if count else ""
+    runs = f"{estimated.runs:,} runs"
+    if estimated.executions < estimated.runs:
+        runs += f" in {estimated.executions:,} executions"
     out.say(
-        f"{campaign.plan.name}: {len(campaign.cells)} cells{impossible}, {estimated.runs:,} runs, "
+        f"{campaign.plan.name}: {len(campaign.cells)} cells{impossible}, {runs}, "
         f"about {estimated.seconds / 3600:.1f} h on {estimated.workers} workers, "
         f"about {estimated.disk_mb:,.0f} MiB"
     )
 
 
-def _print_cells(out: Output, campaign: Campaign) -> None:
-    """Print every cell that can be run, then the others by the reason why they cannot."""
-    for cell in campaign.possible:
-        out.say(f"  {cell.repetitions:5} x {cell.name}")
+def _print_cells(out: Output, campaign: Campaign, groups: Sequence[Group]) -> None:
+    """Print every cell that can be run, by the run that it shares, then the others by the reason
+    why they cannot."""
+    for group in groups:
+        if len(group) > 1:
+            out.say(f"  one run for {len(group)} cells:")
+        for cell in group:
+            out.say(f"  {cell.repetitions:5} x {cell.name}")
     for why in dict.fromkeys(cell.impossible for cell in campaign.cells if cell.impossible):
         out.say(f"  impossible, not run: {why}", style="yellow")
         for cell in campaign.cells:

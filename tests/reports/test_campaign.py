@@ -19,6 +19,7 @@ from harness.campaigns.folder import CampaignDir
 from harness.cli import main
 from harness.errors import EnvironmentFailure, HistoryError
 from reports.campaign import write_campaign, write_run_pages
+from tests.fixtures import campaign_folder, result_documents
 from tests.fixtures.synthetic_campaign import (
     ONE_AXIS,
     Chances,
@@ -278,3 +279,19 @@ def test_a_cell_that_never_runs_is_a_dash_with_its_reason(tmp_path: Path) -> Non
     with (folder.tables / "cells.csv").open(newline="") as stream:
         kind = [bool(row["impossible"]) for row in csv.DictReader(stream)]
     assert kind == [False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("shared", "test"),
+    [(True, "paired, McNemar's exact test"), (False, "Barnard's exact test")],
+)
+def test_the_page_names_the_test_of_each_comparison(
+    tmp_path: Path, shared: bool, test: str
+) -> None:
+    lossy, none = [result_documents.lossy()] * 20, [result_documents.run()] * 20
+    runs = {campaign_folder.ON: lossy, campaign_folder.OFF: none}
+    head = "repetitions = 20"
+    folder = campaign_folder.build(tmp_path / "c", runs, head=head, shared=shared)
+    page = Parsed(write_campaign(folder).read_text(encoding="utf-8"))
+    assert test in page.text
+    assert ("McNemar" in page.text) == shared

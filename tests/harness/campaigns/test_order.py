@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from harness.campaigns.order import Order
+from harness.campaigns.order import Order, Task
 from harness.campaigns.plan import Cell
+from harness.campaigns.sharing import Group
 
 
 def cells(**repetitions: int) -> list[Cell]:
@@ -15,7 +16,12 @@ def cells(**repetitions: int) -> list[Cell]:
 
 
 def order(of: list[Cell], **how: Any) -> Order:
-    return Order(of, how.pop("cluster_of", {cell.name: "same" for cell in of}), **how)
+    return in_groups([(cell,) for cell in of], **how)
+
+
+def in_groups(groups: list[Group], **how: Any) -> Order:
+    same = {cell.name: "same" for group in groups for cell in group}
+    return Order(groups, how.pop("cluster_of", same), **how)
 
 
 def taken(order: Order, kept: str | None = None) -> list[tuple[str, int]]:
@@ -68,3 +74,25 @@ def test_a_new_worker_takes_a_cell_whose_cluster_no_other_has() -> None:
 def test_cells_that_lost_before_come_first() -> None:
     runs = taken(order(cells(x=1, y=1, z=1), first={"a=z"}))
     assert runs[0] == ("a=z", 0)
+
+
+def test_cells_that_share_a_run_are_one_task_for_each_repetition() -> None:
+    x, y, z = cells(x=2, y=1, z=2)
+    left = in_groups([(x, y), (z,)])
+    assert len(left) == 4
+    found = [left.next("same", []) for _ in range(4)]
+    assert found == [Task(x, 0, (y,)), Task(z, 0), Task(x, 1), Task(z, 1)]
+    assert left.next("same", []) is None
+
+
+def test_of_a_shared_run_only_missing_cells_are_repeated() -> None:
+    x, y, z = cells(x=2, y=2, z=2)
+    finished = {("a=x", 0), ("a=x", 1), ("a=z", 1)}
+    left = in_groups([(x, y, z)], finished=finished)
+    assert [left.next(None, []) for _ in range(2)] == [Task(y, 0, (z,)), Task(y, 1)]
+
+
+def test_a_cell_that_lost_before_brings_those_that_share_its_run() -> None:
+    x, y, z = cells(x=1, y=1, z=1)
+    task = in_groups([(x,), (y, z)], first={"a=z"}).next(None, [])
+    assert task == Task(y, 0, (z,))

@@ -32,6 +32,7 @@ from harness.campaigns.worker import Answer, Assignment, Built
 from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.faults.journal import entries
 from harness.plan import parse_plan
+from targets.kafka.target import Kafka
 from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON
 from tests.fixtures.virtual_time import S, VirtualTime
 
@@ -455,3 +456,98 @@ def test_a_worker_that_does_not_end_is_killed(
     outcome = stage.run(hangs)
     assert outcome.workers[0].ended == ["terminated", "killed"]
     assert stage.states() == {"done": 5, "failed": 1}
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> Stage:
+    """Both cells share their runs; the worker answers for each."""
+    monkeypatch.setattr(Kafka, "cell_keys", ("topic.settings",), raising=False)
+    stage.make(f'{HEAD}\nshare = "auto"')
+    return stage
+
+
+def each(*how: dict[str, Any]) -> Behaviour:
+    """Answers for the cells of a run in turn, in these ways; less of them: silent for the rest."""
+
+    def behave(worker: Worker, assignment: Assignment) -> None:
+        for run_id, one in zip(assignment.run_ids, how, strict=False):
+            worker.theirs.send(Answer(run_id, 1.0, **one))
+
+    return behave
+
+
+VALID, LOSSY, FAILING = {"verdict": "valid"}, {"verdict": "invalid"}, {"error": "no room"}
+BREAKING = {"error": "its cluster was unusable", "broken": True}
+
+
+def begun(stage: Stage) -> list[tuple[str, int]]:
+    return [(line["cell"], line["repetition"]) for line in stage.lines("begun")]
+
+
+def test_cells_of_a_shared_run_begin_together_and_are_journalled_each(shared: Stage) -> None:
+    outcome = shared.run(*[each(VALID, LOSSY)] * 3)
+    assert outcome.why == "finished"
+    assert begun(shared) == [(ON, 0), (OFF, 0), (ON, 1), (OFF, 1), (ON, 2), (OFF, 2)]
+    assert [line["verdict"] for line in shared.lines("done")] == ["valid", "invalid"] * 3
+    runs = [line["shared"] for line in shared.lines("begun")]
+    assert runs[::2] == runs[1::2]
+    assert len(set(runs)) == 3
+    assert outcome.after == [f"{run}.cell-{n}" for run in runs[::2] for n in (1, 2)]
+    (worker,) = outcome.workers
+    assert [assignment.run_id for assignment in worker.assignments] == runs[::2]
+    plan = worker.assignments[0].plan
+    assert [cell["name"] for cell in plan["cells"]] == ["cell-1", "cell-2"]
+    assert shared.folder is not None
+    assert plan["seed"] == shared.folder.campaign().seed(0)
+
+
+def test_a_run_of_one_cell_is_not_shared(stage: Stage) -> None:
+    stage.run()
+    assert {line["shared"] for line in stage.lines("begun")} == {None}
+
+
+def test_a_cell_that_broke_off_is_repeated_alone(shared: Stage) -> None:
+    shared.run(each(VALID, BREAKING), answers, *[each(VALID, VALID)] * 2)
+    assert begun(shared)[:5] == [(ON, 0), (OFF, 0), (OFF, 0), (ON, 1), (OFF, 1)]
+    assert shared.states() == {"done": 6, "broken": 1}
+    assert shared.lines("begun")[2]["shared"] is None
+
+
+def test_cells_that_broke_off_together_share_the_repeat(shared: Stage) -> None:
+    shared.run(*[each(BREAKING, BREAKING)] * 4, *[each(VALID, VALID)] * 2)
+    assert begun(shared)[:8] == [(ON, 0), (OFF, 0)] * 4
+    assert shared.states() == {"done": 4, "broken": 6, "failed": 2}
+
+
+def test_a_worker_that_dies_fails_the_cells_that_it_has_not_answered_for(shared: Stage) -> None:
+    def answers_once_and_dies(worker: Worker, assignment: Assignment) -> None:
+        each(VALID)(worker, assignment)
+        dies(worker, assignment)
+
+    outcome = shared.run(answers_once_and_dies, *[each(VALID, VALID)] * 2)
+    assert shared.states() == {"done": 5, "failed": 1}
+    assert shared.lines("failed")[0]["run_id"].endswith(".cell-2")
+    assert len(outcome.after) == 6
+
+
+def test_a_shared_run_in_which_every_cell_failed_is_one_failure(shared: Stage) -> None:
+    """Six cells failed in a row, in three runs."""
+    assert shared.run(*[each(FAILING, FAILING)] * 3).why == "finished"
+    assert shared.states() == {"failed": 6}
+
+
+def test_of_an_interrupted_shared_run_the_missing_cells_are_repeated(shared: Stage) -> None:
+    assert shared.run(each(VALID), stop_after=1).why == "interrupted"
+    assert shared.states() == {"done": 1, "broken": 1}
+    assert shared.run(answers, *[each(VALID, VALID)] * 2).why == "finished"
+    assert begun(shared)[2:] == [(OFF, 0), (ON, 1), (OFF, 1), (ON, 2), (OFF, 2)]
+    assert shared.states() == {"done": 6, "broken": 1}
+
+
+def test_a_budget_of_runs_counts_each_cell(shared: Stage) -> None:
+    shared.path = shared.path / "budget"
+    shared.path.mkdir()
+    shared.make(f'{HEAD}\nshare = "auto"\n[budget]\nruns = 3')
+    outcome = shared.run(*[each(VALID, VALID)] * 3)
+    assert outcome.why == "the budget of runs is spent"
+    assert shared.states() == {"done": 4}

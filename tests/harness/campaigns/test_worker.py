@@ -92,7 +92,8 @@ class World:
             self.runs.pop(0)(record)
 
     def execute(self, run_id: str, **how: Any) -> Answer:
-        return self.worker.execute(Assignment(run_id, document(**how)))
+        (answer,) = self.worker.execute(Assignment(run_id, document(**how)))
+        return answer
 
     @property
     def clusters(self) -> list[str]:

@@ -1,0 +1,112 @@
+"""Which cells of a campaign may share a run, and the plan of a run that several cells share.
+
+Cells share a run if their plans differ only in keys that the target lets a cell of a run change,
+such as the settings of its topic. Everything else (versions, settings of nodes, features, faults,
+load) is equal: these cells meet one fault at one instant, and their results are pairs
+(docs/statistics.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import orjson
+
+from harness.campaigns.plan import Campaign, Cell, Document
+from harness.errors import PlanError
+from harness.plan.changes import dotted_parts
+
+MOST: Final = 16
+"""Cells of one run: each has clients of its own, which share one machine."""
+
+_OF_ANY_CELL: Final = ("expect",)
+"""Keys that a cell may have for itself whatever its target."""
+
+Group = tuple[Cell, ...]
+"""Cells that share their runs; a cell that shares with no other is a group of one."""
+
+
+def cell_keys(cell: Cell) -> Sequence[str]:
+    """The keys of a plan, dotted, that the cell's target lets a cell of a run change with all that
+    is below them; none: its runs cannot be shared."""
+    keys: Sequence[str] = getattr(cell.resolved.target, "cell_keys", ())
+    return keys
+
+
+def groups_of_campaign(campaign: Campaign) -> list[Group]:
+    """The cells that can be run, grouped as the campaign's `share` says."""
+    if campaign.plan.share == "never":
+        return [(cell,) for cell in campaign.possible]
+    return groups_of(campaign.possible, cell_keys)
+
+
+def groups_of(
+    cells: Iterable[Cell], keys_of: Callable[[Cell], Sequence[str]], *, most: int = MOST
+) -> list[Group]:
+    """Every cell in one group, in the order of the cells; `keys_of`: see `cell_keys`.
+
+    Cells that may share are cut into as few groups as possible, of sizes as even as possible.
+    """
+    alike: dict[bytes, list[Cell]] = {}
+    for cell in cells:
+        alike.setdefault(_in_common(cell, keys_of(cell)), []).append(cell)
+    return [group for each in alike.values() for group in _cut(each, most)]
+
+
+def _in_common(cell: Cell, keys: Sequence[str]) -> bytes:
+    """Equal for cells that may share a run. Without keys a cell is like no other."""
+    common = split(cell.document, keys)[0] if keys else [cell.name, cell.document]
+    return orjson.dumps(common, option=orjson.OPT_SORT_KEYS)
+
+
+def _cut(cells: Sequence[Cell], most: int) -> list[Group]:
+    number = math.ceil(len(cells) / most)
+    ends = [len(cells) * place // number for place in range(number + 1)]
+    return [tuple(cells[begin:end]) for begin, end in pairwise(ends)]
+
+
+def split(document: Mapping[str, object], keys: Sequence[str]) -> tuple[Document, Document]:
+    """A cell's plan in two: what it has in common with the cells of its run, and its own keys."""
+    return _split(document, [dotted_parts(key) for key in (*keys, *_OF_ANY_CELL)])
+
+
+def _split(document: Mapping[str, Any], roots: Sequence[list[str]]) -> tuple[Document, Document]:
+    common: Document = {}
+    own: Document = {}
+    for key, value in document.items():
+        below = [root[1:] for root in roots if root[0] == key]
+        if [] in below:
+            own[key] = value
+        elif below and isinstance(value, Mapping):
+            parts = _split(value, below)
+            for into, part in zip((common, own), parts, strict=True):
+                if part:
+                    into[key] = part
+        else:
+            common[key] = value
+    return common, own
+
+
+def shared_plan(cells: Sequence[Cell]) -> tuple[Document, tuple[str, ...]]:
+    """The plan of a run of these cells, without a seed, and the names that it gives to them."""
+    if len(cells) == 1:
+        return cells[0].document, ()
+    halves = [split(cell.document, cell_keys(cell)) for cell in cells]
+    names = tuple(f"cell-{number}" for number in range(1, len(cells) + 1))
+    named = [{"name": name, **own} for name, (_, own) in zip(names, halves, strict=True)]
+    return {**halves[0][0], "cells": named}, names
+
+
+def refuse_shared_runs(campaign: Campaign, *, file: str) -> None:
+    """Raise PlanError if cells would share runs, which workers cannot do yet."""
+    shared = [group for group in groups_of_campaign(campaign) if len(group) > 1]
+    if shared:
+        raise PlanError(
+            f"{sum(map(len, shared))} cells would share runs, which is not supported yet",
+            file=file,
+            key="share",
+            hint='set share = "never"; `ackloss campaign plan` shows the shared runs',
+        )

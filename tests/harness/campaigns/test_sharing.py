@@ -1,0 +1,202 @@
+"""Which cells share a run, the plan of a shared run, and what `campaign plan` shows of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from harness.campaigns.estimate import estimate
+from harness.campaigns.plan import Campaign, Cell, load_campaign
+from harness.campaigns.sharing import groups_of, groups_of_campaign, shared_plan, split
+from harness.cli import main
+from targets.kafka.target import Kafka
+from tests.fixtures.campaign_folder import BASE
+
+KEYS = ("topic.settings", "topic.replication_factor", "workload.producer")
+AXES = """
+[axes.unclean]
+key = 'topic.settings."unclean.leader.election.enable"'
+values = [true, false]
+[axes.version]
+key = "target.version"
+values = ["4.2.0", "4.3.1"]
+[axes.acks]
+key = "workload.producer.acks"
+values = ["1", "all"]
+"""
+
+
+@pytest.fixture
+def kafka_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Kafka, "cell_keys", KEYS, raising=False)
+
+
+def cell(name: str, **document: Any) -> Cell:
+    unused: Any = None
+    return Cell({"a": name}, document, unused, 1)
+
+
+def names(groups: list[tuple[Cell, ...]]) -> list[str]:
+    return ["".join(each.key["a"] for each in group) for group in groups]
+
+
+def grouped(*cells: Cell, most: int = 16) -> list[str]:
+    return names(groups_of(cells, lambda _: KEYS, most=most))
+
+
+def file_of(folder: Path, head: str, axes: str = AXES) -> Path:
+    (folder / "base.toml").write_text(BASE)
+    file = folder / "c.toml"
+    file.write_text(f'schema = 1\nname = "c"\nplan = "base.toml"\n{head}\n{axes}')
+    return file
+
+
+def campaign(folder: Path, head: str, axes: str = AXES) -> Campaign:
+    return load_campaign(file_of(folder, head, axes))
+
+
+def test_cells_share_a_run_if_only_keys_of_cells_differ() -> None:
+    cells = [
+        cell("x", topic={"settings": {"a": 1}, "partitions": 1}),
+        cell("y", topic={"settings": {"b": 2}, "partitions": 1}),
+        cell("z", topic={"partitions": 1}, workload={"producer": {"acks": "1"}}),
+    ]
+    assert grouped(*cells) == ["xyz"]
+    assert grouped(*cells, cell("w", topic={"partitions": 3})) == ["xyz", "w"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"target": {"version": "4.2.0"}},
+        {"target": {"settings": {"a": 1}}},
+        {"faults": [{"id": "k", "nemesis": "kill", "at_s": 2}]},
+        {"workload": {"rate_per_s": 10}},
+        {"topic": {"settings_of_another_kind": 1}},
+    ],
+)
+def test_cells_with_other_versions_nodes_faults_or_load_do_not(other: dict[str, Any]) -> None:
+    same = {"topic": {"settings": {"a": 1}}}
+    assert grouped(cell("x", **same), cell("y", **{**same, **other})) == ["x", "y"]
+    assert grouped(cell("x", **same), cell("y", **same)) == ["xy"]
+
+
+def test_without_keys_every_cell_runs_alone() -> None:
+    cells = [cell("x", topic={}), cell("y", topic={})]
+    assert names(groups_of(cells, lambda _: ())) == ["x", "y"]
+
+
+def test_large_groups_are_cut_evenly_in_the_order_of_the_cells() -> None:
+    cells = [cell(letter) for letter in "abcdefghijklmnopqrstuvwx"]
+    assert grouped(*cells) == ["abcdefghijkl", "mnopqrstuvwx"]
+    assert grouped(*cells[:17]) == ["abcdefgh", "ijklmnopq"]
+    assert grouped(*cells[:16]) == ["abcdefghijklmnop"]
+    assert grouped(*cells[:5], most=2) == ["a", "bc", "de"]
+    assert grouped(*cells, most=1) == list("abcdefghijklmnopqrstuvwx")
+
+
+def test_a_plan_is_split_into_what_is_common_and_what_is_of_the_cell() -> None:
+    document = {
+        "name": "n",
+        "expect": "valid",
+        "topic": {"name": "t", "settings": {"min.insync.replicas": 2}},
+        "workload": {"producer": {"acks": "1"}},
+    }
+    common, own = split(document, KEYS)
+    assert common == {"name": "n", "topic": {"name": "t"}}
+    assert own == {
+        "expect": "valid",
+        "topic": {"settings": {"min.insync.replicas": 2}},
+        "workload": {"producer": {"acks": "1"}},
+    }
+
+
+def test_keys_with_dots_are_found() -> None:
+    document = {"topic": {"settings": {"a.b": 1, "c": 2}}}
+    assert split(document, ['topic.settings."a.b"']) == (
+        {"topic": {"settings": {"c": 2}}},
+        {"topic": {"settings": {"a.b": 1}}},
+    )
+
+
+@pytest.mark.usefixtures("kafka_shares")
+def test_a_campaign_shares_what_its_target_allows(tmp_path: Path) -> None:
+    never = groups_of_campaign(campaign(tmp_path, "repetitions = 3"))
+    assert [len(group) for group in never] == [1] * 8, "never is the default"
+    groups = groups_of_campaign(campaign(tmp_path, 'repetitions = 3\nshare = "auto"'))
+    assert [len(group) for group in groups] == [4, 4]
+    assert [{each.key["version"] for each in group} for group in groups] == [{"4.2.0"}, {"4.3.1"}]
+
+
+@pytest.mark.usefixtures("kafka_shares")
+def test_the_plan_of_a_shared_run_gives_each_cell_its_own_keys(tmp_path: Path) -> None:
+    group = groups_of_campaign(campaign(tmp_path, 'share = "auto"'))[0]
+    document, cells = shared_plan(group)
+    assert cells == ("cell-1", "cell-2", "cell-3", "cell-4")
+    assert document["target"] == {"version": "4.2.0", "controllers": 1}
+    assert document["workload"] == {"duration_s": 10, "rate_per_s": 50}
+    assert document["cells"] == [
+        {
+            "name": name,
+            "topic": {"settings": {"unclean.leader.election.enable": unclean}},
+            "workload": {"producer": {"acks": acks}},
+        }
+        for name, (unclean, acks) in zip(
+            cells, [(True, "1"), (True, "all"), (False, "1"), (False, "all")], strict=True
+        )
+    ]
+    assert shared_plan(group[:1]) == (group[0].document, ())
+
+
+@pytest.mark.usefixtures("kafka_shares")
+def test_a_shared_run_takes_the_time_of_one(tmp_path: Path) -> None:
+    alone = estimate(campaign(tmp_path, "repetitions = 3"), workers=1)
+    shared = campaign(tmp_path, 'repetitions = 3\nshare = "auto"')
+    together = estimate(shared, workers=1)
+    assert (alone.runs, alone.executions) == (24, 24)
+    assert (together.runs, together.executions) == (24, 6)
+    assert together.seconds == pytest.approx(alone.seconds / 4)
+    first = groups_of_campaign(shared)[0]
+    left = estimate(shared, [(each.name, 0) for each in first[1:]], workers=1)
+    assert (left.runs, left.executions) == (21, 6), "the cell that is left runs alone"
+
+
+@pytest.mark.usefixtures("kafka_shares")
+def test_campaign_plan_shows_which_cells_share_a_run(tmp_path: Path) -> None:
+    file = str(file_of(tmp_path, 'repetitions = 3\nshare = "auto"'))
+    shown = CliRunner().invoke(main, ["campaign", "plan", file])
+    assert shown.exit_code == 0
+    assert shown.output.count("one run for 4 cells:") == 2
+    assert "8 cells, 24 runs in 6 executions, about" in " ".join(shown.output.split())
+    document = json.loads(CliRunner().invoke(main, ["campaign", "plan", file, "--json"]).stdout)
+    assert document["executions"] == 6
+    assert [len(each["shares_with"]) for each in document["cells"]] == [3] * 8
+    assert {each["version"] for each in document["cells"][0]["shares_with"]} == {"4.2.0"}
+
+
+def test_campaign_plan_without_shared_runs_says_nothing_of_them(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(main, ["campaign", "plan", str(file_of(tmp_path, ""))])
+    assert "one run for" not in shown.output
+    assert "executions" not in shown.output
+
+
+@pytest.mark.usefixtures("kafka_shares")
+def test_a_campaign_with_shared_runs_is_refused_for_now(tmp_path: Path) -> None:
+    file, out = file_of(tmp_path, 'share = "auto"'), tmp_path / "out"
+    refused = CliRunner().invoke(main, ["campaign", "run", str(file), "--out", str(out), "--json"])
+    assert refused.exit_code == 4
+    error = json.loads(refused.stdout)["error"]
+    assert error["what"] == "8 cells would share runs, which is not supported yet"
+    assert (error["file"], error["key"]) == (str(file), "share")
+    assert not out.exists()
+
+
+def test_an_unknown_way_of_sharing_is_refused(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(main, ["campaign", "plan", str(file_of(tmp_path, 'share = "all"'))])
+    assert shown.exit_code == 4
+    assert "share" in shown.output
+    assert "Traceback" not in shown.output
