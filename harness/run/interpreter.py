@@ -35,12 +35,13 @@ def run_workload(
 
     Then `before_drain` (healing the faults) runs in a thread beside the loop, which goes on
     completing; then what is in flight is waited for, and the client is closed: every operation is
-    completed when this returns. Raises what `before_drain` raised.
+    completed when this returns. Raises what `before_drain` raised. Whoever plays at a high rate
+    does so within `rare_collections`.
     """
     asked, rules = plan.workload, Rules.of(workload, plan)
     scripts = rules.scripts(workload.script, plan)
     loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=asked.rate_per_s)
-    with _rare_collections(), closing(loop):
+    with closing(loop):
         report = loop.play(int(asked.duration_s * 1e9))
         healed = clock.spawn("before-drain", before_drain)
         loop.turn_until(healed.done)
@@ -66,7 +67,7 @@ def run_final(
     rules = Rules.of(workload, plan)
     scripts = rules.scripts(workload.final, plan)
     loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=0, first=first)
-    with _rare_collections(), closing(loop):
+    with closing(loop):
         final = loop.play(int(plan.final.read_s * 1e9))
         loop.drain(plan.final.drain_s)
     return replace(
@@ -79,7 +80,7 @@ def run_final(
 
 
 @contextmanager
-def _rare_collections() -> Iterator[None]:
+def rare_collections() -> Iterator[None]:
     """What exists now is left out of garbage collection, which then comes by far more rarely: the
     loop makes no cycles, and a full collection of a big process would hold it up.
 
