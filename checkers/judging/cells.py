@@ -65,11 +65,9 @@ def _cell(rundir: RunDir, listed: Mapping[str, Any], result: Document | str) -> 
     name = listed["name"]
     told: Document = {"name": name, "overrides": listed.get("overrides") or {}}
     if isinstance(result, str):
-        return told | {
-            **{"verdict": UNKNOWN, "reason": result, "eligible": False, "complete": False},
-            **{"counter_examples": [], "doubts": [DOUBTS.incomplete]},
-            **{"counts": dict(_NOTHING), "rates": {}, "leaders": []},
-        }
+        nothing = {"counter_examples": [], "counts": dict(_NOTHING), "rates": {}, "leaders": []}
+        state = {"verdict": UNKNOWN, "reason": result, "eligible": False, "complete": False}
+        return told | state | nothing | {"doubts": [DOUBTS.incomplete]}
     taken = ("verdict", "reason", "counter_examples", "doubts", "eligible", "complete")
     met = met_leaders(rundir.cell(name), result["faults"])
     return told | {

@@ -174,6 +174,11 @@ class RunDir:
     def cells_csv(self) -> Path:
         return self.path / "cells.csv"
 
+    @property
+    def junit(self) -> Path:
+        """The cells as test cases."""
+        return self.path / "junit.xml"
+
     def cell(self, name: str) -> RunDir:
         """The folder of a cell, which may be missing."""
         return RunDir(self.cells / name)

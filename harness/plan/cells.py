@@ -38,7 +38,9 @@ class Cell(BaseModel):
 def check_cells(cells: Sequence[Cell]) -> None:
     """Raise ValueError for one cell alone, too many of them, or two of one name."""
     if len(cells) == 1:
-        raise ValueError("cells.0: one cell alone is a run without cells: leave it out, or add another")
+        raise ValueError(
+            "cells.0: one cell alone is a run without cells: leave it out, or add another"
+        )
     if len(cells) > MOST:
         raise ValueError(f"cells.{MOST}: {len(cells)} cells, a run has at most {MOST}")
     seen: set[str] = set()

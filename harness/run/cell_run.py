@@ -61,7 +61,7 @@ class CellRun:
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Have clients that are processes of the user's end with the run, and keep what they did."""
+        """Have clients that are processes of the user's end with the run."""
         with Clients(self.bound, self.cluster, self.record) as self.clients:
             yield
 

@@ -1,8 +1,9 @@
 """What the cells of a plan stand for: a whole plan for each.
 
 The load of the plan is that of the run: rate and processes are shared out evenly, so that a cell of
-twelve has a twelfth of both; clients are each cell's own. Everything else is as the plan says, but
-for the keys that the cell changes and the object that the target gives it.
+twelve has a twelfth of both. Clients are each cell's own, as many as the plan has but no more than
+the cell has processes. Everything else is as the plan says, but for the keys that the cell changes
+and the object that the target gives it.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def cell_plans(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
         return ()
     if not isinstance(target, HoldsCells):
         raise PlanError(
-            f"{target.plugin} cannot hold several cells in one run",
+            f"{target.plugin} cannot hold several cells in one run here",
             key="cells",
             hint="leave them out, or make a campaign of them",
         )
@@ -80,6 +81,7 @@ def _document(plan: Plan, cell: Cell) -> dict[str, Any]:
     load = document["workload"]
     load["rate_per_s"] = plan.workload.rate_per_s / many
     load["processes"] = math.ceil(plan.workload.processes / many)
+    load["clients"] = min(load["clients"], load["processes"])
     name = f"{plan.name[: _NAME_LENGTH - len(cell.name) - 2]}: {cell.name}"
     return {**document, "name": name, "expect": cell.expect, "cells": []}
 

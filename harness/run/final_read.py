@@ -76,10 +76,12 @@ def read_everything(
     rundir: RunDir,
     stop: threading.Event,
     *,
-    run_id: str,
+    run_id: str | None = None,
 ) -> None:
-    """The final reads, into `reads/`; ended between two readers when `stop` is set."""
+    """The final reads, into `reads/`; ended between two readers when `stop` is set. `run_id` is the
+    folder's name by default."""
     ends: list[pa.Table] = []
+    run_id = run_id or rundir.run_id
     written = recorder.written()
     with ParquetWriter(rundir.reads, READS, run_id=run_id) as reads:
         for reader in readers_of(target, plan):

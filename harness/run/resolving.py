@@ -135,9 +135,7 @@ def _checked_cells(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
     return cells
 
 
-def _in_vain(
-    plan: Plan, cells: Sequence[CellPlan], target: Target[Any]
-) -> tuple[Unsupported, ...]:
+def _in_vain(plan: Plan, cells: Sequence[CellPlan], target: Target[Any]) -> tuple[Unsupported, ...]:
     """What the plan and its cells ask for and the version does not honour; each thing once."""
     if not isinstance(target, Limited):
         return ()

@@ -49,7 +49,6 @@ from harness.run.availability import (
 from harness.run.by_hand import begin_by_hand
 from harness.run.cell_run import CellRun, cell_runs, still_going
 from harness.run.final_read import NOT_FULLY_REPLICATED, wait_until_replicated
-from harness.run.interpreter import rare_collections
 from harness.run.interrupts import Interrupts
 from harness.run.metadata import RunMetadata, client_versions
 from harness.run.node_logs import last_words
@@ -245,10 +244,8 @@ def _play_load(
     words = vocabulary_of(bound.target)
     schedule = Schedule(first, bound.steps, cluster.nodes, faults, observer, clock, words)
     healed = Meeting(clock, len(cells), schedule.finish)
-    with rare_collections(), record.timed("run_s"), schedule.running():
-        together(
-            clock, "load", [partial(cell.play, healed, how.interrupts.stop) for cell in cells]
-        )
+    with record.timed("run_s"), schedule.running():
+        together(clock, "load", [partial(cell.play, healed, how.interrupts.stop) for cell in cells])
 
 
 def _end(
@@ -263,7 +260,7 @@ def _end(
     workload that has some, and the final read of a model that has one."""
     stop = how.interrupts.stop
     if isinstance(bound.workload, HasFinal) and not stop.is_set():
-        with rare_collections(), record.timed("read_s"):
+        with record.timed("read_s"):
             _recover(bound.plan, record, how, observer, clock)
             together(clock, "final", [partial(cell.play_final, stop) for cell in cells])
     if MODELS[bound.workload.model].final_read and not stop.is_set():

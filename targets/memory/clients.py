@@ -16,7 +16,6 @@ from harness.clusters.memory.cluster import MemoryCluster
 from harness.protocols import NULL, OK, Client, Completion, Done, Invoke, Result, completion
 from targets.memory.requests import Command, Outcome, Requests
 
-
 _APART: Final = 2**40
 """More processes than any client has."""
 

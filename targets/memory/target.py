@@ -118,7 +118,7 @@ class Memory(
 
     def start(self, cluster: MemoryCluster, plan: MemoryPlan) -> None:
         """All processes run; nobody leads yet."""
-        plans = [cell.plan for cell in cell_plans(plan, self)] or [plan]
+        plans: list[Any] = [cell.plan for cell in cell_plans(plan, self)] or [plan]
         System(cluster, *(each.target.system_settings() for each in plans)).start()
 
     def of_cell(self, plan: MemoryPlan, name: str, number: int) -> MemoryPlan:
