@@ -72,7 +72,7 @@ def _cell(rundir: RunDir, listed: Mapping[str, Any], result: Document | str) -> 
     met = met_leaders(rundir.cell(name), result["faults"])
     return told | {
         **{key: result[key] for key in (*taken, "counts", "rates")},
-        "leaders": [asdict(each) for each in met],
+        "leaders": [{**asdict(each), "leaders": list(each.leaders)} for each in met],
     }
 
 

@@ -35,14 +35,17 @@ class Cell(BaseModel):
         return dict(self.model_extra or {})
 
 
-def check_cells(cells: Sequence[Cell]) -> None:
-    """Raise ValueError for one cell alone, too many of them, or two of one name."""
+def check_number(cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Raise ValueError for one cell alone, and for too many of them."""
     if len(cells) == 1:
-        raise ValueError(
-            "cells.0: one cell alone is a run without cells: leave it out, or add another"
-        )
+        raise ValueError("one cell alone is a run without cells: add another, or leave it out")
     if len(cells) > MOST:
-        raise ValueError(f"cells.{MOST}: {len(cells)} cells, a run has at most {MOST}")
+        raise ValueError(f"a run has at most {MOST} cells, not {len(cells)}: make several plans")
+    return cells
+
+
+def check_names(cells: Sequence[Cell]) -> None:
+    """Raise ValueError for two cells of one name."""
     seen: set[str] = set()
     for place, cell in enumerate(cells):
         if cell.name in seen:

@@ -8,12 +8,12 @@ here; what a plug-in's own options may be is checked where plug-ins are known (`
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from harness.plan.cells import Cell, check_cells
+from harness.plan.cells import Cell, check_names, check_number
 from harness.plan.expansion import drawn
 from harness.plan.reference_figures import Reference
 from harness.plan.steps import FaultStep, Image, Mix, Section, Settings, Slug, Version
@@ -132,7 +132,7 @@ class Plan(Section):
         max_length=10,
         description="Published figures, to print beside the run's.",
     )
-    cells: list[Cell] = Field(
+    cells: Annotated[list[Cell], AfterValidator(check_number)] = Field(
         default_factory=list,
         description="Several settings under one fault: see [[cells]].",
     )
@@ -143,7 +143,7 @@ class Plan(Section):
         if len(given) > 1 and not self._holds_its_own_draw():
             raise ValueError(f"has {' and '.join(given)}: one of the three says what happens")
         _check_steps(self)
-        check_cells(self.cells)
+        check_names(self.cells)
         return self
 
     def _holds_its_own_draw(self) -> bool:

@@ -76,7 +76,7 @@ class RunMetadata:
         """Make the folder of a cell of this run, with its plan.json and its first run.json."""
         rundir, overrides = self.rundir.create_cell(name), dict(overrides or {})
         rundir.write_json(rundir.plan, plan.document())
-        cell = RunMetadata(rundir, dict(self.document))
+        cell = RunMetadata(rundir, {k: v for k, v in self.document.items() if k != "cells"})
         cell.update(
             run_id=f"{self.document['run_id']}.{name}",
             plan_digest=plan.digest(),

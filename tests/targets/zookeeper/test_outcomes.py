@@ -13,7 +13,6 @@ from kazoo.handlers.threading import KazooTimeoutError
 from harness.protocols import FAIL, INFO, NULL, OK, invoke
 from targets.zookeeper import session as sessions
 from targets.zookeeper.clients import (
-    SET,
     LockClient,
     RegisterClient,
     SequenceClient,
@@ -24,6 +23,7 @@ from targets.zookeeper.outcomes import NOT_CONNECTED, REFUSED, UNPROVEN, outcome
 from targets.zookeeper.session import Session
 from tests.fixtures.fake_zookeeper import CREATE, HERE, Server
 
+SET = "/ackloss/set"
 ANSWERED = [code for code in (*REFUSED, *UNPROVEN) if code in EXCEPTIONS]
 
 
@@ -141,7 +141,9 @@ def test_a_compare_and_set_that_another_preceded_is_refused(
         return answer
 
     session.wait = wait  # type: ignore[method-assign]
-    ended = Refusing(session, sync=False).call(invoke("cas", 3, key="k", expected=1))
+    ended = Refusing(session, parent="/ackloss", sync=False).call(
+        invoke("cas", 3, key="k", expected=1)
+    )
     assert ended[:3] == (FAIL, None, "BadVersion")
 
 
