@@ -69,6 +69,13 @@ def write_comparison(a: RunDir, b: RunDir, path: Path) -> RunComparison:
     Raises HistoryError when a run's files cannot be read or one run is simulated and the other is
     not, EnvironmentFailure when the page cannot be written.
     """
+    for run in (a, b):
+        if names := run.cell_names():
+            raise HistoryError(
+                "holds cells, and is no one history to compare",
+                file=str(run.path),
+                hint=f"name one of them, such as {run.cell(names[0]).path}",
+            )
     with malformed_is_history_error(a, b):
         views = run_view(a), run_view(b)
         _refuse_mixed(*views)

@@ -39,6 +39,40 @@ def write_junit(folder: CampaignDir) -> None:
     Junit(folder, folder.campaign()).write()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A test case; what is empty is not the case. `said` is its output."""
+
+    name: str
+    failure: str = ""
+    error: str = ""
+    said: str = ""
+
+
+def cases_of(suite: str, cases: Sequence[Case]) -> bytes:
+    """The junit.xml of one run: a test case each."""
+    made = []
+    for case in cases:
+        made.append(element := _case(suite, case.name, 0))
+        if case.failure:
+            _result(element, "failure", case.failure, type="verdict")
+        elif case.error:
+            _result(element, "error", case.error, type="verdict")
+        _element("system-out", element).text = visible(case.said)
+    element = _element("testsuite", name=suite, **_totals(made))
+    element.extend(made)
+    return _document(element)
+
+
+def _document(suite: ET.Element) -> bytes:
+    """The file with this suite alone."""
+    suites = ET.Element("testsuites", name="ackloss")
+    suites.append(suite)
+    ET.indent(suites)
+    body: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return body + b"\n"
+
+
 @dataclass
 class Junit:
     """A campaign's junit.xml, for repeated writing; the contents of each run are cached."""
@@ -57,11 +91,7 @@ class Junit:
         """Write the file from the current journal."""
         progress = read_progress(self.folder.journal)
         self._read_new(progress)
-        suites = ET.Element("testsuites", name="ackloss")
-        suites.append(self._suite(progress))
-        ET.indent(suites)
-        body: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
-        write_atomically(self.folder.junit, body + b"\n")
+        write_atomically(self.folder.junit, _document(self._suite(progress)))
 
     def _read_new(self, progress: Progress) -> None:
         new = {

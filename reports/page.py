@@ -15,6 +15,7 @@ from analysis.lost import write_csv
 from analysis.palette import DARK, LIGHT
 from harness.history.run_folder import RunDir, write_atomically
 from reports import html
+from reports.cells import write_cells
 from reports.payload import payload
 from reports.references import compared
 from reports.run_view import RunView, malformed_is_history_error, run_view
@@ -22,10 +23,15 @@ from reports.run_view import RunView, malformed_is_history_error, run_view
 
 def write_report(run: RunDir) -> Path:
     """Write the page of a run, its table of lost writes and its picture; returns the page's path.
+    Of a run with cells each cell gets such a page, and the run one that compares them.
 
     Raises HistoryError when the run's files cannot be read, EnvironmentFailure when the page cannot
     be written.
     """
+    if run.cell_names():
+        for cell in run.cell_folders():
+            write_report(cell)
+        return write_cells(run)
     with malformed_is_history_error(run):
         view = run_view(run)
         labels = view.outcome_labels

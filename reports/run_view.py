@@ -151,6 +151,11 @@ class RunView:
         return str(self.plan.get("name") or self.run.run_id)
 
     @property
+    def run_page(self) -> str | None:
+        """Of a cell in its run's folder, the way to the page that compares it with the others."""
+        return "../../report.html" if self.run.path.parent.name == "cells" else None
+
+    @property
     def seed(self) -> int | None:
         recorded = (self.result.seed if self.result else None, self.metadata.seed)
         planned: int | None = self.plan.get("seed")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 
 from checkers.judging.availability import Availability
 from checkers.judging.broken import broken_by, named_by, nameless, raised, unjudged
+from checkers.judging.cells import judge_cells
 from checkers.judging.contract import BrokenCheckerError, accepted
 from checkers.judging.errors import ErrorCodes
 from checkers.judging.json_models import convert_operations
@@ -68,10 +70,18 @@ def judge_task(
 
 def judge_run(rundir: RunDir, checks: Checks | None = None) -> Document:
     """Judge a run folder by `checks`, by default those of its plan; writes its `result.json`, and
-    what was found below `findings/`. A checker that raises makes the run `unknown`.
+    what was found below `findings/`. A checker that raises makes the run `unknown`. Of a run with
+    cells each is judged so, in its own folder.
 
     Raises HistoryError for what cannot be read, EnvironmentFailure where the folder takes nothing.
     """
+    if rundir.cell_names():
+        return judge_cells(rundir, partial(_judge_folder, checks=checks))
+    return _judge_folder(rundir, checks)
+
+
+def _judge_folder(rundir: RunDir, checks: Checks | None) -> Document:
+    """A folder with a history, judged."""
     begun_s = time.monotonic()
     try:
         facts = facts_of(rundir, stored_promises)

@@ -286,8 +286,9 @@ def _left_reusable(cluster: RunCluster, plan: ResolvedPlan) -> bool:
     """Whether a run has left the cluster fit for the next one; removes the run's topic."""
     try:
         prove_unfaulted(cluster)
-        if isinstance(plan.target, Reusable):
-            plan.target.forget(cluster, plan.plan)
+        for each in [cell.plan for cell in plan.cells] or [plan.plan]:
+            if isinstance(plan.target, Reusable):
+                plan.target.forget(cluster, each)
     except trouble_of(plan.provider):
         return False
     return True

@@ -15,6 +15,7 @@ from rich.text import Text
 from harness.cli.output import Output, plain
 from harness.plan import Plan
 from harness.protocols import Situation
+from harness.run.recorder import Live as Load
 from harness.run.runner import Status
 
 _LINE_EVERY_S = 5.0
@@ -80,10 +81,9 @@ class _View:
             thread.join()
 
     def _load(self) -> str | None:
-        recorder = self.status.recorder
-        if recorder is None:
+        if not self.status.recorders:
             return None
-        live = recorder.live()
+        live = Load.of_all(recorder.live() for recorder in self.status.recorders)
         ok = "acknowledged" if self.operations == "writes" else "ok"
         return (
             f"{live.attempted:,} attempted ({live.per_s:,.0f}/s), {live.ok:,} {ok}, "

@@ -29,7 +29,9 @@ def print_result(out: Output, result: Mapping[str, Any], rundir: RunDir) -> None
     if result.get("simulated"):
         out.say(f"  {SIMULATED}", style="yellow")
     known = result_of(result, file=rundir.result)
-    if counts_losses(known):
+    if known.cells:
+        _print_cells(out, known)
+    elif counts_losses(known):
         _print_losses(out, known)
     for check in views(known):
         counted = "  ".join(f"{count.label} {count.value}" for count in check.short)
@@ -59,6 +61,27 @@ def _print_clients(out: Output, result: RunResult) -> None:
         out.say(f"    client-{each.client} at {each.at_s:.1f} s: {each.what}", style=style)
 
 
+def _print_cells(out: Output, result: RunResult) -> None:
+    """Print a line for each cell: its verdict, what it lost, and whether a fault met its leader."""
+    from reports.checks import counts_losses
+    from reports.formatting import share
+
+    width = max(len(cell.name) for cell in result.cells)
+    for cell in result.cells:
+        counts, losses = cell.counts, counts_losses(result)
+        told = f"{cell.name:<{width}}  {cell.verdict.upper():<7}"
+        if losses:
+            told += f"  lost {counts.lost:,} of {counts.acknowledged:,} acknowledged"
+            told += f" ({share(cell.rates.loss)})" if counts.lost else ""
+        if not losses or cell.verdict not in ("valid", "invalid"):
+            told += f"  {cell.reason}"
+        if cell.leader_met is False:
+            told += "  (no fault met its leader)"
+        if cell.expect not in (None, cell.verdict):
+            told += f"  NOT AS EXPECTED: {cell.expect}"
+        out.say(f"  {told}", style=_STYLES.get(cell.verdict, "bold yellow"))
+
+
 def _print_losses(out: Output, result: RunResult) -> None:
     """Print the counts and rates of the loss check."""
     counts = result.counts
@@ -83,6 +106,10 @@ def print_verdict(out: Output, result: Mapping[str, Any]) -> None:
     if result.get("model", "log") == "log" and losses:
         verdict += f"  lost {counts['lost']:,} of {counts['acknowledged']:,} acknowledged"
     out.say(f"{result['run_id']}  {verdict}: {result['reason']}")
+    if result.get("cells"):
+        from harness.history.documents import result_of
+
+        _print_cells(out, result_of(result))
 
 
 def _rate(value: float | None) -> str:

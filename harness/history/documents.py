@@ -140,14 +140,42 @@ class ErrorCodes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellResult:
-    """One cell of a run that holds several."""
+class MetLeader:
+    """A fault: who led a cell while it was in force, and whether it met one of them; `met` is
+    `None` where nobody is known to have led."""
 
-    key: Mapping[str, str]
+    fault: str
+    leaders: tuple[str, ...] = ()
+    met: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """One cell of a run that holds several. `overrides`: the keys of the plan that it changes."""
+
+    name: str
     verdict: str
     counts: Counts
+    overrides: Mapping[str, Any] = field(default_factory=dict)
     reason: str | None = None
+    expect: str | None = None
+    counter_examples: tuple[str, ...] | None = None
+    doubts: tuple[str, ...] | None = None
+    eligible: bool | None = None
+    complete: bool | None = None
     rates: Rates = Rates()
+    leaders: tuple[MetLeader, ...] = ()
+
+    @property
+    def met_by(self) -> tuple[str, ...]:
+        """The faults that met who led it."""
+        return tuple(each.fault for each in self.leaders if each.met)
+
+    @property
+    def leader_met(self) -> bool | None:
+        """Whether any fault met who led it; `None` where nobody is known to have led."""
+        known = [each.met for each in self.leaders if each.met is not None]
+        return any(known) if known else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,6 +275,15 @@ class ClusterRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CellOf:
+    """Which cell of which run this is, and the keys of the plan that it changes."""
+
+    run_id: str
+    name: str
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class StoredRun:
     """run.json: the metadata of a run, as far as it came."""
 
@@ -265,6 +302,7 @@ class StoredRun:
     timings: Mapping[str, float | None] = field(default_factory=dict)
     load: LoadRecord = LoadRecord()
     cluster: ClusterRecord = ClusterRecord()
+    cell: CellOf | None = None
     promises: PromisesRecord = PromisesRecord()
     forced: tuple[ForcedSetting, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -295,10 +333,19 @@ def read_run(rundir: RunDir) -> StoredRun:
 
 def result_of(document: Mapping[str, Any], *, file: Path | None = None) -> RunResult:
     """A parsed result.json. Raises HistoryError, which names the field that cannot be used."""
-    counts = document.get("counts")
-    if isinstance(counts, dict) and not _counts_losses(document):
-        document = {**document, "counts": {"lost": 0, **counts}}
+    if not _counts_losses(document):
+        document = _with_lost(document)
+        cells = document.get("cells")
+        if isinstance(cells, list):
+            document["cells"] = [_with_lost(e) if isinstance(e, dict) else e for e in cells]
     return _validated(_RESULT, document, file)
+
+
+def _with_lost(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document whose counts say that nothing was lost where they say nothing of it."""
+    counts = document.get("counts")
+    named = {"counts": {"lost": 0, **counts}} if isinstance(counts, dict) else {}
+    return {**document, **named}
 
 
 def _counts_losses(document: Mapping[str, Any]) -> bool:

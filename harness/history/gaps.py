@@ -59,6 +59,15 @@ def gaps(rundir: RunDir, run: Mapping[str, Any], ends: Ends, *, partitions: int)
     return Gaps(*(both + more for both, more in zip(files, rows, strict=True)))
 
 
+def gaps_of_files(rundir: RunDir, run: Mapping[str, Any]) -> Gaps:
+    """What is missing of a folder by its manifest and its journal alone: of a run whose rows are
+    those of its cells. Raises as `gaps` does."""
+    try:
+        return gaps_of(_by_manifest(rundir, run))
+    except OSError as error:
+        raise HistoryError(f"cannot be read: {error}", file=str(rundir.path)) from error
+
+
 def _by_manifest(rundir: RunDir, run: Mapping[str, Any]) -> Told:
     manifest = read_manifest(rundir)
     if manifest is not None:

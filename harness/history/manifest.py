@@ -2,7 +2,8 @@
 
 Written once, as the last file of a run, after `run.json` says `done`: a run that is killed at any
 moment has none, and one that has it has everything that it names. Outputs, which are written again
-by every later check or report, are not in it, nor is the manifest itself.
+by every later check or report, are not in it, nor is the manifest itself. That of a run with cells
+names their manifests.
 
     {"schema": 1, "run_id": "...", "files": [
         {"path": "history/part-00000.parquet", "bytes": 5120, "sha256": "...", "rows": 802},
@@ -25,6 +26,7 @@ from harness.history.run_folder import SCHEMA_VERSION, RunDir
 
 FILES: Final = ("plan.json", "run.json", "faults.jsonl")
 FOLDERS: Final = ("history", "reads", "observations", "nodes", "clients")
+_CELLS: Final = "cells"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +90,7 @@ def evidence_files(rundir: RunDir) -> Iterator[Path]:
         for path in sorted((rundir.path / name).rglob("*")):
             if path.is_file() and not path.name.startswith("."):
                 yield path
+    yield from sorted(rundir.cells.glob(f"*/{rundir.manifest.name}"))
 
 
 def rows_of(path: Path) -> int | None:
@@ -116,7 +119,8 @@ def _evidence(folder: Path, path: Path) -> Evidence:
 def _is_evidence(name: str) -> bool:
     """Whether it can be a file of evidence; nothing outside the run folder is one."""
     parts = PurePosixPath(name).parts
-    return name in FILES or (len(parts) > 1 and parts[0] in FOLDERS and ".." not in parts)
+    inside = len(parts) > 1 and parts[0] in (*FOLDERS, _CELLS) and ".." not in parts
+    return name in FILES or inside
 
 
 def _unusable(rundir: RunDir) -> HistoryError:

@@ -5,6 +5,12 @@
     history/part-*.parquet  reads/part-*.parquet  reads/ends.parquet
     observations/part-*.parquet  findings/*.parquet  nodes/<node>/*.log  clients/client-<n>.log
 
+A run with cells has no history of its own; each of its cells is a run folder of the same kind:
+
+    cells/<name>/plan.json  cells/<name>/run.json  cells/<name>/history/part-*.parquet ...
+    plan.json  run.json  faults.jsonl  nodes/<node>/*.log  manifest.json  result.json  report.html
+    cells.csv
+
 Files are written under a dot name, fsynced and renamed, so a reader never meets half a file and a
 crash keeps what was done.
 """
@@ -74,6 +80,10 @@ class RunDir:
                 hint="choose a writable folder with --out",
             ) from error
         return cls(folder)
+
+    def create_cell(self, name: str) -> RunDir:
+        """Make the folder of a cell."""
+        return RunDir.create(self.cells, name)
 
     @classmethod
     def open(cls, path: Path) -> RunDir:
@@ -155,9 +165,46 @@ class RunDir:
         """The logs of clients that are processes of the user's; absent where there are none."""
         return self.path / "clients"
 
+    @property
+    def cells(self) -> Path:
+        """The folders of cells; absent where the run has none."""
+        return self.path / "cells"
+
+    @property
+    def cells_csv(self) -> Path:
+        return self.path / "cells.csv"
+
+    @property
+    def junit(self) -> Path:
+        """The cells as test cases."""
+        return self.path / "junit.xml"
+
+    def cell(self, name: str) -> RunDir:
+        """The folder of a cell, which may be missing."""
+        return RunDir(self.cells / name)
+
+    def cell_names(self) -> tuple[str, ...]:
+        """The cells that the run was to have, by its run.json; none for a run without cells. Raises
+        HistoryError."""
+        cells = self.read_json(self.run).get("cells") or []
+        try:
+            return tuple(str(each["name"]) for each in cells)
+        except (KeyError, TypeError) as error:
+            raise HistoryError(
+                "is not a list of cells as ackloss writes it", file=str(self.run), key="cells"
+            ) from error
+
+    def cell_folders(self) -> list[RunDir]:
+        """The folders of its cells that are there, in the order of the plan."""
+        found = (self.cell(name) for name in self.cell_names())
+        return [folder for folder in found if folder.run.is_file()]
+
     def logs(self) -> list[Path]:
-        """The log files of all nodes, by node and name."""
-        return sorted(self.path.glob("nodes/*/*.log"))
+        """The log files of all nodes, by node and name: those of its run for a cell in its run's
+        folder."""
+        own = sorted(self.path.glob("nodes/*/*.log"))
+        is_cell = self.path.parent.name == "cells"
+        return own or sorted(self.path.parent.parent.glob("nodes/*/*.log") if is_cell else [])
 
     def parts(self, folder: Path) -> list[Path]:
         """The finished Parquet parts of `history`, `reads` or `observations`, in order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.plan.cells import Cell
 from harness.plan.model import (
     ClusterPlan,
     FinalPlan,
@@ -26,6 +27,7 @@ from harness.plan.steps import (
 
 __all__ = [
     "NAME",
+    "Cell",
     "ClusterPlan",
     "Family",
     "FaultStep",

@@ -8,11 +8,12 @@ here; what a plug-in's own options may be is checked where plug-ins are known (`
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from harness.plan.cells import Cell, check_names, check_number
 from harness.plan.expansion import drawn
 from harness.plan.reference_figures import Reference
 from harness.plan.steps import FaultStep, Image, Mix, Section, Settings, Slug, Version
@@ -131,6 +132,10 @@ class Plan(Section):
         max_length=10,
         description="Published figures, to print beside the run's.",
     )
+    cells: Annotated[list[Cell], AfterValidator(check_number)] = Field(
+        default_factory=list,
+        description="Several settings under one fault: see [[cells]].",
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Plan:
@@ -138,6 +143,7 @@ class Plan(Section):
         if len(given) > 1 and not self._holds_its_own_draw():
             raise ValueError(f"has {' and '.join(given)}: one of the three says what happens")
         _check_steps(self)
+        check_names(self.cells)
         return self
 
     def _holds_its_own_draw(self) -> bool:
@@ -160,8 +166,10 @@ class Plan(Section):
         return 1
 
     def document(self) -> dict[str, Any]:
-        """The plan as JSON data, defaults filled in."""
-        return self.model_dump(mode="json", by_alias=True)
+        """The plan as JSON data, defaults filled in. A plan without cells says nothing of them: its
+        digest is what it was before there were any."""
+        without = None if self.cells else {"cells"}
+        return self.model_dump(mode="json", by_alias=True, exclude=without)
 
     def digest(self) -> str:
         """A hash that is equal for equal plans."""

@@ -18,6 +18,7 @@ its help text. There is no list to edit.
 
 from __future__ import annotations
 
+from harness.protocols.cells import HoldsCells
 from harness.protocols.checkers import (
     DOUBTS,
     INVALID,
@@ -202,6 +203,7 @@ __all__ = [
     "HasPrimaryFinding",
     "HasSelectors",
     "HasVocabulary",
+    "HoldsCells",
     "ImageRef",
     "Ingredients",
     "Int32s",

@@ -33,20 +33,23 @@ _WHOLE_FOR_NS = 1_000_000_000
 
 
 def wait_until_replicated(
-    plan: Plan,
+    settle_s: float,
     observer: Observer,
     stop: threading.Event,
     clock: Clock,
 ) -> bool:
-    """Wait until every partition is fully replicated and stays so for a second (right after a heal
-    it may be the old state). False: it did not within the plan's `final.settle_s`. Without an
-    observer nothing can be waited for: the ends of the final read show who was in sync."""
+    """Wait until every partition of every cell is fully replicated and stays so for a second (right
+    after a heal it may be the old state). False: it did not within `settle_s`. Without an observer
+    nothing can be waited for: the ends of the final read show who was in sync."""
     if not observer.observes:
         return True
-    deadline_ns = clock.now_ns() + round(plan.final.settle_s * 1e9)
+    deadline_ns = clock.now_ns() + round(settle_s * 1e9)
     since_ns: int | None = None
     while not stop.is_set() and (now_ns := clock.now_ns()) < deadline_ns:
-        if not is_fully_replicated(observer.situation(), plan):
+        if not all(
+            is_fully_replicated(observer.situation(number), cell.plan)
+            for number, cell in enumerate(observer.cells)
+        ):
             since_ns = None
         elif since_ns is None:
             since_ns = now_ns
@@ -72,17 +75,21 @@ def read_everything(
     recorder: Recorder,
     rundir: RunDir,
     stop: threading.Event,
+    *,
+    run_id: str | None = None,
 ) -> None:
-    """The final reads, into `reads/`; ended between two readers when `stop` is set."""
+    """The final reads, into `reads/`; ended between two readers when `stop` is set. `run_id` is the
+    folder's name by default."""
     ends: list[pa.Table] = []
+    run_id = run_id or rundir.run_id
     written = recorder.written()
-    with ParquetWriter(rundir.reads, READS, run_id=rundir.run_id) as reads:
+    with ParquetWriter(rundir.reads, READS, run_id=run_id) as reads:
         for reader in readers_of(target, plan):
             if stop.is_set():
                 break
             table, of_reader = read_by(target, cluster, plan, reader)
             reads.write(_since_start(table, clock))
-            ends.append(_ends_table(rundir.run_id, reader, of_reader))
+            ends.append(_ends_table(run_id, reader, of_reader))
             if all(end.complete for end in of_reader) and as_promised(table, written):
                 break
     if ends:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from typing import Protocol
 
@@ -40,7 +40,7 @@ def run_workload(
     asked, rules = plan.workload, Rules.of(workload, plan)
     scripts = rules.scripts(workload.script, plan)
     loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=asked.rate_per_s)
-    with _rare_collections(), closing(loop):
+    with _RARE_COLLECTIONS, closing(loop):
         report = loop.play(int(asked.duration_s * 1e9))
         healed = clock.spawn("before-drain", before_drain)
         loop.turn_until(healed.done)
@@ -66,7 +66,7 @@ def run_final(
     rules = Rules.of(workload, plan)
     scripts = rules.scripts(workload.final, plan)
     loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=0, first=first)
-    with _rare_collections(), closing(loop):
+    with _RARE_COLLECTIONS, closing(loop):
         final = loop.play(int(plan.final.read_s * 1e9))
         loop.drain(plan.final.drain_s)
     return replace(
@@ -78,20 +78,36 @@ def run_final(
     )
 
 
-@contextmanager
-def _rare_collections() -> Iterator[None]:
+class _RareCollections:
     """What exists now is left out of garbage collection, which then comes by far more rarely: the
     loop makes no cycles, and a full collection of a big process would hold it up.
 
     What earlier runs left is collected before: clients are cycles, and a process that plays
     hundreds of runs would run out of what each of them holds (thread-local storage has 1,024 keys).
+
+    Cells of a run enter it side by side: from the first of them to the last it is so.
     """
-    thresholds = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, *thresholds[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._thresholds = gc.get_threshold()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside > 1:
+                return
+            self._thresholds = gc.get_threshold()
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(100_000, *self._thresholds[1:])
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                gc.set_threshold(*self._thresholds)
+                gc.unfreeze()
+
+
+_RARE_COLLECTIONS = _RareCollections()

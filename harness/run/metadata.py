@@ -1,11 +1,16 @@
-"""run.json: what this run is, in what state, on what; rewritten whole whenever it changes."""
+"""run.json: what this run is, in what state, on what; rewritten whole whenever it changes.
+
+A run with cells has one, and each of its cells has another that says all of it, so that the folder
+of a cell can be judged and moved by itself: what is noted of the run is noted of its cells.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError
@@ -29,6 +34,7 @@ class RunMetadata:
 
     rundir: RunDir
     document: dict[str, Any] = field(default_factory=dict)
+    cells: list[RunMetadata] = field(default_factory=list)
 
     @classmethod
     def begin(
@@ -64,23 +70,68 @@ class RunMetadata:
         )
         return record
 
+    def begin_cell(
+        self, name: str, plan: Plan, *, overrides: Mapping[str, Any] | None = None
+    ) -> RunMetadata:
+        """Make the folder of a cell of this run, with its plan.json and its first run.json."""
+        rundir, overrides = self.rundir.create_cell(name), dict(overrides or {})
+        rundir.write_json(rundir.plan, plan.document())
+        cell = RunMetadata(rundir, {k: v for k, v in self.document.items() if k != "cells"})
+        cell.update(
+            run_id=f"{self.document['run_id']}.{name}",
+            plan_digest=plan.digest(),
+            cell={"run_id": self.document["run_id"], "name": name, "overrides": overrides},
+        )
+        listed = [*self.document.get("cells", []), {"name": name, "overrides": overrides}]
+        self._write(cells=listed)
+        self.cells.append(cell)
+        return cell
+
     def update(self, **fields: Any) -> None:
-        """Set fields and write the document."""
+        """Set fields and write the document, and those of its cells."""
+        self._write(**fields)
+        for cell in self.cells:
+            if not cell.has_failed:
+                cell.update(**fields)
+
+    def _write(self, **fields: Any) -> None:
         self.document |= fields
         self.rundir.write_json(self.rundir.run, self.document)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether this run, or this cell alone, has failed: how it did stays as it is."""
+        return bool(self.document.get("state") == "failed")
 
     def finish(self) -> None:
         """Note that the run is done, then write the manifest of all that it has left.
 
         In this order: the manifest covers run.json too, and a run that is killed before its last
-        file is there has no manifest, which `"manifest": true` in run.json makes noticed.
+        file is there has no manifest, which `"manifest": true` in run.json makes noticed. Cells
+        come first, as the run's manifest names theirs.
         """
-        self.update(state="done")
+        for cell in self.cells:
+            cell.document["timings"] = self.document["timings"]
+            cell.finish()
+        if not self.has_failed:
+            self._write(state="done")
         write_manifest(self.rundir, self.document["run_id"])
 
+    def fail(self, error: Exception) -> None:
+        """Note that the run has failed; or a cell alone, and the run goes on."""
+        why = str(error) if isinstance(error, AcklossError) else failures.sentence(error)
+        self._end(state="failed", error=why)
+
+    def copy_journal(self) -> None:
+        """Give each cell a copy of the run's journal of faults."""
+        for cell in self.cells if self.rundir.faults.exists() else ():
+            shutil.copyfile(self.rundir.faults, cell.rundir.faults)
+
     def warn(self, sentence: str) -> None:
-        """Add a warning and write the document."""
-        self.update(warnings=[*self.document["warnings"], sentence])
+        """Add a warning, to the cells' too, and write the document."""
+        self._write(warnings=[*self.document["warnings"], sentence])
+        for cell in self.cells:
+            cell.warn(sentence)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -103,10 +154,10 @@ class RunMetadata:
             self._end(state="interrupted")
             raise
         except AcklossError as error:
-            self._end(state="failed", error=str(error))
+            self.fail(error)
             raise
         except Exception as error:
-            self._end(state="failed", error=failures.sentence(error))
+            self.fail(error)
             raise
 
     def _end(self, **fields: Any) -> None:

@@ -4,18 +4,27 @@ A client's metadata may come from an isolated node that still believes in itself
 asked directly, each in a thread of its own: one that does not answer delays no other. The situation
 as a whole is, per partition, the answer with the highest leader epoch; among answers of the same
 epoch that of an authority, where there is one, then the one that most nodes give, then the latest.
+
+Of a run with cells each node is asked about the objects of all of them at once.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from harness.plan import Plan
-from harness.protocols import HasLeaders, Node, NodeView, PartitionView, Situation
+from harness.protocols import (
+    HasLeaders,
+    HoldsCells,
+    Node,
+    NodeView,
+    PartitionView,
+    Situation,
+)
 from harness.protocols.clock import Clock, Task
 
 Rows = Callable[[list[tuple[object, ...]]], None]
@@ -27,16 +36,24 @@ _FRESH_NS = 3_000_000_000
 
 
 @dataclass
+class Watched:
+    """What is watched for one cell: who leads the object of this plan."""
+
+    plan: Plan
+    rows: Rows = lambda _: None
+    latest: dict[str, tuple[int, NodeView]] = field(default_factory=dict)
+    """By node, when it answered and what."""
+
+
+@dataclass
 class Observer:
     """Observes while it is entered as a context. A target whose nodes cannot be asked who leads
     (no `HasLeaders`) leaves it idle: nothing is known of its leaders."""
 
     target: object
     nodes: Mapping[str, Node]
-    plan: Plan
+    cells: Sequence[Watched]
     clock: Clock
-    rows: Rows = lambda _: None
-    _latest: dict[str, tuple[int, NodeView]] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _tasks: list[Task] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
@@ -57,29 +74,35 @@ class Observer:
         """Whether the target can be asked who leads."""
         return isinstance(self.target, HasLeaders)
 
-    def situation(self) -> Situation:
-        """What the cluster as a whole says of itself now, by answers of the last 3 s."""
+    def situation(self, cell: int = 0) -> Situation:
+        """What the cluster as a whole says of itself now, by answers of the last 3 s: of the object
+        of the first cell, or of another."""
         now_ns = self.clock.now_ns()
-        fresh = [(t, view) for t, view in list(self._latest.values()) if now_ns - t < _FRESH_NS]
-        return merge(now_ns, fresh)
+        latest = list(self.cells[cell].latest.values())
+        return merge(now_ns, [(t, view) for t, view in latest if now_ns - t < _FRESH_NS])
 
     def _watch(self, node: Node) -> None:
         while not self._stop.is_set():
-            view = self._view(node)
+            views = self._views(node)
             now_ns = self.clock.now_ns()
-            if view is not None:
-                self._latest[node.name] = (now_ns, view)
-                self.rows(list(_rows(now_ns, view)))
+            for cell, view in zip(self.cells, views, strict=True):
+                if view is not None:
+                    cell.latest[node.name] = (now_ns, view)
+                    cell.rows(list(_rows(now_ns, view)))
             self.clock.wait(self._stop, _PERIOD_S)
 
-    def _view(self, node: Node) -> NodeView | None:
-        assert isinstance(self.target, HasLeaders)
+    def _views(self, node: Node) -> Sequence[NodeView | None]:
+        """The node's view for each cell."""
+        target, plans = self.target, [cell.plan for cell in self.cells]
         try:
-            view: NodeView | None = self.target.observe(node, self.plan, timeout_s=_TIMEOUT_S)
+            if len(plans) > 1:
+                assert isinstance(target, HoldsCells)
+                return target.observe_cells(node, plans, timeout_s=_TIMEOUT_S)
+            assert isinstance(target, HasLeaders)
+            return [target.observe(node, plans[0], timeout_s=_TIMEOUT_S)]
         except Exception as error:  # whatever a target's client raises: the node gave no answer
             self.failures[node.name] = f"{type(error).__name__}: {error}"
-            return None
-        return view
+            return [None] * len(plans)
 
 
 def merge(time_ns: int, answers: Iterable[tuple[int, NodeView]]) -> Situation:

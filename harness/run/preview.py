@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from harness import registry
@@ -45,8 +46,10 @@ def dry_run(bound: ResolvedPlan) -> dict[str, Any]:
     clients = DryRunClients()
     levers = levers_of(bound, DryRunCluster(nodes), clients, say=clients.told.append)
     met: dict[str, tuple[str, ...]] = {}
+    cells = [{"name": each.name, "changes": dict(each.overrides)} for each in bound.cells]
     return {
         "plan": plan.document(),
+        **({"cells": cells} if cells else {}),
         "image": image_of(plan) if _ours(bound) else None,
         "nodes": [
             {
@@ -173,7 +176,8 @@ def warnings(bound: ResolvedPlan) -> list[str]:
     plan, notes = bound.plan, [f"forced: {each}" for each in bound.unsupported]
     load = plan.workload
     if isinstance(bound.target, Warns):
-        notes += bound.target.warnings(plan)
+        told = [bound.target.warnings(each.plan) for each in bound.cells]
+        notes += dict.fromkeys(chain.from_iterable(told or [bound.target.warnings(plan)]))
     longest_s = _longest_s(plan)
     if longest_s > load.duration_s:
         notes.append(

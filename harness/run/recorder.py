@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -56,6 +57,11 @@ class Live(NamedTuple):
     fail: int = 0
     info: int = 0
     per_s: float = 0.0
+
+    @classmethod
+    def of_all(cls, cells: Iterable[Live]) -> Live:
+        """How far all cells of a run are."""
+        return cls(*map(sum, zip(*cells, strict=True)))
 
 
 class Written(NamedTuple):

@@ -36,6 +36,7 @@ from harness.protocols import (
 )
 from harness.protocols.any_client import EXEC, HasLibraries, ServesAnyClient
 from harness.protocols.crashes import ClientNemesis, KnowsCrashes, client_names
+from harness.run.cells import CellPlan, cell_plans
 from harness.run.client_process import ClientCommand
 from harness.run.elsewhere import Place
 from harness.run.schedule import ResolvedStep
@@ -67,6 +68,11 @@ class ResolvedPlan:
         """What a cluster is made for."""
         return Order(plan=self.plan, target=self.target, needs=self.needs)
 
+    @cached_property
+    def cells(self) -> tuple[CellPlan, ...]:
+        """The cells of the run, each with its own plan; none where the plan has none."""
+        return cell_plans(self.plan, self.target)
+
 
 def resolve(
     plan: Plan, *, file: str = "plan", inventory: Path | None = None, place: Place | None = None
@@ -94,6 +100,7 @@ def resolve(
         _check_checks(plan, workload)
         _check_client(plan, target)
         target.check(plan)
+        cells = _checked_cells(plan, target)
         here = _Here(plan, target, provider)
         _check_mix(here)
         steps = tuple(_resolve_step(here, place, step) for place, step in enumerate(plan.faults))
@@ -101,7 +108,7 @@ def resolve(
     except PlanError as error:
         error.file = error.file or file
         raise
-    in_vain = tuple(target.unsupported(plan)) if isinstance(target, Limited) else ()
+    in_vain = _in_vain(plan, cells, target)
     return ResolvedPlan(
         plan=plan,
         target=target,
@@ -110,6 +117,35 @@ def resolve(
         steps=steps,
         unsupported=in_vain,
     )
+
+
+def _checked_cells(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
+    """The cells of the plan, each of which the target takes. Refuses clients that cells cannot have
+    each for itself."""
+    cells = cell_plans(plan, target)
+    if cells and plan.workload.client == EXEC:
+        raise PlanError(
+            "cells have clients of ackloss: a command makes those of one object",
+            key="workload.client",
+            hint="leave it out, or leave out cells",
+        )
+    for cell in cells:
+        with cell.blamed():
+            target.check(cell.plan)
+    return cells
+
+
+def _in_vain(plan: Plan, cells: Sequence[CellPlan], target: Target[Any]) -> tuple[Unsupported, ...]:
+    """What the plan and its cells ask for and the version does not honour; each thing once."""
+    if not isinstance(target, Limited):
+        return ()
+    found = {(each.key, each.what): each for each in target.unsupported(plan)}
+    for cell in cells:
+        for each in target.unsupported(cell.plan):
+            key = cell.key(each.key)
+            if (each.key, each.what) not in found:
+                found[key, each.what] = replace(each, key=key)
+    return tuple(found.values())
 
 
 def _provider(plan: Plan, inventory: Path | None, place: Place | None, file: str) -> Provider:
@@ -355,6 +391,12 @@ def _check_clients(
     plan: Plan, step: FaultStep, nemesis: ClientNemesis, target: Target[Any], where: str
 ) -> None:
     """The clients are there and can crash, and no nodes are named that it would not meet."""
+    if plan.cells:
+        raise PlanError(
+            "no cell's clients can crash by themselves: a fault meets all cells alike",
+            key=f"{where}.nemesis",
+            hint="choose another nemesis, or leave out cells",
+        )
     if isinstance(target, KnowsCrashes) and (why := target.why_no_crashes(plan)):
         raise PlanError(why, key=f"{where}.nemesis", hint="choose another nemesis, such as kill")
     if step.nodes not in (part.model_fields["nodes"].default for part in (FaultStep, Family)):

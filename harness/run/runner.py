@@ -4,28 +4,30 @@
     -> workload | fault schedule | observer -> heal all -> every op completed, clients closed
     -> wait until fully replicated -> final reads -> node logs -> down
 
+A run holds one cell or several (`harness.run.cell_run`): they share the cluster, the schedule and
+its journal, and have everything else for themselves.
+
 Cleanup is registered before the step that it undoes. Checking is another stage, which reads the
 files that are left here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from harness.errors import HarnessFailure
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal
-from harness.history import OBSERVATIONS
-from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
 from harness.machine import state
 from harness.models import MODELS
+from harness.plan import Plan
 from harness.protocols import (
     EndsByItself,
     HasFinal,
@@ -37,7 +39,7 @@ from harness.protocols import (
     vocabulary_of,
 )
 from harness.protocols.clock import RunClock
-from harness.run.answers import promises_of, readers_of, settings_of, writer_of
+from harness.run.answers import readers_of, writer_of
 from harness.run.availability import (
     levers_of,
     prove_unfaulted,
@@ -45,19 +47,20 @@ from harness.run.availability import (
     refuse_without_crashes,
 )
 from harness.run.by_hand import begin_by_hand
-from harness.run.clients import Clients
-from harness.run.final_read import NOT_FULLY_REPLICATED, read_everything, wait_until_replicated
-from harness.run.interpreter import run_final, run_workload
+from harness.run.cell_run import CellRun, cell_runs, still_going
+from harness.run.final_read import NOT_FULLY_REPLICATED, wait_until_replicated
 from harness.run.interrupts import Interrupts
-from harness.run.loop import LoadReport
 from harness.run.metadata import RunMetadata, client_versions
 from harness.run.node_logs import last_words
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan
 from harness.run.schedule import Schedule
+from harness.run.together import Meeting, together
 
-_UP_S = 90.0
+_UP_S: Final = 90.0
+_AT_ONCE: Final = 4
+"""Cells that are brought up, or read back, at the same time."""
 
 
 @dataclass
@@ -66,7 +69,7 @@ class Status:
 
     phase: str = "preparing"
     clock: RunClock | None = None
-    recorder: Recorder | None = None
+    recorders: list[Recorder] = field(default_factory=list)
     faults: Faults | None = None
     observer: Observer | None = None
     on_phase: Callable[[str], None] = field(default=lambda _: None)
@@ -126,14 +129,17 @@ def registered(bound: ResolvedPlan, run_id: str, folder: Path) -> AbstractContex
 
 def run_on(cluster: RunCluster, bound: ResolvedPlan, record: RunMetadata, how: RunOptions) -> None:
     """Run a plan on nodes that have been started, from bringing them up to their logs."""
+    cells = cell_runs(bound, record, cluster)
     with cluster.clock.taking_part("main"), how.interrupts.unless_lost(cluster):
         with how.interrupts.raising(), record.timed("cluster_s"):
-            _come_up(bound, cluster, record)
+            _come_up(bound, cells, cluster, record)
         refuse_unavailable(bound, cluster)
         prove_unfaulted(cluster)
         try:
-            with Clients(bound, cluster, record) as clients:
-                _play(bound, cluster, clients, record, how)
+            with ExitStack() as stack:
+                for cell in cells:
+                    stack.enter_context(cell.connected())
+                _play(bound, cluster, cells, record, how)
         finally:
             how.status.enter("collecting logs")
             _keep_logs(bound, cluster, record.rundir)
@@ -155,8 +161,11 @@ def _taken_down(cluster: RunCluster, how: RunOptions) -> Iterator[None]:
             state.forget(how.run_id)
 
 
-def _come_up(bound: ResolvedPlan, cluster: RunCluster, record: RunMetadata) -> None:
-    """Wait until the cluster is whole and has the plan's topic; write down what it is."""
+def _come_up(
+    bound: ResolvedPlan, cells: Sequence[CellRun], cluster: RunCluster, record: RunMetadata
+) -> None:
+    """Wait until the cluster is whole and has what the workload writes to; write down what it
+    is."""
     plan, target, image = bound.plan, bound.target, cluster.image
     clients = client_versions(writer_of(target, plan), *readers_of(target, plan))
     version = image.version if image is not None else None
@@ -164,9 +173,17 @@ def _come_up(bound: ResolvedPlan, cluster: RunCluster, record: RunMetadata) -> N
     if image is not None:
         record.update(image={"reference": image.reference, "id": image.id, "digest": image.digest})
     try:
-        target.bring_up(cluster, plan, timeout_s=_UP_S)
+        up = [partial(cell.bring_up, _UP_S) for cell in cells]
+        together(cluster.clock, "bring-up", up, at_most=_AT_ONCE)
         _flush(cluster)
-        settings = settings_of(target, cluster, plan)
+        record.update(
+            nodes=[
+                {"name": node.name, "roles": sorted(node.roles), "address": node.address}
+                for node in cluster.nodes.values()
+            ]
+        )
+        read = [cell.read_settings for cell in cells]
+        together(cluster.clock, "settings", read, at_most=_AT_ONCE)
     except TimeoutError as error:
         _keep_logs(bound, cluster, record.rundir)
         logs = record.rundir.path / "nodes"
@@ -175,20 +192,6 @@ def _come_up(bound: ResolvedPlan, cluster: RunCluster, record: RunMetadata) -> N
             file=str(logs),
             hint=f"the last of its log: {last_words(logs)}",
         ) from error
-    record.update(
-        nodes=[
-            {"name": node.name, "roles": sorted(node.roles), "address": node.address}
-            for node in cluster.nodes.values()
-        ],
-        settings={"asked": settings.requested, "effective": settings.effective},
-        features={
-            "asked": settings.requested_features,
-            "effective": settings.effective_features,
-        },
-        promises=promises_of(target, plan, settings.effective).document(),
-    )
-    for sentence in settings.warnings:
-        record.warn(sentence)
 
 
 def _flush(cluster: RunCluster) -> None:
@@ -202,118 +205,108 @@ def _flush(cluster: RunCluster) -> None:
 def _play(
     bound: ResolvedPlan,
     cluster: RunCluster,
-    clients: Clients,
+    cells: Sequence[CellRun],
     record: RunMetadata,
     how: RunOptions,
 ) -> None:
     """Workload, schedule and observer, then the final reads, all on the run's own clock."""
-    rundir, plan, stop = record.rundir, bound.plan, how.interrupts.stop
-    client = clients.begin()
+    client, *_ = [cell.begin() for cell in cells]
     refuse_without_crashes(bound, client)
     levers = levers_of(bound, cluster, client)
     clock = RunClock(cluster.clock)
-    clients.begin_at(clock)
     record.update(state="running", wall_time=clock.wall_time)
-    with (
-        closing(Journal(rundir.faults, clock.now_ns)) as journal,
-        ParquetWriter(rundir.observations, OBSERVATIONS, run_id=how.run_id) as observations,
-        Recorder(rundir.history, run_id=how.run_id) as recorder,
-        Observer(bound.target, cluster.nodes, plan, clock, observations.append) as observer,
-    ):
-        faults = Faults(levers, journal, partial(_note, recorder, clock), plan.seed)
-        _show(how.status, clock, recorder, faults, observer)
-        schedule = Schedule(
-            plan, bound.steps, cluster.nodes, faults, observer, clock, vocabulary_of(bound.target)
-        )
-        with record.timed("run_s"), schedule.running():
-            report = run_workload(
-                bound.workload,
-                client,
-                plan=plan,
-                recorder=recorder,
-                clock=clock,
-                stop=stop,
-                before_drain=schedule.finish,
-            )
+    with ExitStack() as stack:
+        stack.callback(record.copy_journal)
+        journal = stack.enter_context(closing(Journal(record.rundir.faults, clock.now_ns)))
+        watched = [stack.enter_context(cell.recording(clock)) for cell in cells]
+        observer = stack.enter_context(Observer(bound.target, cluster.nodes, watched, clock))
+        faults = Faults(levers, journal, partial(_note, cells, clock), bound.plan.seed)
+        _show(how.status, clock, cells, faults, observer)
+        _play_load(bound, cluster, cells, record, how, faults, observer, clock)
         for node, why in observer.failures.items():
             record.warn(f"{node} could not be observed at times: {why}")
-        record.update(load=_load(report))
-        ending = _Ending(bound, cluster, clients, record, how, observer, recorder, clock)
-        ending.run_final_scripts(report)
-        ending.read_all()
+        _end(bound, still_going(cells), record, how, observer, clock)
 
 
-@dataclass(frozen=True)
-class _Ending:
+def _play_load(
+    bound: ResolvedPlan,
+    cluster: RunCluster,
+    cells: Sequence[CellRun],
+    record: RunMetadata,
+    how: RunOptions,
+    faults: Faults,
+    observer: Observer,
+    clock: RunClock,
+) -> None:
+    """The load of all cells under one schedule, which is ended, and all healed, once the last of
+    them begins nothing more. A selector such as `leader` is about the first cell."""
+    first = cells[0].bound.plan
+    words = vocabulary_of(bound.target)
+    schedule = Schedule(first, bound.steps, cluster.nodes, faults, observer, clock, words)
+    healed = Meeting(clock, len(cells), schedule.finish)
+    with record.timed("run_s"), schedule.running():
+        together(clock, "load", [partial(cell.play, healed, how.interrupts.stop) for cell in cells])
+
+
+def _end(
+    bound: ResolvedPlan,
+    cells: Sequence[CellRun],
+    record: RunMetadata,
+    how: RunOptions,
+    observer: Observer,
+    clock: RunClock,
+) -> None:
     """What is done over the healed cluster, unless the user wants to stop: the final scripts of a
     workload that has some, and the final read of a model that has one."""
+    stop = how.interrupts.stop
+    if isinstance(bound.workload, HasFinal) and not stop.is_set():
+        with record.timed("read_s"):
+            _recover(bound.plan, record, how, observer, clock)
+            together(clock, "final", [partial(cell.play_final, stop) for cell in cells])
+    if MODELS[bound.workload.model].final_read and not stop.is_set():
+        with record.timed("read_s"):
+            _recover(bound.plan, record, how, observer, clock)
+            reads = [partial(cell.read_all, stop) for cell in still_going(cells)]
+            together(clock, "read", reads, at_most=_AT_ONCE)
+    still_going(cells)
 
-    bound: ResolvedPlan
-    cluster: RunCluster
-    clients: Clients
-    record: RunMetadata
-    how: RunOptions
-    observer: Observer
-    recorder: Recorder
-    clock: RunClock
 
-    def run_final_scripts(self, load: LoadReport) -> None:
-        """Over new clients: those of the load are closed, so all of it has completed."""
-        workload, plan, stop = self.bound.workload, self.bound.plan, self.how.interrupts.stop
-        if not isinstance(workload, HasFinal) or stop.is_set():
-            return
-        with self.record.timed("read_s"):
-            self._recover()
-            report = run_final(
-                workload,
-                self.clients.begin(),
-                load,
-                plan=plan,
-                recorder=self.recorder,
-                clock=self.clock,
-                stop=stop,
-            )
-        self.record.update(load=_load(report))
-
-    def read_all(self) -> None:
-        """Read back all that the cluster holds."""
-        target, plan, stop = self.bound.target, self.bound.plan, self.how.interrupts.stop
-        if not MODELS[self.bound.workload.model].final_read or stop.is_set():
-            return
-        with self.record.timed("read_s"):
-            self._recover()
-            read_everything(
-                target, self.cluster, plan, self.clock, self.recorder, self.record.rundir, stop
-            )
-
-    def _recover(self) -> None:
-        """Wait until every replica is in sync."""
-        plan, stop = self.bound.plan, self.how.interrupts.stop
-        self.record.update(state="reading")
-        self.how.status.enter("waiting until fully replicated")
-        if not wait_until_replicated(plan, self.observer, stop, self.clock):
-            self.record.warn(NOT_FULLY_REPLICATED)
-        self.how.status.enter("final read")
+def _recover(
+    plan: Plan, record: RunMetadata, how: RunOptions, observer: Observer, clock: RunClock
+) -> None:
+    """Wait until every replica is in sync."""
+    record.update(state="reading")
+    how.status.enter("waiting until fully replicated")
+    if not wait_until_replicated(plan.final.settle_s, observer, how.interrupts.stop, clock):
+        record.warn(NOT_FULLY_REPLICATED)
+    how.status.enter("final read")
 
 
 def _show(
-    status: Status, clock: RunClock, recorder: Recorder, faults: Faults, observer: Observer
+    status: Status,
+    clock: RunClock,
+    cells: Sequence[CellRun],
+    faults: Faults,
+    observer: Observer,
 ) -> None:
-    status.clock, status.recorder = clock, recorder
+    status.clock, status.recorders = clock, [cell.recorder for cell in cells]
     status.faults, status.observer = faults, observer
     status.enter("running")
 
 
 def _note(
-    recorder: Recorder, clock: RunClock, kind: str, nemesis: str, fault: str, nodes: str, what: str
+    cells: Sequence[CellRun],
+    clock: RunClock,
+    kind: str,
+    nemesis: str,
+    fault: str,
+    nodes: str,
+    what: str,
 ) -> None:
-    """A row of the nemesis in the history."""
-    recorder.note(kind, f=nemesis, key=fault, node=nodes, error=what, time_ns=clock.now_ns())
-
-
-def _load(report: LoadReport) -> dict[str, Any]:
-    """How the load went, and whether the generator itself was starved (and why)."""
-    return {**asdict(report), "starved": report.starved is not None, "why": report.starved}
+    """A row of the nemesis in every cell's history."""
+    now_ns = clock.now_ns()
+    for cell in cells:
+        cell.recorder.note(kind, f=nemesis, key=fault, node=nodes, error=what, time_ns=now_ns)
 
 
 def _keep_logs(bound: ResolvedPlan, cluster: RunCluster, rundir: RunDir) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from kafka.protocol.admin import DescribeConfigsRequest
@@ -29,29 +29,37 @@ _NO_EPOCH = -1
 """The leader epoch of answers that tell none: metadata before version 7."""
 
 
-def metadata(node: Node, plan: KafkaPlan, *, timeout_s: float) -> Any:
-    """What this broker tells clients of the brokers and the topic. Raises NoAnswer."""
+def metadata(node: Node, plan: KafkaPlan, *others: KafkaPlan, timeout_s: float) -> Any:
+    """What this broker tells clients of the brokers and the topic, and of those of other plans.
+    Raises NoAnswer."""
     version = era_for(plan).requests.metadata
     kind = MetadataRequest[version]
-    topic = kind.MetadataRequestTopic(name=plan.topic.name)
+    topics = [kind.MetadataRequestTopic(name=each.topic.name) for each in (plan, *others)]
     creates = {"allow_auto_topic_creation": False} if version >= 4 else {}
-    return ask(node.address, BROKER_PORT, kind(topics=[topic], **creates), timeout_s=timeout_s)
+    return ask(node.address, BROKER_PORT, kind(topics=topics, **creates), timeout_s=timeout_s)
 
 
-def partitions(node: Node, plan: KafkaPlan, *, timeout_s: float) -> tuple[PartitionView, ...]:
-    """The topic as this broker tells it to clients. Raises NoAnswer."""
-    names = names_by_id(plan)
-    return tuple(
-        PartitionView(
-            partition=p.partition_index,
-            leader=names.get(p.leader_id),
-            leader_epoch=_NO_EPOCH if p.leader_epoch is None else p.leader_epoch,
-            members=tuple(sorted(names.get(n, str(n)) for n in p.isr_nodes)),
-            replicas=tuple(names.get(n, str(n)) for n in p.replica_nodes),
+Partitions = tuple[PartitionView, ...]
+
+
+def partitions(node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float) -> list[Partitions]:
+    """The topic of each plan as this broker tells it to clients. Raises NoAnswer."""
+    names = names_by_id(plans[0])
+    told = metadata(node, *plans, timeout_s=timeout_s)
+    by_name = {topic.name: topic.partitions for topic in told.topics}
+    return [
+        tuple(
+            PartitionView(
+                partition=p.partition_index,
+                leader=names.get(p.leader_id),
+                leader_epoch=_NO_EPOCH if p.leader_epoch is None else p.leader_epoch,
+                members=tuple(sorted(names.get(n, str(n)) for n in p.isr_nodes)),
+                replicas=tuple(names.get(n, str(n)) for n in p.replica_nodes),
+            )
+            for p in sorted(by_name.get(plan.topic.name, ()), key=lambda p: int(p.partition_index))
         )
-        for topic in metadata(node, plan, timeout_s=timeout_s).topics
-        for p in sorted(topic.partitions, key=lambda p: int(p.partition_index))
-    )
+        for plan in plans
+    ]
 
 
 def offset(leader: Node, plan: KafkaPlan, partition: int, which: int) -> int | None:

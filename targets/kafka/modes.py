@@ -6,7 +6,7 @@ zookeeper  ZooKeeper servers, before 4.0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
@@ -42,6 +42,12 @@ class Mode(Protocol):
 
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A node's own view; null when it does not answer."""
+        ...
+
+    def observe_each(
+        self, node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
+    ) -> list[NodeView | None]:
+        """A node's own view of the topic of each plan."""
         ...
 
     def features(self, cluster: Cluster) -> dict[str, int]:

@@ -52,8 +52,13 @@ class TopicPlan(Section):
     name: Slug = Field("ackloss", description="The topic's name.")
     partitions: int = Field(1, ge=1, le=64, description="How many partitions.")
     replication_factor: int = Field(3, ge=1, le=9, description="Replicas of each partition.")
-    leaders: Literal["spread", "one"] = Field(
-        "spread", description="Initial leaders: the brokers in turn, or the first broker for all."
+    leaders: Literal["spread", "one"] | None = Field(
+        None,
+        description="Initial leaders: the brokers in turn (the default), or one broker for all "
+        "partitions (the default with cells, so that all are led alike).",
+    )
+    first_leader: int | None = Field(
+        None, ge=1, le=9, description="The broker that leads the first partition at first."
     )
     settings: Settings = Field(default_factory=dict, description="Settings of the topic.")
 
@@ -89,6 +94,10 @@ class KafkaPlan(Plan):
     @model_validator(mode="after")
     def _replicas_fit(self) -> KafkaPlan:
         factor, brokers = self.topic.replication_factor, self.target.brokers
+        if (first := self.topic.first_leader or 1) > brokers:
+            raise ValueError(
+                f"topic.first_leader: there is no broker {first}, target.brokers is {brokers}"
+            )
         if factor > brokers:
             raise ValueError(
                 f"topic.replication_factor: {factor} replicas need {factor} brokers, "

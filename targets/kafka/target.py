@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,6 +23,7 @@ from harness.protocols import (
     HasLeaders,
     HasLogs,
     HasVocabulary,
+    HoldsCells,
     Ingredients,
     Lever,
     Limited,
@@ -42,7 +43,17 @@ from harness.protocols import (
 from harness.protocols.any_client import EXEC, JSON, HasLibraries, ServesAnyClient
 from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from harness.protocols.tools import MadeBeforehand, TakesSettingsFiles, UsesPackages
-from targets.kafka import brokers, own_settings, pages, promises, reading, reuse, settings, support
+from targets.kafka import (
+    brokers,
+    cells,
+    own_settings,
+    pages,
+    promises,
+    reading,
+    reuse,
+    settings,
+    support,
+)
 from targets.kafka.clients import LIBRARIES, any_client, library_of
 from targets.kafka.clients.library import readers
 from targets.kafka.clients.nodes import (
@@ -81,6 +92,7 @@ class Kafka(
     Limited[KafkaPlan],
     Warns[KafkaPlan],
     Reusable[KafkaPlan],
+    HoldsCells[KafkaPlan],
 ):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
     z1 ... ."""
@@ -94,6 +106,7 @@ class Kafka(
     packages: ClassVar[tuple[str, ...]] = ("confluent-kafka", "kafka-python")
     libraries: ClassVar[tuple[str, ...]] = tuple(name for name in LIBRARIES if name != EXEC)
     settings_files: ClassVar[Mapping[str, str]] = own_settings.FILES
+    cell_keys: ClassVar[tuple[str, ...]] = cells.KEYS
     own_levers: ClassVar[frozenset[str]] = frozenset({LeadershipLever.name})
 
     def check(self, plan: KafkaPlan) -> None:
@@ -314,6 +327,16 @@ class Kafka(
     def forget(self, cluster: Cluster, plan: KafkaPlan) -> None:
         """Delete the run's topic, empty the log files."""
         reuse.forget(cluster, plan)
+
+    def of_cell(self, plan: KafkaPlan, name: str, number: int) -> KafkaPlan:
+        """See `targets.kafka.cells`."""
+        return cells.of_cell(plan, name, number)
+
+    def observe_cells(
+        self, node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
+    ) -> list[NodeView | None]:
+        """A node's own view of the topic of each plan, as `observe` has that of one."""
+        return mode_of(plans[0]).observe_each(node, plans, timeout_s=timeout_s)
 
     def logs(self, node: Node) -> dict[str, bytes]:
         """server.log, which tells elections and changes of the ISR."""

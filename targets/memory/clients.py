@@ -9,11 +9,15 @@ import threading
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 from zlib import crc32
 
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.protocols import NULL, OK, Client, Completion, Done, Invoke, Result, completion
 from targets.memory.requests import Command, Outcome, Requests
+
+_APART: Final = 2**40
+"""More processes than any client has."""
 
 
 class PolledRequests:
@@ -61,11 +65,14 @@ class PolledRequests:
 
 class ModelClient(Client):
     """What the clients of all models have in common: an operation becomes a request, and what was
-    answered a completion."""
+    answered a completion. Its partitions are counted from 0, the first of them is `first` in the
+    system, where its processes are told from those of other clients by that."""
 
-    def __init__(self, cluster: MemoryCluster, requests: Requests, partitions: int = 1) -> None:
+    def __init__(
+        self, cluster: MemoryCluster, requests: Requests, partitions: int = 1, first: int = 0
+    ) -> None:
         self._polled = PolledRequests(cluster, requests)
-        self.partitions = partitions
+        self.partitions, self._first = partitions, first
 
     @abstractmethod
     def command(self, op: Invoke) -> Command:
@@ -78,15 +85,21 @@ class ModelClient(Client):
 
     def submit(self, process: int, op: Invoke) -> bool:
         """See `harness.protocols.Client`."""
-        return self._polled.submit(process, self.command(op))
+        command = self.command(op)
+        command = command._replace(partition=self._first + command.partition)
+        return self._polled.submit(self._first * _APART + process, command)
 
     def poll(self, timeout_s: float, done: Done) -> None:
         """See `harness.protocols.Client`."""
-        self._polled.poll(timeout_s, lambda process, ended: done(process, self._completion(ended)))
+        self._polled.poll(timeout_s, self._reporting(done))
 
     def close(self, timeout_s: float, done: Done) -> None:
         """See `harness.protocols.Client`."""
-        self._polled.close(timeout_s, lambda process, ended: done(process, self._completion(ended)))
+        self._polled.close(timeout_s, self._reporting(done))
+
+    def _reporting(self, done: Done) -> Callable[[int, Outcome], None]:
+        before = self._first * _APART
+        return lambda process, ended: done(process - before, self._completion(ended))
 
     def _completion(self, ended: Outcome) -> Completion:
         result = self.result(ended) if ended.type == OK else None

@@ -12,7 +12,7 @@ commit rule:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -44,17 +44,18 @@ class Round:
 
 
 class Controller:
-    """One process of the controller; what it has decided lies on its disk."""
+    """One process of the controller; what it has decided lies on its disk. `settings` of each
+    partition."""
 
-    def __init__(self, node: MemoryNode, settings: Settings) -> None:
-        self.node, self.settings = node, settings
+    def __init__(self, node: MemoryNode, settings: Sequence[Settings]) -> None:
+        self.node, self.settings, self.of_part = node, settings[0], settings
         self._disk = node.disk.open("meta/decided")
         self._lives = node.disk.open("meta/lives")
-        first = State(0, None, settings.names, 1)
-        stored = self._disk.records[-1] if self._disk.records else [first] * settings.partitions
+        first = State(0, None, self.settings.names, 1)
+        stored = self._disk.records[-1] if self._disk.records else [first] * len(settings)
         self.states: list[State] = list(stored)
         self.lives: dict[str, int] = dict(self._lives.records[-1]) if self._lives.records else {}
-        now_ns, unknown = node.host.now_ns(), (False,) * settings.partitions
+        now_ns, unknown = node.host.now_ns(), (False,) * len(settings)
         self.sessions = {name: Session(now_ns, unknown) for name in self.lives}
         self.rounds: dict[int, Round] = {}
         self._on: dict[str, Callable[[str, tuple[Any, ...]], None]] = {
@@ -103,8 +104,8 @@ class Controller:
     def _new_process(self, name: str, blank: tuple[bool, ...]) -> None:
         """A replica was started again: it leads nothing any more, and if its disk was wiped it is
         not in sync."""
-        by_isr = self.settings.commit == "isr"
         for number, state in enumerate(self.states):
+            by_isr = self.of_part[number].commit == "isr"
             if number in self.rounds:
                 self.rounds[number].logs.pop(name, None)
             left = tuple(each for each in state.isr if each != name)
@@ -127,11 +128,12 @@ class Controller:
         self._decide(number, state._replace(isr=accepted, version=version + 1))
 
     def _elect(self, number: int) -> None:
-        if self.settings.commit == "quorum":
+        if self.of_part[number].commit == "quorum":
             self._ask_majority(number)
             return
         state = self.states[number]
-        names = self.settings.names if UNCLEAN in self.settings.defects else state.isr
+        unclean = UNCLEAN in self.of_part[number].defects
+        names = self.settings.names if unclean else state.isr
         fit = [name for name in names if self._fit(name, number)]
         if not fit:
             return
@@ -161,7 +163,8 @@ class Controller:
         if round_ is None or epoch != round_.epoch or blank or life != self.lives.get(source):
             return
         round_.logs[source] = (last_epoch, end)
-        needed = 1 if UNCLEAN in self.settings.defects else self.settings.majority
+        unclean = UNCLEAN in self.of_part[number].defects
+        needed = 1 if unclean else self.settings.majority
         if len(round_.logs) >= needed:
             del self.rounds[number]
             names = sorted(round_.logs, key=lambda name: (name == round_.led_before, name))

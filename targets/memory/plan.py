@@ -16,6 +16,9 @@ class MemoryTargetPlan(TargetPlan):
     system: Slug = Field("memory", description="The system under test, a plug-in in targets/.")
     replicas: int = Field(3, ge=1, le=9, description="How many replicas: n1 ..., beside c1.")
     partitions: int = Field(1, ge=1, le=64, description="Logs that are replicated one by one.")
+    first_partition: int = Field(
+        0, ge=0, description="The first of them in the system; each cell has its own."
+    )
     commit: Literal["quorum", "isr"] = Field(
         "quorum",
         description="An entry is committed once a majority has it, or all in the in-sync set.",

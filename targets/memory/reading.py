@@ -16,19 +16,22 @@ ANOTHER: Final = "another replica"
 _COLUMNS: Final = [name for name in READS.names if name != "run_id"]
 
 
-def read_all(system: System, *, reader: str) -> tuple[pa.Table, list[End]]:
-    """Read every partition from the replica that `reader` stands for. It takes no time, so nothing
-    changes meanwhile: a read is complete if all replicas had everything when it began."""
+def read_all(
+    system: System, *, reader: str, first: int, partitions: int
+) -> tuple[pa.Table, list[End]]:
+    """Read so many partitions, from a first one on, from the replica that `reader` stands for; they
+    are counted from 0. It takes no time, so nothing changes meanwhile: a read is complete if all
+    replicas had everything when it began."""
     import pyarrow as pa
 
     rows: list[tuple[Any, ...]] = []
     ends = []
     complete = system.fully_replicated()
     now_ns = system.cluster.simulation.now_ns
-    for partition in range(system.settings.partitions):
-        name = _replica(system, partition, reader)
-        seen = _seen(system, name, partition) if name else None
-        held = system.held(name, partition) if name else None
+    for partition in range(partitions):
+        name = _replica(system, first + partition, reader)
+        seen = _seen(system, name, first + partition) if name else None
+        held = system.held(name, first + partition) if name else None
         if name is None or seen is None or held is None:
             ends.append(_unread(partition, f"no replica that is {reader} answers"))
             continue

@@ -8,6 +8,7 @@ run at the same rate; a process that was paused finds its lease expired.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from harness.clusters.memory.node import MemoryNode
@@ -21,12 +22,12 @@ _NOTE_EVERY: Final = 10
 
 
 class Replica:
-    """One process, from its start to its death."""
+    """One process, from its start to its death; `settings` of each of its partitions."""
 
-    def __init__(self, node: MemoryNode, settings: Settings) -> None:
-        self.node, self.settings = node, settings
+    def __init__(self, node: MemoryNode, settings: Sequence[Settings]) -> None:
+        self.node, self.settings = node, settings[0]
         self.parts = [
-            Part(node, settings, number, self.has_lease) for number in range(settings.partitions)
+            Part(node, of_part, number, self.has_lease) for number, of_part in enumerate(settings)
         ]
         self._lease_until_ns = -1
         self._reported_ns = -1
@@ -96,7 +97,7 @@ class Replica:
 
     def _on_request(self, part: Part, source: str, message: Any) -> None:
         f, key = message[5], message[6]
-        if f in READS and STALE_READS in self.settings.defects:
+        if f in READS and STALE_READS in part.settings.defects:
             answer: tuple[Any, ...] = ("ok", part.stored.read(f, key), None)
         elif part.leading is not None:
             part.leading.on_request(source, message)

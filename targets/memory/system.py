@@ -45,10 +45,12 @@ def roles(settings: Settings) -> dict[str, frozenset[str]]:
 
 
 class System:
-    """The reference system on a simulated cluster."""
+    """The reference system on a simulated cluster. Of several `settings` each has partitions of its
+    own, one after the other; nodes and times are those of the first."""
 
-    def __init__(self, cluster: MemoryCluster, settings: Settings) -> None:
+    def __init__(self, cluster: MemoryCluster, settings: Settings, *others: Settings) -> None:
         self.cluster, self.settings = cluster, settings
+        self.of_part = [each for each in (settings, *others) for _ in range(each.partitions)]
         self.requests = Requests(cluster, settings)
         _SYSTEMS[cluster] = self
 
@@ -69,7 +71,7 @@ class System:
         if any(view is None for view in views):
             return False
         decided = self.observe(CONTROLLER)
-        for number in range(self.settings.partitions):
+        for number in range(len(self.of_part)):
             seen = [view[number] for view in views if view is not None]
             if len({(one.leader, one.epoch, one.end, one.committed) for one in seen}) != 1:
                 return False
@@ -91,10 +93,10 @@ class System:
         return list(process.parts[partition].stored.read("read-all", None))
 
     def _replica(self, node: MemoryNode) -> Process:
-        return Replica(node, self.settings)
+        return Replica(node, self.of_part)
 
     def _controller(self, node: MemoryNode) -> Process:
-        return Controller(node, self.settings)
+        return Controller(node, self.of_part)
 
 
 def seen_by(node: MemoryNode) -> list[Seen] | None:

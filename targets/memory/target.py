@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +20,7 @@ from harness.protocols import (
     End,
     HasLeaders,
     HasVocabulary,
+    HoldsCells,
     Node,
     NodeView,
     PartitionView,
@@ -29,6 +30,7 @@ from harness.protocols import (
 )
 from harness.protocols.crashes import KnowsCrashes
 from harness.protocols.pages import DescribesRuns
+from harness.run.cells import cell_plans
 from targets.memory import reading
 from targets.memory.clients import LogClient, RegisterClient, SetClient
 from targets.memory.plan import MemoryPlan
@@ -56,6 +58,7 @@ class Memory(
     HasVocabulary,
     KnowsCrashes,
     DescribesRuns,
+    HoldsCells[MemoryPlan],
 ):
     """A reference system with switchable defects, simulated: a replicated log, and registers that
     follow from it. It tests ackloss itself, and nothing real."""
@@ -63,6 +66,9 @@ class Memory(
     plugin: ClassVar[str] = "memory"
     plan: ClassVar[type[Plan]] = MemoryPlan
     models: ClassVar[frozenset[str]] = frozenset(_CLIENTS)
+    cell_keys: ClassVar[tuple[str, ...]] = tuple(
+        f"target.{key}" for key in ("commit", "min_insync", "fsync", "defects")
+    )
 
     def check(self, plan: MemoryPlan) -> None:
         """Refuse unknown defects, settings that contradict each other, and what only a system in
@@ -112,7 +118,14 @@ class Memory(
 
     def start(self, cluster: MemoryCluster, plan: MemoryPlan) -> None:
         """All processes run; nobody leads yet."""
-        System(cluster, plan.target.system_settings()).start()
+        plans: list[Any] = [cell.plan for cell in cell_plans(plan, self)] or [plan]
+        System(cluster, *(each.target.system_settings() for each in plans)).start()
+
+    def of_cell(self, plan: MemoryPlan, name: str, number: int) -> MemoryPlan:
+        """The plan on partitions of its own."""
+        del name
+        first = {"first_partition": number * plan.target.partitions}
+        return plan.model_copy(update={"target": plan.target.model_copy(update=first)})
 
     def bring_up(self, cluster: Cluster, plan: MemoryPlan, *, timeout_s: float) -> None:
         """Wait until every replica has all that is committed."""
@@ -122,7 +135,7 @@ class Memory(
 
     def effective(self, cluster: Cluster, plan: MemoryPlan) -> dict[str, Any]:
         """What the running system was made with."""
-        settings = asdict(_system(cluster).settings)
+        settings = asdict(_system(cluster).of_part[plan.target.first_partition])
         known = {**settings, "defects": sorted(settings["defects"])}
         wanted = self.requested(plan)["settings"]["system"]
         for key, value in wanted.items():
@@ -154,7 +167,8 @@ class Memory(
         """The client of the workload's model; all processes share it."""
         simulated = simulated_of(cluster)
         make = _CLIENTS[model_of(plan.workload.name)]
-        return make(simulated, system_of(simulated).requests, plan.partitions)
+        requests = system_of(simulated).requests
+        return make(simulated, requests, plan.partitions, plan.target.first_partition)
 
     def writer(self, plan: MemoryPlan) -> str:  # noqa: ARG002
         """The requests of `targets.memory.requests`."""
@@ -168,9 +182,11 @@ class Memory(
         self, cluster: Cluster, plan: MemoryPlan, *, reader: str, timeout_s: float
     ) -> tuple[pa.Table, list[End]]:
         """What a replica of each partition holds, once all replicas have everything."""
-        del plan
         self._replicated(cluster, timeout_s)
-        return reading.read_all(_system(cluster), reader=reader)
+        first = plan.target.first_partition
+        return reading.read_all(
+            _system(cluster), reader=reader, first=first, partitions=plan.partitions
+        )
 
     def observe(self, node: Node, plan: MemoryPlan, *, timeout_s: float) -> NodeView | None:
         """A node's own view; the controller keeps what was decided."""
@@ -180,22 +196,29 @@ class Memory(
             return None
         names = plan.target.system_settings().names
         authority = any(each.authority for each in seen)
+        first = plan.target.first_partition
         return NodeView(
             answered_by=node.name,
             partitions=tuple(
                 PartitionView(
-                    partition=each.partition,
+                    partition=each.partition - first,
                     leader=each.leader,
                     leader_epoch=each.epoch,
                     members=each.members,
                     replicas=names,
                 )
-                for each in seen
+                for each in seen[first : first + plan.partitions]
             ),
             controller=node.name if authority else None,
             controller_epoch=0 if authority else None,
             authority=authority,
         )
+
+    def observe_cells(
+        self, node: Node, plans: Sequence[MemoryPlan], *, timeout_s: float
+    ) -> list[NodeView | None]:
+        """A node's own view of the partitions of each plan."""
+        return [self.observe(node, plan, timeout_s=timeout_s) for plan in plans]
 
     def _replicated(self, cluster: Cluster, timeout_s: float) -> bool:
         """Wait until every replica has everything; whether they have."""

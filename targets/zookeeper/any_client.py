@@ -10,13 +10,12 @@ from harness.models import REGISTER, SET
 from harness.protocols import Cluster
 from harness.protocols.any_client import EXEC, JSON
 from targets.zookeeper.configuration import CLIENT_PORT
-from targets.zookeeper.layout import ROOT
 from targets.zookeeper.layout import SET as ELEMENTS
 from targets.zookeeper.plan import ZooKeeperPlan
 
-SERVED: Final = {SET.name: ELEMENTS, REGISTER.name: ROOT}
-"""The znode below which they write, by the models that any client can serve: operations of the
-others rest on a session of the process."""
+SERVED: Final = {SET.name: f"/{ELEMENTS}", REGISTER.name: ""}
+"""The znode below the plan's parent below which they write, by the models that any client can
+serve: operations of the others rest on a session of the process."""
 
 _REQUESTS: Final = 3
 """The most that one operation takes: set, create, and set after all."""
@@ -52,7 +51,7 @@ def connection(cluster: Cluster, plan: ZooKeeperPlan, number: int, model: str) -
     return {
         "servers": servers,
         "nodes": nodes,
-        "parent": SERVED[model],
+        "parent": f"{load.parent}{SERVED[model]}",
         "session_ms": load.session_ms,
         "request_ms": load.request_ms,
         "sync": load.read == "sync",

@@ -1,11 +1,11 @@
 """Clients of the harness over kazoo: one for each model of operations.
 
-set       an element is a znode of its own below `/ackloss/set`; a read lists the children
+set       an element is a znode of its own below `PARENT/set`; a read lists the children
 register  a key is a znode; a write sets it whatever its version is, or makes it; compare-and-set
           reads it, and sets it where its version is still the same
 
-sequence  a number is that of a sequential znode below `/ackloss/sequence`
-lock      a lock is an ephemeral znode below `/ackloss/locks`
+sequence  a number is that of a sequential znode below `PARENT/sequence`
+lock      a lock is an ephemeral znode below `PARENT/locks`
 watch     a key is a znode; a watch reads it with `watch=`, and says whether the watch that this
           client left there before was triggered
 
@@ -38,7 +38,7 @@ from harness.protocols import (
 from harness.protocols.clock import RealClock
 from harness.run.blocking import ThreadedClient
 from targets.zookeeper.any_client import addresses_of
-from targets.zookeeper.layout import LOCKS, ROOT, SEQUENCE, SET
+from targets.zookeeper.layout import LOCKS, SEQUENCE, SET
 from targets.zookeeper.outcomes import NOT_CONNECTED, outcome
 from targets.zookeeper.plan import ZooKeeperPlan
 from targets.zookeeper.session import Session
@@ -50,10 +50,11 @@ DIFFERS: Final = "Differs"
 
 
 class ZooKeeperClient(BlockingClient):
-    """What the clients of all models have in common. With `sync`, a `sync` precedes each read."""
+    """What the clients of all models have in common: they write below `parent`. With `sync`, a
+    `sync` precedes each read."""
 
-    def __init__(self, session: Session, *, sync: bool) -> None:
-        self.session, self.sync = session, sync
+    def __init__(self, session: Session, *, parent: str, sync: bool) -> None:
+        self.session, self.parent, self.sync = session, parent, sync
 
     @abstractmethod
     def operate(self, op: Invoke) -> Completion:
@@ -78,7 +79,7 @@ class ZooKeeperClient(BlockingClient):
     def synced(self) -> None:
         """Have the server catch up with its leader, where reads are to be preceded by that."""
         if self.sync:
-            self.session.wait(self.session.kazoo.sync_async(ROOT))
+            self.session.wait(self.session.kazoo.sync_async(self.parent))
 
 
 class SetClient(ZooKeeperClient):
@@ -89,10 +90,10 @@ class SetClient(ZooKeeperClient):
         f, value, *_ = op
         kazoo = self.session.kazoo
         if f == "add":
-            self.session.wait(kazoo.create_async(f"{SET}/{value}"))
+            self.session.wait(kazoo.create_async(f"{self.parent}/{SET}/{value}"))
             return completion(OK)
         self.synced()
-        children = self.session.wait(kazoo.get_children_async(SET))
+        children = self.session.wait(kazoo.get_children_async(f"{self.parent}/{SET}"))
         return completion(OK, result=tuple(map(int, children)))
 
 
@@ -102,7 +103,7 @@ class SequenceClient(ZooKeeperClient):
     def operate(self, op: Invoke) -> Completion:
         """Make the next znode."""
         _, value, *_ = op
-        path = f"{SEQUENCE}/n-"
+        path = f"{self.parent}/{SEQUENCE}/n-"
         data = str(value).encode()
         made = self.session.wait(self.session.kazoo.create_async(path, data, sequence=True))
         return completion(OK, int(made.rpartition("-")[2]))
@@ -114,7 +115,7 @@ class LockClient(ZooKeeperClient):
     def operate(self, op: Invoke) -> Completion:
         """Make the znode, look whose it is, or delete it."""
         f, value, _, key, _ = op
-        path = f"{LOCKS}/{key}"
+        path = f"{self.parent}/{LOCKS}/{key}"
         kazoo = self.session.kazoo
         if f == "acquire":
             data = str(value).encode()
@@ -158,7 +159,7 @@ class RegisterClient(KeyedClient):
     def operate(self, op: Invoke) -> Completion:
         """Read, write, or compare and set."""
         f, value, _, key, expected = op
-        path = f"{ROOT}/{key}"
+        path = f"{self.parent}/{key}"
         if f == "read":
             return self._read(path)
         if f == "write":
@@ -200,14 +201,14 @@ class Left:
 class WatchClient(KeyedClient):
     """Keys that are written and watched."""
 
-    def __init__(self, session: Session, *, sync: bool) -> None:
-        super().__init__(session, sync=sync)
+    def __init__(self, session: Session, *, parent: str, sync: bool) -> None:
+        super().__init__(session, parent=parent, sync=sync)
         self._left: dict[str, Left] = {}
 
     def operate(self, op: Invoke) -> Completion:
         """Write, or read and leave a watch."""
         f, value, _, key, _ = op
-        path = f"{ROOT}/{key}"
+        path = f"{self.parent}/{key}"
         return self._write(path, str(value).encode()) if f == "write" else self._watch(path)
 
     def _watch(self, path: str) -> Completion:
@@ -260,6 +261,6 @@ def client_of(cluster: Cluster, plan: ZooKeeperPlan, model: str, *, pinned: bool
             session_ms=load.session_ms,
             request_ms=load.request_ms,
         )
-        return make(session, sync=load.read == "sync")
+        return make(session, parent=load.parent, sync=load.read == "sync")
 
     return ThreadedClient(connect, threads=load.clients, clock=RealClock(), pinned=pinned)

@@ -22,12 +22,10 @@ from targets.zookeeper.versions import JAR_FOLDER, MAIN
 VOTER, OBSERVER = "voter", "observer"
 """Roles of nodes."""
 
-ROOT: Final = "/ackloss"
-SET: Final = f"{ROOT}/set"
-SEQUENCE: Final = f"{ROOT}/sequence"
-LOCKS: Final = f"{ROOT}/locks"
-PARENTS: Final = (SET, SEQUENCE, LOCKS)
-"""Znodes that are there before the first operation."""
+SET: Final = "set"
+SEQUENCE: Final = "sequence"
+LOCKS: Final = "locks"
+"""Znodes below the plan's parent, below which elements, numbers and locks are."""
 
 LOGS: Final = "log"
 ADDRESSES: Final = "addresses"
@@ -55,6 +53,11 @@ _JVM: Final = (
 )
 _PROPERTY: Final = "-Dzookeeper."
 _OF_ENSEMBLE: Final = ("tickTime", "initLimit", "syncLimit")
+
+
+def parents(plan: ZooKeeperPlan) -> list[str]:
+    """Znodes that are there before the first operation."""
+    return [f"{plan.workload.parent}/{name}" for name in (SET, SEQUENCE, LOCKS)]
 
 
 def names(plan: ZooKeeperPlan) -> list[str]:

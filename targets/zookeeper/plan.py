@@ -64,6 +64,12 @@ class ZooKeeperWorkloadPlan(WorkloadPlan):
     read: Literal["plain", "sync"] = Field(
         "plain", description="How values are read: a read alone, or a `sync` first."
     )
+    parent: str = Field(
+        "/ackloss",
+        pattern=r"^(/[A-Za-z0-9_.-]*[A-Za-z0-9_-])+$",
+        max_length=200,
+        description="The znode below which clients write.",
+    )
     session_ms: int = Field(
         4000, ge=100, le=600_000, description="The session timeout that clients request."
     )

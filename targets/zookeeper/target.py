@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as installed
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -19,6 +19,7 @@ from harness.protocols import (
     HasLeaders,
     HasLogs,
     HasVocabulary,
+    HoldsCells,
     ImageRef,
     Ingredients,
     Lever,
@@ -70,6 +71,7 @@ class ZooKeeper(
     MadeBeforehand,
     UsesPackages,
     Warns[ZooKeeperPlan],
+    HoldsCells[ZooKeeperPlan],
 ):
     """Apache ZooKeeper, 3.4 to 3.9: servers z1 ... with a vote, and observers o1 ... ."""
 
@@ -80,6 +82,10 @@ class ZooKeeper(
     )
     default_version: ClassVar[str] = DEFAULT_VERSION
     packages: ClassVar[tuple[str, ...]] = (_PACKAGE,)
+    cell_keys: ClassVar[tuple[str, ...]] = tuple(
+        f"workload.{key}" for key in ("read", "connect", "session_ms", "request_ms", "clients")
+    )
+    """What clients do: the servers and their settings are the same for all."""
     own_levers: ClassVar[frozenset[str]] = frozenset({_MEMBERS})
 
     def check(self, plan: ZooKeeperPlan) -> None:
@@ -210,7 +216,7 @@ class ZooKeeper(
             time.sleep(_POLL_S)
         first = next(iter(cluster.nodes.values()))
         try:
-            for path in layout.PARENTS:
+            for path in layout.parents(plan):
                 asking.create(first.address, path, b"", timeout_s=2 * _ASK_S)
         except NoAnswer as error:
             raise TimeoutError(f"{first.name} made no znode: {error}") from error
@@ -283,6 +289,18 @@ class ZooKeeper(
     def observe(self, node: Node, plan: ZooKeeperPlan, *, timeout_s: float) -> NodeView | None:
         """See `targets.zookeeper.seeing`."""
         return seeing.observe(node, plan, timeout_s=timeout_s)
+
+    def of_cell(self, plan: ZooKeeperPlan, name: str, number: int) -> ZooKeeperPlan:
+        """The plan below a znode of its own."""
+        del number
+        own = {"parent": f"{plan.workload.parent}/{name}"}
+        return plan.model_copy(update={"workload": plan.workload.model_copy(update=own)})
+
+    def observe_cells(
+        self, node: Node, plans: Sequence[ZooKeeperPlan], *, timeout_s: float
+    ) -> list[NodeView | None]:
+        """A server's own view, which is the same of all that it holds."""
+        return [self.observe(node, plans[0], timeout_s=timeout_s)] * len(plans)
 
     def logs(self, node: Node) -> dict[str, bytes]:
         """zookeeper.log, which tells elections, syncing and sessions."""

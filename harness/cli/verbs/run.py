@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from harness.errors import PlanError
 
 if TYPE_CHECKING:
     from harness.history.run_folder import RunDir
+    from harness.plan import Plan
     from harness.run.operator import Person
     from harness.run.resolving import ResolvedPlan
 
@@ -134,8 +135,7 @@ def run(
     ]
     if compare:
         _compare(out, [each.rundir for each in finished])
-    verdicts = [str(each.result["verdict"]) for each in finished]
-    sys.exit(_exit_code(verdicts, resolved, as_expected, out))
+    sys.exit(_exit_code([each.result for each in finished], resolved, as_expected, out))
 
 
 def _operator(out: Output, signals: Path | None) -> Person | None:
@@ -149,13 +149,15 @@ def _operator(out: Output, signals: Path | None) -> Person | None:
 
 
 def _require_expectations(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
-    for file, plan in zip(files, plans, strict=True):
-        if plan.plan.expect is None:
+    for file, resolved in zip(files, plans, strict=True):
+        plan = resolved.plan
+        of_cells = [cell.expect for cell in plan.cells]
+        if plan.expect is None and (not of_cells or None in of_cells):
             raise PlanError(
                 "--as-expected needs the key `expect`",
                 file=str(file),
                 key="expect",
-                hint="add the verdict that the plan should have",
+                hint="add the verdict that the plan should have, or each of its cells",
             )
 
 
@@ -279,16 +281,29 @@ def _compare(out: Output, rundirs: list[RunDir]) -> None:
 
 
 def _exit_code(
-    verdicts: list[str], plans: list[ResolvedPlan], as_expected: bool, out: Output
+    results: Sequence[Mapping[str, Any]],
+    plans: Sequence[ResolvedPlan],
+    as_expected: bool,
+    out: Output,
 ) -> int:
     if not as_expected:
-        return merged_exit_code(verdicts)
+        return merged_exit_code([str(result["verdict"]) for result in results])
     wrong = [
-        f"{p.plan.name}: {verdict}, expected {p.plan.expect}"
-        for p, verdict in zip(plans, verdicts, strict=True)
-        if verdict != p.plan.expect
+        sentence
+        for bound, result in zip(plans, results, strict=True)
+        for sentence in _unexpected(bound.plan, result)
     ]
     for sentence in wrong:
         out.say(sentence, style="red")
     out.say("verdicts are as the plans expect" if not wrong else "NOT as expected")
     return 1 if wrong else 0
+
+
+def _unexpected(plan: Plan, result: Mapping[str, Any]) -> Iterator[str]:
+    """What a plan expects of its verdict, and of those of its cells, and is otherwise."""
+    verdicts = {cell["name"]: cell["verdict"] for cell in result.get("cells", ())}
+    asked = [(plan.name, plan.expect, result["verdict"])]
+    asked += [(f"{plan.name}: {c.name}", c.expect, verdicts.get(c.name)) for c in plan.cells]
+    for name, expected, verdict in asked:
+        if expected not in (None, verdict):
+            yield f"{name}: {verdict}, expected {expected}"

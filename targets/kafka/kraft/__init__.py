@@ -8,7 +8,7 @@ leadership  moves of leaders
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
@@ -45,6 +45,12 @@ class Kraft:
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A broker's partitions, a controller's idea of who is active."""
         return admin.observe(node, plan, timeout_s=timeout_s)
+
+    def observe_each(
+        self, node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
+    ) -> list[NodeView | None]:
+        """See `observe`."""
+        return admin.observe_each(node, plans, timeout_s=timeout_s)
 
     def features(self, cluster: Cluster) -> dict[str, int]:
         """As a broker finalized them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kafka.errors import for_code
@@ -31,17 +31,30 @@ _DELETE_S: Final = 15.0
 
 def observe(node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
     """One node's own view: a broker's partitions, a controller's idea of who is active."""
-    names = names_by_id(plan)
+    (view,) = observe_each(node, [plan], timeout_s=timeout_s)
+    return view
+
+
+def observe_each(
+    node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
+) -> list[NodeView | None]:
+    """One node's own view of the topics of several plans, in one request of a kind."""
+    names = names_by_id(plans[0])
+    seen: list[brokers.Partitions] = [()] * len(plans)
+    controller, epoch = None, None
     try:
-        seen = brokers.partitions(node, plan, timeout_s=timeout_s) if "broker" in node.roles else ()
-        controller, epoch = None, None
+        if "broker" in node.roles:
+            seen = brokers.partitions(node, plans, timeout_s=timeout_s)
         if "controller" in node.roles:
             controller, epoch = _active_controller(node, names, timeout_s)
     except NoAnswer:
-        return None
-    return NodeView(
-        answered_by=node.name, partitions=seen, controller=controller, controller_epoch=epoch
-    )
+        return [None] * len(plans)
+    return [
+        NodeView(
+            answered_by=node.name, partitions=each, controller=controller, controller_epoch=epoch
+        )
+        for each in seen
+    ]
 
 
 def _active_controller(
@@ -99,9 +112,11 @@ def create_topic(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
 
 
 def _topic(plan: KafkaPlan) -> Any:
-    """The topic as it is asked for; Kafka itself spreads its leaders, over racks too."""
+    """The topic as it is asked for. Where the plan does not say who is to lead, Kafka itself
+    spreads its leaders, over racks too."""
     kind = CreateTopicsRequest.CreatableTopic
-    placed = assignment(plan) if plan.topic.leaders == "one" else {}
+    is_placed = plan.topic.leaders == "one" or plan.topic.first_leader is not None
+    placed = assignment(plan) if is_placed else {}
     return kind(
         name=plan.topic.name,
         num_partitions=-1 if placed else plan.topic.partitions,

@@ -7,7 +7,7 @@ leadership  moves of leaders
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.errors import PlanError
@@ -52,6 +52,12 @@ class ZooKeeper:
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A broker's partitions as it tells clients; what a ZooKeeper server has of them."""
         return admin.observe(node, plan, timeout_s=timeout_s)
+
+    def observe_each(
+        self, node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
+    ) -> list[NodeView | None]:
+        """See `observe`."""
+        return admin.observe_each(node, plans, timeout_s=timeout_s)
 
     def features(self, cluster: Cluster) -> dict[str, int]:
         """There are none."""

@@ -8,7 +8,7 @@ until 2.0 it tells no leader epoch. So the servers' word is the authority.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -24,13 +24,22 @@ from targets.zookeeper import asking
 
 def observe(node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
     """One node's own view: a broker's partitions, or what a ZooKeeper server has."""
+    (view,) = observe_each(node, [plan], timeout_s=timeout_s)
+    return view
+
+
+def observe_each(
+    node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
+) -> list[NodeView | None]:
+    """One node's own view of the topics of several plans: a broker is asked once."""
     try:
         if "zookeeper" in node.roles:
-            return _state(node, plan, time.monotonic() + timeout_s)
-        seen = brokers.partitions(node, plan, timeout_s=timeout_s)
-        return NodeView(answered_by=node.name, partitions=seen)
+            deadline = time.monotonic() + timeout_s
+            return [_state(node, plan, deadline) for plan in plans]
+        seen = brokers.partitions(node, plans, timeout_s=timeout_s)
+        return [NodeView(answered_by=node.name, partitions=each) for each in seen]
     except (NoAnswer, orjson.JSONDecodeError):
-        return None
+        return [None] * len(plans)
 
 
 def _state(node: Node, plan: KafkaPlan, deadline: float) -> NodeView:

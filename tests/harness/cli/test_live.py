@@ -26,7 +26,7 @@ LED = Situation(
 def test_leaders_are_shown_of_systems_that_can_be_asked(observes: bool, shown: str | None) -> None:
     observer: Any = SimpleNamespace(observes=observes, situation=lambda: LED)
     recorder: Any = SimpleNamespace(live=lambda: Live(7, 6, 0, 1, 3.5))
-    status = Status(phase="running", recorder=recorder, observer=observer)
+    status = Status(phase="running", recorders=[recorder], observer=observer)
     view = _View(Output(), parse_plan({"schema": 1, "name": "t"}), status, "writes")
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(view.table())

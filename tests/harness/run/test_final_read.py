@@ -24,7 +24,7 @@ from harness.run.final_read import (
     read_everything,
     wait_until_replicated,
 )
-from harness.run.observer import Observer
+from harness.run.observer import Observer, Watched
 from harness.run.recorder import Recorder, Written
 from tests.fixtures.virtual_time import S, VirtualTime
 
@@ -231,8 +231,9 @@ class Seen:
 
     def __init__(self, time: VirtualTime, *spans_s: tuple[float, float]) -> None:
         self._time, self._spans = time, spans_s
+        self.cells = [Watched(THREE)]
 
-    def situation(self) -> Situation:
+    def situation(self, cell: int) -> Situation:
         now_s = self._time.now_ns() / S
         whole = any(low <= now_s < high for low, high in self._spans)
         return WHOLE if whole else situation(("b1", 3), ("b2", 2))
@@ -254,7 +255,7 @@ def test_replicas_are_waited_for_until_they_stay_in_sync_for_a_second(
     spans_s: list[tuple[float, float]], settled_s: float | None
 ) -> None:
     time = VirtualTime(ends_s=1000)
-    settled = wait_until_replicated(THREE, cast(Any, Seen(time, *spans_s)), time, time)
+    settled = wait_until_replicated(20, cast(Any, Seen(time, *spans_s)), time, time)
     assert settled is (settled_s is not None)
     waited_s = time.now_ns() / S
     assert waited_s == pytest.approx(20 if settled_s is None else settled_s, abs=0.25)
@@ -262,12 +263,12 @@ def test_replicas_are_waited_for_until_they_stay_in_sync_for_a_second(
 
 def test_somebody_who_stops_does_not_wait_for_replicas() -> None:
     time = VirtualTime(ends_s=3)
-    assert not wait_until_replicated(THREE, cast(Any, Seen(time)), time, time)
+    assert not wait_until_replicated(20, cast(Any, Seen(time)), time, time)
     assert time.now_ns() / S == pytest.approx(3, abs=0.2)
 
 
 def test_nobody_waits_where_nobody_can_be_asked() -> None:
     time = VirtualTime(ends_s=1000)
-    idle = Observer(object(), {}, THREE, time)
-    assert wait_until_replicated(THREE, idle, time, time)
+    idle = Observer(object(), {}, [Watched(THREE)], time)
+    assert wait_until_replicated(20, idle, time, time)
     assert time.now_ns() == 0

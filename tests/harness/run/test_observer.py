@@ -7,13 +7,15 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
 from harness.protocols.clock import RunClock
 from harness.run.dry_run import DryRunNode
-from harness.run.observer import Observer, merge
+from harness.run.observer import Observer, Watched, merge
 from tests.fixtures.virtual_time import S, VirtualTime
 
 NO_EPOCH = -1
+PLAN = parse_plan({"schema": 1, "name": "watched"})
 
 
 def said(who: str, leader: str | None, epoch: int, *, authority: bool = False) -> NodeView:
@@ -86,7 +88,7 @@ def watched(ends_s: float, **scripts: list[NodeView | None]) -> tuple[Observer, 
     time, rows = VirtualTime(ends_s=ends_s), []
     nodes = {name: DryRunNode(name, frozenset({"broker"}), "198.18.0.11") for name in scripts}
     observer = Observer(
-        Answering(scripts, time), nodes, object(), clock=time, rows=rows.extend, _stop=time
+        Answering(scripts, time), nodes, [Watched(PLAN, rows.extend)], clock=time, _stop=time
     )
     for number, node in enumerate(nodes.values(), start=1):
         time.clear()
@@ -155,7 +157,7 @@ def test_it_observes_while_it_is_entered_and_no_longer() -> None:
 
     nodes = {name: DryRunNode(name, frozenset({"broker"}), "198.18.0.11") for name in
              ("b1", "b2")}  # fmt: skip
-    observer = Observer(Slow(), nodes, object(), RunClock(), lambda _: written.set())
+    observer = Observer(Slow(), nodes, [Watched(PLAN, lambda _: written.set())], RunClock())
     with observer:
         assert stuck.wait(10)
         assert written.wait(10)
@@ -168,7 +170,7 @@ def test_it_observes_while_it_is_entered_and_no_longer() -> None:
 def test_it_is_idle_over_a_target_that_cannot_be_asked() -> None:
     nodes = {"b1": DryRunNode("b1", frozenset(), "198.18.0.11")}
     time, rows = VirtualTime(ends_s=1), []
-    with Observer(object(), nodes, object(), clock=time, rows=rows.extend) as observer:
+    with Observer(object(), nodes, [Watched(PLAN, rows.extend)], clock=time) as observer:
         assert not observer.observes
         assert observer._tasks == []
     assert (dict(observer.situation().partitions), rows) == ({}, [])

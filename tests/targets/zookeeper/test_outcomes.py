@@ -13,7 +13,6 @@ from kazoo.handlers.threading import KazooTimeoutError
 from harness.protocols import FAIL, INFO, NULL, OK, invoke
 from targets.zookeeper import session as sessions
 from targets.zookeeper.clients import (
-    SET,
     LockClient,
     RegisterClient,
     SequenceClient,
@@ -24,6 +23,7 @@ from targets.zookeeper.outcomes import NOT_CONNECTED, REFUSED, UNPROVEN, outcome
 from targets.zookeeper.session import Session
 from tests.fixtures.fake_zookeeper import CREATE, HERE, Server
 
+SET = "/ackloss/set"
 ANSWERED = [code for code in (*REFUSED, *UNPROVEN) if code in EXCEPTIONS]
 
 
@@ -59,7 +59,9 @@ def test_a_request_is_sent_once_and_its_code_decides(
 ) -> None:
     assert session.connected()
     server.codes = [code]
-    type_, _, error, node, _ = SetClient(session, sync=False).call(invoke("add", 7))
+    type_, _, error, node, _ = SetClient(session, parent="/ackloss", sync=False).call(
+        invoke("add", 7)
+    )
     assert type_ == (FAIL if code in REFUSED else INFO)
     assert error
     assert node == "z1"
@@ -71,7 +73,7 @@ def test_a_lost_connection_proves_nothing_and_nothing_is_sent_again(
 ) -> None:
     assert session.connected()
     server.codes = [None]
-    client = SetClient(session, sync=False)
+    client = SetClient(session, parent="/ackloss", sync=False)
     assert client.call(invoke("add", 7))[:3] == (INFO, None, "ConnectionLoss")
     assert f"{SET}/7" in server.znodes, "it was applied all the same"
     assert client.call(invoke("add", 8))[0] == OK
@@ -82,13 +84,13 @@ def test_an_answer_that_does_not_come_raises(server: Server, session: Session) -
     assert session.connected()
     server.mishaps = ["silence", "close"]
     with pytest.raises(KazooTimeoutError):
-        SetClient(session, sync=False).call(invoke("add", 7))
+        SetClient(session, parent="/ackloss", sync=False).call(invoke("add", 7))
 
 
 def test_without_a_connection_nothing_is_handed_over(server: Server) -> None:
     server.close()
     session = Session([HERE], {HERE: "z1"}, session_ms=1000, request_ms=200)
-    ended = SetClient(session, sync=False).call(invoke("add", 7))
+    ended = SetClient(session, parent="/ackloss", sync=False).call(invoke("add", 7))
     session.close()
     assert ended[:3] == (FAIL, None, NOT_CONNECTED)
     assert added(server) == []
@@ -102,7 +104,7 @@ def test_what_is_no_code_of_a_server_proves_nothing(error: Exception) -> None:
 def test_a_set_is_its_children_and_a_sync_comes_first_where_it_is_requested(
     server: Server, session: Session
 ) -> None:
-    client = SetClient(session, sync=True)
+    client = SetClient(session, parent="/ackloss", sync=True)
     for value in (3, 5):
         assert client.call(invoke("add", value)) == (OK, None, None, "z1", None)
     asked = len(server.asked)
@@ -112,7 +114,7 @@ def test_a_set_is_its_children_and_a_sync_comes_first_where_it_is_requested(
 
 
 def test_a_register_is_made_by_its_first_write(server: Server, session: Session) -> None:
-    client = RegisterClient(session, sync=False)
+    client = RegisterClient(session, parent="/ackloss", sync=False)
     assert client.call(invoke("read", key="k"))[::4] == (OK, None)
     assert client.call(invoke("write", 1, key="k"))[0] == OK
     assert client.call(invoke("write", 2, key="k"))[0] == OK
@@ -125,7 +127,7 @@ def test_a_register_is_made_by_its_first_write(server: Server, session: Session)
 def test_a_compare_and_set_that_another_preceded_is_refused(
     server: Server, session: Session
 ) -> None:
-    client = RegisterClient(session, sync=False)
+    client = RegisterClient(session, parent="/ackloss", sync=False)
     assert client.call(invoke("write", 1, key="k"))[0] == OK
 
     class Refusing(RegisterClient):
@@ -139,7 +141,9 @@ def test_a_compare_and_set_that_another_preceded_is_refused(
         return answer
 
     session.wait = wait  # type: ignore[method-assign]
-    ended = Refusing(session, sync=False).call(invoke("cas", 3, key="k", expected=1))
+    ended = Refusing(session, parent="/ackloss", sync=False).call(
+        invoke("cas", 3, key="k", expected=1)
+    )
     assert ended[:3] == (FAIL, None, "BadVersion")
 
 
@@ -147,7 +151,7 @@ def test_a_sequential_znode_has_the_number_that_its_name_ends_in(
     server: Server, session: Session
 ) -> None:
     server.znodes["/ackloss/sequence"] = b""
-    client = SequenceClient(session, sync=False)
+    client = SequenceClient(session, parent="/ackloss", sync=False)
     (first, one, *_), (second, other, *_) = (client.call(invoke("next", n)) for n in (5, 6))
     assert (first, second) == (OK, OK)
     assert one is not None
@@ -158,7 +162,7 @@ def test_a_sequential_znode_has_the_number_that_its_name_ends_in(
 
 def test_a_lock_is_the_znode_of_this_session(server: Server, session: Session) -> None:
     server.znodes["/ackloss/locks"] = b""
-    client = LockClient(session, sync=True)
+    client = LockClient(session, parent="/ackloss", sync=True)
     assert client.call(invoke("acquire", 1, key="k"))[0] == OK
     assert client.call(invoke("acquire", 2, key="k"))[:3] == (FAIL, None, "NodeExists")
     assert client.call(invoke("confirm", key="k"))[::4] == (OK, 1)
@@ -174,7 +178,7 @@ def test_a_lock_is_the_znode_of_this_session(server: Server, session: Session) -
 
 def test_a_watch_reads_and_is_not_notified_of_nothing(server: Server, session: Session) -> None:
     server.znodes["/ackloss/k"] = b"7"
-    client = WatchClient(session, sync=False)
+    client = WatchClient(session, parent="/ackloss", sync=False)
     assert client.call(invoke("watch", key="k"))[4] == (7, NULL)
     assert client.call(invoke("watch", key="k"))[4] == (7, 0)
     assert client.call(invoke("watch", key="none"))[:3] == (FAIL, None, "NoNode")

@@ -1,0 +1,154 @@
+"""A run with cells judged: each cell as a run of its own, then what that makes of the run.
+
+A run is `invalid` if one of its cells is, else `unknown` if one of them is, or is missing, or if
+the run itself did not come to its end as it should; only then `valid`. Counts are those of all
+cells together; rates are each cell's own, as those of a mixture say nothing of any settings.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from checkers.judging.leaders import met_leaders
+from harness.errors import AcklossError
+from harness.history.gaps import gaps_of_files
+from harness.history.run_folder import SCHEMA_VERSION, RunDir
+from harness.protocols import DONE, DOUBTS, INVALID, OUTCOME_DOUBTS, UNKNOWN, VALID
+
+Document = dict[str, Any]
+
+_NOTHING = {"attempted": 0, "acknowledged": 0, "lost": 0}
+
+
+def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Document]) -> Document:
+    """Judge every cell by `judge`, which writes its result.json, and write that of the run.
+
+    Raises HistoryError where the run's own documents cannot be read.
+    """
+    begun_s = time.monotonic()
+    run, plan = rundir.read_json(rundir.run), rundir.read_json(rundir.plan)
+    expected = {each["name"]: each.get("expect") for each in plan.get("cells") or []}
+    judged = [(each, _judged(rundir.cell(each["name"]), judge)) for each in run["cells"]]
+    cells = [
+        _cell(rundir, each, document) | {"expect": expected.get(each["name"])}
+        for each, document in judged
+    ]
+    known = [document for _, document in judged if isinstance(document, dict)]
+    timings = {name: run["timings"].get(name) for name in ("cluster_s", "run_s", "read_s")}
+    check_s = round(time.monotonic() - begun_s, 3)
+    document = {
+        **_of_run(run, plan, known),
+        **_verdict(cells, _doubts(rundir, run)),
+        "cells": cells,
+        "timings": {**timings, "check_s": check_s, "report_s": None},
+    }
+    rundir.write_json(rundir.result, document)
+    return document
+
+
+def _judged(folder: RunDir, judge: Callable[[RunDir], Document]) -> Document | str:
+    """The result of a cell, or why there is none."""
+    if not folder.run.is_file():
+        return f"missing: cells/{folder.path.name} (it has no run.json)"
+    try:
+        return judge(folder)
+    except AcklossError as error:
+        return str(error)
+
+
+def _cell(rundir: RunDir, listed: Mapping[str, Any], result: Document | str) -> Document:
+    """One cell as the run's result.json has it."""
+    name = listed["name"]
+    told: Document = {"name": name, "overrides": listed.get("overrides") or {}}
+    if isinstance(result, str):
+        nothing = {"counter_examples": [], "counts": dict(_NOTHING), "rates": {}, "leaders": []}
+        state = {"verdict": UNKNOWN, "reason": result, "eligible": False, "complete": False}
+        return told | state | nothing | {"doubts": [DOUBTS.incomplete]}
+    taken = ("verdict", "reason", "counter_examples", "doubts", "eligible", "complete")
+    met = met_leaders(rundir.cell(name), result["faults"])
+    return told | {
+        **{key: result[key] for key in (*taken, "counts", "rates")},
+        "leaders": [{**asdict(each), "leaders": list(each.leaders)} for each in met],
+    }
+
+
+def _of_run(run: Document, plan: Document, known: Sequence[Document]) -> Document:
+    """What a run's result says beside its verdict. Faults are those of the journal that all cells
+    share, with the operations that all of them began meanwhile."""
+    first = known[0] if known else {}
+    return {
+        "schema": SCHEMA_VERSION,
+        "run_id": run["run_id"],
+        "plan": plan["name"],
+        "seed": run["seed"],
+        "model": first.get("model", "log"),
+        "simulated": bool(run.get("simulated")),
+        "gaps": [],
+        "forced": first.get("forced", []),
+        "counts": _sum(each["counts"] for each in known) or dict(_NOTHING),
+        "rates": {},
+        "checks": [],
+        "availability": {},
+        "errors": {
+            kind: _sum(each["errors"][kind] for each in known) for kind in first.get("errors", {})
+        },
+        "clients": None,
+        "lost_spans": [],
+        "faults": [
+            {**fault, "ops_begun": sum(each["faults"][place]["ops_begun"] for each in known)}
+            for place, fault in enumerate(first.get("faults", []))
+        ],
+    }
+
+
+def _sum(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Counts added up; those that are no whole numbers, such as ages, are left out."""
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update({name: value for name, value in each.items() if type(value) is int})
+    return dict(total)
+
+
+def _doubts(rundir: RunDir, run: Document) -> list[tuple[str, str]]:
+    """What the run's own folder lets one doubt, whatever its cells say: names and sentences."""
+    gaps = gaps_of_files(rundir, run)
+    doubts = [(DOUBTS.incomplete, sentence) for sentence in gaps.sentences]
+    if (state := run["state"]) != DONE:
+        name = DOUBTS.interrupted if state == "interrupted" else DOUBTS.failed
+        why = f": {run['error']}" if run.get("error") else ""
+        doubts.insert(0, (name, f"the run is {state}, not done{why}"))
+    return doubts
+
+
+def _verdict(cells: Sequence[Document], doubts: Sequence[tuple[str, str]]) -> Document:
+    """The run's verdict, from those of its cells and what is doubtful of the run as a whole."""
+    by_verdict = {
+        verdict: [cell["name"] for cell in cells if cell["verdict"] == verdict]
+        for verdict in (INVALID, UNKNOWN, VALID)
+    }
+    told = [
+        f"{len(names)} of {len(cells)} cells {'is' if len(names) == 1 else 'are'} {verdict}"
+        + (f": {', '.join(names)}" if verdict != VALID else "")
+        for verdict, names in by_verdict.items()
+        if names
+    ]
+    names = dict.fromkeys(name for name, _ in doubts)
+    names |= dict.fromkeys(name for cell in cells for name in cell["doubts"])
+    verdict = INVALID if by_verdict[INVALID] else VALID
+    if verdict == VALID and (by_verdict[UNKNOWN] or doubts):
+        verdict = UNKNOWN
+    whole = not doubts
+    return {
+        "verdict": verdict,
+        "reason": "; ".join([*(sentence for _, sentence in doubts), *told]),
+        "counter_examples": list(
+            dict.fromkeys(name for cell in cells for name in cell["counter_examples"])
+        ),
+        "doubts": list(names),
+        "eligible": OUTCOME_DOUBTS.issuperset(names),
+        "complete": whole and all(cell["complete"] for cell in cells),
+    }

@@ -1,0 +1,82 @@
+"""Whether a fault met who led: evidence beside a verdict, and no part of it.
+
+Of the observer's rows an answer counts while no answer before it has had a higher leader epoch, as
+in `analysis.leadership`. The leader at an instant is the one of the last such answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.history.run_folder import RunDir
+
+_COLUMNS = ["time_ns", "partition", "leader", "leader_epoch"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetLeader:
+    """One fault: who led when it came into force, or while it was; whether one of them was among
+    its nodes, `None` where nobody is known to have led."""
+
+    fault: str
+    leaders: tuple[str, ...]
+    met: bool | None
+
+
+def met_leaders(rundir: RunDir, faults: Sequence[dict[str, Any]]) -> list[MetLeader]:
+    """Each fault that was in force, as result.json has it, held against who led meanwhile."""
+    told = _told(rundir)
+    return [_met(told, fault) for fault in faults if fault["from_s"] is not None]
+
+
+Told = dict[int, list[tuple[float, str | None]]]
+"""By partition who led from when on, in seconds since the run's start."""
+
+
+def _met(told: Told, fault: dict[str, Any]) -> MetLeader:
+    until_s = fault["to_s"] if fault["to_s"] is not None else float("inf")
+    led: dict[str, None] = {}
+    for answers in told.values():
+        before = [leader for at_s, leader in answers if at_s <= fault["from_s"]]
+        during = [leader for at_s, leader in answers if fault["from_s"] < at_s <= until_s]
+        led |= {leader: None for leader in (*before[-1:], *during) if leader is not None}
+    met = bool(led.keys() & set(fault["nodes"])) if led else None
+    return MetLeader(fault=fault["id"], leaders=tuple(led), met=met)
+
+
+def _told(rundir: RunDir) -> Told:
+    """What the observer's files say; nothing where one of them is damaged."""
+    parts = rundir.parts(rundir.observations)
+    try:
+        tables = [pq.read_table(part, columns=_COLUMNS) for part in parts]
+    except (OSError, pa.ArrowException):
+        return {}
+    if not tables:
+        return {}
+    table = pa.concat_tables(tables)
+    table = table.filter(pc.is_valid(table["partition"])).sort_by("time_ns")
+    times, partitions, epochs = (table[name].to_numpy() for name in _COLUMNS[:2] + _COLUMNS[3:])
+    leaders = np.array(table["leader"].to_pylist(), dtype=object)
+    found: Told = {}
+    for partition in np.unique(partitions).tolist():
+        own = partitions == partition
+        newest = epochs[own] == np.maximum.accumulate(epochs[own])
+        pairs = zip((times[own][newest] / 1e9).tolist(), leaders[own][newest], strict=True)
+        found[partition] = _changes(list(pairs))
+    return found
+
+
+def _changes(answers: list[tuple[float, str | None]]) -> list[tuple[float, str | None]]:
+    """The first of each run of equal answers."""
+    return [
+        answer
+        for place, answer in enumerate(answers)
+        if not place or answer[1] != answers[place - 1][1]
+    ]

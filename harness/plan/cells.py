@@ -1,0 +1,83 @@
+"""Cells: several settings under one fault. Each is an object of its own in the system, such as a
+topic, with settings and clients of its own; all of them meet the same faults at the same instant.
+
+A cell is a plan with some keys changed. Which keys it may change is the target's to say
+(`harness.protocols.cells`); what follows from that is worked out in `harness.run.cells`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.plan.explanations import dotted
+from harness.plan.steps import Slug
+
+MOST: Final = 32
+"""Cells of one run: each has clients of its own, which share one machine."""
+
+
+class Cell(BaseModel):
+    """One cell; other keys are keys of the plan, with other values than the plan has."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: Slug = Field(description="Its name, another one for each cell.")
+    expect: Literal["valid", "invalid", "unknown"] | None = Field(
+        None, description="The expected verdict of this cell."
+    )
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The keys that it changes, nested as in the plan."""
+        return dict(self.model_extra or {})
+
+
+def check_number(cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Raise ValueError for one cell alone, and for too many of them."""
+    if len(cells) == 1:
+        raise ValueError("one cell alone is a run without cells: add another, or leave it out")
+    if len(cells) > MOST:
+        raise ValueError(f"a run has at most {MOST} cells, not {len(cells)}: make several plans")
+    return cells
+
+
+def check_names(cells: Sequence[Cell]) -> None:
+    """Raise ValueError for two cells of one name."""
+    seen: set[str] = set()
+    for place, cell in enumerate(cells):
+        if cell.name in seen:
+            raise ValueError(f"cells.{place}.name: {cell.name!r} names an earlier cell too")
+        seen.add(cell.name)
+
+
+def merged(document: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """A document with some keys changed: tables are merged, all else is replaced."""
+    changed = dict(document)
+    for key, value in overrides.items():
+        before = changed.get(key)
+        both = isinstance(before, Mapping) and isinstance(value, Mapping)
+        changed[key] = merged(before, value) if both else value  # type: ignore[arg-type]
+    return changed
+
+
+def keys_of(overrides: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The keys that hold a value, each as its parts."""
+    for key, value in overrides.items():
+        if isinstance(value, Mapping) and value:
+            yield from keys_of(value, (*above, key))
+        else:
+            yield (*above, key)
+
+
+def dotted_keys(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by TOML dotted key: `topic.settings."min.insync.replicas"`."""
+    found = {}
+    for parts in keys_of(overrides):
+        value: Any = overrides
+        for part in parts:
+            value = value[part]
+        found[dotted(parts)] = value
+    return found

@@ -1,0 +1,173 @@
+"""The part of a run that each of its cells has for itself: clients, load, history, final read.
+
+A run without cells is a run of one, whose folder is the run's own. A cell that fails leaves the
+others alone: its record says so, and the run goes on while there is one that does not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+from harness.errors import Interrupted
+from harness.history import OBSERVATIONS
+from harness.history.parquet_writer import ParquetWriter
+from harness.protocols import Client, HasFinal, RunCluster
+from harness.protocols.clock import RunClock
+from harness.run.answers import promises_of, settings_of
+from harness.run.clients import Clients
+from harness.run.final_read import read_everything
+from harness.run.interpreter import run_final, run_workload
+from harness.run.loop import LoadReport
+from harness.run.metadata import RunMetadata
+from harness.run.observer import Watched
+from harness.run.recorder import Recorder
+from harness.run.resolving import ResolvedPlan
+from harness.run.together import Meeting
+
+
+@dataclass
+class CellRun:
+    """One cell while its run goes on; its methods are called in their order. `bound` is its own
+    plan, `record` its own run.json."""
+
+    name: str
+    bound: ResolvedPlan
+    record: RunMetadata
+    cluster: RunCluster
+    failure: Exception | None = None
+
+    def bring_up(self, timeout_s: float) -> None:
+        """Wait until its object is there."""
+        self.bound.target.bring_up(self.cluster, self.bound.plan, timeout_s=timeout_s)
+
+    def read_settings(self) -> None:
+        """Write down the settings that it has, and what is promised with them."""
+        target, plan = self.bound.target, self.bound.plan
+        settings = settings_of(target, self.cluster, plan)
+        self.record.update(
+            settings={"asked": settings.requested, "effective": settings.effective},
+            features={
+                "asked": settings.requested_features,
+                "effective": settings.effective_features,
+            },
+            promises=promises_of(target, plan, settings.effective).document(),
+        )
+        for sentence in settings.warnings:
+            self.record.warn(sentence)
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Have clients that are processes of the user's end with the run."""
+        with Clients(self.bound, self.cluster, self.record) as self.clients:
+            yield
+
+    def begin(self) -> Client:
+        """Connect its clients."""
+        self.client = self.clients.begin()
+        return self.client
+
+    @contextmanager
+    def recording(self, clock: RunClock) -> Iterator[Watched]:
+        """Record while the context lasts; yields what is to be watched."""
+        self.clock, rundir = clock, self.record.rundir
+        self.clients.begin_at(clock)
+        run_id = self.record.document["run_id"]
+        with (
+            ParquetWriter(rundir.observations, OBSERVATIONS, run_id=run_id) as observations,
+            Recorder(rundir.history, run_id=run_id) as self.recorder,
+        ):
+            yield Watched(self.bound.plan, observations.append)
+
+    def play(self, healed: Meeting, stop: threading.Event) -> None:
+        """Run the workload. All cells come to the meeting before they drain."""
+        with self._failing_alone():
+            try:
+                self._note_load(
+                    run_workload(
+                        self.bound.workload,
+                        self.client,
+                        plan=self.bound.plan,
+                        recorder=self.recorder,
+                        clock=self.clock,
+                        stop=stop,
+                        before_drain=partial(healed.come, self.name),
+                    )
+                )
+            finally:
+                healed.leave(self.name)
+
+    def play_final(self, stop: threading.Event) -> None:
+        """Run the final scripts over new clients: those of the load are closed, so all of it has
+        completed."""
+        workload = self.bound.workload
+        assert isinstance(workload, HasFinal)
+        with self._failing_alone():
+            self._note_load(
+                run_final(
+                    workload,
+                    self.begin(),
+                    self.load,
+                    plan=self.bound.plan,
+                    recorder=self.recorder,
+                    clock=self.clock,
+                    stop=stop,
+                )
+            )
+
+    def read_all(self, stop: threading.Event) -> None:
+        """Read back all that its object holds."""
+        with self._failing_alone():
+            read_everything(
+                self.bound.target,
+                self.cluster,
+                self.bound.plan,
+                self.clock,
+                self.recorder,
+                self.record.rundir,
+                stop,
+                run_id=self.record.document["run_id"],
+            )
+
+    @contextmanager
+    def _failing_alone(self) -> Iterator[None]:
+        """Keep what is raised, and note that the cell has failed."""
+        try:
+            yield
+        except Interrupted:
+            raise
+        except Exception as error:
+            self.failure = error
+            self.record.fail(error)
+
+    def _note_load(self, report: LoadReport) -> None:
+        """How the load went, and whether the generator itself was starved (and why)."""
+        self.load = report
+        starved = {"starved": report.starved is not None, "why": report.starved}
+        self.record.update(load={**asdict(report), **starved})
+
+
+def cell_runs(bound: ResolvedPlan, record: RunMetadata, cluster: RunCluster) -> list[CellRun]:
+    """The cells of a run, with a folder each; a run without cells is one, in the run's folder."""
+    if not bound.cells:
+        return [CellRun("", bound, record, cluster)]
+    return [
+        CellRun(
+            cell.name,
+            replace(bound, plan=cell.plan),
+            record.begin_cell(cell.name, cell.plan, overrides=cell.overrides),
+            cluster,
+        )
+        for cell in bound.cells
+    ]
+
+
+def still_going(cells: Sequence[CellRun]) -> list[CellRun]:
+    """Those that have not failed. Raises what made the first fail when there are none."""
+    going = [cell for cell in cells if cell.failure is None]
+    if not going and cells[0].failure is not None:
+        raise cells[0].failure
+    return going

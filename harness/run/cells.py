@@ -1,0 +1,120 @@
+"""What the cells of a plan stand for: a whole plan for each.
+
+The load of the plan is that of the run: rate and processes are shared out evenly, so that a cell of
+twelve has a twelfth of both. Clients are each cell's own, as many as the plan has but no more than
+the cell has processes. Everything else is as the plan says, but for the keys that the cell changes
+and the object that the target gives it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from harness.errors import PlanError, nearest
+from harness.plan import Cell, Plan
+from harness.plan.cells import dotted_keys, keys_of, merged
+from harness.plan.changes import dotted_parts
+from harness.plan.explanations import dotted, explain
+from harness.protocols import HoldsCells, Target
+
+_NAME_LENGTH = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellPlan:
+    """One cell with its own plan. `overrides`: the keys that it changes, dotted."""
+
+    name: str
+    number: int
+    overrides: Mapping[str, Any]
+    plan: Plan
+
+    def key(self, key: str) -> str:
+        """A key of its plan as a key of the run's plan: below the cell, where the cell has set
+        it or something below it."""
+        below = any(_within(dotted_parts(key), dotted_parts(own)) for own in self.overrides)
+        return f"cells.{self.number}.{key}" if below else key
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Have a PlanError name the cell whose key it is about."""
+        with _blaming(self.number, self.overrides):
+            yield
+
+
+def cell_plans(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
+    """The cells of a plan in its order, none where it has none. Raises PlanError for a target
+    without cells, for a key that no cell may change, and for a plan that cannot be."""
+    if not plan.cells:
+        return ()
+    if not isinstance(target, HoldsCells):
+        raise PlanError(
+            f"{target.plugin} cannot hold several cells in one run here",
+            key="cells",
+            hint="leave them out, or make a campaign of them",
+        )
+    return tuple(_cell_plan(plan, target, number) for number in range(len(plan.cells)))
+
+
+def _cell_plan(plan: Plan, target: HoldsCells[Any], number: int) -> CellPlan:
+    cell = plan.cells[number]
+    _check_keys(cell, number, target.cell_keys)
+    overrides = dotted_keys(cell.overrides)
+    with _blaming(number, overrides):
+        try:
+            own = type(plan).model_validate(_document(plan, cell))
+        except ValidationError as error:
+            raise explain(error, type(plan), file="") from error
+        own = target.of_cell(own, cell.name, number)
+    return CellPlan(name=cell.name, number=number, overrides=overrides, plan=own)
+
+
+def _document(plan: Plan, cell: Cell) -> dict[str, Any]:
+    """The plan of a cell, before the target gives it an object of its own."""
+    document, many = merged(plan.document(), cell.overrides), len(plan.cells)
+    load = document["workload"]
+    load["rate_per_s"] = plan.workload.rate_per_s / many
+    load["processes"] = math.ceil(plan.workload.processes / many)
+    load["clients"] = min(load["clients"], load["processes"])
+    name = f"{plan.name[: _NAME_LENGTH - len(cell.name) - 2]}: {cell.name}"
+    return {**document, "name": name, "expect": cell.expect, "cells": []}
+
+
+def _check_keys(cell: Cell, number: int, allowed: tuple[str, ...]) -> None:
+    """Refuse a key that no cell of this target may change."""
+    roots = [dotted_parts(key) for key in allowed]
+    for parts in keys_of(cell.overrides):
+        if any(_within(list(parts), root) for root in roots):
+            continue
+        key = dotted(parts)
+        near = nearest(key, allowed)
+        raise PlanError(
+            "no cell may change this key: all cells have it in common",
+            key=f"cells.{number}.{key}",
+            hint=f"did you mean {near!r}?" if near else f"a cell may change: {', '.join(allowed)}",
+        )
+
+
+def _within(parts: list[str], root: list[str]) -> bool:
+    return parts[: len(root)] == root
+
+
+@contextmanager
+def _blaming(number: int, overrides: Mapping[str, Any]) -> Iterator[None]:
+    """Have a PlanError about a key of a cell's plan name the cell; one about what all cells have in
+    common keeps its key."""
+    try:
+        yield
+    except PlanError as error:
+        if error.key and not error.key.startswith("cells."):
+            parts = dotted_parts(error.key)
+            own = [dotted_parts(key) for key in overrides]
+            if any(_within(parts, each) or _within(each, parts) for each in own):
+                error.key = f"cells.{number}.{error.key}"
+        raise

@@ -1,0 +1,252 @@
+"""A run with cells on one page: what each cell changes, and what became of its writes.
+
+report.html   compares the cells, and links to the page of each
+cells.csv     the same as a table: a row for each cell
+junit.xml     the same for CI systems: a test case for each cell
+
+A loss rate of one run has no confidence interval: its writes share their fate, and only runs are
+independent. What is shown of it is when the writes that were lost began and were acknowledged.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from harness.errors import HistoryError, PlanError
+from harness.history.documents import (
+    CellResult,
+    RunResult,
+    StoredRun,
+    read_result,
+    read_run,
+)
+from harness.history.run_folder import RunDir, write_atomically
+from harness.plan.changes import dotted_parts
+from reports import formatting, html, junit
+from reports.checks import counts_losses
+from reports.run_view import UNCHECKED, malformed_is_history_error
+
+_ICONS: Final = {"valid": "✓", "invalid": "✕"}
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of the plan in which cells differ; `short` is its last part."""
+
+    name: str
+
+    @property
+    def short(self) -> str:
+        return _parts(self.name)[-1]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell. `values`: what its plan has, by key; `own`: the keys that it changes. `link` leads
+    to its page, if there is one, and `between_s` is when its lost writes began, the first and the
+    last."""
+
+    cell: CellResult
+    values: Mapping[str, str]
+    own: frozenset[str]
+    link: str | None
+    between_s: tuple[float, float] | None
+
+    @property
+    def icon(self) -> str:
+        return _ICONS.get(self.cell.verdict, "?")
+
+    @property
+    def as_expected(self) -> bool | None:
+        """Whether the verdict is the expected one; `None` where none is."""
+        return None if self.cell.expect is None else self.cell.expect == self.cell.verdict
+
+    @property
+    def leader(self) -> str:
+        """Whether a fault met who led it, in words."""
+        if self.cell.leader_met is None:
+            return "not known"
+        return ", ".join(self.cell.met_by) or "not met"
+
+
+@dataclass(frozen=True)
+class CellsView:
+    """The contents of the page. `result` is None if the run has not been checked."""
+
+    run: RunDir
+    plan: Mapping[str, Any]
+    metadata: StoredRun
+    result: RunResult | None
+
+    @property
+    def verdict(self) -> str:
+        return self.result.verdict if self.result else UNCHECKED
+
+    @property
+    def icon(self) -> str:
+        return _ICONS.get(self.verdict, "?")
+
+    @property
+    def name(self) -> str:
+        return str(self.plan.get("name") or self.run.run_id)
+
+    @property
+    def simulated(self) -> bool:
+        return self.metadata.simulated
+
+    @property
+    def counts_losses(self) -> bool:
+        """Whether counts are those of the loss check."""
+        return self.result is None or counts_losses(self.result)
+
+    @property
+    def headline(self) -> str:
+        """How many cells are invalid, in the words of what is counted."""
+        if self.result is None:
+            return "This run has not been checked"
+        cells = self.result.cells
+        bad = sum(cell.verdict == "invalid" for cell in cells)
+        unknown = sum(cell.verdict not in ("valid", "invalid") for cell in cells)
+        what = "lost acknowledged writes" if self._only_lost else "are not as they should be"
+        none = "None" if not bad else str(bad)
+        more = f"; of {unknown} it is not known" if unknown else ""
+        return f"{none} of {len(cells)} cells {what}{more}"
+
+    @property
+    def _only_lost(self) -> bool:
+        cells = self.result.cells if self.result else ()
+        found = {name for cell in cells for name in cell.counter_examples or ()}
+        return self.counts_losses and found <= {"lost"}
+
+    @cached_property
+    def keys(self) -> list[Key]:
+        """The keys in which cells differ."""
+        cells = self.result.cells if self.result else ()
+        return [Key(name) for name in dict.fromkeys(key for c in cells for key in c.overrides)]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The cells in the order of the plan."""
+        return [self._row(cell) for cell in (self.result.cells if self.result else ())]
+
+    def _row(self, cell: CellResult) -> Row:
+        folder = self.run.cell(cell.name)
+        plan = _if_there(lambda: folder.read_json(folder.plan)) or {}
+        result = _if_there(lambda: read_result(folder))
+        spans = (result.lost_spans or ()) if result else ()
+        between = [span.begun_s for span in spans if span.client is None and span.begun_s]
+        link = f"cells/{cell.name}/{folder.report.name}"
+        return Row(
+            cell=cell,
+            values={key.name: _value(plan, key.name) for key in self.keys},
+            own=frozenset(cell.overrides),
+            link=link if folder.report.is_file() else None,
+            between_s=between[0] if between else None,
+        )
+
+    @property
+    def command(self) -> str:
+        return formatting.command(self.metadata, self.metadata.seed)
+
+
+def write_cells(run: RunDir) -> Path:
+    """Write the page that compares the cells of a run, and its tables; returns the page's path. The
+    pages of the cells are there by then.
+
+    Raises HistoryError when the run's own files cannot be read, EnvironmentFailure when the page
+    cannot be written.
+    """
+    with malformed_is_history_error(run):
+        view = CellsView(
+            run=run,
+            plan=run.read_json(run.plan),
+            metadata=read_run(run),
+            result=read_result(run) if run.result.is_file() else None,
+        )
+        page = html.render(
+            "cells.html.j2",
+            data=[],
+            view=view,
+            simulated=view.simulated,
+            csv=run.cells_csv.name,
+            junit=run.junit.name,
+        )
+        table, cases = _csv(view), _junit(view)
+    if view.result is not None:
+        write_atomically(run.cells_csv, table)
+        write_atomically(run.junit, cases)
+    write_atomically(run.report, page)
+    return run.report
+
+
+def _if_there(read: Callable[[], Any]) -> Any:
+    """A document of a cell; `None` where it cannot be read."""
+    try:
+        return read()
+    except HistoryError:
+        return None
+
+
+def _parts(key: str) -> list[str]:
+    try:
+        return dotted_parts(key)
+    except PlanError:
+        return [key]
+
+
+def _value(plan: Mapping[str, Any], key: str) -> str:
+    """What a cell's plan has at a key, as text; empty where it has nothing."""
+    value: Any = plan
+    for part in _parts(key):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return ", ".join(formatting.flat(value).values())
+
+
+def _csv(view: CellsView) -> bytes:
+    """A row for each cell: name, keys, verdict, counts, rates, who was met."""
+    table = io.StringIO()
+    writer: csv.DictWriter[str] | None = None
+    for row in view.rows:
+        cells = dict(_columns(row))
+        if writer is None:
+            writer = csv.DictWriter(table, list(cells))
+            writer.writeheader()
+        writer.writerow(cells)
+    return table.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _columns(row: Row) -> Iterator[tuple[str, Any]]:
+    cell = row.cell
+    yield from {"cell": cell.name, **row.values, "verdict": cell.verdict}.items()
+    yield from {"expected": cell.expect, "reason": cell.reason}.items()
+    yield from asdict(cell.counts).items()
+    yield from ((f"{name}_rate", value) for name, value in asdict(cell.rates).items())
+    first_s, last_s = row.between_s or (None, None)
+    yield from {"first_lost_s": first_s, "last_lost_s": last_s}.items()
+    yield from {"leader_met": cell.leader_met, "met_by": " ".join(cell.met_by)}.items()
+
+
+def _junit(view: CellsView) -> bytes:
+    """A test case for each cell: it fails if it is invalid, or not as expected."""
+    return junit.cases_of(view.name, [_case(row) for row in view.rows])
+
+
+def _case(row: Row) -> junit.Case:
+    cell = row.cell
+    settings = ", ".join(f"{key} = {value}" for key, value in row.values.items())
+    if row.as_expected is False:
+        failure = f"{cell.verdict}, expected {cell.expect}: {cell.reason}"
+    else:
+        failure = "" if row.as_expected or cell.verdict == "valid" else str(cell.reason)
+    return junit.Case(
+        name=cell.name,
+        failure=failure if cell.verdict == "invalid" or row.as_expected is False else "",
+        error=failure if cell.verdict == "unknown" and row.as_expected is None else "",
+        said=f"{settings}\n{cell.verdict}: {cell.reason}\nleader: {row.leader}",
+    )

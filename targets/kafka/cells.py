@@ -1,0 +1,43 @@
+"""Cells of a run on Kafka: topics of their own, written to by producers of their own.
+
+A cell may change what belongs to its topic or to its producers. Producers of several cells are
+never shared: requests that wait for one topic's replicas hold up those of another on the same
+connection. All topics are first led by the same broker, so that a fault of that leader meets every
+cell; with `topic.leaders = "spread"` each cell begins with the next broker.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.errors import PlanError
+from targets.kafka.clients.nodes import client_names
+from targets.kafka.plan import KafkaPlan
+
+KEYS: Final = (
+    "topic.partitions",
+    "topic.replication_factor",
+    "topic.leaders",
+    "topic.first_leader",
+    "topic.settings",
+    "workload.producer",
+    "workload.clients",
+    "workload.bootstrap",
+)
+
+
+def of_cell(plan: KafkaPlan, name: str, number: int) -> KafkaPlan:
+    """The plan with a topic of its own. Raises PlanError for clients in nodes of the cluster, which
+    all cells would share."""
+    if nodes := client_names(plan):
+        raise PlanError(
+            f"clients in nodes of their own ({', '.join(nodes)}) would be shared by all cells",
+            key="workload.client",
+            hint="choose another client, or leave out cells",
+        )
+    topic = plan.topic
+    first, leaders = topic.first_leader or 1, topic.leaders or "one"
+    if leaders == "spread":
+        first = (first - 1 + number) % plan.target.brokers + 1
+    own = {"name": f"{topic.name}-{name}", "leaders": leaders, "first_leader": first}
+    return plan.model_copy(update={"topic": topic.model_copy(update=own)})

@@ -1,0 +1,205 @@
+"""What the cells of a run make of its verdict, and what is missing of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from checkers.judging.cells import judge_cells
+from checkers.judging.leaders import met_leaders
+from checkers.judging.one_run import judge_run
+from harness.errors import HistoryError
+from harness.history import OBSERVATIONS
+from harness.history.documents import read_result, result_of
+from harness.history.run_folder import RunDir
+from tests.fixtures.memory_cells import CELLS, played
+
+VALID = {"cells.1.target.defects": [], "cells.2.target.defects": []}
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
+    return played(tmp_path_factory.mktemp("valid"), VALID)
+
+
+@pytest.fixture
+def run(valid: RunDir, tmp_path: Path) -> RunDir:
+    """A run without a loss, to be damaged."""
+    return RunDir(Path(shutil.copytree(valid.path, tmp_path / "run")))
+
+
+def of_verdicts(*verdicts: str) -> Callable[[RunDir], dict[str, Any]]:
+    """Judges the cells so, in their order."""
+    given = dict(zip(CELLS, verdicts, strict=True))
+
+    def judge(folder: RunDir) -> dict[str, Any]:
+        verdict = given[folder.path.name]
+        return {
+            **judge_run(folder),
+            "verdict": verdict,
+            "doubts": ["unproven"] if verdict == "unknown" else [],
+            "counter_examples": ["lost"] if verdict == "invalid" else [],
+        }
+
+    return judge
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict", "reason"),
+    [
+        (["valid"] * 4, "valid", "4 of 4 cells are valid"),
+        (
+            ["valid", "unknown", "valid", "valid"],
+            "unknown",
+            "1 of 4 cells is unknown: unclean; 3 of 4 cells are valid",
+        ),
+        (
+            ["unknown", "invalid", "valid", "invalid"],
+            "invalid",
+            "2 of 4 cells are invalid: unclean, two; 1 of 4 cells is unknown: safe; "
+            "1 of 4 cells is valid",
+        ),
+    ],
+)
+def test_a_run_is_as_bad_as_its_worst_cell(
+    run: RunDir, verdicts: list[str], verdict: str, reason: str
+) -> None:
+    document = judge_cells(run, of_verdicts(*verdicts))
+    assert (document["verdict"], document["reason"]) == (verdict, reason)
+    assert document["eligible"] is ("unknown" not in verdicts)
+    assert document == run.read_json(run.result)
+
+
+def test_what_is_whole_is_valid(run: RunDir) -> None:
+    document = judge_run(run)
+    assert (document["verdict"], document["complete"]) == ("valid", True)
+    assert document["counts"]["attempted"] == sum(
+        cell["counts"]["attempted"] for cell in document["cells"]
+    )
+    assert read_result(run).rates.loss is None, "a rate of a mixture says nothing"
+
+
+@pytest.mark.parametrize("missing", ["folder", "history", "part"])
+def test_a_cell_whose_files_are_missing_leaves_no_valid_run(run: RunDir, missing: str) -> None:
+    cell = run.cell("early")
+    path = {"folder": cell.path, "history": cell.history}.get(missing)
+    if path is None:
+        cell.parts(cell.history)[0].unlink()
+    else:
+        shutil.rmtree(path)
+    document = judge_run(run)
+    assert document["verdict"] == "unknown"
+    assert not document["complete"]
+    (unknown,) = (each for each in document["cells"] if each["verdict"] != "valid")
+    assert unknown["name"] == "early"
+    assert "early" in document["reason"]
+    result_of(document)
+
+
+def test_a_missing_cell_is_known_by_the_manifest_of_the_run_too(run: RunDir) -> None:
+    shutil.rmtree(run.cell("two").path)
+    document = judge_run(run)
+    assert document["reason"].startswith("missing: cells/two/manifest.json; 1 of 4 cells is unkn")
+    assert document["cells"][3]["reason"] == "missing: cells/two (it has no run.json)"
+
+
+def test_a_cell_of_another_run_is_no_cell_of_this_one(run: RunDir, tmp_path: Path) -> None:
+    other = played(tmp_path / "other", {**VALID, "seed": 2})
+    shutil.rmtree(run.cell("two").path)
+    shutil.copytree(other.cell("two").path, run.cell("two").path)
+    document = judge_run(run)
+    assert document["verdict"] == "unknown"
+    assert "not as the run wrote it: cells/two/manifest.json" in document["reason"]
+
+
+def test_a_loss_stands_whatever_is_missing_beside_it(run: RunDir) -> None:
+    shutil.rmtree(run.cell("safe").path)
+    judged = of_verdicts("valid", "invalid", "valid", "valid")
+    assert judge_cells(run, judged)["verdict"] == "invalid"
+
+
+def test_a_run_without_a_manifest_was_killed(run: RunDir) -> None:
+    run.manifest.unlink()
+    document = judge_run(run)
+    assert document["verdict"] == "unknown"
+    assert "missing: manifest.json" in document["reason"]
+
+
+def test_a_list_of_cells_that_is_none_is_bad_input(run: RunDir) -> None:
+    run.write_json(run.run, {**run.read_json(run.run), "cells": [3]})
+    with pytest.raises(HistoryError, match="is not a list of cells"):
+        judge_run(run)
+
+
+def observed(folder: Path, *rows: tuple[float, str, int, str | None, int]) -> RunDir:
+    """A run folder with these observations: second, who answered, partition, leader, epoch."""
+    rundir = RunDir.create(folder, "r")
+    table = pa.Table.from_pylist(
+        [
+            {
+                **dict.fromkeys(OBSERVATIONS.names),
+                "run_id": "r",
+                "time_ns": round(at_s * 1e9),
+                "answered_by": who,
+                "partition": partition,
+                "leader": leader,
+                "leader_epoch": epoch,
+            }
+            for at_s, who, partition, leader, epoch in rows
+        ],
+        schema=OBSERVATIONS,
+    )
+    pq.write_table(table, rundir.observations / "part-00000.parquet")
+    return rundir
+
+
+def fault(name: str, *nodes: str, from_s: float | None, to_s: float | None) -> dict[str, Any]:
+    return {"id": name, "nodes": list(nodes), "from_s": from_s, "to_s": to_s}
+
+
+def test_a_fault_meets_who_leads_when_it_begins_or_while_it_lasts(tmp_path: Path) -> None:
+    rundir = observed(
+        tmp_path,
+        (0, "b1", 0, "b1", 1),
+        (4, "b2", 0, "b2", 2),
+        (5, "b1", 0, "b1", 1),  # it still believes that it leads
+    )
+    faults = [
+        fault("first", "b1", from_s=1, to_s=2),
+        fault("other", "b3", from_s=1, to_s=2),
+        fault("moves", "b2", from_s=3, to_s=6),
+        fault("late", "b1", from_s=6, to_s=None),
+        fault("skipped", "b1", from_s=None, to_s=None),
+    ]
+    found = {each.fault: (each.leaders, each.met) for each in met_leaders(rundir, faults)}
+    assert found == {
+        "first": (("b1",), True),
+        "other": (("b1",), False),
+        "moves": (("b1", "b2"), True),
+        "late": (("b2",), False),
+    }
+
+
+def test_one_partition_is_enough_and_nobody_is_not_known(tmp_path: Path) -> None:
+    rundir = observed(tmp_path, (0, "b1", 0, "b1", 1), (0, "b1", 1, "b2", 1))
+    (met,) = met_leaders(rundir, [fault("f", "b2", from_s=1, to_s=2)])
+    assert (met.leaders, met.met) == (("b1", "b2"), True)
+    nobody = observed(tmp_path / "nobody", (0, "b1", 0, None, 1))
+    assert [each.met for each in met_leaders(nobody, [fault("f", "b1", from_s=1, to_s=2)])] == [None]
+    none = RunDir.create(tmp_path, "none")
+    assert [each.met for each in met_leaders(none, [fault("f", "b1", from_s=1, to_s=2)])] == [None]
+
+
+def test_a_damaged_observation_is_no_reason_to_judge_nothing(run: RunDir) -> None:
+    for cell in run.cell_folders():
+        for part in cell.parts(cell.observations):
+            part.write_bytes(b"PAR1")
+    document = judge_run(run)
+    assert document["verdict"] == "valid"
+    assert {each["met"] for each in document["cells"][0]["leaders"]} == {None}

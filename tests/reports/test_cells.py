@@ -1,0 +1,169 @@
+"""The page of a run with cells, its tables, and what the command line says of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from junitparser import Error, Failure, JUnitXml
+
+from checkers.judging.one_run import judge_run
+from harness.cli import main
+from harness.history.run_folder import RunDir
+from reports.page import write_report
+from tests.fixtures.memory_cells import CELLS, PLAN, played
+from tests.reports.test_page import parsed, policy
+
+
+def ackloss(*args: str) -> Result:
+    done = CliRunner().invoke(main, args, prog_name="ackloss")
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
+    run = played(tmp_path_factory.mktemp("cells"))
+    judge_run(run)
+    write_report(run)
+    return run
+
+
+@pytest.fixture
+def run(judged: RunDir, tmp_path: Path) -> RunDir:
+    """A copy that may be changed."""
+    return RunDir(Path(shutil.copytree(judged.path, tmp_path / "run")))
+
+
+def test_the_page_compares_the_cells_and_leads_to_the_page_of_each(judged: RunDir) -> None:
+    page = parsed(judged)
+    assert "2 of 4 cells lost acknowledged writes" in page.words
+    assert "Simulated." in page.words
+    links = [link["href"] for link in page.named("a")]
+    for name in CELLS:
+        assert f"cells/{name}/report.html" in links
+        assert judged.cell(name).report.is_file()
+    assert [link for link in links if str(link).startswith("cells/")] == [
+        f"cells/{name}/report.html" for name in CELLS
+    ]
+    for words in ("defects", "min_insync", "acknowledge-before-replication", "4.2 %", "cut-leader"):
+        assert words in page.words
+    assert policy(page)["default-src"] == "'none'"
+
+
+def test_the_page_of_a_cell_leads_back(judged: RunDir) -> None:
+    page = parsed(judged.cell("unclean"))
+    assert "../../report.html" in [link["href"] for link in page.named("a")]
+    assert "a cell of run run" in page.words
+    assert "25 of 600 acknowledged writes were lost" in page.words
+
+
+def test_a_cell_whose_leader_no_fault_met_says_so(run: RunDir) -> None:
+    result = run.read_json(run.result)
+    for each in result["cells"][0]["leaders"]:
+        each["met"] = False
+    run.write_json(run.result, result)
+    write_report(run)
+    assert "not met" in parsed(run).words
+    assert "(no fault met its leader)" in ackloss("show", str(run.path)).stdout
+
+
+def test_a_missing_cell_has_a_row_and_no_link(run: RunDir) -> None:
+    shutil.rmtree(run.cell("early").path)
+    judge_run(run)
+    write_report(run)
+    page = parsed(run)
+    assert "missing: cells/early" in page.words
+    assert "cells/early/report.html" not in [link["href"] for link in page.named("a")]
+    assert "1 of 4 cells lost acknowledged writes; of 1 it is not known" in page.words
+
+
+def test_a_run_that_was_not_checked_has_a_page_that_says_so(run: RunDir) -> None:
+    run.result.unlink()
+    write_report(run)
+    assert "This run has not been checked" in parsed(run).words
+
+
+def test_untrusted_names_are_text(run: RunDir) -> None:
+    plan = run.read_json(run.plan)
+    run.write_json(run.plan, {**plan, "name": "<script>alert(1)</script>\x1b[31m"})
+    write_report(run)
+    page = parsed(run)
+    assert len(page.named("script")) == 2
+    assert "\\u001b[31m" in page.words
+
+
+def test_the_tables_have_a_row_and_a_case_for_each_cell(judged: RunDir) -> None:
+    with judged.cells_csv.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["cell"] for row in rows] == list(CELLS)
+    assert rows[1]["target.defects"] == "unclean-election"
+    assert rows[3]["target.min_insync"] == "2"
+    assert int(rows[1]["lost"]) == 25
+    assert float(rows[1]["loss_rate"]) == pytest.approx(25 / 600)
+    assert rows[1]["leader_met"] == "True"
+    (suite,) = JUnitXml.fromfile(str(judged.junit))
+    assert [case.name for case in suite] == list(CELLS)
+    assert (suite.failures, suite.errors) == (0, 0), "all is as expected"
+
+
+def test_a_case_fails_that_is_invalid_or_not_as_expected(run: RunDir) -> None:
+    result = run.read_json(run.result)
+    expected: list[Any] = [None, None, "valid", None]
+    verdicts = ["valid", "invalid", "invalid", "unknown"]
+    for cell, expect, verdict in zip(result["cells"], expected, verdicts, strict=True):
+        cell |= {"expect": expect, "verdict": verdict}
+    run.write_json(run.result, result)
+    write_report(run)
+    (suite,) = JUnitXml.fromfile(str(run.junit))
+    kinds = [[type(each) for each in case.result] for case in suite]
+    assert kinds == [[], [Failure], [Failure], [Error]]
+
+
+def test_show_and_check_print_a_line_for_each_cell(judged: RunDir) -> None:
+    shown = ackloss("show", str(judged.path)).stdout
+    assert "  unclean  INVALID  lost 25 of 600 acknowledged (4.2 %)" in shown
+    assert "  safe     VALID    lost 0 of 600 acknowledged" in shown
+    document = json.loads(ackloss("show", str(judged.path), "--json").stdout)
+    assert [cell["name"] for cell in document["cells"]] == list(CELLS)
+
+
+def test_two_cells_are_compared_like_two_runs(judged: RunDir, tmp_path: Path) -> None:
+    paths = [str(judged.cell(name).path) for name in ("safe", "unclean")]
+    done = ackloss("compare", *paths, "--page", str(tmp_path / "c.html"))
+    assert done.exit_code == 0, done.stderr
+    assert "unclean-election" in (tmp_path / "c.html").read_text(encoding="utf-8")
+
+
+def test_whole_runs_with_cells_are_not_compared(judged: RunDir) -> None:
+    done = ackloss("compare", str(judged.path), str(judged.cell("safe").path))
+    assert done.exit_code == 4
+    assert "holds cells, and is no one history to compare; name one of them" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_as_expected_looks_at_each_cell(tmp_path: Path) -> None:
+    run = ("run", str(PLAN), "--as-expected", "--out", str(tmp_path))
+    done = ackloss(*run)
+    assert done.exit_code == 0, done.stdout
+    assert "  two      VALID    lost 0 of 600 acknowledged" in done.stdout
+    done = ackloss(*run, "--set", "cells.3.expect=invalid")
+    assert done.exit_code == 1
+    assert "memory: cells: two: valid, expected invalid" in done.stdout
+    assert "NOT AS EXPECTED: invalid" in done.stdout
+
+
+def test_as_expected_needs_an_expectation_of_the_run_or_of_each_cell(tmp_path: Path) -> None:
+    text = PLAN.read_text(encoding="utf-8").replace('expect = "invalid"\n', "", 1)
+    (plan := tmp_path / "plan.toml").write_text(text, encoding="utf-8")
+    run = ("run", str(plan), "--as-expected", "--out", str(tmp_path / "runs"))
+    assert ackloss(*run).exit_code == 0
+    plan.write_text(text.replace('expect = "valid"\n', "", 1), encoding="utf-8")
+    done = ackloss(*run)
+    assert done.exit_code == 4
+    assert "or each of its cells" in done.stderr
