@@ -45,9 +45,9 @@ def estimate(
         runs += left.total()
         executions += len(left)
         seconds += len(left) * _cost(group[0]).seconds
-        load = group[0].resolved.plan.workload  # of all cells of a run together
+        load = group[0].resolved.plan.workload
         writes = load.rate_per_s * load.duration_s
-        stored += len(left) * writes * _BYTES_PER_WRITE + left.total() * _BYTES_PER_RUN
+        stored += left.total() * (writes * _BYTES_PER_WRITE + _BYTES_PER_RUN)
     return Estimate(workers, runs, executions, seconds / workers, stored / 2**20)
 
 

@@ -1,6 +1,6 @@
 """The folder of a campaign: the one place that knows its file names.
 
-campaign.toml  base.json  journal.jsonl  runs/<run_id>/
+campaign.toml  base.json  journal.jsonl  runs/<run_id>/  runs/<shared run>/cells/<cell>/
 campaign.json  report.html  junit.xml  summary.md  figures/  tables/
 """
 
@@ -16,7 +16,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from harness.errors import EnvironmentFailure, HistoryError
-from harness.history.run_folder import RunDir, write_atomically
+from harness.history.run_folder import CELLS, RunDir, write_atomically
 
 if TYPE_CHECKING:
     from harness.campaigns.plan import Campaign
@@ -105,11 +105,16 @@ class CampaignDir:
         return self.file.is_file()
 
     def run(self, run_id: str) -> RunDir:
-        return RunDir(self.runs / run_id)
+        """The folder of a run; of a cell that shared it with others, if the id has a dot."""
+        whole, dot, cell = run_id.partition(".")
+        return RunDir(self.runs / whole).cell(cell) if dot else RunDir(self.runs / whole)
 
     def runs_with_history(self) -> list[RunDir]:
-        """The runs that still have their history, oldest first."""
-        return [RunDir(history.parent) for history in sorted(self.runs.glob("*/history"))]
+        """The runs that still have their history, oldest first. A shared run is each of its
+        cells."""
+        histories = [*self.runs.glob("*/history"), *self.runs.glob(f"*/{CELLS}/*/history")]
+        runs = [RunDir(history.parent) for history in sorted(histories)]
+        return [run for run in runs if not run.cells.is_dir()]
 
     @property
     def file(self) -> Path:

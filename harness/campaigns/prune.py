@@ -12,12 +12,14 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress, Run, read_progress
 from harness.errors import EnvironmentFailure
+from harness.plan.steps import NAME
 
 _BULK: Final = ("history", "reads", "observations", "nodes", "report.html", "timeline.png")
 _BLOCK_BYTES: Final = 512
@@ -48,15 +50,20 @@ def prune(
         progress = read_progress(folder.journal)
         newest = _newest(progress, keep)
         pruned, kept, freed_bytes = 0, 0, 0
+        whole: set[str] = set()
         for run in progress.runs.values():
             if run.state == "begun":
+                whole.add(_shared(run.run_id))
                 continue  # under way, or to be repeated by `resume`
             if run.run_id in newest or is_failure(run):
                 kept += 1
+                whole.add(_shared(run.run_id))
                 continue
             run_bytes = sum(_remove(path, dry_run) for path in _bulk(folder, run.run_id))
             pruned += run_bytes > 0
             freed_bytes += run_bytes
+        for shared in {_shared(run_id) for run_id in progress.runs if "." in run_id} - whole:
+            freed_bytes += sum(_remove(path, dry_run) for path in _bulk(folder, shared))
     return Pruned(pruned, kept, freed_bytes)
 
 
@@ -68,12 +75,18 @@ def _newest(progress: Progress, keep: int) -> set[str]:
     return {run_id for runs in by_cell.values() for run_id in runs[max(0, len(runs) - keep) :]}
 
 
+def _shared(run_id: str) -> str:
+    """The run in which it was, if it was one of its cells."""
+    return run_id.partition(".")[0]
+
+
 def _bulk(folder: CampaignDir, run_id: str) -> Iterator[Path]:
-    """What may be deleted of a run; nothing where its id leads to another folder, or is a link."""
-    path = folder.runs / run_id
-    if path.parent != folder.runs or path.name != run_id or run_id in (".", ".."):
+    """What may be deleted of a run; nothing where its id leads to another folder, or to a link."""
+    if not NAME.fullmatch(run_id):
         return
-    if path.is_symlink() or not path.is_dir():
+    path = folder.run(run_id).path
+    way = takewhile(lambda parent: parent != folder.runs, (path, *path.parents))
+    if any(part.is_symlink() for part in way) or not path.is_dir():
         return
     for name in _BULK:
         inner = path / name

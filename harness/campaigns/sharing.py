@@ -16,11 +16,17 @@ from typing import Any, Final
 import orjson
 
 from harness.campaigns.plan import Campaign, Cell, Document
-from harness.errors import PlanError
 from harness.plan.changes import dotted_parts
+from harness.protocols import HoldsCells
 
 MOST: Final = 16
 """Cells of one run: each has clients of its own, which share one machine."""
+
+MOST_PER_S: Final = 4_000
+"""Operations per second of all cells of a run together. The load of a cell is the same whether it
+shares its run or not, so cells with much load share theirs with few others, or with none."""
+
+_MOST_PROCESSES: Final = 20_000
 
 _OF_ANY_CELL: Final = ("expect",)
 """Keys that a cell may have for itself whatever its target."""
@@ -32,8 +38,8 @@ Group = tuple[Cell, ...]
 def cell_keys(cell: Cell) -> Sequence[str]:
     """The keys of a plan, dotted, that the cell's target lets a cell of a run change with all that
     is below them; none: its runs cannot be shared."""
-    keys: Sequence[str] = getattr(cell.resolved.target, "cell_keys", ())
-    return keys
+    target = cell.resolved.target
+    return target.cell_keys if isinstance(target, HoldsCells) else ()
 
 
 def groups_of_campaign(campaign: Campaign) -> list[Group]:
@@ -57,15 +63,24 @@ def groups_of(
 
 
 def _in_common(cell: Cell, keys: Sequence[str]) -> bytes:
-    """Equal for cells that may share a run. Without keys a cell is like no other."""
-    common = split(cell.document, keys)[0] if keys else [cell.name, cell.document]
+    """Equal for cells that may share a run. A cell without keys is like no other, and so is one
+    that takes all the load that it can get."""
+    alone = not keys or not cell.resolved.plan.workload.rate_per_s
+    common = [cell.name, cell.document] if alone else split(cell.document, keys)[0]
     return orjson.dumps(common, option=orjson.OPT_SORT_KEYS)
 
 
 def _cut(cells: Sequence[Cell], most: int) -> list[Group]:
-    number = math.ceil(len(cells) / most)
+    number = math.ceil(len(cells) / max(1, min(most, _bearable(cells[0]))))
     ends = [len(cells) * place // number for place in range(number + 1)]
     return [tuple(cells[begin:end]) for begin, end in pairwise(ends)]
+
+
+def _bearable(cell: Cell) -> int:
+    """How many cells with the load of this one a run may have."""
+    load = cell.resolved.plan.workload
+    by_rate = int(MOST_PER_S / load.rate_per_s) if load.rate_per_s else 1
+    return min(by_rate, _MOST_PROCESSES // load.processes)
 
 
 def split(document: Mapping[str, object], keys: Sequence[str]) -> tuple[Document, Document]:
@@ -91,22 +106,16 @@ def _split(document: Mapping[str, Any], roots: Sequence[list[str]]) -> tuple[Doc
 
 
 def shared_plan(cells: Sequence[Cell]) -> tuple[Document, tuple[str, ...]]:
-    """The plan of a run of these cells, without a seed, and the names that it gives to them."""
+    """The plan of a run of these cells, without a seed, and the names that it gives to them. Its
+    load is that of all cells together: a run shares it out evenly."""
     if len(cells) == 1:
         return cells[0].document, ()
     halves = [split(cell.document, cell_keys(cell)) for cell in cells]
     names = tuple(f"cell-{number}" for number in range(1, len(cells) + 1))
     named = [{"name": name, **own} for name, (_, own) in zip(names, halves, strict=True)]
-    return {**halves[0][0], "cells": named}, names
-
-
-def refuse_shared_runs(campaign: Campaign, *, file: str) -> None:
-    """Raise PlanError if cells would share runs, which workers cannot do yet."""
-    shared = [group for group in groups_of_campaign(campaign) if len(group) > 1]
-    if shared:
-        raise PlanError(
-            f"{sum(map(len, shared))} cells would share runs, which is not supported yet",
-            file=file,
-            key="share",
-            hint='set share = "never"; `ackloss campaign plan` shows the shared runs',
-        )
+    common, load = halves[0][0], cells[0].resolved.plan.workload
+    of_all = {
+        "rate_per_s": load.rate_per_s * len(cells),
+        "processes": load.processes * len(cells),
+    }
+    return {**common, "workload": {**common.get("workload", {}), **of_all}, "cells": named}, names

@@ -30,7 +30,7 @@ from harness.history.run_folder import RunDir, new_run_id
 from harness.machine import state
 from harness.machine.scratch import scratch
 from harness.plan import parse_plan
-from harness.protocols import Provider, Reusable, RunCluster, SingleUse
+from harness.protocols import FAILED, Provider, Reusable, RunCluster, SingleUse
 from harness.run.availability import prove_unfaulted
 from harness.run.client_process import ClientCommand
 from harness.run.interrupts import Interrupts
@@ -178,12 +178,10 @@ class _Worker:
             kept = self._cluster_for(plan)
             begun_s = time.monotonic()  # of the run alone
             rundir = self._run(kept, plan, self.folder, assignment.run_id)
-            verdicts = {
-                run_id: str(self.judge(folder)["verdict"])
+            return [
+                self._judged(run_id, folder, begun_s)
                 for run_id, folder in folders_of(rundir, assignment).items()
-            }
-            seconds = round(time.monotonic() - begun_s, 3)
-            return [Answer(run_id, seconds, verdict) for run_id, verdict in verdicts.items()]
+            ]
         except Interrupted:
             return no_verdict("interrupted", broken=True)
         except _Unusable as error:
@@ -195,6 +193,24 @@ class _Worker:
         except Exception as error:
             self.drop()
             return no_verdict(failures.sentence(error))
+
+    def _judged(self, run_id: str, folder: RunDir, begun_s: float) -> Answer:
+        """The answer for one run id: one cell that cannot be judged says nothing about others."""
+        verdict = error = None
+        try:
+            run = folder.read_json(folder.run)
+            if run["state"] == FAILED:  # a cell may fail alone
+                error = run["error"]
+            else:
+                verdict = str(self.judge(folder)["verdict"])
+        except Interrupted:
+            raise
+        except AcklossError as raised:
+            error = f"{type(raised).__name__}: {raised}"
+        except Exception as raised:
+            error = failures.sentence(raised)
+        seconds = round(time.monotonic() - begun_s, 3)
+        return Answer(run_id, seconds, verdict, error)
 
     def drop(self) -> None:
         """Take the cluster down, if there is one; waits for a provider that restarts."""
@@ -255,14 +271,11 @@ class _Worker:
 
 
 def folders_of(rundir: RunDir, assignment: Assignment) -> dict[str, RunDir]:
-    """The folders to be judged, by run id: the run's own, or one for each of its cells.
-
-    Raises HarnessFailure for a run of several cells: their folders are not known yet. A campaign
-    whose cells would share runs is refused before it begins (`sharing.refuse_shared_runs`).
-    """
-    if assignment.cells:
-        raise HarnessFailure("a run of several cells cannot be judged yet", file=str(rundir.path))
-    return {assignment.run_id: rundir}
+    """The folders to be judged, by run id: the run's own, or one for each of its cells."""
+    if not assignment.cells:
+        return {assignment.run_id: rundir}
+    folders = [rundir.cell(name) for name in assignment.cells]
+    return dict(zip(assignment.run_ids, folders, strict=True))
 
 
 class _Unusable(HarnessFailure):

@@ -68,7 +68,6 @@ def run(
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.plan import load_campaign
     from harness.campaigns.progress import read_progress
-    from harness.campaigns.sharing import refuse_shared_runs
     from harness.history.run_folder import new_run_id
     from harness.plan.shipped import CAMPAIGNS, find
     from harness.run.resolving import HOSTS
@@ -76,7 +75,6 @@ def run(
     if inventories:
         changes = (*changes, f'cluster={{kind="{HOSTS}"}}')
     campaign = load_campaign(find(CAMPAIGNS, file), changes)
-    refuse_shared_runs(campaign, file=str(file))
     _check_inventories(inventories, workers)
     command = _command(campaign, client, str(file))
     first = read_progress(CampaignDir.open(old).journal).lossy_cells() if old is not None else ()

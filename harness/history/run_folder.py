@@ -23,13 +23,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from harness.errors import EnvironmentFailure, HistoryError
 
 SCHEMA_VERSION = 1
+CELLS: Final = "cells"
+"""Where a run has the folders of its cells."""
 
 
 def new_run_id(now: datetime | None = None) -> str:
@@ -98,6 +100,9 @@ class RunDir:
 
     @property
     def run_id(self) -> str:
+        """The run's; for a cell in its run's folder that of the run, a dot and the cell's name."""
+        if self.path.parent.name == CELLS:
+            return f"{self.path.parent.parent.name}.{self.path.name}"
         return self.path.name
 
     @property
@@ -168,7 +173,7 @@ class RunDir:
     @property
     def cells(self) -> Path:
         """The folders of cells; absent where the run has none."""
-        return self.path / "cells"
+        return self.path / CELLS
 
     @property
     def cells_csv(self) -> Path:
@@ -203,7 +208,7 @@ class RunDir:
         """The log files of all nodes, by node and name: those of its run for a cell in its run's
         folder."""
         own = sorted(self.path.glob("nodes/*/*.log"))
-        is_cell = self.path.parent.name == "cells"
+        is_cell = self.path.parent.name == CELLS
         return own or sorted(self.path.parent.parent.glob("nodes/*/*.log") if is_cell else [])
 
     def parts(self, folder: Path) -> list[Path]:

@@ -109,6 +109,7 @@ from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from harness.protocols.promises import Promises
 from harness.protocols.runs import (
     DONE,
+    FAILED,
     MARKS,
     NULL,
     Bits,
@@ -157,6 +158,7 @@ __all__ = [
     "DONE",
     "DOUBTS",
     "FAIL",
+    "FAILED",
     "FAKETIME",
     "INFO",
     "INVALID",

@@ -20,6 +20,9 @@ from harness.protocols.promises import Promises
 DONE: Final = "done"
 """The state of a run that came to its end."""
 
+FAILED: Final = "failed"
+"""The state of a run that could not."""
+
 Ints = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 Bits = npt.NDArray[np.uint8]

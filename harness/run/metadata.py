@@ -24,7 +24,7 @@ from harness.history.manifest import write_manifest
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
 from harness.installation import checkout
 from harness.plan import Plan
-from harness.protocols import Unsupported
+from harness.protocols import FAILED, Unsupported
 
 
 @dataclass
@@ -101,7 +101,7 @@ class RunMetadata:
     @property
     def has_failed(self) -> bool:
         """Whether this run, or this cell alone, has failed: how it did stays as it is."""
-        return bool(self.document.get("state") == "failed")
+        return bool(self.document.get("state") == FAILED)
 
     def finish(self) -> None:
         """Note that the run is done, then write the manifest of all that it has left.
@@ -120,7 +120,7 @@ class RunMetadata:
     def fail(self, error: Exception) -> None:
         """Note that the run has failed; or a cell alone, and the run goes on."""
         why = str(error) if isinstance(error, AcklossError) else failures.sentence(error)
-        self._end(state="failed", error=why)
+        self._end(state=FAILED, error=why)
 
     def copy_journal(self) -> None:
         """Give each cell a copy of the run's journal of faults."""

@@ -53,7 +53,9 @@
     const id = runs.id[run];
     const code = element("code", {}, id);
     if (!runs.page[run]) return code;
-    const folder = `runs/${encodeURIComponent(id)}/`;
+    const [whole, ...cell] = id.split("."); // of a run that several cells shared
+    const own = cell.length ? `cells/${encodeURIComponent(cell.join("."))}/` : "";
+    const folder = `runs/${encodeURIComponent(whole)}/${own}`;
     return element("a", { href: runs.page[run] === 2 ? `${folder}report.html` : folder }, code);
   }
 

@@ -70,6 +70,118 @@ def test_it_is_run_judged_and_reported(finished: tuple[Result, CampaignDir]) -> 
     assert SIMULATED in folder.summary.read_text(encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, CampaignDir]:
+    """Three cells that share their runs, one of which loses writes, and one that shares with none
+    because its faults differ."""
+    folder = tmp_path_factory.mktemp("shared")
+    text = (ROOT / "plans/memory/cells.toml").read_text(encoding="utf-8")
+    head, faults = text.partition("[[cells]]")[0], text[text.index("[[faults]]") :]
+    for old, new in (
+        ("rate_per_s = 400", "rate_per_s = 100"),
+        ("processes = 40", "processes = 10"),
+    ):
+        head = head.replace(old, new)
+    (folder / "base.toml").write_text(head + faults, encoding="utf-8")
+    path, out = folder / "shared.toml", folder / "out"
+    path.write_text(
+        """
+        schema = 1
+        name = "shared"
+        plan = "base.toml"
+        repetitions = 2
+        workers = 1
+        share = "auto"
+        [axes.system.choices]
+        safe.set = { expect = "valid" }
+        two.set = { expect = "valid", "target.min_insync" = 2 }
+        unclean.set = { expect = "invalid", "target.defects" = ["unclean-election"] }
+        unmet.set = { expect = "unknown", faults = [] }
+        """,
+        encoding="utf-8",
+    )
+    return ackloss("campaign", "run", str(path), "--out", str(out)), CampaignDir(out)
+
+
+def test_cells_share_runs_and_are_judged_and_compared_as_pairs(
+    shared: tuple[Result, CampaignDir],
+) -> None:
+    done, folder = shared
+    assert done.exit_code == 1, done.output
+    document = json.loads(folder.result.read_bytes())
+    verdicts = {cell["key"]["system"]: cell["verdicts"] for cell in document["cells"]}
+    assert {name: verdicts[name]["loss"] for name in verdicts} == {
+        "safe": 0,
+        "two": 0,
+        "unclean": 2,
+        "unmet": 0,
+    }
+    assert verdicts["safe"]["none"] == verdicts["two"]["none"] == 2
+    begun = [
+        orjson.loads(line)
+        for line in folder.journal.read_bytes().splitlines()
+        if b'"shared"' in line
+    ]
+    by_run: dict[str, list[str]] = {each["shared"]: [] for each in begun if each["shared"]}
+    for each in begun:
+        if each["shared"]:
+            by_run[each["shared"]].append(each["cell"])
+    assert (
+        sorted(map(sorted, by_run.values()))
+        == [["system=safe", "system=two", "system=unclean"]] * 2
+    )
+    assert len([each for each in begun if not each["shared"]]) == 2
+    pairs = {(c["a"]["system"], c["b"]["system"]): c for c in document["comparisons"]}
+    apart = pairs["safe", "unclean"]
+    assert apart["pairs"] == {
+        "both": 0,
+        "only_a": 0,
+        "only_b": 2,
+        "neither": 0,
+        "incomplete": 0,
+    }
+    assert pairs["unclean", "unmet"]["pairs"]["only_a"] == 0
+
+
+def test_a_cell_has_the_load_of_its_plan_alone_or_with_others(
+    shared: tuple[Result, CampaignDir],
+) -> None:
+    _, folder = shared
+    attempted = [
+        json.loads(run.result.read_bytes())["counts"]["attempted"]
+        for run in folder.runs_with_history()
+    ]
+    assert len(attempted) == 8
+    assert max(attempted) - min(attempted) < 0.1 * max(attempted), attempted
+
+
+def test_each_cell_of_a_shared_run_can_have_a_page(
+    shared: tuple[Result, CampaignDir], tmp_path: Path
+) -> None:
+    folder = CampaignDir(tmp_path / "copy")
+    shutil.copytree(shared[1].path, folder.path)
+    done = ackloss("report", str(folder.path), "--each")
+    assert "8 pages of runs" in done.stdout + done.stderr
+    runs = [run for run in folder.runs_with_history() if "." in run.run_id]
+    assert len(runs) == 6
+    assert all(run.report.is_file() for run in runs)
+
+
+def test_a_shared_run_is_pruned_with_the_last_of_its_cells(
+    shared: tuple[Result, CampaignDir], tmp_path: Path
+) -> None:
+    path = tmp_path / "copy"
+    shutil.copytree(shared[1].path, path)
+    before = ackloss("campaign", "prune", str(path), "--keep", "0", "--json")
+    assert before.exit_code == 0, before.output
+    left = {run.run_id for run in CampaignDir(path).runs_with_history()}
+    assert len(left) == 2, "those that lost"
+    assert all(run_id.endswith(".cell-3") for run_id in left)
+    nodes = [run.parent for run in CampaignDir(path).runs.glob("*/cells")]
+    assert len(nodes) == 2
+    assert all((run / "nodes").is_dir() for run in nodes), "a failure stays complete"
+
+
 def test_a_campaign_of_registers_speaks_of_registers(tmp_path: Path) -> None:
     path = tmp_path / "registers.toml"
     path.write_text(

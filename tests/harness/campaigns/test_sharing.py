@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,9 +36,10 @@ def kafka_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Kafka, "cell_keys", KEYS, raising=False)
 
 
-def cell(name: str, **document: Any) -> Cell:
-    unused: Any = None
-    return Cell({"a": name}, document, unused, 1)
+def cell(name: str, *, rate_per_s: float = 100, processes: int = 10, **document: Any) -> Cell:
+    load = SimpleNamespace(rate_per_s=rate_per_s, processes=processes)
+    resolved: Any = SimpleNamespace(plan=SimpleNamespace(workload=load))
+    return Cell({"a": name}, document, resolved, 1)
 
 
 def names(groups: list[tuple[Cell, ...]]) -> list[str]:
@@ -99,6 +101,23 @@ def test_large_groups_are_cut_evenly_in_the_order_of_the_cells() -> None:
     assert grouped(*cells, most=1) == list("abcdefghijklmnopqrstuvwx")
 
 
+@pytest.mark.parametrize(
+    ("load", "groups"),
+    [
+        ({"rate_per_s": 1000}, ["ab", "cde"]),
+        ({"rate_per_s": 2000}, ["a", "bc", "de"]),
+        ({"rate_per_s": 2001}, ["a", "b", "c", "d", "e"]),
+        ({"rate_per_s": 0}, ["a", "b", "c", "d", "e"]),
+        ({"processes": 10_000}, ["a", "bc", "de"]),
+        ({"processes": 10_001}, ["a", "b", "c", "d", "e"]),
+    ],
+)
+def test_cells_with_much_load_share_with_few_others(
+    load: dict[str, Any], groups: list[str]
+) -> None:
+    assert grouped(*(cell(letter, **load) for letter in "abcde")) == groups
+
+
 def test_a_plan_is_split_into_what_is_common_and_what_is_of_the_cell() -> None:
     document = {
         "name": "n",
@@ -138,7 +157,7 @@ def test_the_plan_of_a_shared_run_gives_each_cell_its_own_keys(tmp_path: Path) -
     document, cells = shared_plan(group)
     assert cells == ("cell-1", "cell-2", "cell-3", "cell-4")
     assert document["target"] == {"version": "4.2.0", "controllers": 1}
-    assert document["workload"] == {"duration_s": 10, "rate_per_s": 50}
+    assert document["workload"] == {"duration_s": 10, "rate_per_s": 4 * 50, "processes": 4 * 1000}
     assert document["cells"] == [
         {
             "name": name,
@@ -182,17 +201,6 @@ def test_campaign_plan_without_shared_runs_says_nothing_of_them(tmp_path: Path) 
     shown = CliRunner().invoke(main, ["campaign", "plan", str(file_of(tmp_path, ""))])
     assert "one run for" not in shown.output
     assert "executions" not in shown.output
-
-
-@pytest.mark.usefixtures("kafka_shares")
-def test_a_campaign_with_shared_runs_is_refused_for_now(tmp_path: Path) -> None:
-    file, out = file_of(tmp_path, 'share = "auto"'), tmp_path / "out"
-    refused = CliRunner().invoke(main, ["campaign", "run", str(file), "--out", str(out), "--json"])
-    assert refused.exit_code == 4
-    error = json.loads(refused.stdout)["error"]
-    assert error["what"] == "8 cells would share runs, which is not supported yet"
-    assert (error["file"], error["key"]) == (str(file), "share")
-    assert not out.exists()
 
 
 def test_an_unknown_way_of_sharing_is_refused(tmp_path: Path) -> None:
