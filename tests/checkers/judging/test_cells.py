@@ -191,7 +191,9 @@ def test_one_partition_is_enough_and_nobody_is_not_known(tmp_path: Path) -> None
     (met,) = met_leaders(rundir, [fault("f", "b2", from_s=1, to_s=2)])
     assert (met.leaders, met.met) == (("b1", "b2"), True)
     nobody = observed(tmp_path / "nobody", (0, "b1", 0, None, 1))
-    assert [each.met for each in met_leaders(nobody, [fault("f", "b1", from_s=1, to_s=2)])] == [None]
+    assert [each.met for each in met_leaders(nobody, [fault("f", "b1", from_s=1, to_s=2)])] == [
+        None
+    ]
     none = RunDir.create(tmp_path, "none")
     assert [each.met for each in met_leaders(none, [fault("f", "b1", from_s=1, to_s=2)])] == [None]
 
