@@ -175,7 +175,7 @@ def test_it_opens_in_a_browser_without_trouble(judged: RunDir, visit: Any, width
     page = visit(judged.report, width=width)
     assert page.troubles == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.click("text=unclean")
+    page.click("a:has-text('unclean')")
     assert "25 of 600 acknowledged writes were lost" in page.inner_text("h1")
-    page.click("text=run run")
+    page.click("a:has-text('run run')")
     assert "2 of 4 cells lost acknowledged writes" in page.inner_text("h1")

@@ -1,4 +1,4 @@
-"""Cells on ZooKeeper: znodes of their own, and clients that read and connect in ways of their own."""
+"""Cells on ZooKeeper: znodes of their own, and clients that read and connect in their own ways."""
 
 from __future__ import annotations
 
