@@ -94,6 +94,11 @@ class Run:
 
         return frames.findings(self._folder)
 
+    @property
+    def cells(self) -> dict[str, Run]:
+        """The cells of a run that holds several, by name, each a run of its own; else empty."""
+        return {cell.path.name: Run(cell.path) for cell in self._folder.cell_folders()}
+
     def report(self) -> Path:
         """Write the run's page, `report.html`, and return its path."""
         from reports.page import write_report

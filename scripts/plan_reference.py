@@ -46,6 +46,7 @@ TABLES = {
     "checks": ("Check", "[[checks]]"),
     "reference": ("Reference", "[[reference]]"),
     "figures": ("Figures", "[reference.figures]"),
+    "cells": ("Cell", "[[cells]]"),
 }
 ZOOKEEPER_TABLES = {
     "ensemble": ("EnsemblePlan", "[ensemble] of ZooKeeper"),

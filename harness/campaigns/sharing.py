@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 
 from harness.campaigns.plan import Campaign, Cell, Document
+from harness.plan.cells import merged
 from harness.plan.changes import dotted_parts
 from harness.protocols import HoldsCells
 
@@ -118,4 +119,4 @@ def shared_plan(cells: Sequence[Cell]) -> tuple[Document, tuple[str, ...]]:
         "rate_per_s": load.rate_per_s * len(cells),
         "processes": load.processes * len(cells),
     }
-    return {**common, "workload": {**common.get("workload", {}), **of_all}, "cells": named}, names
+    return merged(common, {"workload": of_all, "cells": named}), names

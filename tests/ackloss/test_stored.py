@@ -136,3 +136,12 @@ def test_a_campaign_has_its_cells_runs_and_comparisons(tmp_path: Path) -> None:
     assert one.result.counts.lost == runs.lost[0]
     with pytest.raises(ackloss.HistoryError):
         campaign.run("no-such-run")
+
+
+def test_the_cells_of_a_run_are_runs(short: ackloss.Run, tmp_path: Path) -> None:
+    run = ackloss.run("memory/cells", out=tmp_path)
+    assert {name: cell.result.verdict for name, cell in run.cells.items()} == {
+        each.name: each.verdict for each in run.result.cells
+    }
+    assert len(run.cells["unclean"].writes()) == run.cells["unclean"].result.counts.attempted
+    assert short.cells == {}

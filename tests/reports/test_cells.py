@@ -167,3 +167,15 @@ def test_as_expected_needs_an_expectation_of_the_run_or_of_each_cell(tmp_path: P
     done = ackloss(*run)
     assert done.exit_code == 4
     assert "or each of its cells" in done.stderr
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1440])
+def test_it_opens_in_a_browser_without_trouble(judged: RunDir, visit: Any, width: int) -> None:
+    page = visit(judged.report, width=width)
+    assert page.troubles == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.click("a:has-text('unclean')")
+    assert "25 of 600 acknowledged writes were lost" in page.inner_text("h1")
+    page.click("a:has-text('run run')")
+    assert "2 of 4 cells lost acknowledged writes" in page.inner_text("h1")

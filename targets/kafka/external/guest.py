@@ -63,7 +63,7 @@ _IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
         "features",
         "memory_mb",
     ),
-    "topic": ("leaders",),
+    "topic": ("leaders", "first_leader"),
 }
 """Keys of a plan that are for a cluster of our own."""
 
