@@ -1,4 +1,4 @@
-"""The two client libraries that read, each from a log's start to its end, with all that went wrong.
+"""How far a reader came, with all that went wrong; and the client library that reads second.
 
 A consumer that meets an error may go on behind it as if nothing had been there: librdkafka tells of
 a batch with a wrong checksum once, and hands over what follows. So every error is kept, by the
@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from kafka import KafkaConsumer
-from kafka import TopicPartition as PyTopicPartition
-from kafka import errors as theirs
+from numpy.typing import NDArray
 
 from targets.kafka.clients.library import librdkafka_protocol
-from targets.kafka.eras import era_for
+from targets.kafka.log_reader.columns import Chunks
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.records import Columns
 
@@ -40,12 +40,14 @@ _WAIT_S: Final = 0.2
 
 @dataclass
 class Reading:
-    """One consumer's way from `starts` to `goals`, offsets by partition: what it has read, the next
-    offset, and the first error of each partition."""
+    """One reader's way from `starts` to `goals`, offsets by partition: what it has read, the next
+    offset, and the first error of each partition. Records come one by one (`columns`) or many at a
+    time (`chunks`)."""
 
     starts: Mapping[int, int]
     goals: Mapping[int, int]
     columns: Columns = field(default_factory=Columns)
+    chunks: Chunks = field(default_factory=Chunks)
     position: dict[int, int] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
 
@@ -60,6 +62,16 @@ class Reading:
         """It met an error; null: one that names no partition."""
         for each in self.starts if partition is None else [partition]:
             self.errors.setdefault(each, error)
+
+    def offsets(self, partition: int) -> NDArray[np.int64]:
+        """Those of a partition's records, in the order in which they came."""
+        return np.concatenate([self.columns.offsets(partition), self.chunks.offsets(partition)])
+
+    def table(self, reader: str) -> pa.Table:
+        """All records as rows of READS without their run."""
+        chunks = self.chunks.table(reader)
+        columns = self.columns.table(reader).select(chunks.column_names).cast(chunks.schema)
+        return pa.concat_tables([columns, chunks])
 
     def ended(self) -> bool:
         """Whether there is nothing to wait for: each partition is at its goal, or has an error."""
@@ -117,58 +129,3 @@ def _take(message: Any, reading: Reading) -> None:
 
 def _told(error: KafkaError) -> str:
     return f"{error.name()}: {error.str()}"
-
-
-def read_with_kafka_python(
-    addresses: str,
-    plan: KafkaPlan,
-    reading: Reading,
-    deadline: float,
-    more: Mapping[str, Any] = {},
-) -> None:
-    """Read on until it has ended, or the deadline. What it recovers from by itself it does not
-    tell; anything that it raises ends the read: behind an error its next poll might never return.
-    """
-    try:
-        consumer = KafkaConsumer(
-            bootstrap_servers=addresses.split(","),
-            bootstrap_timeout_ms=max(1, int(1000 * (deadline - time.monotonic()))),
-            group_id=None,
-            enable_auto_commit=False,
-            isolation_level="read_uncommitted",
-            auto_offset_reset="none",
-            check_crcs=True,
-            max_poll_records=_BATCH,
-            api_version=era_for(plan).speaks,
-            **more,
-        )
-    except theirs.KafkaError as error:
-        reading.fail(None, f"{type(error).__name__}: {error}")
-        return
-    try:
-        places = {PyTopicPartition(plan.topic.name, p): p for p in reading.starts}
-        consumer.assign(list(places))
-        for place, partition in places.items():
-            consumer.seek(place, reading.starts[partition])
-        while not reading.ended() and time.monotonic() < deadline:
-            try:
-                polled = consumer.poll(timeout_ms=int(1000 * _WAIT_S))
-                positions = {places[place]: consumer.position(place) for place in places}
-            except Exception as error:  # the library's, or whatever it makes of damaged bytes
-                reading.fail(None, f"{type(error).__name__}: {error}")
-                return
-            _take_all(polled, positions, reading)
-    finally:
-        consumer.close()
-
-
-def _take_all(
-    polled: Mapping[Any, Any], positions: Mapping[int, int | None], reading: Reading
-) -> None:
-    for place, records in polled.items():
-        for record in records:
-            epoch = getattr(record, "leader_epoch", None)
-            reading.columns.add(place.partition, record.offset, record.key, record.value, epoch)
-    for partition, position in positions.items():
-        if position is not None:  # not known for the moment
-            reading.reach(partition, position)

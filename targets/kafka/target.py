@@ -44,7 +44,7 @@ from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from harness.protocols.tools import MadeBeforehand, TakesSettingsFiles, UsesPackages
 from targets.kafka import brokers, own_settings, pages, promises, reading, reuse, settings, support
 from targets.kafka.clients import LIBRARIES, any_client, library_of
-from targets.kafka.clients.library import readers
+from targets.kafka.clients.library import READERS
 from targets.kafka.clients.nodes import (
     client_files,
     client_names,
@@ -270,9 +270,9 @@ class Kafka(
         """The plan's client library and its version."""
         return library_of(plan).software(plan)
 
-    def readers(self, plan: KafkaPlan) -> tuple[str, str]:
-        """First a library that does not write, then the second opinion."""
-        return readers(library_of(plan).package)
+    def readers(self, plan: KafkaPlan) -> tuple[str, str]:  # noqa: ARG002
+        """First our own reader, which never writes, then a library as the second opinion."""
+        return READERS
 
     def read_all(
         self, cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
@@ -40,7 +40,7 @@ from targets.kafka import promises, settings
 from targets.kafka.brokers import BROKER, TOPIC, await_none, why_not_whole
 from targets.kafka.clients import library_of
 from targets.kafka.clients.kafka_python import KafkaPython
-from targets.kafka.clients.library import readers
+from targets.kafka.clients.library import READERS
 from targets.kafka.clients.librdkafka import Librdkafka
 from targets.kafka.configuration import check_settings
 from targets.kafka.external import asking
@@ -207,9 +207,9 @@ class KafkaGuest(
         """The plan's client library and its version."""
         return library_of(plan).software(plan)
 
-    def readers(self, plan: KafkaPlan) -> tuple[str, str]:
-        """First a library that does not write, then the second opinion."""
-        return readers(library_of(plan).package)
+    def readers(self, plan: KafkaPlan) -> tuple[str, str]:  # noqa: ARG002
+        """First our own reader, which never writes, then a library as the second opinion."""
+        return READERS
 
     def read_all(
         self, cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
@@ -227,8 +227,8 @@ class KafkaGuest(
         source = Source(
             addresses=self._addresses,
             ends=ends,
+            ask=partial(asking.ask, self.session),
             librdkafka=self.properties.librdkafka,
-            kafka_python=self.properties.kafka_python,
         )
         return read_from(source, plan, reader=reader, timeout_s=timeout_s)
 
