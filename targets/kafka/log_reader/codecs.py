@@ -16,7 +16,6 @@ import pyarrow as pa
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
 _STREAMS: Final = {_GZIP: "gzip", _LZ4: "lz4", _ZSTD: "zstd"}
 _HAS_SIZE: Final = 0x08
-_END_OF_FRAME: Final = bytes(4)
 _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_BYTES: Final = 16
 
@@ -31,7 +30,7 @@ def decompressed(codec: int, packed: bytes, *, magic: int) -> bytes:
         if codec == _SNAPPY:
             return _snappy(packed)
         if codec == _LZ4 and magic == 0:
-            return _stream("lz4", _with_checksum(packed))
+            return _old_lz4(packed)
         if codec in _STREAMS:
             return _stream(_STREAMS[codec], packed)
     except (OSError, ValueError, pa.ArrowException, struct.error, IndexError) as error:
@@ -45,15 +44,12 @@ def _stream(name: str, packed: bytes) -> bytes:
         return unpacked
 
 
-def _with_checksum(frame: bytes) -> bytes:
-    """An LZ4 frame whose header has the right checksum; its place depends on whether the header
-    tells the content's size."""
+def _old_lz4(frame: bytes) -> bytes:
+    """The place of the header's checksum depends on whether it tells the content's size."""
     place = 14 if frame[4] & _HAS_SIZE else 6
     for checksum in range(256):
-        whole = frame[:place] + bytes([checksum]) + frame[place + 1 :]
         with suppress(OSError):
-            _stream("lz4", whole[: place + 1] + _END_OF_FRAME)
-            return whole
+            return _stream("lz4", frame[:place] + bytes([checksum]) + frame[place + 1 :])
     raise ValueError("no LZ4 frame")
 
 
