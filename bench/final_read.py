@@ -28,6 +28,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.protocol.consumer import FetchResponse
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from bench.made_runs import uneven
 from harness.plan import parse_plan
 from harness.protocols import End
 from targets.kafka.asking import Connections
@@ -40,25 +41,10 @@ Ints = npt.NDArray[np.int64]
 
 RECORDS: Final = 1_500_000
 LIBRARIES_RECORDS: Final = 150_000
-PROCESSES: Final = 1_000
 BATCH: Final = 8_000
-SEED: Final = 2013
 ROUNDS: Final = 3
 BAR, AIM_PER_S = 5.0, 1_000_000
 """So many times as fast as the faster library; and on a calm machine."""
-
-
-def uneven(size: int) -> Ints:
-    """Values in the order in which processes of uneven speed write them: p, p + P, p + 2 P ..."""
-    rng = np.random.default_rng(SEED)
-    speed = rng.lognormal(0, 0.5, PROCESSES)
-    process = rng.choice(PROCESSES, size, p=speed / speed.sum())
-    order = np.argsort(process, kind="stable")
-    first = np.flatnonzero(np.diff(process[order], prepend=-1))
-    turn = np.arange(size) - np.repeat(first, np.diff(first, append=size))
-    values = np.empty(size, np.int64)
-    values[order] = process[order] + turn * PROCESSES
-    return values
 
 
 def encoded(values: Ints) -> Iterator[bytes]:
