@@ -9,7 +9,7 @@ no partition with an error for complete. `HARMLESS` is the list of those that me
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from numpy.typing import NDArray
 
+from harness.protocols import Range
 from targets.kafka.clients.library import librdkafka_protocol
 from targets.kafka.log_reader.columns import Chunks
 from targets.kafka.plan import KafkaPlan
@@ -90,7 +91,67 @@ def read_with_librdkafka(
 ) -> None:
     """Read on until it has ended, or the deadline. `more`: how the cluster is reached, beside its
     addresses."""
-    consumer = Consumer(
+    consumer = _consumer(addresses, plan, more)
+    try:
+        places = [TopicPartition(plan.topic.name, p, first) for p, first in reading.starts.items()]
+        consumer.assign(places)
+        while not reading.ended() and time.monotonic() < deadline:
+            for message in consumer.consume(_BATCH, timeout=_WAIT_S):
+                _take(message, reading)
+    except KafkaException as error:
+        reading.fail(None, _told(error.args[0]))
+    finally:
+        consumer.close()
+
+
+def read_ranges_with_librdkafka(
+    addresses: str,
+    plan: KafkaPlan,
+    ranges: Mapping[int, Sequence[Range]],
+    deadline: float,
+    more: Mapping[str, Any] = {},
+) -> tuple[Reading, dict[int, int]]:
+    """Read these ranges of partitions, and where each partition ends, as the library finds out by
+    itself. Each partition's position is the end of the last range that was read."""
+    starts = {partition: each[0].first for partition, each in ranges.items() if each}
+    reading = Reading(
+        starts=starts, goals={p: each[-1].behind for p, each in ranges.items() if each}
+    )
+    consumer, ends = _consumer(addresses, plan, more), dict[int, int]()
+    try:
+        for partition, of_partition in ranges.items():
+            for each in of_partition:
+                _read_range(consumer, plan.topic.name, partition, each, reading, deadline)
+            place = TopicPartition(plan.topic.name, partition)
+            left_s = max(0.1, deadline - time.monotonic())
+            _, ends[partition] = consumer.get_watermark_offsets(place, timeout=left_s)
+    except KafkaException as error:
+        reading.fail(None, _told(error.args[0]))
+    finally:
+        consumer.close()
+    return reading, ends
+
+
+def _read_range(
+    consumer: Consumer, topic: str, partition: int, each: Range, reading: Reading, deadline: float
+) -> None:
+    """Read on in one partition until the range has ended, an error, or the deadline."""
+    consumer.assign([TopicPartition(topic, partition, each.first)])
+    one = Reading(starts={partition: each.first}, goals={partition: each.behind})
+    while not one.ended() and time.monotonic() < deadline:
+        room = min(_BATCH, each.behind - one.position[partition])
+        for message in consumer.consume(room, timeout=_WAIT_S):
+            offset = message.offset()
+            if message.error() or (offset is not None and each.first <= offset < each.behind):
+                _take(message, one)
+    reading.columns.extend(one.columns)
+    reading.reach(partition, one.position[partition])
+    for _, error in one.errors.items():
+        reading.fail(partition, error)
+
+
+def _consumer(addresses: str, plan: KafkaPlan, more: Mapping[str, Any]) -> Consumer:
+    return Consumer(
         {
             "bootstrap.servers": addresses,
             "group.id": "ackloss-final-read",
@@ -103,16 +164,6 @@ def read_with_librdkafka(
             **more,
         }
     )
-    try:
-        places = [TopicPartition(plan.topic.name, p, first) for p, first in reading.starts.items()]
-        consumer.assign(places)
-        while not reading.ended() and time.monotonic() < deadline:
-            for message in consumer.consume(_BATCH, timeout=_WAIT_S):
-                _take(message, reading)
-    except KafkaException as error:
-        reading.fail(None, _told(error.args[0]))
-    finally:
-        consumer.close()
 
 
 def _take(message: Any, reading: Reading) -> None:

@@ -14,7 +14,8 @@ inside.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -23,13 +24,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from harness.protocols import Cluster, End, NodeView, with_role
+from harness.protocols import Cluster, End, NodeView, Range, with_role
 from harness.run.observer import merge
 from targets.kafka.asking import Connections
 from targets.kafka.brokers import EARLIEST, LATEST, offset
 from targets.kafka.clients.library import CONFLUENT, OURS, bootstrap
 from targets.kafka.configuration import BROKER_PORT
-from targets.kafka.consumers import Reading, read_with_librdkafka
+from targets.kafka.consumers import (
+    Reading,
+    read_ranges_with_librdkafka,
+    read_with_librdkafka,
+)
 from targets.kafka.eras import era_for
 from targets.kafka.log_reader.fetching import Ask, read_log
 from targets.kafka.modes import mode_of
@@ -43,12 +48,30 @@ def read_all(
     cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
 ) -> tuple[pa.Table, list[End]]:
     """See `harness.protocols.Target.read_all`."""
+    with _source(cluster, plan) as source:
+        return read_from(source, plan, reader=reader, timeout_s=timeout_s)
+
+
+def read_ranges(
+    cluster: Cluster,
+    plan: KafkaPlan,
+    ranges: Mapping[int, Sequence[Range]],
+    *,
+    timeout_s: float,
+) -> tuple[pa.Table, list[End]]:
+    """See `harness.protocols.ReadsRanges`."""
+    with _source(cluster, plan) as source:
+        return read_ranges_from(source, plan, ranges, timeout_s=timeout_s)
+
+
+@contextmanager
+def _source(cluster: Cluster, plan: KafkaPlan) -> Iterator[Source]:
+    """A cluster of our own as what is read from."""
     names = {node.name: node.address for node in with_role(cluster, "broker")}
     with Connections(names, BROKER_PORT, speaks=era_for(plan).speaks) as connections:
-        source = Source(
+        yield Source(
             addresses=bootstrap(cluster), ends=partial(_ends, cluster, plan), ask=connections.ask
         )
-        return read_from(source, plan, reader=reader, timeout_s=timeout_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +104,32 @@ def read_from(
         if all(end.complete for end in ends) or not _changed(before, after):
             break
     return reading.table(reader), ends
+
+
+def read_ranges_from(
+    source: Source, plan: KafkaPlan, ranges: Mapping[int, Sequence[Range]], *, timeout_s: float
+) -> tuple[pa.Table, list[End]]:
+    """Read ranges of partitions by librdkafka: see `harness.protocols.ReadsRanges`."""
+    deadline = time.monotonic() + timeout_s
+    reading, ends = read_ranges_with_librdkafka(
+        source.addresses, plan, ranges, deadline, source.librdkafka
+    )
+    return reading.table(CONFLUENT), [
+        _judged_ranges(end, reading, ranges[partition], ends.get(partition))
+        for partition, end in sorted(source.ends().items())
+        if partition in ranges
+    ]
+
+
+def _judged_ranges(end: End, reading: Reading, ranges: Sequence[Range], met: int | None) -> End:
+    """What was read of a partition, whose end the library `met`."""
+    wanted = [np.empty(0, np.int64), *(np.arange(*each) for each in ranges)]
+    why = reading.errors.get(end.partition)
+    if why is None and met is None:
+        why = "its end was not reported"
+    if why is None and not np.array_equal(reading.offsets(end.partition), np.concatenate(wanted)):
+        why = "not every offset of its ranges was read"
+    return replace(end, position=met, complete=why is None, error=why, ranges=tuple(ranges))
 
 
 def _read_columns(source: Source, plan: KafkaPlan, reading: Reading, deadline: float) -> None:

@@ -55,6 +55,11 @@ class Columns:
         self.leader_epoch.append(-1 if epoch is None else epoch)
         self.time_ns.append(time.monotonic_ns())
 
+    def extend(self, more: Columns) -> None:
+        """Records that came later."""
+        for name, column in vars(self).items():
+            column.extend(getattr(more, name))
+
     def offsets(self, partition: int) -> NDArray[np.int64]:
         """Those of one partition, in the order in which they came."""
         every = np.frombuffer(self.offset, dtype=np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,6 +30,8 @@ from harness.protocols import (
     NodeSpec,
     NodeView,
     Promises,
+    Range,
+    ReadsRanges,
     Reusable,
     RunsElsewhere,
     RunsInContainers,
@@ -80,6 +82,7 @@ class Kafka(
     ServesAnyClient[KafkaPlan],
     Limited[KafkaPlan],
     Warns[KafkaPlan],
+    ReadsRanges[KafkaPlan],
     Reusable[KafkaPlan],
 ):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
@@ -279,6 +282,18 @@ class Kafka(
     ) -> tuple[pa.Table, list[End]]:
         """See `harness.protocols.Target.read_all`."""
         return reading.read_all(cluster, plan, reader=reader, timeout_s=timeout_s)
+
+    def read_ranges(
+        self,
+        cluster: Cluster,
+        plan: KafkaPlan,
+        *,
+        reader: str,  # noqa: ARG002  (there is one second reader)
+        ranges: Mapping[int, Sequence[Range]],
+        timeout_s: float,
+    ) -> tuple[pa.Table, list[End]]:
+        """See `harness.protocols.ReadsRanges`."""
+        return reading.read_ranges(cluster, plan, ranges, timeout_s=timeout_s)
 
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A node's own view of leaders and in-sync replicas, or of the active controller; a
