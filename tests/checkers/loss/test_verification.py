@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from checkers.loss import Loss
 from checkers.loss.checker import Found, Slice
-from harness.history import READS
+from harness.history import ENDS, READS
 from harness.history.facts import facts_of
 from harness.history.rows import Rows
 from harness.history.run_folder import RunDir
@@ -69,10 +69,13 @@ def end(position: int) -> End:
 
 @dataclass
 class Readers(ReadsRanges[Any]):
-    """A target whose first reader reads `first`, and the second one the `log`."""
+    """A target whose first reader reads `first`, but for one offset (or another one in its place),
+    and the second one the `log`."""
 
     first: Log
     log: Log
+    skipped: int | None = None
+    in_its_place: int | None = None
     asked: list[tuple[str, tuple[Range, ...] | None]] = field(default_factory=list)
     plugin: str = "fake"
     models: tuple[str, ...] = ("log",)
@@ -83,7 +86,11 @@ class Readers(ReadsRanges[Any]):
     def read_all(self, *_: object, reader: str, timeout_s: float) -> tuple[pa.Table, list[End]]:
         self.asked.append((reader, None))
         log = self.first if reader == "first" else self.log
-        return table(dict(enumerate(log)), reader), [end(len(log))]
+        read = table(dict(enumerate(log)), reader)
+        if reader == "first" and (at := self.skipped) is not None:
+            other = [] if self.in_its_place is None else [read.slice(self.in_its_place, 1)]
+            read = pa.concat_tables([read.slice(0, at), *other, read.slice(at + 1)])
+        return read, [end(len(log))]
 
     def read_ranges(
         self, *_: object, reader: str, ranges: Mapping[int, Sequence[Range]], timeout_s: float
@@ -253,6 +260,17 @@ def test_ranges_without_their_records_confirm_nothing(tmp_path: Path) -> None:
     assert again.doubts
 
 
+@pytest.mark.parametrize("column", ["position", "end_offset"])
+def test_a_second_reader_that_met_another_end_confirms_nothing(tmp_path: Path, column: str) -> None:
+    assert outcome(tmp_path, named(LOG, W(7, offset=20)), Readers(LOG, LOG)).names == {"lost"}
+    rundir = RunDir(tmp_path / "r")
+    rows = pq.read_table(rundir.ends).to_pylist()
+    rows[1][column] += 1
+    pq.write_table(pa.Table.from_pylist(rows, schema=ENDS), rundir.ends)
+    read, loss = Rows(facts_of(rundir, Kafka().promises)), Loss()
+    assert not loss.merge(read, [loss.check(read, Slice(0, 1))]).counter_examples
+
+
 def test_ranges_that_leave_something_out_confirm_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +290,26 @@ def test_ranges_that_leave_something_out_confirm_nothing(
         assert ("lost" in told.names) is lost
         assert ("unexpected" in told.names) is lost
         assert bool(told.result.doubts) is not lost
+
+
+@pytest.mark.parametrize(("skipped", "other"), [(30, None), (30, 29), (59, None), (0, None)])
+@pytest.mark.parametrize("harness_knows", [True, False])
+def test_an_offset_that_the_first_reader_left_out(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    harness_knows: bool,
+    skipped: int,
+    other: int | None,
+) -> None:
+    """It says that it read everything, and what stands there looks lost."""
+    if not harness_knows:
+        monkeypatch.setattr(final_read, "ranges_of", lambda *_: {0: [Range(5, 7)]})
+    target = Readers(LOG, LOG, skipped=skipped, in_its_place=other)
+    told = outcome(tmp_path, named(LOG), target)
+    assert told.target.asked[-1][1] == (None if harness_knows else ((5, 7),))
+    assert told.lost == {LOG[skipped]}
+    assert told.names == set()
+    assert "readers" in {doubt.name for doubt in told.result.doubts}
 
 
 # --- any log, any mistake ---------------------------------------------------------------------
