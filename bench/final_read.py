@@ -126,10 +126,9 @@ class Read(NamedTuple):
     took_s: float
 
 
-def by_readers(reader: str, address: str, size: int, plan: KafkaPlan) -> Read:
-    """One of the final read's own readers, with all that it checks."""
-    host, _, port = address.partition(":")
-    end = End(
+def end_of(size: int) -> End:
+    """Where the served log ends, as its leader tells it."""
+    return End(
         partition=0,
         log_start_offset=0,
         end_offset=size,
@@ -139,8 +138,19 @@ def by_readers(reader: str, address: str, size: int, plan: KafkaPlan) -> Read:
         members=("b1",),
         complete=False,
     )
+
+
+@contextmanager
+def source_of(address: str, end: End) -> Iterator[Source]:
+    """The broker at this address as what the final read reads from."""
+    host, _, port = address.partition(":")
     with Connections({"b1": host}, int(port)) as connections:
-        source = Source(addresses=address, ends=lambda: {0: end}, ask=connections.ask)
+        yield Source(addresses=address, ends=lambda: {0: end}, ask=connections.ask)
+
+
+def by_readers(reader: str, address: str, size: int, plan: KafkaPlan) -> Read:
+    """One of the final read's own readers, with all that it checks."""
+    with source_of(address, end_of(size)) as source:
         begun = time.monotonic()
         table, (read,) = read_from(source, plan, reader=reader, timeout_s=600)
         took_s = time.monotonic() - begun
