@@ -42,7 +42,9 @@ from targets.kafka.reading import read_from, read_ranges_from
 
 WRITES: Final = 2_000_000
 LOST: Final = 0.15
-UNKNOWN: Final = 0.0005
+IN_FLIGHT: Final = 20_000
+UNKNOWN: Final = 0.05
+"""Of the writes that are in flight when the leader is cut off."""
 FIXED_S, A_MILLION_S = 10.0, 2.0
 PART_ROWS: Final = 1_000_000
 PLAN: Final = parse_plan(
@@ -67,7 +69,8 @@ class Flat:
         rng = np.random.default_rng(2013)
         lost, first = np.zeros(size, np.int64), int(size * (0.5 - LOST))
         lost[first : first + int(2 * LOST * size)] = np.arange(int(2 * LOST * size)) % 2
-        unknown = (rng.random(size) < UNKNOWN).astype(np.int64)
+        unknown = np.zeros(size, np.int64)
+        unknown[first : first + IN_FLIGHT] = rng.random(size)[first : first + IN_FLIGHT] < UNKNOWN
         there = (lost == 0) & ((unknown == 0) | (np.arange(size) % 4 < 2))
         offset = np.cumsum(there) - 1
         return cls(uneven(size), lost, unknown, np.where(there, offset, np.maximum(offset, 0)))

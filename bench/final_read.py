@@ -71,6 +71,7 @@ class Served(FakeKafka):
     """A broker that finds batches as a real one does, and fills a fetch."""
 
     batches: list[bytes] = field(default_factory=list)
+    stored_end: int = 0
 
     def last(self, partition: int) -> int:  # noqa: ARG002
         """The end that it was given."""
@@ -83,7 +84,7 @@ class Served(FakeKafka):
             taken.append(self.batches[first])
             room -= len(taken[-1])
             first += 1
-        there = asked.fetch_offset < BATCH * len(self.batches)
+        there = asked.fetch_offset < self.stored_end
         return FetchResponse.FetchableTopicResponse.PartitionData(
             partition_index=0,
             error_code=0,
@@ -98,7 +99,9 @@ class Served(FakeKafka):
 def serve(host: str, values: Ints, ready: Any) -> None:
     """Serve a log until the process is ended."""
     batches = list(encoded(values))
-    with fake_kafka(Served, host=host, batches=batches, end={0: len(values)}) as fake:
+    with fake_kafka(
+        Served, host=host, batches=batches, stored_end=len(values), end={0: len(values)}
+    ) as fake:
         ready.send(fake.port)
         time.sleep(3600)
 
@@ -112,6 +115,7 @@ def served(values: Ints) -> Iterator[str]:
         target=serve, args=(host, values, theirs), daemon=True
     )
     process.start()
+    theirs.close()  # if the process dies there is an end to wait for
     try:
         yield f"{host}:{ours.recv()}"
     finally:

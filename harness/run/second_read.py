@@ -40,7 +40,9 @@ Bools = npt.NDArray[np.bool_]
 
 _EDGE: Final = 100
 """So many records are read at both ends of a partition, and around an offset."""
-_MOST_RANGES: Final = 32
+_APART: Final = 2_000
+"""Ranges with fewer records between them are one: to go to another place takes as long as to read
+so many."""
 _MOST_SHARE: Final = 0.5
 
 
@@ -90,6 +92,7 @@ def ranges_of(table: pa.Table, ends: Sequence[End], written: Written) -> Ranges 
         )
         ranges[end.partition] = _around(places, *log)
         rows += sum(behind - first for first, behind in ranges[end.partition])
+        rows += _APART * max(0, len(ranges[end.partition]) - 1)
     return ranges if rows <= _MOST_SHARE * len(table) else None
 
 
@@ -121,10 +124,9 @@ def _ends_of(offset: Ints) -> Ints:
 
 
 def _around(places: Ints, start: int, end: int) -> list[Range]:
-    """Few ranges, within a log, that hold these places and their neighbours."""
-    places, gap = np.unique(places.clip(start, max(start, end - 1))), 2 * _EDGE
-    while (cut := np.flatnonzero(np.diff(places) > gap)).size >= _MOST_RANGES:
-        gap *= 2
+    """Ranges, within a log, that hold these places and their neighbours."""
+    places = np.unique(places.clip(start, max(start, end - 1)))
+    cut = np.flatnonzero(np.diff(places) > 2 * _EDGE + _APART)
     firsts, lasts = places[np.r_[0, cut + 1]], places[np.r_[cut, len(places) - 1]]
     pairs = zip((firsts - _EDGE).tolist(), (lasts + _EDGE + 1).tolist(), strict=True)
     return [Range(max(start, first), min(end, behind)) for first, behind in pairs if start < end]

@@ -158,6 +158,7 @@ def outcome(folder: Path, writes: Sequence[W], target: Readers, of: int = 1) -> 
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges of a few records, in logs of a few dozen."""
     monkeypatch.setattr(second_read, "_EDGE", 1)
+    monkeypatch.setattr(second_read, "_APART", 0)
     monkeypatch.setattr(second_read, "_MOST_SHARE", 0.9)
 
 
@@ -355,6 +356,7 @@ def test_what_is_confirmed_is_true(world: World, shards: int, at: int | None) ->
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(second_read, "_EDGE", 1)
+        patch.setattr(second_read, "_APART", 0)
         patch.setattr(second_read, "_MOST_SHARE", 0.9)
         if at is not None and at < len(world.first):
             some = {0: [Range(at, len(world.first))]}
