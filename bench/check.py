@@ -37,22 +37,30 @@ COUNTED: Final = (
 
 
 class Corpus(NamedTuple):
-    """How many runs of how many operations, and what is asked of us there."""
+    """How many runs of how many operations, whether their values have gaps, and what is asked of us
+    there."""
 
     name: str
     runs: int
     operations: int
+    gapped: bool = False
     at_most_s: float | None = None
     at_most_ratio: float | None = None
     at_most_mb: float | None = None
 
 
 FIRST: Final = Corpus("first answer", 1, 2_000, at_most_s=9)
-QUICK: Final = (FIRST, Corpus("many runs", 200, 2_000), Corpus("large runs", 4, 250_000))
+QUICK: Final = (
+    FIRST,
+    Corpus("many runs", 200, 2_000),
+    Corpus("large runs", 4, 250_000),
+    Corpus("uneven processes", 1, 1_000_000, gapped=True),
+)
 FULL: Final = (
     FIRST,
     Corpus("many runs", 1_000, 10_000, at_most_s=25),
     Corpus("large runs", 100, 1_000_000, at_most_ratio=5, at_most_mb=6_000),
+    Corpus("uneven processes", 2, 5_000_000, gapped=True, at_most_ratio=5, at_most_mb=6_000),
 )
 LINEAR: Final = tuple(Corpus("a campaign", runs, 10_000) for runs in (100, 1_000, 10_000))
 LINEAR_AT_MOST: Final = 1.5
@@ -204,7 +212,7 @@ def counted(corpus: Corpus, engines: Iterable[str]) -> tuple[dict[str, Measured]
     with tempfile.TemporaryDirectory(prefix="ackloss-bench-") as scratch:
         folder = Path(scratch)
         with ProcessPoolExecutor() as pool:
-            make = partial(make_run, folder, corpus.operations)
+            make = partial(make_run, folder, corpus.operations, gapped=corpus.gapped)
             truth = dict(pool.map(make, range(corpus.runs), chunksize=4))
         runs = sorted(str(path) for path in folder.iterdir())
         say(f"{corpus.name}: {corpus.runs:,} x {corpus.operations:,} operations")

@@ -1,6 +1,7 @@
 """Runs that are drawn by chance, with the truth about them, as a run folder holds them.
 
-Half of the runs lose writes: those with an odd number.
+Half of the runs lose writes: those with an odd number. Values are those of processes of uneven
+speed, which leave gaps, or integers in a row.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ Counts = dict[str, int]
 
 SEED: Final = 2013
 PARTITIONS: Final = 3
+PROCESSES: Final = 1_000
 
 
-def make_run(parent: Path, operations: int, number: int) -> tuple[str, Counts]:
+def make_run(
+    parent: Path, operations: int, number: int, *, gapped: bool = False
+) -> tuple[str, Counts]:
     """Write one run's folder; tells its id and the truth about it."""
     rundir = RunDir.create(parent, f"bench-{number:05d}")
     plan = parse_plan(
@@ -38,17 +42,40 @@ def make_run(parent: Path, operations: int, number: int) -> tuple[str, Counts]:
         rundir.run, {"schema": 1, "run_id": rundir.run_id, "state": "done", "seed": SEED}
     )
     log = Log.drawn(np.random.default_rng([SEED, number]), operations, lossy=number % 2 == 1)
+    values = uneven(operations) if gapped else np.arange(operations)
     with ParquetWriter(rundir.history, HISTORY, run_id=rundir.run_id) as parts:
         for part in log.history(max(1_000.0, operations / 100)):
-            parts.write(part)
+            parts.write(_with_values(part, values))
     with ParquetWriter(rundir.reads, READS, run_id=rundir.run_id) as parts:
-        parts.write(log.reads())
+        parts.write(_with_values(log.reads(), values))
     end = {"run_id": rundir.run_id, "reader": "bench", "log_start_offset": 0, "complete": True}
     end |= {"end_offset": 2 * operations, "position": 2 * operations, "isr": ["b1", "b2", "b3"]}
     ends = [{**end, "partition": partition} for partition in range(PARTITIONS)]
     pq.write_table(pa.Table.from_pylist(ends, schema=ENDS), rundir.ends)
     write_manifest(rundir, rundir.run_id)
     return rundir.run_id, log.truth()
+
+
+def uneven(size: int) -> Ints:
+    """Values in the order in which processes of uneven speed write them: p, p + P, p + 2 P ...
+    Most processes are as fast as the others, and a few are much faster."""
+    rng = np.random.default_rng(SEED)
+    speed = rng.lognormal(0, 1.0, PROCESSES)
+    process = rng.choice(PROCESSES, size, p=speed / speed.sum())
+    order = np.argsort(process, kind="stable")
+    first = np.flatnonzero(np.diff(process[order], prepend=-1))
+    turn = np.arange(size) - np.repeat(first, np.diff(first, append=size))
+    values = np.empty(size, np.int64)
+    values[order] = process[order] + turn * PROCESSES
+    return values
+
+
+def _with_values(table: pa.Table, values: Ints) -> pa.Table:
+    """The rows with these values in place of 0, 1, 2 ...; strange ones are behind them all."""
+    number = table["value"].to_numpy()
+    known = number < len(values)
+    value = np.where(known, values[np.where(known, number, 0)], number + values.max() + 1)
+    return table.set_column(table.schema.get_field_index("value"), "value", pa.array(value))
 
 
 @dataclass(frozen=True, kw_only=True)

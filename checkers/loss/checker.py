@@ -14,7 +14,8 @@ The count `lost` includes `deleted`; a finding has one of the three kinds. So al
 acknowledged + unacknowledged_found = survivors + lost + not_yet_visible.
 
 A counter-example rests on the partition that was read: only where two libraries read it to the end
-is it confirmed; the others are counted, and kept apart as unconfirmed.
+is it confirmed, or one did and another one what no acknowledgement names (`verification`); the
+others are counted, and kept apart as unconfirmed.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from checkers.loss.readers import Disagreement, Readers
 from checkers.loss.spans import lost_spans
 from checkers.loss.statements import Basis
 from checkers.loss.tally import Tally, looked_up
+from checkers.loss.verification import Verification
 from harness.errors import HistoryError
 from harness.history.parquet_reader import some
 from harness.protocols import (
@@ -69,11 +71,14 @@ class Slice(NamedTuple):
 
 class Found(NamedTuple):
     """What one shard holds. `unconfirmed`: how many of a count rest on one reader, for the counts
-    that can be counter-examples; `begun_again`: writes whose value another write has."""
+    that can be counter-examples; `if_verified`: the same if what was read in part is `verified` in
+    every shard; `begun_again`: writes whose value another write has."""
 
     counts: Counts
     findings: pa.Table
     unconfirmed: Mapping[str, int]
+    if_verified: Mapping[str, int]
+    verified: bool
     disagreements: tuple[Disagreement, ...] = ()
     begun_again: int = 0
 
@@ -119,14 +124,19 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         """Counts and findings of the values of one shard."""
         facts = run.facts
         readers, numbering = Readers(facts), numbered(partial(_things, run, shard))
-        tally = Tally(numbering)
+        verification = Verification.of(facts)
+        tally = Tally(numbering, names=bool(verification.ends))
         for writes in _writes(run, shard):
             tally.write(writes)
         again = tally.begun_again()
         for reads in run.reads():
             if shard.number == 0:
                 readers.compare(reads)
-            tally.read(readers.judged(_of(reads, shard)))
+                verification.follow(readers.judged(reads))
+            judged_rows = readers.judged(_of(reads, shard))
+            if verification.ends:
+                verification.rest(judged_rows, tally.named(judged_rows))
+            tally.read(judged_rows)
         odd = tally.odd()
         judged_reads = (readers.judged(_of(reads, shard)) for reads in run.reads())
         closer = looked_up(_writes(run, shard), judged_reads, numbering, odd)
@@ -135,7 +145,9 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         return Found(
             counts=plain + judged.counts(),
             findings=findings_of(facts, closer, judged),
-            unconfirmed=unconfirmed(facts, closer, judged),
+            unconfirmed=unconfirmed(facts, closer, judged, verified=False),
+            if_verified=unconfirmed(facts, closer, judged, verified=True),
+            verified=verification.ended() if shard.number == 0 else verification.holds,
             disagreements=tuple(readers.disagreements()) if shard.number == 0 else (),
             begun_again=again,
         )
@@ -150,8 +162,9 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
             keys = [(name, "ascending", "at_start") for name in ORDER]
             findings = findings.take(pc.sort_indices(findings, sort_keys=keys))
         unconfirmed = Counter[str]()
+        verified = all(part.verified for part in parts)
         for part in parts:
-            unconfirmed.update(part.unconfirmed)
+            unconfirmed.update(part.if_verified if verified else part.unconfirmed)
         basis = Basis(
             counts=counts,
             unconfirmed=unconfirmed,

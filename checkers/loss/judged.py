@@ -89,10 +89,11 @@ def _beyond_and_below(facts: Facts, odd: Odd) -> tuple[Bools, Bools]:
     return beyond, below
 
 
-def unconfirmed(facts: Facts, odd: Odd, judged: Judged) -> dict[str, int]:
-    """How many of each kind rest on a partition that two libraries did not read to the end. Where
-    it is not known which partition a lost write was sent to, it rests on all."""
-    two = np.array(sorted(confirmed(facts)), np.int64)
+def unconfirmed(facts: Facts, odd: Odd, judged: Judged, *, verified: bool) -> dict[str, int]:
+    """How many of each kind rest on a partition that two libraries did not read to the end (nor one
+    that did, if it is `verified`). Where it is not known which partition a lost write was sent to,
+    it rests on all."""
+    two = np.array(sorted(confirmed(facts, verified=verified)), np.int64)
     everywhere = set(range(facts.promises.partitions)) <= set(two.tolist())
     kinds, size, owner = judged.by_name, len(odd.marks), odd.copies[:, 0]
     lost = kinds["lost"] if facts.promises.deletes else kinds["lost"] & ~kinds["deleted"]

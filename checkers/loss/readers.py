@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from checkers.loss.verification import in_part, within
 from harness.history.parquet_reader import some
 from harness.protocols import Bools, Facts, PartitionEnd, Reads, Texts
 
@@ -80,34 +81,49 @@ class Readers:
         return rows if chosen.all() else some(rows, chosen)
 
     def compare(self, rows: Reads) -> None:
-        """Take rows into account where two readers or more are complete."""
+        """Take rows into account where two readers or more are complete, or one of them is and
+        others read ranges."""
         for end in self._ends.values():
-            if len(end.readers) < 2:
+            if len(names := _compared(end)) < 2:
                 continue
             here = rows.partition == end.partition
             if end.log_start is not None:
                 here &= rows.offset >= end.log_start
-            for name in end.readers:
+            if len(end.readers) == 1:
+                here &= within(end.verified[0].ranges, rows.offset)
+            for name in names:
                 mine = here & _of(rows.reader, [name])
                 if mine.any():
                     self._seen.setdefault((end.partition, name), Seen()).add(some(rows, mine))
 
     def disagreements(self) -> list[Disagreement]:
-        """The partitions of which complete readers tell different things, once all is compared."""
+        """The partitions of which readers tell different things, once all is compared."""
         return [
-            Disagreement(end.readers, f"partition {end.partition}")
+            Disagreement(names, f"partition {end.partition}")
             for end in self._ends.values()
-            if any(self._of(end, name) != self._of(end, end.readers[0]) for name in end.readers[1:])
+            if len(names := _compared(end)) > 1
+            and any(self._of(end, name) != self._of(end, names[0]) for name in names[1:])
         ]
 
     def _of(self, end: PartitionEnd, reader: str) -> Seen:
         return self._seen.get((end.partition, reader), Seen())
 
 
-def confirmed(facts: Facts) -> frozenset[int]:
-    """The partitions on which a counter-example may rest: two libraries read them to the end."""
+def _compared(end: PartitionEnd) -> tuple[str, ...]:
+    """The readers that must have met the same: all that are complete; where there is one, it and
+    the one that read ranges."""
+    ranged = end.verified[:1] if len(end.readers) == 1 else ()
+    return (*end.readers, *(each.reader for each in ranged))
+
+
+def confirmed(facts: Facts, *, verified: bool = False) -> frozenset[int]:
+    """The partitions on which a counter-example may rest: two libraries read them to the end, or
+    (`verified`) one did, and `checkers.loss.verification` holds."""
+    in_parts = in_part(facts) if verified else {}
     return frozenset(
-        end.partition for end in facts.ends if facts.one_reader or len(end.readers) >= 2
+        end.partition
+        for end in facts.ends
+        if facts.one_reader or len(end.readers) >= 2 or end.partition in in_parts
     )
 
 

@@ -28,15 +28,16 @@ NOBODY: Final = -1
 
 class Tally:
     """Marks of all values of a run, by number, and which of them are odd. First all writes, then
-    all reads."""
+    all reads. `names`: records will be asked for that acknowledgements name."""
 
-    def __init__(self, numbering: Numbering) -> None:
+    def __init__(self, numbering: Numbering, *, names: bool = False) -> None:
         self._numbering = numbering
         self._marks: Bits = np.zeros(numbering.size, np.uint8)
         # Where it was sent to; for values that were sent anywhere, where it was read first.
         self._partition: Int32s = np.full(numbering.size, NOBODY, np.int32)
         self._offset: Ints = np.empty(numbering.size, np.int64)
         self._odd: Bools = np.zeros(numbering.size, np.bool_)
+        self._acknowledged_at: Ints | None = np.full(numbering.size, NULL) if names else None
         self._begun = 0
 
     def write(self, rows: Writes) -> None:
@@ -46,6 +47,8 @@ class Tally:
             marked = np.compress(rows.mark == mark, numbers)
             self._marks[marked] |= mark
             self._begun += len(marked) if mark == INVOKED else 0
+            if mark == OK and self._acknowledged_at is not None:
+                self._acknowledged_at[marked] = np.compress(rows.mark == OK, rows.offset)
         if (sent := rows.partition != NULL).all():
             self._settle(numbers, rows.partition)
         else:
@@ -54,6 +57,15 @@ class Tally:
     def begun_again(self) -> int:
         """How many writes began with a value that another one has, when all writes are marked."""
         return self._begun - int(np.count_nonzero(self._marks & INVOKED))
+
+    def named(self, rows: Reads) -> Bools:
+        """Which records are where a write of their value was acknowledged, when all writes are
+        marked."""
+        assert self._acknowledged_at is not None
+        numbers = self._numbering.numbers(rows.key, rows.value)
+        named: Bools = self._acknowledged_at[numbers] == rows.offset
+        named &= (rows.offset != NULL) & (self._partition[numbers] == rows.partition)
+        return named
 
     def read(self, rows: Reads) -> None:
         """Mark some records that were read."""

@@ -21,6 +21,7 @@ from harness.history.gaps import gaps
 from harness.history.run_folder import RunDir
 from harness.protocols import DONE, Facts, PartitionEnd, Promises, ScriptedFault
 from harness.protocols.conduct import Conduct
+from harness.protocols.runs import Verified
 
 PromisesOf = Callable[[Mapping[str, Any], Mapping[str, Any]], Promises]
 """The promises of a run that did not store them, from its plan.json and its run.json."""
@@ -140,18 +141,23 @@ def _merged(rows: Iterable[dict[str, Any]], *, replicas: int) -> Iterable[Partit
         by_partition.setdefault(row["partition"], []).append(row)
     for partition, every in by_partition.items():
         short = {row["reader"] for row in every if not _reached(row)}
-        complete = [row for row in every if row["reader"] not in short]
+        reached = [row for row in every if row["reader"] not in short]
+        complete = [row for row in reached if row.get("ranges") is None]
         ends = complete or every
+        read_to = min(_known(complete, "position"), default=None)
         yield PartitionEnd(
             partition=partition,
             log_start=max(_known(ends, "log_start_offset"), default=None),
-            read_to=min(_known(complete, "position"), default=None)
-            if complete
-            else max(_known(every, "position"), default=None),
+            read_to=read_to if complete else max(_known(every, "position"), default=None),
             complete=bool(complete),
             whole=any(len(set(row[MEMBERS] or ())) >= replicas for row in complete),
             readers=tuple(dict.fromkeys(row["reader"] for row in complete)),
             error=None if complete else next(iter(_known(every, "error")), None),
+            verified=tuple(
+                Verified(row["reader"], tuple((r["first"], r["behind"]) for r in row["ranges"]))
+                for row in reached
+                if row.get("ranges") is not None and row["position"] == read_to
+            ),
         )
 
 
@@ -163,7 +169,7 @@ def _reached(row: dict[str, Any]) -> bool:
 
 
 def _not_reached(end: PartitionEnd) -> PartitionEnd:
-    return replace(end, complete=False, whole=False, readers=())
+    return replace(end, complete=False, whole=False, readers=(), verified=())
 
 
 def _known(rows: Iterable[dict[str, Any]], column: str) -> list[Any]:

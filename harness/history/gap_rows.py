@@ -199,7 +199,9 @@ def records(rundir: RunDir, parts: Parts, run: Mapping[str, Any], ends: Ends) ->
     passed = {
         (row["reader"], row["partition"]): range(row["log_start_offset"] or 0, row["position"])
         for row in ends
-        if row["position"] is not None and row["position"] > (row["log_start_offset"] or 0)
+        if row["position"] is not None
+        and row["position"] > (row["log_start_offset"] or 0)
+        and row.get("ranges") is None
     }
     if not passed or _everywhere(parts.reads, passed):
         return
@@ -227,9 +229,10 @@ def _everywhere(parts: Sequence[Part], passed: Mapping[tuple[str, int], range]) 
         left[reader] = left.get(reader, 0) + len(offsets)
     for part in parts:
         span = part.span("reader")
-        if span is None or span[0] != span[1] or span[0] not in left:
+        if span is None or span[0] != span[1]:
             return False
-        left[span[0]] -= part.rows
+        if span[0] in left:
+            left[span[0]] -= part.rows
     return not any(left.values())
 
 

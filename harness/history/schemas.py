@@ -64,6 +64,9 @@ MEMBERS: Final = "isr"
 """The stored name of the column of in-sync members: Kafka's, since runs of Kafka came first and
 their files are still read."""
 
+RANGES: Final = pa.list_(pa.struct({"first": pa.int64(), "behind": pa.int64()}))
+"""Ranges of offsets: the first one, and the one behind the last."""
+
 ENDS: Final = pa.schema(
     [
         pa.field("run_id", pa.string(), nullable=False),
@@ -77,6 +80,7 @@ ENDS: Final = pa.schema(
         pa.field(MEMBERS, pa.list_(pa.string())),
         pa.field("complete", pa.bool_(), nullable=False),
         pa.field("error", pa.string()),  # why it is not complete
+        pa.field("ranges", RANGES),  # what was read; null: all from the log's start to the position
     ],
     metadata={"ackloss.schema": str(SCHEMA_VERSION)},
 )
@@ -99,6 +103,7 @@ OBSERVATIONS: Final = pa.schema(
 ADDED: Final = frozenset(
     {
         ("ends.parquet", "error"),
+        ("ends.parquet", "ranges"),
         ("history", "expected"),
         ("history", "result"),
         ("history", "elements"),

@@ -179,6 +179,14 @@ class Gaps(NamedTuple):
         return bool(self.sentences)
 
 
+class Verified(NamedTuple):
+    """Ranges of offsets, each from the first to the one behind the last, that a reader read without
+    an error, up to the end that the partition's complete readers met."""
+
+    reader: str
+    ranges: tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PartitionEnd:
     """How far one partition was read.
@@ -187,6 +195,7 @@ class PartitionEnd:
     None where no reader knew. `readers`: those that read it to its end without an error; only what
     they read says what is there. `complete`: there is one, or the history itself is the reader;
     `whole`: and every replica was in sync then. `error`: why no reader was complete, where known.
+    `verified`: what other readers read of it, and not all: only `ranges` of offsets.
     """
 
     partition: int
@@ -196,6 +205,7 @@ class PartitionEnd:
     whole: bool
     readers: tuple[str, ...] = ()
     error: str | None = None
+    verified: tuple[Verified, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

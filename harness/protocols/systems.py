@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from harness.plan import Plan
 from harness.protocols.nodes import Cluster, Ingredients, Node, NodeSpec
@@ -57,10 +57,19 @@ class Situation:
     answered: frozenset[str] = frozenset()
 
 
+class Range(NamedTuple):
+    """Offsets of a partition: the first one, and the one behind the last."""
+
+    first: int
+    behind: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class End:
     """How far one partition was read, and what stood at its end before and after. `members` were in
-    sync then. `error`: why it is not `complete`, one sentence; `None` where it is."""
+    sync then. `error`: why it is not `complete`, one sentence; `None` where it is. `ranges`: the
+    offsets that were read, each from the first to the one behind the last, where these were not all
+    (`ReadsRanges`)."""
 
     partition: int
     log_start_offset: int | None
@@ -71,6 +80,7 @@ class End:
     members: tuple[str, ...]
     complete: bool
     error: str | None = None
+    ranges: tuple[Range, ...] | None = None
 
 
 class Target(Protocol[PlanOf]):
@@ -148,6 +158,29 @@ class Target(Protocol[PlanOf]):
         `time_ns` is on the monotonic clock, not yet counted from the run's start. There is an `End`
         for each partition: one that cannot be read has an `error`, and nothing is raised. Nodes may
         still be starting when this is called: it tries again, for `timeout_s` at most.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadsRanges(Protocol[PlanOf]):
+    """A target whose second reader can read parts of a partition: what a counter-example rests on.
+    Without this it reads everything."""
+
+    @abstractmethod
+    def read_ranges(
+        self,
+        cluster: Cluster,
+        plan: PlanOf,
+        *,
+        reader: str,
+        ranges: Mapping[int, Sequence[Range]],
+        timeout_s: float,
+    ) -> tuple[pa.Table, list[End]]:
+        """Read these ranges of each partition (in order, apart from each other), and find out by
+        the named library itself where the partition ends: as `read_all`, with the same `ranges` in
+        each `End`, which is complete when every offset of them that has a record was read without
+        an error, and `position` is the end that the library met.
         """
         ...
 

@@ -4,7 +4,7 @@ is a plug-in, and what it returns otherwise is its own failure, named, and none 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -15,7 +15,9 @@ from harness.errors import HarnessFailure
 from harness.history import READS
 from harness.models import MODELS
 from harness.plan import Plan
-from harness.protocols import Client, Cluster, End, Promises, Target
+from harness.protocols import Client, Cluster, End, Promises, Range, ReadsRanges, Target
+
+Ranges = Mapping[int, Sequence[Range]]
 
 _READ = pa.schema([field for field in READS if field.name != "run_id"])
 
@@ -100,28 +102,43 @@ def read_by(
 ) -> tuple[pa.Table, list[End]]:
     """All that a reader has read, in the columns of READS but `run_id`, and how far it came."""
     given = target.read_all(cluster, plan, reader=reader, timeout_s=plan.final.read_s)
+    return _found(target, "read_all", given, reader)
+
+
+def ranges_by(
+    target: Target[Any], cluster: Cluster, plan: Plan, reader: str, ranges: Ranges
+) -> tuple[pa.Table, list[End]]:
+    """The same of ranges alone, by a target that is a `ReadsRanges`."""
+    assert isinstance(target, ReadsRanges)
+    given = target.read_ranges(
+        cluster, plan, reader=reader, ranges=ranges, timeout_s=plan.final.read_s
+    )
+    return _found(target, "read_ranges", given, reader)
+
+
+def _found(
+    target: Target[Any], method: str, given: object, reader: str
+) -> tuple[pa.Table, list[End]]:
     if not isinstance(given, tuple) or len(given) != 2:
-        _refuse(target, "read_all", given, "a table and a list of End")
+        _refuse(target, method, given, "a table and a list of End")
     table, ends = given
     if not isinstance(ends, list) or not all(isinstance(end, End) for end in ends):
-        _refuse(target, "read_all", ends, "a list of End beside its table")
-    return _as_read(target, table, reader), ends
+        _refuse(target, method, ends, "a list of End beside its table")
+    return _as_read(target, method, table, reader), ends
 
 
-def _as_read(target: Target[Any], table: object, reader: str) -> pa.Table:
+def _as_read(target: Target[Any], method: str, table: object, reader: str) -> pa.Table:
     if not isinstance(table, pa.Table):
-        _refuse(target, "read_all", table, "a pyarrow.Table beside its list of End")
+        _refuse(target, method, table, "a pyarrow.Table beside its list of End")
     if {*table.column_names} != {*_READ.names}:
         columns = f"a table with the columns {', '.join(table.column_names)}"
-        _refuse(target, "read_all", columns, ", ".join(_READ.names), shown=True)
+        _refuse(target, method, columns, ", ".join(_READ.names), shown=True)
     try:
         read: pa.Table = table.select(_READ.names).cast(_READ)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        _refuse(target, "read_all", f"a table that cannot be read ({error})", "", shown=True)
+        _refuse(target, method, f"a table that cannot be read ({error})", "", shown=True)
     if others := {*read.column("reader").unique().to_pylist()} - {reader}:
-        _refuse(
-            target, "read_all", f"rows of the reader {min(others)!r}", f"{reader!r}", shown=True
-        )
+        _refuse(target, method, f"rows of the reader {min(others)!r}", f"{reader!r}", shown=True)
     return read
 
 

@@ -129,7 +129,6 @@ class CellRun:
                 self.recorder,
                 self.record.rundir,
                 stop,
-                run_id=self.record.document["run_id"],
             )
 
     @contextmanager

@@ -65,11 +65,14 @@ class Live(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The values of writes: of all that were begun, and of those that ended ok or failed."""
+    """The values of writes: of all that were begun, and of those that ended ok or failed. Of those
+    that ended ok also the `partition` and `offset` that were acknowledged, NULL where none was."""
 
     attempted: Ints
     acknowledged: Ints
     failed: Ints
+    partition: Ints
+    offset: Ints
 
 
 class Recorder:
@@ -94,6 +97,7 @@ class Recorder:
         self._unwritten: list[Columns] = []
         self._elements: list[tuple[int, ...]] = []
         self._values: dict[str, list[Ints]] = {name: [] for name in (INVOKE, OK, FAIL)}
+        self._places: dict[str, list[Ints]] = {"partition": [], "offset": []}
         self._rows_written = 0
         self._counts = np.zeros(len(TYPES), dtype=np.int64)
         self._attempts = deque([(time.monotonic(), 0)])
@@ -181,7 +185,8 @@ class Recorder:
         with self._draining:
             self._drain()
             none = np.empty(0, dtype=np.int64)
-            return Written(*(np.concatenate([none, *parts]) for parts in self._values.values()))
+            columns = (*self._values.values(), *self._places.values())
+            return Written(*(np.concatenate([none, *parts]) for parts in columns))
 
     @property
     def failure(self) -> EnvironmentFailure | HarnessFailure | None:
@@ -240,8 +245,11 @@ class Recorder:
             self._attempts.popleft()
 
     def _count(self, columns: Columns) -> None:
-        """Count rows by type, and keep the values of writes."""
+        """Count rows by type, and keep the values of writes, and where they were acknowledged."""
         types, values = columns["type"], columns["value"]
+        is_ok = (columns["f"] == self._f[APPEND]) & (types == TYPE_CODES[OK])
+        for name, parts in self._places.items():
+            parts.append(np.compress(is_ok, columns[name]))
         counts = np.bincount(types, minlength=len(TYPES))
         self._counts = self._counts + counts
         if not (is_write := columns["f"] == self._f[APPEND]).all():

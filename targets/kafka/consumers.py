@@ -1,4 +1,4 @@
-"""The two client libraries that read, each from a log's start to its end, with all that went wrong.
+"""How far a reader came, with all that went wrong; and the client library that reads second.
 
 A consumer that meets an error may go on behind it as if nothing had been there: librdkafka tells of
 a batch with a wrong checksum once, and hands over what follows. So every error is kept, by the
@@ -9,17 +9,18 @@ no partition with an error for complete. `HARMLESS` is the list of those that me
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from kafka import KafkaConsumer
-from kafka import TopicPartition as PyTopicPartition
-from kafka import errors as theirs
+from numpy.typing import NDArray
 
+from harness.protocols import Range
 from targets.kafka.clients.library import librdkafka_protocol
-from targets.kafka.eras import era_for
+from targets.kafka.log_reader.columns import Chunks
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.records import Columns
 
@@ -40,12 +41,14 @@ _WAIT_S: Final = 0.2
 
 @dataclass
 class Reading:
-    """One consumer's way from `starts` to `goals`, offsets by partition: what it has read, the next
-    offset, and the first error of each partition."""
+    """One reader's way from `starts` to `goals`, offsets by partition: what it has read, the next
+    offset, and the first error of each partition. Records come one by one (`columns`) or many at a
+    time (`chunks`)."""
 
     starts: Mapping[int, int]
     goals: Mapping[int, int]
     columns: Columns = field(default_factory=Columns)
+    chunks: Chunks = field(default_factory=Chunks)
     position: dict[int, int] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
 
@@ -60,6 +63,16 @@ class Reading:
         """It met an error; null: one that names no partition."""
         for each in self.starts if partition is None else [partition]:
             self.errors.setdefault(each, error)
+
+    def offsets(self, partition: int) -> NDArray[np.int64]:
+        """Those of a partition's records, in the order in which they came."""
+        return np.concatenate([self.columns.offsets(partition), self.chunks.offsets(partition)])
+
+    def table(self, reader: str) -> pa.Table:
+        """All records as rows of READS without their run."""
+        chunks = self.chunks.table(reader)
+        columns = self.columns.table(reader).select(chunks.column_names).cast(chunks.schema)
+        return pa.concat_tables([columns, chunks])
 
     def ended(self) -> bool:
         """Whether there is nothing to wait for: each partition is at its goal, or has an error."""
@@ -78,7 +91,67 @@ def read_with_librdkafka(
 ) -> None:
     """Read on until it has ended, or the deadline. `more`: how the cluster is reached, beside its
     addresses."""
-    consumer = Consumer(
+    consumer = _consumer(addresses, plan, more)
+    try:
+        places = [TopicPartition(plan.topic.name, p, first) for p, first in reading.starts.items()]
+        consumer.assign(places)
+        while not reading.ended() and time.monotonic() < deadline:
+            for message in consumer.consume(_BATCH, timeout=_WAIT_S):
+                _take(message, reading)
+    except KafkaException as error:
+        reading.fail(None, _told(error.args[0]))
+    finally:
+        consumer.close()
+
+
+def read_ranges_with_librdkafka(
+    addresses: str,
+    plan: KafkaPlan,
+    ranges: Mapping[int, Sequence[Range]],
+    deadline: float,
+    more: Mapping[str, Any] = {},
+) -> tuple[Reading, dict[int, int]]:
+    """Read these ranges of partitions, and where each partition ends, as the library finds out by
+    itself. Each partition's position is the end of the last range that was read."""
+    starts = {partition: each[0].first for partition, each in ranges.items() if each}
+    reading = Reading(
+        starts=starts, goals={p: each[-1].behind for p, each in ranges.items() if each}
+    )
+    consumer, ends = _consumer(addresses, plan, more), dict[int, int]()
+    try:
+        for partition, of_partition in ranges.items():
+            for each in of_partition:
+                _read_range(consumer, plan.topic.name, partition, each, reading, deadline)
+            place = TopicPartition(plan.topic.name, partition)
+            left_s = max(0.1, deadline - time.monotonic())
+            _, ends[partition] = consumer.get_watermark_offsets(place, timeout=left_s)
+    except KafkaException as error:
+        reading.fail(None, _told(error.args[0]))
+    finally:
+        consumer.close()
+    return reading, ends
+
+
+def _read_range(
+    consumer: Consumer, topic: str, partition: int, each: Range, reading: Reading, deadline: float
+) -> None:
+    """Read on in one partition until the range has ended, an error, or the deadline."""
+    consumer.assign([TopicPartition(topic, partition, each.first)])
+    one = Reading(starts={partition: each.first}, goals={partition: each.behind})
+    while not one.ended() and time.monotonic() < deadline:
+        room = min(_BATCH, each.behind - one.position[partition])
+        for message in consumer.consume(room, timeout=_WAIT_S):
+            offset = message.offset()
+            if message.error() or (offset is not None and each.first <= offset < each.behind):
+                _take(message, one)
+    reading.columns.extend(one.columns)
+    reading.reach(partition, one.position[partition])
+    for _, error in one.errors.items():
+        reading.fail(partition, error)
+
+
+def _consumer(addresses: str, plan: KafkaPlan, more: Mapping[str, Any]) -> Consumer:
+    return Consumer(
         {
             "bootstrap.servers": addresses,
             "group.id": "ackloss-final-read",
@@ -91,16 +164,6 @@ def read_with_librdkafka(
             **more,
         }
     )
-    try:
-        places = [TopicPartition(plan.topic.name, p, first) for p, first in reading.starts.items()]
-        consumer.assign(places)
-        while not reading.ended() and time.monotonic() < deadline:
-            for message in consumer.consume(_BATCH, timeout=_WAIT_S):
-                _take(message, reading)
-    except KafkaException as error:
-        reading.fail(None, _told(error.args[0]))
-    finally:
-        consumer.close()
 
 
 def _take(message: Any, reading: Reading) -> None:
@@ -117,58 +180,3 @@ def _take(message: Any, reading: Reading) -> None:
 
 def _told(error: KafkaError) -> str:
     return f"{error.name()}: {error.str()}"
-
-
-def read_with_kafka_python(
-    addresses: str,
-    plan: KafkaPlan,
-    reading: Reading,
-    deadline: float,
-    more: Mapping[str, Any] = {},
-) -> None:
-    """Read on until it has ended, or the deadline. What it recovers from by itself it does not
-    tell; anything that it raises ends the read: behind an error its next poll might never return.
-    """
-    try:
-        consumer = KafkaConsumer(
-            bootstrap_servers=addresses.split(","),
-            bootstrap_timeout_ms=max(1, int(1000 * (deadline - time.monotonic()))),
-            group_id=None,
-            enable_auto_commit=False,
-            isolation_level="read_uncommitted",
-            auto_offset_reset="none",
-            check_crcs=True,
-            max_poll_records=_BATCH,
-            api_version=era_for(plan).speaks,
-            **more,
-        )
-    except theirs.KafkaError as error:
-        reading.fail(None, f"{type(error).__name__}: {error}")
-        return
-    try:
-        places = {PyTopicPartition(plan.topic.name, p): p for p in reading.starts}
-        consumer.assign(list(places))
-        for place, partition in places.items():
-            consumer.seek(place, reading.starts[partition])
-        while not reading.ended() and time.monotonic() < deadline:
-            try:
-                polled = consumer.poll(timeout_ms=int(1000 * _WAIT_S))
-                positions = {places[place]: consumer.position(place) for place in places}
-            except Exception as error:  # the library's, or whatever it makes of damaged bytes
-                reading.fail(None, f"{type(error).__name__}: {error}")
-                return
-            _take_all(polled, positions, reading)
-    finally:
-        consumer.close()
-
-
-def _take_all(
-    polled: Mapping[Any, Any], positions: Mapping[int, int | None], reading: Reading
-) -> None:
-    for place, records in polled.items():
-        for record in records:
-            epoch = getattr(record, "leader_epoch", None)
-            reading.columns.add(place.partition, record.offset, record.key, record.value, epoch)
-    for partition, position in positions.items():
-        if position is not None:  # not known for the moment
-            reading.reach(partition, position)

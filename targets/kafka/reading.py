@@ -1,4 +1,5 @@
-"""The final read: every partition from its log start to its end, with either client library.
+"""The final read: every partition from its log start to its end, with either reader: our own
+(`targets.kafka.log_reader`), or librdkafka.
 
 The start and end of each partition, its leader and epoch are noted before and after; when they
 changed in between and the read is not complete, everything is read again. Reading is
@@ -13,7 +14,8 @@ inside.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -22,11 +24,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from harness.protocols import Cluster, End, NodeView
+from harness.protocols import Cluster, End, NodeView, Range, with_role
 from harness.run.observer import merge
+from targets.kafka.asking import Connections
 from targets.kafka.brokers import EARLIEST, LATEST, offset
-from targets.kafka.clients.library import CONFLUENT, KAFKA_PYTHON, bootstrap
-from targets.kafka.consumers import Reading, read_with_kafka_python, read_with_librdkafka
+from targets.kafka.clients.library import CONFLUENT, OURS, bootstrap
+from targets.kafka.configuration import BROKER_PORT
+from targets.kafka.consumers import (
+    Reading,
+    read_ranges_with_librdkafka,
+    read_with_librdkafka,
+)
+from targets.kafka.eras import era_for
+from targets.kafka.log_reader.fetching import Ask, read_log
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
 
@@ -38,30 +48,49 @@ def read_all(
     cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
 ) -> tuple[pa.Table, list[End]]:
     """See `harness.protocols.Target.read_all`."""
-    source = Source(addresses=bootstrap(cluster), ends=partial(_ends, cluster, plan))
-    return read_from(source, plan, reader=reader, timeout_s=timeout_s)
+    with _source(cluster, plan) as source:
+        return read_from(source, plan, reader=reader, timeout_s=timeout_s)
+
+
+def read_ranges(
+    cluster: Cluster,
+    plan: KafkaPlan,
+    ranges: Mapping[int, Sequence[Range]],
+    *,
+    timeout_s: float,
+) -> tuple[pa.Table, list[End]]:
+    """See `harness.protocols.ReadsRanges`."""
+    with _source(cluster, plan) as source:
+        return read_ranges_from(source, plan, ranges, timeout_s=timeout_s)
+
+
+@contextmanager
+def _source(cluster: Cluster, plan: KafkaPlan) -> Iterator[Source]:
+    """A cluster of our own as what is read from."""
+    names = {node.name: node.address for node in with_role(cluster, "broker")}
+    with Connections(names, BROKER_PORT, speaks=era_for(plan).speaks) as connections:
+        yield Source(
+            addresses=bootstrap(cluster), ends=partial(_ends, cluster, plan), ask=connections.ask
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where is read: the brokers' addresses, how the partitions' ends are found out, and what each
-    library needs beside the addresses."""
+    """Where is read: the brokers' addresses, how the partitions' ends are found out and a broker is
+    asked, and what librdkafka needs beside the addresses."""
 
     addresses: str
     ends: Callable[[], dict[int, End]]
+    ask: Ask
     librdkafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    kafka_python: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 def read_from(
     source: Source, plan: KafkaPlan, *, reader: str, timeout_s: float
 ) -> tuple[pa.Table, list[End]]:
-    """Read every partition with the named client library: see `read_all`."""
+    """Read every partition with the named reader: see `read_all`."""
     deadline = time.monotonic() + timeout_s
-    read_with, more = {
-        CONFLUENT: (read_with_librdkafka, source.librdkafka),
-        KAFKA_PYTHON: (read_with_kafka_python, source.kafka_python),
-    }[reader]
+    read_with = {OURS: _read_columns, CONFLUENT: _read_with_librdkafka}[reader]
     for _ in range(_TRIES):
         before = source.ends()
         reading = Reading(
@@ -69,12 +98,51 @@ def read_from(
             goals={p: end.end_offset for p, end in before.items() if end.end_offset is not None},
         )
         if not reading.ended():
-            read_with(source.addresses, plan, reading, deadline, more)
+            read_with(source, plan, reading, deadline)
         after = source.ends()
         ends = [_judged(end, after[p], reading, plan) for p, end in sorted(before.items())]
         if all(end.complete for end in ends) or not _changed(before, after):
             break
-    return reading.columns.table(reader), ends
+    return reading.table(reader), ends
+
+
+def read_ranges_from(
+    source: Source, plan: KafkaPlan, ranges: Mapping[int, Sequence[Range]], *, timeout_s: float
+) -> tuple[pa.Table, list[End]]:
+    """Read ranges of partitions by librdkafka: see `harness.protocols.ReadsRanges`."""
+    deadline = time.monotonic() + timeout_s
+    reading, ends = read_ranges_with_librdkafka(
+        source.addresses, plan, ranges, deadline, source.librdkafka
+    )
+    return reading.table(CONFLUENT), [
+        _judged_ranges(end, reading, ranges[partition], ends.get(partition))
+        for partition, end in sorted(source.ends().items())
+        if partition in ranges
+    ]
+
+
+def _judged_ranges(end: End, reading: Reading, ranges: Sequence[Range], met: int | None) -> End:
+    """What was read of a partition, whose end the library `met`."""
+    wanted = [np.empty(0, np.int64), *(np.arange(*each) for each in ranges)]
+    why = reading.errors.get(end.partition)
+    if why is None and met is None:
+        why = "its end was not reported"
+    if why is None and not np.array_equal(reading.offsets(end.partition), np.concatenate(wanted)):
+        why = "not every offset of its ranges was read"
+    return replace(end, position=met, complete=why is None, error=why, ranges=tuple(ranges))
+
+
+def _read_columns(source: Source, plan: KafkaPlan, reading: Reading, deadline: float) -> None:
+    def leaders() -> Mapping[int, str | None]:
+        return {partition: end.leader for partition, end in source.ends().items()}
+
+    read_log(source.ask, leaders, plan.topic.name, reading, deadline)
+
+
+def _read_with_librdkafka(
+    source: Source, plan: KafkaPlan, reading: Reading, deadline: float
+) -> None:
+    read_with_librdkafka(source.addresses, plan, reading, deadline, source.librdkafka)
 
 
 def _changed(before: Mapping[int, End], after: Mapping[int, End]) -> bool:
@@ -105,7 +173,7 @@ def _why_not(before: End, after: End, reading: Reading, *, compacted: bool) -> s
         return f"leader epoch and end changed from {was} to {became} while it was read"
     if (position := reading.position[partition]) != end:
         return f"read up to offset {position}, its end is {end}"
-    return _gap(reading.columns.offsets(partition), start, end, compacted=compacted)
+    return _gap(reading.offsets(partition), start, end, compacted=compacted)
 
 
 def _gap(offsets: NDArray[np.int64], start: int, end: int, *, compacted: bool) -> str | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from array import array
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +19,11 @@ from numpy.typing import NDArray
 
 from harness.history import READS
 
-_DIGITS, _MOST_DIGITS = 10, 18
+DIGITS, MOST_DIGITS = 10, 18
+"""How many digits a value has: ten, or as many more as it needs."""
+
 _ZERO = ord("0")
+_Numbers = TypeVar("_Numbers", int, NDArray[np.int64])
 
 
 @dataclass
@@ -42,16 +46,19 @@ class Columns:
         if key is None:
             self.key.append(None)
         else:
-            try:
-                self.key.append(key.decode())
-            except UnicodeDecodeError:
-                self.key.append(key.decode(errors="backslashreplace"))
-                value = _never(offset)
+            text, ours = key_of(key)
+            self.key.append(text)
+            value = value if ours else never(offset)
         self.partition.append(partition)
         self.offset.append(offset)
         self.value.append(value)
         self.leader_epoch.append(-1 if epoch is None else epoch)
         self.time_ns.append(time.monotonic_ns())
+
+    def extend(self, more: Columns) -> None:
+        """Records that came later."""
+        for name, column in vars(self).items():
+            column.extend(getattr(more, name))
 
     def offsets(self, partition: int) -> NDArray[np.int64]:
         """Those of one partition, in the order in which they came."""
@@ -75,16 +82,24 @@ class Columns:
         return pa.table(columns)
 
 
+def key_of(raw: bytes) -> tuple[str, bool]:
+    """A key as text, and whether it is one that a workload may write."""
+    try:
+        return raw.decode(), True
+    except UnicodeDecodeError:
+        return raw.decode(errors="backslashreplace"), False
+
+
 def _value(raw: bytes | None, offset: int) -> int:
     """The number, if it is written as ackloss writes numbers: ten digits, or more without a zero
     in front."""
     if raw and raw.isdigit():
         digits = len(raw)
-        if digits == _DIGITS or (_DIGITS < digits <= _MOST_DIGITS and raw[0] != _ZERO):
+        if digits == DIGITS or (DIGITS < digits <= MOST_DIGITS and raw[0] != _ZERO):
             return int(raw)
-    return _never(offset)
+    return never(offset)
 
 
-def _never(offset: int) -> int:
+def never(offset: _Numbers) -> _Numbers:
     """A value that no workload writes, one for each offset."""
     return -1 - offset

@@ -31,6 +31,8 @@ from harness.protocols import (
     NodeSpec,
     NodeView,
     Promises,
+    Range,
+    ReadsRanges,
     Reusable,
     RunsElsewhere,
     RunsInContainers,
@@ -55,7 +57,7 @@ from targets.kafka import (
     support,
 )
 from targets.kafka.clients import LIBRARIES, any_client, library_of
-from targets.kafka.clients.library import readers
+from targets.kafka.clients.library import READERS
 from targets.kafka.clients.nodes import (
     client_files,
     client_names,
@@ -91,6 +93,7 @@ class Kafka(
     ServesAnyClient[KafkaPlan],
     Limited[KafkaPlan],
     Warns[KafkaPlan],
+    ReadsRanges[KafkaPlan],
     Reusable[KafkaPlan],
     HoldsCells[KafkaPlan],
 ):
@@ -283,15 +286,27 @@ class Kafka(
         """The plan's client library and its version."""
         return library_of(plan).software(plan)
 
-    def readers(self, plan: KafkaPlan) -> tuple[str, str]:
-        """First a library that does not write, then the second opinion."""
-        return readers(library_of(plan).package)
+    def readers(self, plan: KafkaPlan) -> tuple[str, str]:  # noqa: ARG002
+        """First our own reader, which never writes, then a library as the second opinion."""
+        return READERS
 
     def read_all(
         self, cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
     ) -> tuple[pa.Table, list[End]]:
         """See `harness.protocols.Target.read_all`."""
         return reading.read_all(cluster, plan, reader=reader, timeout_s=timeout_s)
+
+    def read_ranges(
+        self,
+        cluster: Cluster,
+        plan: KafkaPlan,
+        *,
+        reader: str,  # noqa: ARG002  (there is one second reader)
+        ranges: Mapping[int, Sequence[Range]],
+        timeout_s: float,
+    ) -> tuple[pa.Table, list[End]]:
+        """See `harness.protocols.ReadsRanges`."""
+        return reading.read_ranges(cluster, plan, ranges, timeout_s=timeout_s)
 
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A node's own view of leaders and in-sync replicas, or of the active controller; a

@@ -68,7 +68,6 @@ class AnyClient:
     """See `targets.kafka.clients.library`; its processes are started by the core."""
 
     plugin: ClassVar[str] = EXEC
-    package: ClassVar[str | None] = None
     same: ClassVar[Mapping[str, str]] = SAME
 
     def why_refused(self, key: str) -> str | None:

@@ -213,7 +213,6 @@ class KafkaPython:
     """kafka-python: see `targets.kafka.clients.library`."""
 
     plugin: ClassVar[str] = "kafka-python"
-    package: ClassVar[str | None] = KAFKA_PYTHON
     same: ClassVar[Mapping[str, str]] = SAME
 
     def why_refused(self, key: str) -> str | None:

@@ -1,7 +1,6 @@
 """The contract of a client library: what a plan may ask of it, and its clients.
 
-Readers are libraries too (`targets.kafka.reading`); the final read begins with one that did not
-write.
+The final read begins with a reader of our own, which never writes (`targets.kafka.reading`).
 """
 
 from __future__ import annotations
@@ -16,8 +15,10 @@ from targets.kafka.plan import KafkaPlan
 
 CONFLUENT: Final = "confluent-kafka"
 KAFKA_PYTHON: Final = "kafka-python"
-READERS: Final = (CONFLUENT, KAFKA_PYTHON)
-"""Python packages that read, the faster first."""
+OURS: Final = "ackloss"
+READERS: Final = (OURS, CONFLUENT)
+"""Who reads: our own reader, then a library, which is the second opinion whoever wrote: it reads
+every format and every compression, and another one has read before it."""
 
 
 class Library(Protocol):
@@ -25,9 +26,6 @@ class Library(Protocol):
 
     plugin: ClassVar[str]
     """Its name in plans: `workload.client`."""
-
-    package: ClassVar[str | None]
-    """The Python package; null where it is none."""
 
     same: ClassVar[Mapping[str, str]]
     """Other names of producer settings that are taken, and the setting that each means."""
@@ -69,12 +67,6 @@ def librdkafka_protocol(plan: KafkaPlan) -> dict[str, str]:
     """The same for librdkafka, which writes two lines on what is deprecated for every client."""
     spoken = protocol(plan)
     return {**spoken, "log_level": "2"} if spoken else {}
-
-
-def readers(writer: str | None) -> tuple[str, str]:
-    """The packages that read: first one that did not write, the faster where both did not."""
-    first, second = sorted(READERS, key=lambda package: package == writer)
-    return first, second
 
 
 def bootstrap(cluster: Cluster) -> str:

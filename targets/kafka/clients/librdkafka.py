@@ -121,7 +121,6 @@ class Librdkafka:
     """librdkafka, by confluent-kafka: see `targets.kafka.clients.library`."""
 
     plugin: ClassVar[str] = "librdkafka"
-    package: ClassVar[str | None] = CONFLUENT
     same: ClassVar[Mapping[str, str]] = SAME
 
     def why_refused(self, key: str) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafka import errors as theirs
 from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
@@ -25,6 +27,11 @@ def name(broker: int) -> str:
 def number(node: str) -> int:
     """The id of the broker that a node is."""
     return int(node[1:])
+
+
+def ask(session: Session, node: str, request: Any, *, timeout_s: float) -> Any:
+    """Ask a broker by its node's name. Raises NoAnswer."""
+    return session.ask(number(node), request, timeout_s=timeout_s)
 
 
 def partitions(

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
@@ -30,6 +30,8 @@ from harness.protocols import (
     Node,
     NodeView,
     Promises,
+    Range,
+    ReadsRanges,
     Status,
     Vocabulary,
     with_role,
@@ -40,7 +42,7 @@ from targets.kafka import promises, settings
 from targets.kafka.brokers import BROKER, TOPIC, await_none, why_not_whole
 from targets.kafka.clients import library_of
 from targets.kafka.clients.kafka_python import KafkaPython
-from targets.kafka.clients.library import readers
+from targets.kafka.clients.library import READERS
 from targets.kafka.clients.librdkafka import Librdkafka
 from targets.kafka.configuration import check_settings
 from targets.kafka.external import asking
@@ -48,7 +50,7 @@ from targets.kafka.external.properties import ClientProperties, client_propertie
 from targets.kafka.external.session import Session
 from targets.kafka.external.topics import PREFIX, Topics, in_words
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.reading import Source, ends_of, read_from
+from targets.kafka.reading import Source, ends_of, read_from, read_ranges_from
 from targets.kafka.vocabulary import VOCABULARY
 
 _IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -74,6 +76,7 @@ class KafkaGuest(
     HasLeaders[KafkaPlan],
     HasVocabulary,
     HasLibraries,
+    ReadsRanges[KafkaPlan],
 ):
     """Kafka that somebody else runs. Brokers are named b and their id."""
 
@@ -207,15 +210,29 @@ class KafkaGuest(
         """The plan's client library and its version."""
         return library_of(plan).software(plan)
 
-    def readers(self, plan: KafkaPlan) -> tuple[str, str]:
-        """First a library that does not write, then the second opinion."""
-        return readers(library_of(plan).package)
+    def readers(self, plan: KafkaPlan) -> tuple[str, str]:  # noqa: ARG002
+        """First our own reader, which never writes, then a library as the second opinion."""
+        return READERS
 
     def read_all(
         self, cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
     ) -> tuple[pa.Table, list[End]]:
         """See `harness.protocols.Target.read_all`."""
+        return read_from(self._source(cluster, plan), plan, reader=reader, timeout_s=timeout_s)
 
+    def read_ranges(
+        self,
+        cluster: Cluster,
+        plan: KafkaPlan,
+        *,
+        reader: str,  # noqa: ARG002  (there is one second reader)
+        ranges: Mapping[int, Sequence[Range]],
+        timeout_s: float,
+    ) -> tuple[pa.Table, list[End]]:
+        """See `harness.protocols.ReadsRanges`."""
+        return read_ranges_from(self._source(cluster, plan), plan, ranges, timeout_s=timeout_s)
+
+    def _source(self, cluster: Cluster, plan: KafkaPlan) -> Source:
         def ends() -> dict[int, End]:
             views = [self.observe(n, plan, timeout_s=asking.ASK_S) for n in cluster.nodes.values()]
 
@@ -224,13 +241,12 @@ class KafkaGuest(
 
             return ends_of([view for view in views if view], plan, told)
 
-        source = Source(
+        return Source(
             addresses=self._addresses,
             ends=ends,
+            ask=partial(asking.ask, self.session),
             librdkafka=self.properties.librdkafka,
-            kafka_python=self.properties.kafka_python,
         )
-        return read_from(source, plan, reader=reader, timeout_s=timeout_s)
 
     def checkup(self, *, timeout_s: float) -> Sequence[Finding]:
         """Both client libraries are answered; the brokers; a topic that is validated and not

@@ -29,7 +29,9 @@ from harness.run.recorder import Recorder, Written
 from tests.fixtures.virtual_time import S, VirtualTime
 
 PLAN = parse_plan({"schema": 1, "name": "read"})
-WRITTEN = Written(*(np.array(values, np.int64) for values in ([0, 1, 2, 3], [0, 1], [2])))
+WRITTEN = Written(
+    *(np.array(values, np.int64) for values in ([0, 1, 2, 3], [0, 1], [2], [0, 0], [0, 1]))
+)
 END = End(
     partition=0,
     log_start_offset=0,

@@ -9,7 +9,7 @@ import pytest
 from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
 from targets.kafka.clients import LIBRARIES, library_of
-from targets.kafka.clients.library import CONFLUENT, KAFKA_PYTHON, bootstrap_of, readers
+from targets.kafka.clients.library import bootstrap_of
 
 BROKERS = "198.18.0.11:9092,198.18.0.12:9092"
 
@@ -36,12 +36,6 @@ def test_a_plan_names_its_client() -> None:
         library_of(plan_for(client="nobody"))
     assert told.value.key == "workload.client"
     assert all(name in (told.value.hint or "") for name in LIBRARIES)
-
-
-def test_the_final_read_begins_with_who_did_not_write() -> None:
-    assert readers(CONFLUENT) == (KAFKA_PYTHON, CONFLUENT)
-    assert readers(KAFKA_PYTHON) == (CONFLUENT, KAFKA_PYTHON)
-    assert readers(None) == (CONFLUENT, KAFKA_PYTHON)
 
 
 @pytest.mark.parametrize(

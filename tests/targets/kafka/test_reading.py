@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 from harness.plan import Plan, parse_plan
-from harness.protocols import End
-from targets.kafka.clients.library import READERS
+from harness.protocols import End, Range
+from targets.kafka.clients.library import OURS, READERS
 from targets.kafka.configuration import BROKER_PORT
-from targets.kafka.reading import read_all
+from targets.kafka.reading import read_all, read_ranges
 from tests.fixtures.fake_kafka import FakeKafka, fake_kafka, flipped, own_host, record_set
 
 Records = list[tuple[bytes | None, bytes | None]]
@@ -121,7 +121,7 @@ def test_a_flipped_bit_in_the_middle(reader: str, magic: int, place: int) -> Non
     assert set(values) <= {0, 2}, "the damaged one was handed over"
     assert not end.complete
     assert end.error
-    assert ("_BAD_MSG" if reader == READERS[0] else "CorruptRecordError") in end.error
+    assert ("offset 1: its checksum is wrong" if reader == OURS else "_BAD_MSG") in end.error
 
 
 @pytest.mark.parametrize("magic", MAGICS)
@@ -290,4 +290,55 @@ def test_a_flipped_bit_as_each_era_is_spoken_to(reader: str, version: str, magic
     assert values[:1] == [0]
     assert set(values) <= {0, 2}
     assert not end.complete
+    assert end.error
+
+
+# --- ranges -----------------------------------------------------------------------------------
+
+
+def in_ranges(
+    fake: FakeKafka, ranges: dict[int, list[tuple[int, int]]], timeout_s: float = 10
+) -> tuple[list[tuple[int, int]], list[End]]:
+    """(Partition, value) of each record, and how far."""
+    cluster: Any = Nodes({"b1": Node(fake.host)})
+    given = {partition: [Range(*each) for each in every] for partition, every in ranges.items()}
+    plan: Any = plan_for(fake.partitions)
+    table, ends = read_ranges(cluster, plan, given, timeout_s=timeout_s)
+    assert set(table["reader"].to_pylist()) <= {READERS[1]}
+    columns = (table[name].to_pylist() for name in ("partition", "value"))
+    return list(zip(*columns, strict=True)), ends
+
+
+def test_ranges_are_read_and_nothing_else() -> None:
+    """Also within batches, of one record, and up to the end; not of a partition without any."""
+    log = record_set(2, numbers(*range(50))) + one_by_one(2, numbers(*range(50, 60)), first=50)
+    stored = {0: log, 1: record_set(2, numbers(100, 101))}
+    with broker(stored=stored, partitions=3) as fake:
+        found, ends = in_ranges(fake, {0: [(3, 5), (20, 21), (49, 60)], 1: [(0, 2)], 2: []})
+    wanted = [3, 4, 20, *range(49, 60)]
+    assert found == [*((0, value) for value in wanted), (1, 100), (1, 101)]
+    assert [(end.partition, end.position, end.complete, end.error) for end in ends] == [
+        (0, 60, True, None),
+        (1, 2, True, None),
+        (2, 0, True, None),
+    ]
+    assert ends[0].ranges == ((3, 5), (20, 21), (49, 60))
+
+
+def test_ranges_that_cannot_be_read_are_not_complete() -> None:
+    damaged = one_by_one(2, numbers(0, 1, 2))
+    damaged = flipped(damaged, damaged.index(b"0000000001") + 9)
+    stored = {0: damaged, 1: record_set(2, numbers(5)), 2: record_set(2, numbers(6, 7))}
+    with broker(stored=stored, partitions=3) as fake:
+        found, ends = in_ranges(fake, {0: [(0, 3)], 1: [(0, 4)], 2: [(1, 2)]}, timeout_s=3)
+    assert {pair for pair in found if pair[0] != 0} <= {(1, 5), (2, 7)}
+    assert [end.complete for end in ends][:2] == [False, False]
+    assert ends[0].error
+
+
+def test_ranges_of_a_cluster_that_does_not_answer() -> None:
+    cluster: Any = Nodes({"b1": Node(own_host())})
+    plan: Any = plan_for()
+    table, (end,) = read_ranges(cluster, plan, {0: [Range(0, 5)]}, timeout_s=0.5)
+    assert (table.num_rows, end.complete, end.position) == (0, False, None)
     assert end.error

@@ -42,7 +42,6 @@ class Java:
     """kafka-clients, the Java client: see `targets.kafka.clients.library` and `.nodes`."""
 
     plugin: ClassVar[str] = JAVA
-    package: ClassVar[str | None] = None
     same: ClassVar[Mapping[str, str]] = SAME
 
     def why_refused(self, key: str) -> str | None:

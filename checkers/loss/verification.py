@@ -1,0 +1,66 @@
+"""Whether a partition is confirmed by a second reader that did not read all of it.
+
+A record is *named* when a write of its value was acknowledged at this very partition and offset:
+the library that wrote is then a second witness of what stands there. Where the believed reader met
+every offset of a partition once, in order, and each record that is not named lies in ranges in
+which another reader met the same, two libraries account for every record of the partition. So that
+a value is not there is as well confirmed as by two whole reads (`harness.run.second_read` chooses
+the ranges; nothing of what it concluded is believed here).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from harness.protocols import Bools, Facts, Ints, PartitionEnd, Reads
+
+
+def within(ranges: tuple[tuple[int, int], ...], offset: Ints) -> Bools:
+    """Which offsets lie in any of the ranges."""
+    inside = np.zeros(len(offset), np.bool_)
+    for first, behind in ranges:
+        inside |= (offset >= first) & (offset < behind)
+    return inside
+
+
+def in_part(facts: Facts) -> dict[int, PartitionEnd]:
+    """The partitions that one reader read to the end and another one in part."""
+    return {end.partition: end for end in facts.ends if len(end.readers) == 1 and end.verified}
+
+
+@dataclass
+class Verification:
+    """Goes over what was read, and finds what is not confirmed; rows of the believed reader."""
+
+    ends: dict[int, PartitionEnd]
+    next_offset: dict[int, int] = field(default_factory=dict)
+    holds: bool = True
+
+    @classmethod
+    def of(cls, facts: Facts) -> Verification:
+        """Nothing is looked at yet."""
+        ends = in_part(facts)
+        return cls(ends, {partition: end.log_start or 0 for partition, end in ends.items()})
+
+    def follow(self, rows: Reads) -> None:
+        """Take rows into account, in the order of the files: every offset once."""
+        for partition, next_offset in self.next_offset.items():
+            offset = rows.offset[rows.partition == partition]
+            behind = next_offset + len(offset)
+            self.holds = self.holds and np.array_equal(offset, np.arange(next_offset, behind))
+            self.next_offset[partition] = behind
+
+    def rest(self, rows: Reads, named: Bools) -> None:
+        """Take rows into account, in any order, and whether an acknowledgement names them."""
+        for partition, end in self.ends.items():
+            offset = rows.offset[(rows.partition == partition) & ~named]
+            self.holds = self.holds and bool(within(end.verified[0].ranges, offset).all())
+
+    def ended(self) -> bool:
+        """Whether all that was looked at is confirmed, and the partitions were followed to the
+        end."""
+        return self.holds and all(
+            self.next_offset[partition] == end.read_to for partition, end in self.ends.items()
+        )

@@ -1,0 +1,370 @@
+"""What a broker stores and a Fetch returns: batches (format 2), or messages (formats 0 and 1).
+
+The way through it is one step a batch or message, where checksums are verified, and one a record,
+where its length is read; everything else is done for all records at once (`numbers`). Records of
+one length follow each other mostly, so the places of a run of them come from one comparison.
+
+Formats: https://kafka.apache.org/documentation/#messageformat (2), the same of 0.10.2 (0 and 1).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+from crc32c import crc32c
+
+from targets.kafka.log_reader.codecs import Incompressible, decompressed
+from targets.kafka.log_reader.numbers import Bytes, Ints, NotARecord, int32s, varint, varints
+
+NO_EPOCH: Final = -1
+NO_TIME: Final = -1
+
+_LOG_OVERHEAD: Final = 12
+_MAGIC_AT: Final = 16
+_BATCH: Final = struct.Struct(">qiibIhiqqqhii")
+_CRC_AT, _CHECKED_AT = 17, 21
+_MESSAGE: Final = struct.Struct(">qiIbb")
+_MESSAGE_CHECKED_AT: Final = 16
+_SMALLEST: Final = {0: 14, 1: 22, 2: _BATCH.size - _LOG_OVERHEAD}
+"""Bytes that a message or batch without anything in it has behind its length, by its format."""
+_MOST: Final = 2**63 - 1
+_CODEC, _APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20
+
+_ALIKE: Final = 32
+"""So many records of one length, one after the other, make a run likely."""
+_WINDOW: Final = 256
+
+
+class Damaged(Exception):
+    """A record set cannot be read on: at which offset, and why."""
+
+    def __init__(self, offset: int, why: str) -> None:
+        super().__init__(f"offset {offset}: {why}")
+        self.offset = offset
+
+
+class Texts(NamedTuple):
+    """Bytes of each record: where they begin in the buffer, and how many; -1: null."""
+
+    at: Ints
+    size: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """Records in the order of the log, `NO_EPOCH` and `NO_TIME` where the format has none.
+    `next_offset`: the one behind the last batch, which may be beyond its last record. `controls`:
+    how many markers of transactions were left out."""
+
+    buffer: Bytes
+    offset: Ints
+    timestamp_ms: Ints
+    leader_epoch: Ints
+    key: Texts
+    value: Texts
+    next_offset: int
+    controls: int = 0
+
+
+def records(raw: bytes) -> Iterator[Records]:
+    """The records of all complete batches and messages, those of one format after the other; what
+    is cut off at the end is left out. Raises Damaged, behind all that comes before the damage."""
+    for taken in _taken(raw):
+        yield from taken.records()
+
+
+def _taken(raw: bytes) -> Iterator[_Batches | _Messages]:
+    """The same, taken but not decoded."""
+    taken: _Batches | _Messages | None = None
+    at, damage = 0, None
+    while True:
+        try:
+            magic = _format(raw, at)
+            if magic is None:
+                break
+            kind = _Batches if magic == 2 else _Messages
+            if not isinstance(taken, kind):
+                if taken is not None:
+                    yield taken
+                taken = kind(raw)
+            at = taken.take(at)
+        except (NotARecord, Incompressible) as error:
+            damage = Damaged(_offset(raw, at), str(error))
+            break
+    if taken is not None:
+        yield taken
+    if damage is not None:
+        raise damage
+
+
+def _format(raw: bytes, at: int) -> int | None:
+    """The format of the batch or message there; null where it is not complete. Raises
+    NotARecord."""
+    if len(raw) - at <= _MAGIC_AT:
+        return None
+    offset, length = struct.unpack_from(">qi", raw, at)
+    magic = raw[at + _MAGIC_AT]
+    if offset < 0:
+        raise NotARecord("its offset is negative")
+    if magic not in _SMALLEST:
+        raise NotARecord(f"it has the message format {magic}, which is not known")
+    if length < _SMALLEST[magic]:
+        raise NotARecord(f"its length, {length}, is too small")
+    return magic if length <= len(raw) - at - _LOG_OVERHEAD else None
+
+
+def _offset(raw: bytes, at: int) -> int:
+    (offset,) = struct.unpack_from(">q", raw, at)
+    return int(offset)
+
+
+@dataclass
+class _Batches:
+    """Batches of format 2, one after the other in `raw`; what was decompressed is put behind it."""
+
+    raw: bytes
+    unpacked: list[bytes] = field(default_factory=list)
+    room: int = 0
+    places: array[int] = field(default_factory=lambda: array("q"))
+    ends: array[int] = field(default_factory=lambda: array("q"))
+    headers: list[tuple[int, int, int, int, bool]] = field(default_factory=list)
+    next_offset: int = 0
+    controls: int = 0
+
+    def take(self, at: int) -> int:
+        """The batch there; tells where the next one begins. Raises NotARecord, Incompressible."""
+        header = _BATCH.unpack_from(self.raw, at)
+        offset, length, epoch, _, checksum, attributes, last_delta, first_ms, most_ms = header[:9]
+        count, end = header[12], at + _LOG_OVERHEAD + length
+        if crc32c(memoryview(self.raw)[at + _CHECKED_AT : end]) != checksum:
+            raise NotARecord("its checksum is wrong")
+        if count < 0 or last_delta < 0 or offset + last_delta >= _MOST:
+            raise NotARecord(f"it has {count} records up to {last_delta} behind its offset")
+        if attributes & _CONTROL:
+            self.controls += count
+        elif count:
+            self._take_records(at + _BATCH.size, end, count, attributes & _CODEC)
+            by_broker = bool(attributes & _APPEND_TIME)
+            self.headers.append(
+                (count, offset, epoch, most_ms if by_broker else first_ms, by_broker)
+            )
+        self.next_offset = offset + last_delta + 1
+        return int(end)
+
+    def _take_records(self, at: int, end: int, count: int, codec: int) -> None:
+        found, base = array("q"), 0
+        if codec:
+            unpacked = decompressed(codec, self.raw[at:end], magic=2)
+            base, end = len(self.raw) + self.room, len(unpacked)
+            walk(unpacked, 0, end, count, found)
+            self.unpacked.append(unpacked)
+            self.room += end
+            found = array("q", (np.frombuffer(found, np.int64) + base).tobytes())
+        else:
+            walk(self.raw, at, end, count, found)
+        self.places.extend(found)
+        self.ends.append(base + end)
+
+    def records(self) -> Iterator[Records]:
+        """What was taken. Raises Damaged where lengths contradict each other."""
+        buffer = _buffer(self.raw, self.unpacked)
+        headers = np.array(self.headers, np.int64).reshape(-1, 5)
+        count, offset, epoch, time_ms, by_broker = headers.T
+        place = np.frombuffer(self.places, np.int64)
+        end = np.repeat(np.frombuffer(self.ends, np.int64), count)
+        _, offset, epoch, time_ms, by_broker = np.repeat(headers, count, axis=0).T
+        try:
+            size, at = varints(buffer, place)
+            end = np.minimum(end, at + size)
+            delta_ms, at = varints(buffer, at + 1)  # behind the attributes, one byte
+            delta, at = varints(buffer, at)
+            key, at = _text(*varints(buffer, at), end)
+            value, _ = _text(*varints(buffer, at), end)
+        except NotARecord as error:
+            raise Damaged(int(offset[0]), f"at or behind it, {error}") from error
+        yield Records(
+            buffer=buffer,
+            offset=offset + delta,
+            timestamp_ms=np.where(by_broker != 0, time_ms, time_ms + delta_ms),
+            leader_epoch=epoch,
+            key=key,
+            value=value,
+            next_offset=self.next_offset,
+            controls=self.controls,
+        )
+
+
+def walk(raw: bytes, at: int, end: int, count: int, places: array[int]) -> None:
+    """Append the places of `count` records that lie between `at` and `end`, each of which begins
+    with its length. Raises NotARecord unless they fill that exactly."""
+    left, size_before, alike = count, -1, 0
+    while left and at < end:
+        byte = raw[at]
+        if byte < 0x80 and not byte & 1:
+            size = 1 + (byte >> 1)
+        elif byte >= 0x80 and at + 1 < end and (second := raw[at + 1]) < 0x80 and not byte & 1:
+            size = 2 + (((byte & 0x7F) | second << 7) >> 1)
+        else:
+            length, behind = varint(raw, at)
+            if length < 0:
+                raise NotARecord(f"a record has the length {length}")
+            size = behind - at + length
+        alike = alike + 1 if size == size_before else 0
+        size_before = size
+        if alike < _ALIKE:
+            places.append(at)
+            at += size
+            left -= 1
+            continue
+        run = _run(raw, at, size, min(left, (end - at) // size))
+        if not run:
+            break
+        places.frombytes(np.arange(at, at + run * size, size).tobytes())
+        at += run * size
+        left -= run
+        alike = 0
+    if left or at != end:
+        raise NotARecord(f"its {count} records do not fill it exactly")
+
+
+def _run(raw: bytes, at: int, size: int, most: int) -> int:
+    """How many records, `most` of them at most, begin as the one at `at` does, of `size` bytes
+    each."""
+    run, window = 0, _WINDOW
+    leads = 1 if raw[at] < 0x80 else 2
+    buffer = np.frombuffer(raw, np.uint8)
+    while run < most:
+        number = min(window, most - run)
+        begin, behind = at + run * size, at + (run + number) * size
+        same = np.ones(number, np.bool_)
+        for lead in range(leads):
+            same &= buffer[begin + lead : behind : size] == raw[at + lead]
+        if not same.all():
+            return run + int(same.argmin())
+        run += number
+        window *= 4
+    return run
+
+
+@dataclass
+class _Messages:
+    """Messages of the formats 0 and 1, or messages within compressed ones."""
+
+    raw: bytes
+    unpacked: list[bytes] = field(default_factory=list)
+    room: int = 0
+    places: array[int] = field(default_factory=lambda: array("q"))
+    ends: array[int] = field(default_factory=lambda: array("q"))
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    times_ms: array[int] = field(default_factory=lambda: array("q"))
+    next_offset: int = 0
+
+    def take(self, at: int) -> int:
+        """The message there; tells where the next one begins. Raises NotARecord,
+        Incompressible."""
+        offset, magic, attributes, fields, end = _message(self.raw, at)
+        time_ms = _time_ms(self.raw, at) if magic else NO_TIME
+        if codec := attributes & _CODEC:
+            by_broker = time_ms if magic and attributes & _APPEND_TIME else None
+            self._take_inner(_packed(self.raw, fields, end), codec, magic, offset, by_broker)
+        else:
+            self._add(fields, end, offset, time_ms)
+        self.next_offset = offset + 1
+        return end
+
+    def _add(self, fields: int, end: int, offset: int, time_ms: int) -> None:
+        self.places.append(fields)
+        self.ends.append(end)
+        self.offsets.append(offset)
+        self.times_ms.append(time_ms)
+
+    def _take_inner(
+        self, packed: bytes, codec: int, magic: int, last: int, by_broker: int | None
+    ) -> None:
+        """The messages within a compressed one, whose offset is that of its `last`: in format 1
+        they count from any offset."""
+        unpacked = decompressed(codec, packed, magic=magic)
+        base, at, inner = len(self.raw) + self.room, 0, list[tuple[int, int, int, int]]()
+        while at < len(unpacked):
+            if _format(unpacked, at) not in (0, 1):
+                raise NotARecord("a message within it is cut off, or not of its format")
+            offset, own, attributes, fields, end = _message(unpacked, at)
+            if attributes & _CODEC:
+                raise NotARecord("a message within it is compressed again")
+            time_ms = _time_ms(unpacked, at) if own else NO_TIME
+            inner.append((base + fields, base + end, offset, time_ms))
+            at = end
+        shift = last - inner[-1][2] if inner and magic else 0
+        for fields, end, offset, time_ms in inner:
+            self._add(fields, end, offset + shift, time_ms if by_broker is None else by_broker)
+        self.unpacked.append(unpacked)
+        self.room += len(unpacked)
+
+    def records(self) -> Iterator[Records]:
+        """What was taken. Raises Damaged where lengths contradict each other."""
+        buffer = _buffer(self.raw, self.unpacked)
+        at, end, offset, time_ms = (
+            np.frombuffer(column, np.int64)
+            for column in (self.places, self.ends, self.offsets, self.times_ms)
+        )
+        try:
+            key, at = _text(int32s(buffer, at), at + 4, end)
+            value, at = _text(int32s(buffer, at), at + 4, end)
+            if (at != end).any():
+                raise NotARecord("a message is longer than its key and value")
+        except NotARecord as error:
+            raise Damaged(int(offset[0]), f"at or behind it, {error}") from error
+        yield Records(
+            buffer=buffer,
+            offset=offset,
+            timestamp_ms=time_ms,
+            leader_epoch=np.full(len(offset), NO_EPOCH),
+            key=key,
+            value=value,
+            next_offset=self.next_offset,
+        )
+
+
+def _message(raw: bytes, at: int) -> tuple[int, int, int, int, int]:
+    """A message's offset, format and attributes, where its key begins and where it ends. Raises
+    NotARecord."""
+    offset, length, checksum, magic, attributes = _MESSAGE.unpack_from(raw, at)
+    end = at + _LOG_OVERHEAD + length
+    if zlib.crc32(memoryview(raw)[at + _MESSAGE_CHECKED_AT : end]) != checksum:
+        raise NotARecord("its checksum is wrong")
+    return offset, magic, attributes, at + _MESSAGE.size + (8 if magic else 0), end
+
+
+def _time_ms(raw: bytes, at: int) -> int:
+    (time_ms,) = struct.unpack_from(">q", raw, at + _MESSAGE.size)
+    return int(time_ms)
+
+
+def _packed(raw: bytes, at: int, end: int) -> bytes:
+    """The value of a compressed message. Raises NotARecord."""
+    (key,) = struct.unpack_from(">i", raw, at)
+    at += 4 + max(0, key)
+    if at + 4 > end:
+        raise NotARecord("a message's key goes on behind it")
+    (size,) = struct.unpack_from(">i", raw, at)
+    if size < 0 or at + 4 + size != end:
+        raise NotARecord("a compressed message is longer than its key and value")
+    return raw[at + 4 : end]
+
+
+def _text(size: Ints, at: Ints, end: Ints) -> tuple[Texts, Ints]:
+    """Bytes of these sizes that begin there, and the places behind them. Raises NotARecord."""
+    behind = at + size.clip(min=0)
+    if (size < -1).any() or (behind > end).any():
+        raise NotARecord("a key or a value goes on behind its record")
+    return Texts(at, size), behind
+
+
+def _buffer(raw: bytes, unpacked: list[bytes]) -> Bytes:
+    return np.frombuffer(b"".join([raw, *unpacked]) if unpacked else raw, np.uint8)
