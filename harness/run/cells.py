@@ -9,9 +9,9 @@ and the object that the target gives it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,7 +21,8 @@ from harness.plan import Cell, Plan
 from harness.plan.cells import dotted_keys, keys_of, merged
 from harness.plan.changes import dotted_parts
 from harness.plan.explanations import dotted, explain
-from harness.protocols import HoldsCells, Target
+from harness.protocols import HoldsCells, Limited, Target, Unsupported
+from harness.protocols.any_client import EXEC
 
 _NAME_LENGTH = 200
 
@@ -41,12 +42,6 @@ class CellPlan:
         below = any(_within(dotted_parts(key), dotted_parts(own)) for own in self.overrides)
         return f"cells.{self.number}.{key}" if below else key
 
-    @contextmanager
-    def blamed(self) -> Iterator[None]:
-        """Have a PlanError name the cell whose key it is about."""
-        with _blaming(self.number, self.overrides):
-            yield
-
 
 def cell_plans(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
     """The cells of a plan in its order, none where it has none. Raises PlanError for a target
@@ -60,6 +55,37 @@ def cell_plans(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
             hint="leave them out, or make a campaign of them",
         )
     return tuple(_cell_plan(plan, target, number) for number in range(len(plan.cells)))
+
+
+def checked_cells(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
+    """The cells of a plan, each of which the target takes. Raises PlanError, also for clients that
+    cells cannot have each for itself."""
+    cells = cell_plans(plan, target)
+    if cells and plan.workload.client == EXEC:
+        raise PlanError(
+            "cells have clients of ackloss: a command makes those of one object",
+            key="workload.client",
+            hint="leave it out, or leave out cells",
+        )
+    for cell in cells:
+        with _blaming(cell.number, cell.overrides):
+            target.check(cell.plan)
+    return cells
+
+
+def asked_in_vain(
+    plan: Plan, cells: Sequence[CellPlan], target: Target[Any]
+) -> tuple[Unsupported, ...]:
+    """What the plan and its cells ask for and the version does not honour, each thing once."""
+    if not isinstance(target, Limited):
+        return ()
+    found = {(each.key, each.what): each for each in target.unsupported(plan)}
+    for cell in cells:
+        for each in target.unsupported(cell.plan):
+            if (each.key, each.what) not in found:
+                own = replace(each, key=cell.key(each.key))
+                found[own.key, own.what] = own
+    return tuple(found.values())
 
 
 def _cell_plan(plan: Plan, target: HoldsCells[Any], number: int) -> CellPlan:

@@ -22,7 +22,6 @@ from harness.protocols import (
     Checker,
     HasLevers,
     HasSelectors,
-    Limited,
     Needs,
     Nemesis,
     Order,
@@ -36,7 +35,7 @@ from harness.protocols import (
 )
 from harness.protocols.any_client import EXEC, HasLibraries, ServesAnyClient
 from harness.protocols.crashes import ClientNemesis, KnowsCrashes, client_names
-from harness.run.cells import CellPlan, cell_plans
+from harness.run.cells import CellPlan, asked_in_vain, cell_plans, checked_cells
 from harness.run.client_process import ClientCommand
 from harness.run.elsewhere import Place
 from harness.run.schedule import ResolvedStep
@@ -100,7 +99,7 @@ def resolve(
         _check_checks(plan, workload)
         _check_client(plan, target)
         target.check(plan)
-        cells = _checked_cells(plan, target)
+        cells = checked_cells(plan, target)
         here = _Here(plan, target, provider)
         _check_mix(here)
         steps = tuple(_resolve_step(here, place, step) for place, step in enumerate(plan.faults))
@@ -108,7 +107,7 @@ def resolve(
     except PlanError as error:
         error.file = error.file or file
         raise
-    in_vain = _in_vain(plan, cells, target)
+    in_vain = asked_in_vain(plan, cells, target)
     return ResolvedPlan(
         plan=plan,
         target=target,
@@ -117,35 +116,6 @@ def resolve(
         steps=steps,
         unsupported=in_vain,
     )
-
-
-def _checked_cells(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
-    """The cells of the plan, each of which the target takes. Refuses clients that cells cannot have
-    each for itself."""
-    cells = cell_plans(plan, target)
-    if cells and plan.workload.client == EXEC:
-        raise PlanError(
-            "cells have clients of ackloss: a command makes those of one object",
-            key="workload.client",
-            hint="leave it out, or leave out cells",
-        )
-    for cell in cells:
-        with cell.blamed():
-            target.check(cell.plan)
-    return cells
-
-
-def _in_vain(plan: Plan, cells: Sequence[CellPlan], target: Target[Any]) -> tuple[Unsupported, ...]:
-    """What the plan and its cells ask for and the version does not honour; each thing once."""
-    if not isinstance(target, Limited):
-        return ()
-    found = {(each.key, each.what): each for each in target.unsupported(plan)}
-    for cell in cells:
-        for each in target.unsupported(cell.plan):
-            key = cell.key(each.key)
-            if (each.key, each.what) not in found:
-                found[key, each.what] = replace(each, key=key)
-    return tuple(found.values())
 
 
 def _provider(plan: Plan, inventory: Path | None, place: Place | None, file: str) -> Provider:
