@@ -28,7 +28,7 @@ from harness.history.documents import (
 )
 from harness.history.run_folder import RunDir, write_atomically
 from harness.plan.changes import dotted_parts
-from reports import formatting, html, junit
+from reports import formatting, html, junit_xml
 from reports.checks import counts_losses
 from reports.run_view import UNCHECKED, malformed_is_history_error
 
@@ -234,17 +234,17 @@ def _columns(row: Row) -> Iterator[tuple[str, Any]]:
 
 def _junit(view: CellsView) -> bytes:
     """A test case for each cell: it fails if it is invalid, or not as expected."""
-    return junit.cases_of(view.name, [_case(row) for row in view.rows])
+    return junit_xml.cases_of(view.name, [_case(row) for row in view.rows])
 
 
-def _case(row: Row) -> junit.Case:
+def _case(row: Row) -> junit_xml.Case:
     cell = row.cell
     settings = ", ".join(f"{key} = {value}" for key, value in row.values.items())
     if row.as_expected is False:
         failure = f"{cell.verdict}, expected {cell.expect}: {cell.reason}"
     else:
         failure = "" if row.as_expected or cell.verdict == "valid" else str(cell.reason)
-    return junit.Case(
+    return junit_xml.Case(
         name=cell.name,
         failure=failure if cell.verdict == "invalid" or row.as_expected is False else "",
         error=failure if cell.verdict == "unknown" and row.as_expected is None else "",

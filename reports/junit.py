@@ -26,6 +26,7 @@ from harness.campaigns.policy import Tally, breaking
 from harness.campaigns.progress import Progress, Run, read_progress
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding
+from reports import junit_xml as xml
 
 _CHECKS: Final = ("loss", "harness")
 _LISTED_FAILURES: Final = 10
@@ -37,40 +38,6 @@ def write_junit(folder: CampaignDir) -> None:
     """Write the junit.xml of a campaign. Raises HistoryError or PlanError if it cannot be read,
     EnvironmentFailure if the file cannot be written."""
     Junit(folder, folder.campaign()).write()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """A test case; what is empty is not the case. `said` is its output."""
-
-    name: str
-    failure: str = ""
-    error: str = ""
-    said: str = ""
-
-
-def cases_of(suite: str, cases: Sequence[Case]) -> bytes:
-    """The junit.xml of one run: a test case each."""
-    made = []
-    for case in cases:
-        made.append(element := _case(suite, case.name, 0))
-        if case.failure:
-            _result(element, "failure", case.failure, type="verdict")
-        elif case.error:
-            _result(element, "error", case.error, type="verdict")
-        _element("system-out", element).text = visible(case.said)
-    element = _element("testsuite", name=suite, **_totals(made))
-    element.extend(made)
-    return _document(element)
-
-
-def _document(suite: ET.Element) -> bytes:
-    """The file with this suite alone."""
-    suites = ET.Element("testsuites", name="ackloss")
-    suites.append(suite)
-    ET.indent(suites)
-    body: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
-    return body + b"\n"
 
 
 @dataclass
@@ -91,7 +58,7 @@ class Junit:
         """Write the file from the current journal."""
         progress = read_progress(self.folder.journal)
         self._read_new(progress)
-        write_atomically(self.folder.junit, _document(self._suite(progress)))
+        write_atomically(self.folder.junit, xml.document(self._suite(progress)))
 
     def _read_new(self, progress: Progress) -> None:
         new = {
@@ -119,7 +86,7 @@ class Junit:
             for name, runs in by_cell.items()
             for case in (self._loss(name, runs, name in broken, over), self._harness(name, runs))
         ]
-        suite = _element("testsuite", name=self.campaign.plan.name, **_totals(cases))
+        suite = xml.element("testsuite", name=self.campaign.plan.name, **xml.totals(cases))
         if progress.started:
             suite.set("timestamp", progress.started[:19])
         suite.append(self._properties())
@@ -137,7 +104,7 @@ class Junit:
         }
         parent = ET.Element("properties")
         parent.extend(
-            _element("property", name=name, value=value) for name, value in properties.items()
+            xml.element("property", name=name, value=value) for name, value in properties.items()
         )
         return parent
 
@@ -150,7 +117,7 @@ class Junit:
         counts = self._counts(runs)
         conclusive = [run for run in runs if run.run_id in self._conclusive]
         lossy = self._counts(conclusive)[LOSS]
-        case = _case("loss", name, sum(run.seconds or 0 for run in runs))
+        case = xml.test_case("loss", name, sum(run.seconds or 0 for run in runs))
         share = _in_words(Share(lossy, len(conclusive)))
         summary = f"{self._finding.head} / conclusive runs: {share} (95 %, Clopper-Pearson)"
         if others := len(runs) - len(conclusive):
@@ -158,21 +125,21 @@ class Junit:
                 f"\n{counts[LOSS] - lossy} of the {others} that do not count {self._finding.some}"
             )
         if is_broken:
-            _result(case, "failure", f"breaks the policy: {summary}", type="policy")
+            xml.result(case, "failure", f"breaks the policy: {summary}", type="policy")
         elif why := self._impossible.get(name):
-            _element("skipped", case).text = visible(f"impossible: {why}")
+            xml.element("skipped", case).text = visible(f"impossible: {why}")
         elif not conclusive and (runs or over):
             message = f"no conclusive run of {len(runs)}: nothing is known of this cell"
-            _result(case, "error", message, type="nothing conclusive")
+            xml.result(case, "error", message, type="nothing conclusive")
         elif not conclusive:
-            _element("skipped", case).text = "no run has ended"
+            xml.element("skipped", case).text = "no run has ended"
         classes = ", ".join(f"{kind.replace('_', ' ')} {n}" for kind, n in counts.items() if n)
-        _element("system-out", case).text = f"{summary}\nruns: {classes or 'none yet'}"
+        xml.element("system-out", case).text = f"{summary}\nruns: {classes or 'none yet'}"
         return case
 
     def _harness(self, name: str, runs: Sequence[Run]) -> ET.Element:
         failed = [run for run in runs if self._classes[run.run_id] == HARNESS_FAILURE]
-        case = _case("harness", name, 0)
+        case = xml.test_case("harness", name, 0)
         if failed:
             lines = [
                 f"{run.run_id}: {run.error or run.verdict}" for run in failed[:_LISTED_FAILURES]
@@ -180,10 +147,10 @@ class Junit:
             if len(failed) > _LISTED_FAILURES:
                 lines.append(f"and {len(failed) - _LISTED_FAILURES} more")
             message = f"{len(failed)} of {len(runs)} runs failed without testing the cluster"
-            error = _result(case, "error", message, type="harness failure")
+            error = xml.result(case, "error", message, type="harness failure")
             error.text = visible("\n".join(lines))
         elif not runs:
-            _element("skipped", case).text = "no run has ended"
+            xml.element("skipped", case).text = "no run has ended"
         return case
 
     @property
@@ -194,32 +161,3 @@ class Junit:
     def _counts(self, runs: Iterable[Run]) -> dict[str, int]:
         classes = [self._classes[run.run_id] for run in runs]
         return {name: classes.count(name) for name in CLASSES}
-
-
-def _totals(cases: Sequence[ET.Element]) -> dict[str, str]:
-    def having(tag: str) -> str:
-        return str(sum(case.find(tag) is not None for case in cases))
-
-    return {
-        "tests": str(len(cases)),
-        "failures": having("failure"),
-        "errors": having("error"),
-        "skipped": having("skipped"),
-        "time": f"{sum(float(case.get('time', 0)) for case in cases):.3f}",
-    }
-
-
-def _case(check: str, name: str, seconds: float) -> ET.Element:
-    return _element("testcase", classname=check, name=name, time=f"{seconds:.3f}")
-
-
-def _result(case: ET.Element, tag: str, message: str, **more: str) -> ET.Element:
-    return _element(tag, case, message=message, **more)
-
-
-def _element(tag: str, parent: ET.Element | None = None, /, **attributes: str) -> ET.Element:
-    """An element; characters that XML cannot hold are written as escapes."""
-    made = ET.Element(tag, {key: visible(value) for key, value in attributes.items()})
-    if parent is not None:
-        parent.append(made)
-    return made

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from analysis.campaign import RunRow
 from harness.history.documents import Counts, Rates
 from reports import formatting
 from reports.formatting import NOTHING
+
+if TYPE_CHECKING:  # statistics take long to import, and a run's page needs none
+    from analysis.campaign import RunRow
 
 _COUNTS: Final = {
     "attempted": "attempted",

@@ -21,9 +21,9 @@ from xdist.scheduler import LoadScopeScheduling
 ROOT = Path(__file__).parents[1]
 PROCESSES = "PYTEST_XDIST_WORKER"  # set in each process of `pytest -n`
 STARVABLE = ("docker", "real_time")
-PODS, OURS, OTHERS = "on pods", "on our clusters", "on clusters of others"
-ON_OTHERS = ("test_compose.py", "test_external.py", "test_ssh.py")
-"""They take nearly as long as all other plans on real clusters."""
+PODS, OURS, OTHERS = "on pods", "of ours", "of others"
+OF_OTHERS = ("test_any_client.py", "test_compose.py", "test_external.py", "test_ssh.py")
+"""With clusters, hosts or clients of others; they take as long as all other real plans."""
 LOW = 10
 """The nice value of the sessions of the others: they need a share of the time, as some of their
 tests wait for answers with a time-out."""
@@ -37,7 +37,7 @@ def group(file: str) -> str:
         return file
     if "mark.e2e" not in text:
         return PODS
-    return OTHERS if Path(file).name in ON_OTHERS else OURS
+    return OTHERS if Path(file).name in OF_OTHERS else OURS
 
 
 class SideBySide(LoadScopeScheduling):

@@ -39,6 +39,11 @@ def test_the_heavy_libraries_can_be_seen() -> None:
     assert "pandas" in imported_by("import ackloss\nimport analysis.frames")
 
 
+def test_the_page_of_a_run_takes_no_statistics() -> None:
+    assert "scipy" in imported_by("import analysis.campaign")
+    assert "scipy" not in imported_by("import reports.page")
+
+
 def test_the_names_for_plug_ins_take_no_heavy_library() -> None:
     assert imported_by("import ackloss.plugins") & set(HEAVY) == set()
 

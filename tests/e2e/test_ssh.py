@@ -167,7 +167,7 @@ def cut_is_on(out: Path) -> bool:
 @pytest.mark.parametrize(
     ("plan", "code", "verdict"),
     [
-        ("zookeeper/kill-leader", 0, "valid"),
+        pytest.param("zookeeper/kill-leader", 0, "valid", marks=LONG),
         pytest.param("faults/kill-leader-safe", 0, "valid", marks=LONG),
         pytest.param(CUT, 0, "valid", marks=LONG),
     ],

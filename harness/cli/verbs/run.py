@@ -210,13 +210,15 @@ def _run_one(
     from harness.run.interrupts import Interrupts
     from harness.run.runner import RunOptions, Status, play
     from reports.formatting import SIMULATED
-    from reports.page import write_report
 
     plan, run_id, status = resolved.plan, new_run_id(), Status()
     simulated = resolved.provider.simulated
     operations = "writes" if resolved.workload.model == LOG.name else "operations"
     clean_before(resolved.provider, partial(out.say, style="yellow"))
     require(resolved.provider, resolved.order, runs=options.folder)
+
+    from reports.page import write_report  # takes a second, and is not needed for a refusal
+
     out.say(f"{plan.name}  seed {plan.seed}  run {run_id}", style="bold")
     if simulated:
         out.say(f"  {SIMULATED}", style="yellow")

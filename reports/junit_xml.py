@@ -1,0 +1,76 @@
+"""Test cases in the format of Jenkins (junit-4.xsd): suites, and what suites are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.etree import ElementTree as ET
+
+from analysis.visible import visible
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A test case; what is empty is not the case. `said` is its output."""
+
+    name: str
+    failure: str = ""
+    error: str = ""
+    said: str = ""
+
+
+def cases_of(suite: str, cases: Sequence[Case]) -> bytes:
+    """The junit.xml of one run: a test case each."""
+    made = []
+    for each in cases:
+        made.append(case := test_case(suite, each.name, 0))
+        if each.failure:
+            result(case, "failure", each.failure, type="verdict")
+        elif each.error:
+            result(case, "error", each.error, type="verdict")
+        element("system-out", case).text = visible(each.said)
+    whole = element("testsuite", name=suite, **totals(made))
+    whole.extend(made)
+    return document(whole)
+
+
+def document(suite: ET.Element) -> bytes:
+    """The file with this suite alone."""
+    suites = ET.Element("testsuites", name="ackloss")
+    suites.append(suite)
+    ET.indent(suites)
+    body: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return body + b"\n"
+
+
+def totals(cases: Sequence[ET.Element]) -> dict[str, str]:
+    """The attributes of a suite that count its cases."""
+
+    def having(tag: str) -> str:
+        return str(sum(case.find(tag) is not None for case in cases))
+
+    return {
+        "tests": str(len(cases)),
+        "failures": having("failure"),
+        "errors": having("error"),
+        "skipped": having("skipped"),
+        "time": f"{sum(float(case.get('time', 0)) for case in cases):.3f}",
+    }
+
+
+def test_case(check: str, name: str, seconds: float) -> ET.Element:
+    """A test case that has passed, unless it gets a result."""
+    return element("testcase", classname=check, name=name, time=f"{seconds:.3f}")
+
+
+def result(case: ET.Element, tag: str, message: str, **more: str) -> ET.Element:
+    """Have a test case fail or err, by the tag."""
+    return element(tag, case, message=message, **more)
+
+
+def element(tag: str, parent: ET.Element | None = None, /, **attributes: str) -> ET.Element:
+    """An element; characters that XML cannot hold are written as escapes."""
+    made = ET.Element(tag, {key: visible(value) for key, value in attributes.items()})
+    if parent is not None:
+        parent.append(made)
+    return made
