@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -22,6 +21,7 @@ import numpy as np
 from analysis.statistics.clusters import p_within, resemblance
 from analysis.statistics.contrasts import ALPHA, exact_test
 from analysis.statistics.shares import Share
+from bench._docs import write_lines
 
 CAMPAIGNS: Final = 250
 SHARE: Final = 0.3
@@ -29,7 +29,6 @@ CORRELATIONS: Final = (0.0, 0.1, 0.3)
 SPREADS: Final = {"evenly": (10, 10, 10, 10), "unevenly": (18, 18, 2, 2)}
 """Runs of A by cluster; those of B stand the other way round."""
 SEED: Final = 2013
-DOCS: Final = Path(__file__).parent.parent / "docs" / "statistics.md"
 BEGIN, END = "<!-- bench/clusters.py writes from here -->\n", "<!-- to here, clusters -->\n"
 
 
@@ -90,9 +89,7 @@ def main(arguments: list[str]) -> int:
         lines.append(line)
         errs.append(erring)
     if arguments == ["--write"]:
-        before, rest = DOCS.read_text(encoding="utf-8").split(BEGIN)
-        after = rest.split(END)[1]
-        DOCS.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + after, encoding="utf-8")
+        write_lines(BEGIN, END, lines)
     return int(max(errs) > ALPHA + 4 * (ALPHA * (1 - ALPHA) / CAMPAIGNS) ** 0.5)
 
 

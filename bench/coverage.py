@@ -16,7 +16,6 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import product
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from scipy.stats import binom
 from analysis.statistics.contrasts import ALPHA, difference, exact_test
 from analysis.statistics.resampling import mean_estimate, ratio_estimate, spread
 from analysis.statistics.shares import CLOPPER_PEARSON, WILSON, Estimate, Share, share_estimate
+from bench._docs import write_lines
 
 CAMPAIGNS: Final = 2_000
 SHARES: Final = (0.02, 0.1, 0.5)
@@ -38,7 +38,6 @@ EXACT_AT_LEAST: Final = 0.95
 WILSON_AT_LEAST: Final = 0.92
 WILSON_ON_AVERAGE: Final = 0.95
 
-DOCS: Final = Path(__file__).parent.parent / "docs" / "statistics.md"
 BEGIN, END = "<!-- bench/coverage.py writes from here -->\n", "<!-- to here -->\n"
 
 
@@ -175,9 +174,7 @@ def main(arguments: list[str]) -> int:
         print(line, flush=True)
         lines.append(line)
     if arguments == ["--write"]:
-        before, rest = DOCS.read_text(encoding="utf-8").split(BEGIN)
-        after = rest.split(END)[1]
-        DOCS.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + after, encoding="utf-8")
+        write_lines(BEGIN, END, lines)
     broken = list(promises())
     for promise in broken:
         print(promise)

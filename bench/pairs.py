@@ -18,7 +18,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -29,12 +28,12 @@ from analysis.statistics.contrasts import ALPHA, difference, exact_test
 from analysis.statistics.pairs import SharedResult
 from analysis.statistics.resampling import mean_difference
 from analysis.statistics.shares import Share
+from bench._docs import write_lines
 from bench.coverage import MEAN_IF_LOSSY, holds
 
 CAMPAIGNS: Final = 250
 PAIRS: Final = 50
 SEED: Final = 2013
-DOCS: Final = Path(__file__).parent.parent / "docs" / "statistics.md"
 BEGIN, END = "<!-- bench/pairs.py writes from here -->\n", "<!-- to here, pairs -->\n"
 
 
@@ -136,9 +135,7 @@ def main(arguments: list[str]) -> int:
         lines.append(line)
         errs.append(erring)
     if arguments == ["--write"]:
-        before, rest = DOCS.read_text(encoding="utf-8").split(BEGIN)
-        after = rest.split(END)[1]
-        DOCS.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + after, encoding="utf-8")
+        write_lines(BEGIN, END, lines)
     return int(max(errs) > ALPHA + 4 * (ALPHA * (1 - ALPHA) / CAMPAIGNS) ** 0.5)
 
 

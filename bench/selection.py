@@ -23,7 +23,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -33,13 +32,13 @@ from analysis.statistics.comparisons import compared, corrected
 from analysis.statistics.contrasts import ALPHA, exact_test
 from analysis.statistics.samples import LOSS, NONE, Sample, sample_of
 from analysis.statistics.shares import Share
+from bench._docs import write_lines
 from harness.history import documents
 from harness.history.documents import Rates, RunResult
 
 CAMPAIGNS: Final = 250
 RUNS: Final = 50
 SEED: Final = 2013
-DOCS: Final = Path(__file__).parent.parent / "docs" / "statistics.md"
 BEGIN, END = "<!-- bench/selection.py writes from here -->\n", "<!-- to here, selection -->\n"
 
 
@@ -178,9 +177,7 @@ def main(arguments: list[str]) -> int:
         print(line, flush=True)
         lines.append(line)
     if arguments == ["--write"]:
-        before, rest = DOCS.read_text(encoding="utf-8").split(BEGIN)
-        after = rest.split(END)[1]
-        DOCS.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + after, encoding="utf-8")
+        write_lines(BEGIN, END, lines)
     most = ALPHA + 4 * (ALPHA * (1 - ALPHA) / CAMPAIGNS) ** 0.5
     return int(any(played(kind)["called"] > most for kind in KINDS if not kind.differs))
 
