@@ -16,7 +16,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from harness.errors import EnvironmentFailure, HistoryError
-from harness.history.run_folder import CELLS, RunDir, write_atomically
+from harness.history.run_folder import CELLS, RunDir, parts_of, write_atomically
 
 if TYPE_CHECKING:
     from harness.campaigns.plan import Campaign
@@ -106,8 +106,8 @@ class CampaignDir:
 
     def run(self, run_id: str) -> RunDir:
         """The folder of a run; of a cell that shared it with others, if the id has a dot."""
-        whole, dot, cell = run_id.partition(".")
-        return RunDir(self.runs / whole).cell(cell) if dot else RunDir(self.runs / whole)
+        run, cell = parts_of(run_id)
+        return RunDir(self.runs / run).cell(cell) if cell else RunDir(self.runs / run)
 
     def runs_with_history(self) -> list[RunDir]:
         """The runs that still have their history, oldest first. A shared run is each of its

@@ -19,6 +19,7 @@ from typing import Final
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress, Run, read_progress
 from harness.errors import EnvironmentFailure
+from harness.history.run_folder import parts_of
 from harness.plan.steps import NAME
 
 _BULK: Final = ("history", "reads", "observations", "nodes", "report.html", "timeline.png")
@@ -53,16 +54,19 @@ def prune(
         whole: set[str] = set()
         for run in progress.runs.values():
             if run.state == "begun":
-                whole.add(_shared(run.run_id))
+                whole.add(parts_of(run.run_id)[0])
                 continue  # under way, or to be repeated by `resume`
             if run.run_id in newest or is_failure(run):
                 kept += 1
-                whole.add(_shared(run.run_id))
+                whole.add(parts_of(run.run_id)[0])
                 continue
             run_bytes = sum(_remove(path, dry_run) for path in _bulk(folder, run.run_id))
             pruned += run_bytes > 0
             freed_bytes += run_bytes
-        for shared in {_shared(run_id) for run_id in progress.runs if "." in run_id} - whole:
+        shared_runs = {run for run, cell in map(parts_of, progress.runs) if cell}
+        for shared in sorted(shared_runs - whole):
+            if not folder.run(shared).cells.is_dir():
+                continue
             freed_bytes += sum(_remove(path, dry_run) for path in _bulk(folder, shared))
     return Pruned(pruned, kept, freed_bytes)
 
@@ -75,14 +79,9 @@ def _newest(progress: Progress, keep: int) -> set[str]:
     return {run_id for runs in by_cell.values() for run_id in runs[max(0, len(runs) - keep) :]}
 
 
-def _shared(run_id: str) -> str:
-    """The run in which it was, if it was one of its cells."""
-    return run_id.partition(".")[0]
-
-
 def _bulk(folder: CampaignDir, run_id: str) -> Iterator[Path]:
     """What may be deleted of a run; nothing where its id leads to another folder, or to a link."""
-    if not NAME.fullmatch(run_id):
+    if not all(NAME.fullmatch(part) for part in run_id.split(".", 1)):
         return
     path = folder.run(run_id).path
     way = takewhile(lambda parent: parent != folder.runs, (path, *path.parents))

@@ -26,7 +26,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 from harness import failures
 from harness.campaigns.plan import Document
 from harness.errors import AcklossError, HarnessFailure, Interrupted
-from harness.history.run_folder import RunDir, new_run_id
+from harness.history.run_folder import RunDir, cell_id, new_run_id
 from harness.machine import state
 from harness.machine.scratch import scratch
 from harness.plan import parse_plan
@@ -56,7 +56,7 @@ class Assignment:
     @property
     def run_ids(self) -> tuple[str, ...]:
         """The run ids that it is to be answered for: one for each cell."""
-        return tuple(f"{self.run_id}.{name}" for name in self.cells) or (self.run_id,)
+        return tuple(cell_id(self.run_id, name) for name in self.cells) or (self.run_id,)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,17 @@ def new_run_id(now: datetime | None = None) -> str:
     return f"{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
+def cell_id(run_id: str, cell: str) -> str:
+    """The run id of a cell: those of runs hold no dot."""
+    return f"{run_id}.{cell}"
+
+
+def parts_of(run_id: str) -> tuple[str, str]:
+    """The run, and the cell in it; empty for a run without cells."""
+    run, _, cell = run_id.partition(".")
+    return run, cell
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write `content` under a dot name beside `path`, fsync it, and rename it into place."""
     partial = path.with_name(f".{path.name}.partial")
@@ -102,7 +113,7 @@ class RunDir:
     def run_id(self) -> str:
         """The run's; for a cell in its run's folder that of the run, a dot and the cell's name."""
         if self.path.parent.name == CELLS:
-            return f"{self.path.parent.parent.name}.{self.path.name}"
+            return cell_id(self.path.parent.parent.name, self.path.name)
         return self.path.name
 
     @property

@@ -21,7 +21,7 @@ from typing import Any
 from harness import __version__, failures
 from harness.errors import AcklossError, EnvironmentFailure, Interrupted
 from harness.history.manifest import write_manifest
-from harness.history.run_folder import SCHEMA_VERSION, RunDir
+from harness.history.run_folder import SCHEMA_VERSION, RunDir, cell_id
 from harness.installation import checkout
 from harness.plan import Plan
 from harness.protocols import FAILED, Unsupported
@@ -78,7 +78,7 @@ class RunMetadata:
         rundir.write_json(rundir.plan, plan.document())
         cell = RunMetadata(rundir, {k: v for k, v in self.document.items() if k != "cells"})
         cell.update(
-            run_id=f"{self.document['run_id']}.{name}",
+            run_id=cell_id(self.document["run_id"], name),
             plan_digest=plan.digest(),
             cell={"run_id": self.document["run_id"], "name": name, "overrides": overrides},
         )

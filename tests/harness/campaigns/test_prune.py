@@ -88,7 +88,9 @@ def test_nothing_outside_the_runs_of_its_journal_is_touched(tmp_path: Path) -> N
     (folder.runs / mine / "reads").rmdir()
     (folder.runs / mine / "reads").symlink_to(elsewhere)
     (folder.runs / mine / "history" / "inner-link").symlink_to(elsewhere)
-    for run_id in ("link", "../../other/runs/00001-r", str(inner.runs / "00002-r"), "..", ".", ""):
+    cells = ("stranger.", "stranger.x", "stranger..", "stranger...", "stranger.../other", "link.x")
+    paths = ("../../other/runs/00001-r", str(inner.runs / "00002-r"), "..", ".", "")
+    for run_id in ("link", *paths, *cells):
         journal.write(RunBegun(cell=ON, repetition=1, run_id=run_id, worker=1))
         journal.write(RunDone(run_id=run_id, verdict="valid", seconds=1))
         (folder.path / "nodes").mkdir(exist_ok=True)
