@@ -63,14 +63,14 @@ def _judged(folder: RunDir, judge: Callable[[RunDir], Document]) -> Document | s
 def _cell(rundir: RunDir, listed: Mapping[str, Any], result: Document | str) -> Document:
     """One cell as the run's result.json has it."""
     name = listed["name"]
-    told: Document = {"name": name, "overrides": listed.get("overrides") or {}}
+    entry: Document = {"name": name, "overrides": listed.get("overrides") or {}}
     if isinstance(result, str):
         nothing = {"counter_examples": [], "counts": dict(_NOTHING), "rates": {}, "leaders": []}
         state = {"verdict": UNKNOWN, "reason": result, "eligible": False, "complete": False}
-        return told | state | nothing | {"doubts": [DOUBTS.incomplete]}
+        return entry | state | nothing | {"doubts": [DOUBTS.incomplete]}
     taken = ("verdict", "reason", "counter_examples", "doubts", "eligible", "complete")
     met = met_leaders(rundir.cell(name), result["faults"])
-    return told | {
+    return entry | {
         **{key: result[key] for key in (*taken, "counts", "rates")},
         "leaders": [{**asdict(each), "leaders": list(each.leaders)} for each in met],
     }
@@ -130,7 +130,7 @@ def _verdict(cells: Sequence[Document], doubts: Sequence[tuple[str, str]]) -> Do
         verdict: [cell["name"] for cell in cells if cell["verdict"] == verdict]
         for verdict in (INVALID, UNKNOWN, VALID)
     }
-    told = [
+    sentences = [
         f"{len(names)} of {len(cells)} cells {'is' if len(names) == 1 else 'are'} {verdict}"
         + (f": {', '.join(names)}" if verdict != VALID else "")
         for verdict, names in by_verdict.items()
@@ -144,7 +144,7 @@ def _verdict(cells: Sequence[Document], doubts: Sequence[tuple[str, str]]) -> Do
     whole = not doubts
     return {
         "verdict": verdict,
-        "reason": "; ".join([*(sentence for _, sentence in doubts), *told]),
+        "reason": "; ".join([*(sentence for _, sentence in doubts), *sentences]),
         "counter_examples": list(
             dict.fromkeys(name for cell in cells for name in cell["counter_examples"])
         ),

@@ -32,18 +32,18 @@ class MetLeader:
 
 def met_leaders(rundir: RunDir, faults: Sequence[dict[str, Any]]) -> list[MetLeader]:
     """Each fault that was in force, as result.json has it, held against who led meanwhile."""
-    told = _told(rundir)
-    return [_met(told, fault) for fault in faults if fault["from_s"] is not None]
+    answers_of = _answers(rundir)
+    return [_met(answers_of, fault) for fault in faults if fault["from_s"] is not None]
 
 
-Told = dict[int, list[tuple[float, str | None]]]
+Answers = dict[int, list[tuple[float, str | None]]]
 """By partition who led from when on, in seconds since the run's start."""
 
 
-def _met(told: Told, fault: dict[str, Any]) -> MetLeader:
+def _met(answers_of: Answers, fault: dict[str, Any]) -> MetLeader:
     until_s = fault["to_s"] if fault["to_s"] is not None else float("inf")
     led: dict[str, None] = {}
-    for answers in told.values():
+    for answers in answers_of.values():
         before = [leader for at_s, leader in answers if at_s <= fault["from_s"]]
         during = [leader for at_s, leader in answers if fault["from_s"] < at_s <= until_s]
         led |= {leader: None for leader in (*before[-1:], *during) if leader is not None}
@@ -51,7 +51,7 @@ def _met(told: Told, fault: dict[str, Any]) -> MetLeader:
     return MetLeader(fault=fault["id"], leaders=tuple(led), met=met)
 
 
-def _told(rundir: RunDir) -> Told:
+def _answers(rundir: RunDir) -> Answers:
     """What the observer's files say; nothing where one of them is damaged."""
     parts = rundir.parts(rundir.observations)
     try:
@@ -64,7 +64,7 @@ def _told(rundir: RunDir) -> Told:
     table = table.filter(pc.is_valid(table["partition"])).sort_by("time_ns")
     times, partitions, epochs = (table[name].to_numpy() for name in _COLUMNS[:2] + _COLUMNS[3:])
     leaders = np.array(table["leader"].to_pylist(), dtype=object)
-    found: Told = {}
+    found: Answers = {}
     for partition in np.unique(partitions).tolist():
         own = partitions == partition
         newest = epochs[own] == np.maximum.accumulate(epochs[own])

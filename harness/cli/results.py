@@ -69,17 +69,17 @@ def _print_cells(out: Output, result: RunResult) -> None:
     width = max(len(cell.name) for cell in result.cells)
     for cell in result.cells:
         counts, losses = cell.counts, counts_losses(result)
-        told = f"{cell.name:<{width}}  {cell.verdict.upper():<7}"
+        line = f"{cell.name:<{width}}  {cell.verdict.upper():<7}"
         if losses:
-            told += f"  lost {counts.lost:,} of {counts.acknowledged:,} acknowledged"
-            told += f" ({share(cell.rates.loss)})" if counts.lost else ""
+            line += f"  lost {counts.lost:,} of {counts.acknowledged:,} acknowledged"
+            line += f" ({share(cell.rates.loss)})" if counts.lost else ""
         if not losses or cell.verdict not in ("valid", "invalid"):
-            told += f"  {cell.reason}"
+            line += f"  {cell.reason}"
         if cell.leader_met is False:
-            told += "  (no fault met its leader)"
+            line += "  (no fault met its leader)"
         if cell.expect not in (None, cell.verdict):
-            told += f"  NOT AS EXPECTED: {cell.expect}"
-        out.say(f"  {told}", style=_STYLES.get(cell.verdict, "bold yellow"))
+            line += f"  NOT AS EXPECTED: {cell.expect}"
+        out.say(f"  {line}", style=_STYLES.get(cell.verdict, "bold yellow"))
 
 
 def _print_losses(out: Output, result: RunResult) -> None:

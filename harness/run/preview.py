@@ -176,8 +176,8 @@ def warnings(bound: ResolvedPlan) -> list[str]:
     plan, notes = bound.plan, [f"forced: {each}" for each in bound.unsupported]
     load = plan.workload
     if isinstance(bound.target, Warns):
-        told = [bound.target.warnings(each.plan) for each in bound.cells]
-        notes += dict.fromkeys(chain.from_iterable(told or [bound.target.warnings(plan)]))
+        of_cells = [bound.target.warnings(each.plan) for each in bound.cells]
+        notes += dict.fromkeys(chain.from_iterable(of_cells or [bound.target.warnings(plan)]))
     longest_s = _longest_s(plan)
     if longest_s > load.duration_s:
         notes.append(
