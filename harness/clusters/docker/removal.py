@@ -21,6 +21,12 @@ INFRA_SUFFIX = "-infra"
 _INFRA_SUFFIXES = (INFRA_SUFFIX, "-holder")
 """Earlier versions named these containers differently; `ackloss clean` removes theirs too."""
 
+_STUCK = "has active endpoints"
+_RESTART = (
+    "run `ackloss clean` again; if it stays though no container is on it, Docker has miscounted: "
+    "restart Docker, then `ackloss clean`"
+)
+
 
 class _Container(TypedDict):
     """What Docker lists of a container, as far as it is used here."""
@@ -61,8 +67,10 @@ def remove_run(client: docker.DockerClient, run_id: str, *, dry_run: bool = Fals
         with ThreadPoolExecutor(max_workers=12) as pool:
             list(pool.map(remove, step))
     if failures:
+        stuck = any(_STUCK in failure for failure in failures)
         raise HarnessFailure(
-            f"could not remove {'; '.join(sorted(failures))}", hint="run `ackloss clean` again"
+            f"could not remove {'; '.join(sorted(failures))}",
+            hint=_RESTART if stuck else "run `ackloss clean` again",
         )
     removed += loop_disks.remove(run_id, dry_run=dry_run)
     return sorted(removed)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 import requests
-from docker.errors import NotFound
+from docker.errors import APIError, NotFound
 
 from harness.clusters.docker.removal import remove_run, unknown_runs
 from harness.errors import HarnessFailure
@@ -76,6 +77,20 @@ def test_a_connection_that_breaks_is_a_failure_and_the_rest_is_tried(error: Exce
     with pytest.raises(HarnessFailure, match="could not remove container a-b1: "):
         removed(api)
     assert api.removed == ["a-b1-infra", "v", "n"]
+
+
+@pytest.mark.parametrize(
+    ("explanation", "hint"),
+    [
+        ("error while removing network: network n id 1 has active endpoints", "restart Docker"),
+        ("permission denied", "run `ackloss clean` again$"),
+    ],
+)
+def test_a_network_that_docker_miscounts_has_a_hint_that_helps(explanation: str, hint: str) -> None:
+    api = Api(errors={"n": APIError("409", explanation=explanation)})
+    with pytest.raises(HarnessFailure) as raised:
+        removed(api)
+    assert re.search(hint, str(raised.value.hint))
 
 
 def test_runs_are_known_by_the_label_of_their_objects_and_by_their_disks(
