@@ -113,7 +113,7 @@ def _write_figures(view: CampaignView) -> Mapping[str, Mapping[str, str]]:
     for theme, colours in (("light", LIGHT), ("dark", DARK)):
         for name, figure in drawn(view.document, view.table, view.rows, colours).items():
             content = drawing.svg(figure)
-            stills.setdefault(name, {})[theme] = html.picture(content, "image/svg+xml")
+            stills.setdefault(name, {})[theme] = html.picture(content)
             if theme == "light":
                 write_atomically(view.folder.figures / f"{name}.svg", content)
                 write_atomically(view.folder.figures / f"{name}.png", drawing.png(figure))

@@ -55,7 +55,6 @@ def write_page(comparison: CampaignComparison, path: Path) -> None:
     stills = {
         name: html.picture(
             drawing.svg(draw_trend(comparison.trend, comparison.campaigns, colours=colours)),
-            "image/svg+xml",
         )
         for name, colours in (("light", LIGHT), ("dark", DARK))
     }

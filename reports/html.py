@@ -13,6 +13,7 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
+from urllib.parse import quote
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined, UndefinedError
@@ -56,9 +57,12 @@ def embedded(data: Any) -> Markup:
     return Markup(body.replace("<", "\\u003c"))  # noqa: S704 no markup is left
 
 
-def picture(content: bytes, kind: str) -> str:
-    """An image as a data URI."""
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+def picture(svg: bytes) -> str:
+    """A drawing as a data URI: text, which is shorter than base64, and without any markup."""
+    text = svg.decode()
+    if "'" not in text:
+        text = text.replace('"', "'")
+    return "data:image/svg+xml," + quote(text, safe=" /:=',()")
 
 
 def _hash(text: str) -> str:

@@ -67,7 +67,6 @@ def stills(view: RunView) -> dict[str, str]:
     return {
         name: html.picture(
             drawing.svg(figures.draw(view.line, colours=colours, labels=view.outcome_labels)),
-            "image/svg+xml",
         )
         for name, colours in (("light", LIGHT), ("dark", DARK))
     }

@@ -74,6 +74,7 @@ class Set(Checker[Slice, Tally], HasPrimaryFinding):
         number = whole.counts.acknowledged
         return CheckResult(
             counts=asdict(whole.counts),
+            rates=whole.counts.rates(),
             findings=whole.findings.add_column(0, "run_id", run_ids),
             counter_examples=said.counter_examples,
             doubts=said.doubts,

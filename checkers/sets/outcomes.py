@@ -86,6 +86,15 @@ class SetCounts:
     unexpected: int = 0
     read_before_add: int = 0
 
+    def rates(self) -> dict[str, float | None]:
+        """Acknowledged adds of all, and the lost of the acknowledged; null where there is nothing
+        to divide by."""
+        lost = self.lost - self.lost_unacknowledged
+        return {
+            "ack": self.acknowledged / self.attempted if self.attempted else None,
+            "loss": lost / self.acknowledged if self.acknowledged else None,
+        }
+
     def __add__(self, other: SetCounts) -> SetCounts:
         return SetCounts(**{name: n + getattr(other, name) for name, n in asdict(self).items()})
 

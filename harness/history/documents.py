@@ -56,6 +56,13 @@ class Counts:
     unexpected: Count = 0
     not_yet_visible: Count = 0
     deleted: Count = 0
+    lost_unacknowledged: Count = 0
+
+    @property
+    def lost_acknowledged(self) -> int:
+        """The lost values that were acknowledged: with some checks a value that was read, and
+        later is not, is lost though nobody acknowledged it."""
+        return self.lost - self.lost_unacknowledged
 
 
 @dataclass(frozen=True, kw_only=True)

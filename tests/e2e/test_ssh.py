@@ -205,10 +205,14 @@ def test_a_host_lets_us_in_again_by_itself_when_the_harness_dies_in_a_cut(
     assert [line for line in clean(inventory)["removed"] if "h1" in line] == []
 
 
+@pytest.mark.timeout(600 * ROUNDS)
 def test_clean_of_another_process_undoes_a_killed_run_at_once(
-    hosts: Hosts, before: dict[str, object], tmp_path: Path
+    hosts: Hosts, before: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inventory, draw = hosts.inventory(), random.Random(ROUNDS)
+    temporary = tmp_path / "tmp"  # or it would remove what a test beside this one has left
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     for number in range(ROUNDS):
         out = tmp_path / str(number)
         out.mkdir()
@@ -223,6 +227,7 @@ def test_clean_of_another_process_undoes_a_killed_run_at_once(
         print(f"round {number + 1}: killed after {kill_at_s:.1f} s, removed {len(removed)}")
         assert states(hosts) == before, removed
         assert clean(inventory)["removed"] == []
+    assert list(temporary.iterdir()) == []
 
 
 @LONG

@@ -99,6 +99,14 @@ def test_a_cell() -> None:
     assert orjson.loads(orjson.dumps(cell)) == cell
 
 
+def test_a_lost_value_that_nobody_acknowledged_is_in_no_rate_of_the_acknowledged() -> None:
+    document = result_documents.run("invalid", lost=300)
+    document["counts"]["lost_unacknowledged"] = 100
+    cell = cell_of({"acks": 1}, [outcome(document), outcome(document)])
+    assert cell["pooled_loss_rate"]["estimate"] == pytest.approx(0.2)
+    assert cell["lost_per_fault_s"]["estimate"] == pytest.approx(40)
+
+
 @pytest.mark.parametrize("outcomes", [[], [FAILED] * 3, [run("unknown", doubts=("starved",))] * 3])
 def test_a_cell_in_which_nothing_is_conclusive(outcomes: list[Outcome]) -> None:
     cell = cell_of({"acks": 1}, outcomes)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from checkers.sets.outcomes import SetCounts
 from tests.checkers.sets.ops import (
     Op,
     add,
@@ -126,6 +128,13 @@ def test_an_unknown_add_that_was_read_can_be_lost(tmp_path: Path) -> None:
     answer = said(tmp_path, add(1), add(2, "info"), read(1, 2), read(1))
     assert (answer.counts["lost"], answer.counts["lost_unacknowledged"]) == (1, 1)
     assert answer.counter_examples == ["lost"]
+
+
+def test_the_loss_rate_is_that_of_acknowledged_elements() -> None:
+    counts = SetCounts(attempted=10, acknowledged=8, unknown=2, stable=5, lost=4)
+    assert counts.rates() == {"ack": 0.8, "loss": 0.5}
+    assert replace(counts, lost_unacknowledged=2).rates() == {"ack": 0.8, "loss": 0.25}
+    assert SetCounts().rates() == {"ack": None, "loss": None}
 
 
 @pytest.mark.parametrize(("linearizable", "verdict"), [(False, "valid"), (True, "invalid")])
