@@ -145,7 +145,7 @@ class Folder:
     def _write(self, name: str, write: Callable[[Any], object]) -> None:
         fs, path = self._opened()
         target = f"{path}/{name}"
-        with _in_one_sentence(self.place(name)):
+        with _in_one_sentence(self.place(name), writing=True):
             if fs.type_name not in _WITHOUT_FOLDERS:
                 fs.create_dir(target.rpartition("/")[0], recursive=True)
             with fs.open_output_stream(target) as stream:
@@ -193,15 +193,15 @@ def _together(each: Callable[[str], None], names: Mapping[str, Path]) -> None:
 
 
 @contextlib.contextmanager
-def _in_one_sentence(url: str) -> Iterator[None]:
+def _in_one_sentence(url: str, *, writing: bool = False) -> Iterator[None]:
     """What a file system raises, as an error that names the place."""
     try:
         yield
     except AcklossError:
         raise
-    except FileNotFoundError as error:
-        raise HistoryError("there is nothing here", file=url) from error
     except (OSError, pa.ArrowException, ValueError) as error:
+        if isinstance(error, FileNotFoundError) and not writing:
+            raise HistoryError("there is nothing here", file=url) from error
         if isinstance(error, PermissionError) or _DENIED.search(str(error)):
             raise EnvironmentFailure(
                 "access is denied",

@@ -20,8 +20,8 @@ from typing import Any, Final, Generic, TypeVar
 from checkers.judging import tasks
 from checkers.judging.cluster import is_local
 from checkers.judging.isolation import Answers, Isolated
-from checkers.judging.one_run import Checks, Document, checker_of, judge_history
-from checkers.judging.results import Judged
+from checkers.judging.one_run import Checks, checker_of, judge_history
+from checkers.judging.results import Document, Judged
 from checkers.judging.spark import context, told_clearly
 from checkers.judging.tasks import Answer, Stored, Task
 from harness.errors import AcklossError
@@ -110,7 +110,7 @@ class _Judging(Generic[Input]):
         if not sized:
             return []
         spark = context(master, conf)
-        cluster = not is_local(spark.master)
+        cluster = not is_local(str(spark.master))
         judge, tasks_at_most = self.here, _TASKS_PER_CORE * spark.defaultParallelism
         if cluster:
             sized = [(size, self.absolute(each)) for size, each in sized]

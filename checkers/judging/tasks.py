@@ -15,14 +15,13 @@ from typing import TypeVar
 from checkers.judging.broken import DIED
 from checkers.judging.one_run import (
     Checks,
-    Document,
     broken_history,
     broken_run,
     judge_history,
     judge_run,
     judged_run,
 )
-from checkers.judging.results import Judged
+from checkers.judging.results import Document, Judged
 from harness.errors import AcklossError, HistoryError
 from harness.history.remote_run import RemoteRun
 from harness.history.run_folder import RunDir

@@ -186,13 +186,18 @@ def _run(
     from analysis.campaign import by_cell_of, results_of, tallies_of
     from harness.campaigns.policy import exit_code, inconclusive_in_words
     from harness.campaigns.progress import read_progress
-    from harness.errors import EnvironmentFailure
+    from harness.errors import AcklossError, EnvironmentFailure
     from harness.run.interrupts import Interrupts
 
     with where.locked():
         archive = _archive(out, where, given)
-        with Interrupts(say=partial(out.say, style="yellow")) as interrupts:
-            why = _schedule(out, where, campaign, workers, given, first, interrupts, archive)
+        try:
+            with Interrupts(say=partial(out.say, style="yellow")) as interrupts:
+                why = _schedule(out, where, campaign, workers, given, first, interrupts, archive)
+        except AcklossError:
+            if archive is not None:
+                archive.finish()
+            raise
         progress = read_progress(where.journal)
         print_progress(out, where, campaign, progress)
         out.say(f"{why}: {where.path}", style="bold")

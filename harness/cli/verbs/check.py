@@ -16,12 +16,12 @@ from harness.cli.results import merged_exit_code, print_verdict
 from harness.errors import AcklossError
 
 if TYPE_CHECKING:
-    from checkers.judging.many_runs import Stored
+    from checkers.judging.tasks import Stored
 
 _PATH = click.Path(exists=True, path_type=Path)
 
 
-class _PathOrUrl(click.ParamType):
+class _PathOrUrl(click.ParamType[str]):
     """A path that is there, or a URL, which is looked at later."""
 
     name = "path or url"
