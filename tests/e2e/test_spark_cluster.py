@@ -24,7 +24,7 @@ from harness.history.run_folder import RunDir
 from harness.protocols import Promises
 from harness.storage import Folder
 from tests.fixtures.hand_made import Made, R, W
-from tests.fixtures.long import ALL
+from tests.fixtures.long import ALL, LONG
 from tests.fixtures.s3 import S3, s3_server
 from tests.fixtures.spark_cluster import CONF, Cluster, ackloss, bare_python, spark_cluster
 
@@ -145,6 +145,7 @@ def _kill_one(s3: S3, cluster: Cluster, killed: threading.Event) -> None:
         time.sleep(0.05)
 
 
+@LONG
 def test_a_run_that_kills_its_executors_python_costs_itself_alone(
     s3: S3, cluster: Cluster, python: Path, tmp_path: Path
 ) -> None:
@@ -189,6 +190,7 @@ def test_an_executor_without_pyarrow_is_named(s3: S3, cluster: Cluster, tmp_path
     assert "Traceback" not in done.stderr
 
 
+@LONG
 def test_a_relative_path_is_judged_in_place_and_written_by_who_asked(
     s3: S3, cluster: Cluster, python: Path, tmp_path: Path
 ) -> None:
