@@ -46,12 +46,12 @@ bench:  ## Measure start-up, recording and checking, as ratios
 		$(BIN)/python -m bench.$$name || missed=1; \
 	done; exit $$missed
 
-e2e:  ## Run every plan in plans/faults/ and plans/zookeeper/, all supported versions, and campaigns (restarts Docker once)
+e2e:  ## Run every plan in plans/faults/ and plans/zookeeper/, all supported versions, campaigns, a Spark cluster (restarts Docker once)
 	@scripts/setup dev
 	@ACKLOSS_DEFECT_SEEDS=200 $(BIN)/pytest -s tests/e2e/test_defects.py
 	@ACKLOSS_E2E=all $(BIN)/pytest -s tests/e2e/test_fault_plans.py tests/e2e/test_eras.py \
 		tests/e2e/test_campaigns.py tests/e2e/test_any_client.py tests/e2e/test_ssh.py \
-		tests/e2e/test_external.py tests/e2e/test_compose.py
+		tests/e2e/test_external.py tests/e2e/test_compose.py tests/e2e/test_spark_cluster.py
 
 torture:  ## Kill runs with every fault family 50 times at random instants; check that clean leaves nothing
 	@scripts/setup dev

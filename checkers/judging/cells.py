@@ -14,18 +14,17 @@ from dataclasses import asdict
 from typing import Any
 
 from checkers.judging.leaders import met_leaders
+from checkers.judging.results import Document, Judged
 from harness.errors import AcklossError
 from harness.history.gaps import gaps_of_files
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
 from harness.protocols import DONE, DOUBTS, INVALID, OUTCOME_DOUBTS, UNKNOWN, VALID
 
-Document = dict[str, Any]
-
 _NOTHING = {"attempted": 0, "acknowledged": 0, "lost": 0}
 
 
-def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Document]) -> Document:
-    """Judge every cell by `judge`, which writes its result.json, and write that of the run.
+def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
+    """Judge every cell by `judge`, and by them the run.
 
     Raises HistoryError where the run's own documents cannot be read.
     """
@@ -34,10 +33,11 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Document]) -> Document
     expected = {each["name"]: each.get("expect") for each in plan.get("cells") or []}
     judged = [(each, _judged(rundir.cell(each["name"]), judge)) for each in run["cells"]]
     cells = [
-        _cell(rundir, each, document) | {"expect": expected.get(each["name"])}
-        for each, document in judged
+        _cell(rundir, each, answer) | {"expect": expected.get(each["name"])}
+        for each, answer in judged
     ]
-    known = [document for _, document in judged if isinstance(document, dict)]
+    by_name = {each["name"]: answer for each, answer in judged if isinstance(answer, Judged)}
+    known = [answer.document for answer in by_name.values()]
     timings = {name: run["timings"].get(name) for name in ("cluster_s", "run_s", "read_s")}
     check_s = round(time.monotonic() - begun_s, 3)
     document = {
@@ -46,11 +46,10 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Document]) -> Document
         "cells": cells,
         "timings": {**timings, "check_s": check_s, "report_s": None},
     }
-    rundir.write_json(rundir.result, document)
-    return document
+    return Judged(document, cells=by_name)
 
 
-def _judged(folder: RunDir, judge: Callable[[RunDir], Document]) -> Document | str:
+def _judged(folder: RunDir, judge: Callable[[RunDir], Judged]) -> Judged | str:
     """The result of a cell, or why there is none."""
     if not folder.run.is_file():
         return f"missing: cells/{folder.path.name} (it has no run.json)"
@@ -60,14 +59,15 @@ def _judged(folder: RunDir, judge: Callable[[RunDir], Document]) -> Document | s
         return str(error)
 
 
-def _cell(rundir: RunDir, listed: Mapping[str, Any], result: Document | str) -> Document:
+def _cell(rundir: RunDir, listed: Mapping[str, Any], answer: Judged | str) -> Document:
     """One cell as the run's result.json has it."""
     name = listed["name"]
     entry: Document = {"name": name, "overrides": listed.get("overrides") or {}}
-    if isinstance(result, str):
+    if isinstance(answer, str):
         nothing = {"counter_examples": [], "counts": dict(_NOTHING), "rates": {}, "leaders": []}
-        state = {"verdict": UNKNOWN, "reason": result, "eligible": False, "complete": False}
+        state = {"verdict": UNKNOWN, "reason": answer, "eligible": False, "complete": False}
         return entry | state | nothing | {"doubts": [DOUBTS.incomplete]}
+    result = answer.document
     taken = ("verdict", "reason", "counter_examples", "doubts", "eligible", "complete")
     met = met_leaders(rundir.cell(name), result["faults"])
     return entry | {

@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from checkers.judging.one_run import Document, Task
 from checkers.judging.spark import WorkerDied
+from checkers.judging.tasks import Answer, Task
 from harness.errors import AcklossError
 
 Input = TypeVar("Input")
-Answers = list[tuple[int, Document | AcklossError]]
+Answers = list[tuple[int, Answer]]
 
 _PIECES: Final = 8
 
@@ -28,7 +28,7 @@ class Isolated(Generic[Input]):
     time; `died` answers for an input that kills its worker."""
 
     job: Callable[[Sequence[Task[Input]]], Answers]
-    died: Callable[[Input], Document]
+    died: Callable[[Input], Answer]
     at_once: int
 
     def judged(self, tasks: Sequence[Task[Input]]) -> Answers:
@@ -49,7 +49,7 @@ class Isolated(Generic[Input]):
                 return [self._dead(*task[0])]
         return [answer for piece in _pieces(task) for answer in self._alone(piece)]
 
-    def _dead(self, place: int, culprit: Input) -> tuple[int, Document | AcklossError]:
+    def _dead(self, place: int, culprit: Input) -> tuple[int, Answer]:
         try:
             return place, self.died(culprit)
         except AcklossError as error:

@@ -1,8 +1,8 @@
 """Judges stored runs, and histories from outside, many in one Spark session.
 
 Spark deals them out to Python workers, each of which reads and judges whole runs
-(`checkers.judging.one_run`); only documents come back. Rows never pass through the JVM: moving them
-there and aggregating them is several times slower (docs/decisions/0003).
+(`checkers.judging.tasks`); only documents and findings come back. Rows never pass through the JVM:
+moving them there and aggregating them is several times slower (docs/decisions/0003).
 
 Each input that cannot be judged is one error, and one whose checker breaks, or kills its worker, is
 `unknown`; the others are judged all the same.
@@ -11,56 +11,55 @@ Each input that cannot be judged is one error, and one whose checker breaks, or 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from checkers.judging.broken import DIED
+from checkers.judging import tasks
+from checkers.judging.cluster import is_local
 from checkers.judging.isolation import Answers, Isolated
-from checkers.judging.one_run import (
-    Checks,
-    Document,
-    Task,
-    broken_history,
-    broken_run,
-    checker_of,
-    judge_history,
-    judge_run,
-    judge_task,
-)
+from checkers.judging.one_run import Checks, checker_of, judge_history
+from checkers.judging.results import Document, Judged
 from checkers.judging.spark import context, told_clearly
+from checkers.judging.tasks import Answer, Stored, Task
 from harness.errors import AcklossError
+from harness.history.remote_run import RemoteRun
 from harness.history.run_folder import RunDir
 
 _TASKS_PER_CORE: Final = 4
+_INPUTS_PER_TASK: Final = 4
+"""On a cluster at most: its cores are not all there when the first task is dealt out, and a machine
+that goes takes little with it."""
+_WRITERS: Final = 8
 
 Input = TypeVar("Input")
 
 
 def check_runs(
-    rundirs: Sequence[RunDir],
+    runs: Sequence[Stored],
     *,
     checks: Checks | None = None,
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     errors: list[AcklossError] | None = None,
 ) -> list[Document]:
-    """Judge run folders; writes each one's `result.json`, and what was found below `findings/`.
-    Each is judged by the checks of its plan unless some are given.
+    """Judge run folders, here or at URLs; writes each one's `result.json`, and what was found below
+    `findings/`. Each is judged by the checks of its plan unless some are given.
 
-    The documents, in the order given, of those that could be judged. Why the others could not is
-    appended to `errors`, or raised where that is null. The first call of a process decides Spark's
-    `master` and `conf`.
+    The documents, in the order given, of those that could be judged. Why the others could not, or a
+    result could not be written, is appended to `errors`, or raised where that is null. The first
+    call of a process decides Spark's `master` and `conf`.
     """
-
-    def size_bytes(run: RunDir) -> int:
-        parts = (*run.parts(run.history), *run.parts(run.reads))
-        return sum(part.stat().st_size for part in parts)
-
-    judge = partial(judge_run, checks=checks)
-    died = partial(broken_run, why=DIED)
-    sized = [(size_bytes(run), run) for run in rundirs]
-    return _judged(judge, died, sized, master, conf, errors)
+    sized = [(_size_bytes(run), run) for run in runs]
+    here, there = (
+        partial(tasks.judge_here, checks=checks),
+        partial(tasks.judge_there, checks=checks),
+    )
+    return _Judging(here, there, tasks.died, _absolute_run, tasks.write).judged(
+        sized, master, conf, errors
+    )
 
 
 def check_histories(
@@ -77,42 +76,96 @@ def check_histories(
     Raises PlanError for a checker or an option that is not known.
     """
     checks = {checker: checker_of(checker, options or {}, key="--checker")}
-    judge = partial(judge_history, checks=checks)
-    died = partial(broken_history, why=DIED)
     sized = [(file.stat().st_size if file.is_file() else 0, file) for file in files]
-    return _judged(judge, died, sized, master, conf, errors)
+    here, there = (
+        partial(judge_history, checks=checks),
+        partial(tasks.judge_history_there, checks=checks),
+    )
+    judging = _Judging(
+        here, there, tasks.history_died, Path.absolute, lambda _, judged: judged.document
+    )
+    return judging.judged(sized, master, conf, errors)
 
 
-def _judged(
-    judge: Callable[[Input], Document],
-    died: Callable[[Input], Document],
-    sized: Sequence[tuple[int, Input]],
-    master: str | None,
-    conf: Mapping[str, str] | None,
-    errors: list[AcklossError] | None,
-) -> list[Document]:
-    """The documents of those that could be judged, in the order given."""
-    if not sized:
-        return []
-    spark = context(master, conf)
-    tasks = _dealt(sized, _TASKS_PER_CORE * spark.defaultParallelism)
+@dataclass(frozen=True)
+class _Judging(Generic[Input]):
+    """How inputs of one kind are judged: `here`, by processes of this machine, or `there`, on a
+    cluster, which knows no relative path; what is said of one that ended its process; what writes
+    here what is handed back."""
 
-    def judge_all(tasks: Sequence[Task[Input]]) -> Answers:
-        with told_clearly():
-            dealt = spark.parallelize(tasks, len(tasks))
-            answers: Answers = dealt.flatMap(partial(judge_task, judge=judge)).collect()
-            return answers
+    here: Callable[[Input], Answer]
+    there: Callable[[Input], Answer]
+    died: Callable[[Input], Answer]
+    absolute: Callable[[Input], Input]
+    write: Callable[[Input, Judged], Document]
 
-    documents = []
-    answers = Isolated(judge_all, died, spark.defaultParallelism).judged(tasks)
-    for _, answer in sorted(answers, key=lambda told: told[0]):
-        if not isinstance(answer, AcklossError):
-            documents.append(answer)
-        elif errors is None:
-            raise answer
-        else:
-            errors.append(answer)
-    return documents
+    def judged(
+        self,
+        sized: Sequence[tuple[int, Input]],
+        master: str | None,
+        conf: Mapping[str, str] | None,
+        errors: list[AcklossError] | None,
+    ) -> list[Document]:
+        """The documents of those that could be judged, in the order given."""
+        if not sized:
+            return []
+        spark = context(master, conf)
+        cluster = not is_local(str(spark.master))
+        judge, tasks_at_most = self.here, _TASKS_PER_CORE * spark.defaultParallelism
+        if cluster:
+            sized = [(size, self.absolute(each)) for size, each in sized]
+            judge = self.there
+            tasks_at_most = max(tasks_at_most, -(-len(sized) // _INPUTS_PER_TASK))
+
+        def judge_all(dealt: Sequence[Task[Input]]) -> Answers:
+            with told_clearly():
+                job = spark.parallelize(dealt, len(dealt))
+                answers: Answers = job.flatMap(partial(tasks.judge_task, judge=judge)).collect()
+                return answers
+
+        isolated = Isolated(judge_all, self.died, spark.defaultParallelism)
+        answers = isolated.judged(_dealt(sized, tasks_at_most))
+        return self._written([each for _, each in sized], answers, errors)
+
+    def _written(
+        self, inputs: Sequence[Input], answers: Answers, errors: list[AcklossError] | None
+    ) -> list[Document]:
+        """The documents, once all is written that was handed back. A verdict that could not be
+        written is still one."""
+
+        def written(
+            place_and_answer: tuple[int, Answer],
+        ) -> tuple[Document | None, AcklossError | None]:
+            place, answer = place_and_answer
+            if isinstance(answer, AcklossError):
+                return None, answer
+            if not isinstance(answer, Judged):
+                return answer, None
+            try:
+                return self.write(inputs[place], answer), None
+            except AcklossError as error:
+                return answer.document, error
+
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            done = list(pool.map(written, sorted(answers, key=lambda answer: answer[0])))
+        troubles = [error for _, error in done if error is not None]
+        if errors is None and troubles:
+            raise troubles[0]
+        if errors is not None:
+            errors.extend(troubles)
+        return [document for document, _ in done if document is not None]
+
+
+def _size_bytes(run: Stored) -> int:
+    """Of its operations and records, which is what takes time."""
+    if isinstance(run, RemoteRun):
+        return run.size_bytes
+    parts = (*run.parts(run.history), *run.parts(run.reads))
+    return sum(part.stat().st_size for part in parts)
+
+
+def _absolute_run(run: Stored) -> Stored:
+    return RunDir(run.path.absolute()) if isinstance(run, RunDir) else run
 
 
 def _dealt(sized: Sequence[tuple[int, Input]], tasks: int) -> list[Task[Input]]:

@@ -7,14 +7,11 @@ facts, rows -> each checker: shards -> parts -> result
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import Any, NamedTuple
 
 from checkers.judging.availability import Availability
 from checkers.judging.broken import broken_by, named_by, nameless, raised, unjudged
@@ -23,10 +20,11 @@ from checkers.judging.contract import BrokenCheckerError, accepted
 from checkers.judging.errors import ErrorCodes
 from checkers.judging.json_models import convert_operations
 from checkers.judging.jsonlines import convert
+from checkers.judging.results import Document, Judged, packed
 from checkers.judging.verdict import is_complete, judge
 from checkers.judging.watched_rows import WatchedRows
 from harness import registry
-from harness.errors import AcklossError, EnvironmentFailure, HistoryError
+from harness.errors import AcklossError, HistoryError
 from harness.history.facts import facts_of
 from harness.history.rows import Rows
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
@@ -45,27 +43,9 @@ from harness.protocols import (
     Statement,
 )
 
-Document = dict[str, Any]
 AnyChecker = Checker[Any, Any]
 Checks = Mapping[str, AnyChecker]
 """Checkers by name, in the order in which a plan names them."""
-
-Input = TypeVar("Input")
-Task = Sequence[tuple[int, Input]]
-"""Some inputs, each with its place among all."""
-
-
-def judge_task(
-    task: Task[Input], judge: Callable[[Input], Document]
-) -> list[tuple[int, Document | AcklossError]]:
-    """What `judge` says of each input, or why it cannot be judged, with its place."""
-    answers: list[tuple[int, Document | AcklossError]] = []
-    for place, each in task:
-        try:
-            answers.append((place, judge(each)))
-        except AcklossError as error:
-            answers.append((place, error))
-    return answers
 
 
 def judge_run(rundir: RunDir, checks: Checks | None = None) -> Document:
@@ -75,12 +55,17 @@ def judge_run(rundir: RunDir, checks: Checks | None = None) -> Document:
 
     Raises HistoryError for what cannot be read, EnvironmentFailure where the folder takes nothing.
     """
+    return judged_run(rundir, checks).write(rundir)
+
+
+def judged_run(rundir: RunDir, checks: Checks | None = None) -> Judged:
+    """What `judge_run` writes; nothing is written."""
     if rundir.cell_names():
-        return judge_cells(rundir, partial(_judge_folder, checks=checks))
-    return _judge_folder(rundir, checks)
+        return judge_cells(rundir, partial(_judged_folder, checks=checks))
+    return _judged_folder(rundir, checks)
 
 
-def _judge_folder(rundir: RunDir, checks: Checks | None) -> Document:
+def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
     """A folder with a history, judged."""
     begun_s = time.monotonic()
     try:
@@ -91,10 +76,8 @@ def _judge_folder(rundir: RunDir, checks: Checks | None) -> Document:
         raise
     except (Exception, SystemExit) as error:
         return broken_run(rundir, raised(error))
-    for name, result in examined.results.items():
-        _file(rundir, name, result.findings)
-    rundir.write_json(rundir.result, document)
-    return document
+    found = {name: result.findings for name, result in examined.results.items()}
+    return Judged(document, {name: packed(rows) for name, rows in found.items() if rows})
 
 
 def stored_promises(plan: Mapping[str, Any], run: Mapping[str, Any]) -> Promises:
@@ -123,14 +106,10 @@ def checker_of(name: str, options: Mapping[str, Any], *, key: str = "checks") ->
     return checker
 
 
-def broken_run(rundir: RunDir, why: str) -> Document:
-    """The document of a run whose checker did not come to an end, written like any other. Reads
-    JSON alone: whatever broke the checker does not break this."""
-    document = _broken(named_by(rundir), f"{why}: {rundir.path}")
-    for path in rundir.findings.glob("*.parquet"):
-        path.unlink()
-    rundir.write_json(rundir.result, document)
-    return document
+def broken_run(rundir: RunDir, why: str) -> Judged:
+    """The outcome of a run whose checker did not come to an end. Reads JSON alone: whatever broke
+    the checker does not break this."""
+    return Judged(_broken(named_by(rundir), f"{why}: {rundir.path}"))
 
 
 def judge_history(file: Path, checks: Checks) -> Document:
@@ -226,23 +205,6 @@ def _refuse_models(facts: Facts, checks: Checks) -> None:
                 file=facts.source,
                 hint=f"it judges {', '.join(sorted(checker.models))}",
             )
-
-
-def _file(rundir: RunDir, name: str, findings: pa.Table | None) -> None:
-    """Write what a checker found; what an earlier check found goes."""
-    path = rundir.findings / f"{name}.parquet"
-    try:
-        if findings is not None and findings.num_rows:
-            rundir.findings.mkdir(exist_ok=True)
-            partial = path.with_name(f".{path.name}.partial")
-            pq.write_table(findings, partial, compression="zstd")
-            partial.replace(path)
-        else:
-            path.unlink(missing_ok=True)
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"cannot write what was found: {error.strerror or error}", file=str(path)
-        ) from error
 
 
 def _document(facts: Facts, examined: Examined, *, begun_s: float) -> Document:

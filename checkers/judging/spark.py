@@ -23,8 +23,10 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
+from checkers.judging import cluster
 from checkers.judging.archive import archive_flags
-from harness.errors import EnvironmentFailure, HarnessFailure
+from checkers.judging.code import code_zip
+from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
 
 LOCAL: Final = "local[*]"
 
@@ -70,14 +72,16 @@ def context(
 
 
 def _start(master: str, conf: Mapping[str, str], flags: Sequence[str]) -> SparkContext:
+    wait_s = _seconds(conf)  # refused before a JVM starts
+    code = _prepare_cluster(master, conf)
     settings = {**_CONF, "spark.master": master}
-    if master.startswith("local"):
+    if cluster.on_loopback(master):
         settings |= _LOOPBACK
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings |= conf
     own = settings.get("spark.driver.extraJavaOptions", "")
     settings["spark.driver.extraJavaOptions"] = " ".join((*flags, own)).strip()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault(cluster.PYTHON, sys.executable)
     # spark-submit asks a first, short-lived JVM what to start.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
@@ -86,12 +90,37 @@ def _start(master: str, conf: Mapping[str, str], flags: Sequence[str]) -> SparkC
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 spark_conf, popen_kwargs={"stdout": told, "stderr": told}
             )
-            return SparkContext(conf=spark_conf, gateway=gateway)
+            spark = SparkContext(conf=spark_conf, gateway=gateway, pyFiles=code)
         except (PySparkException, Py4JError, OSError) as error:
-            raise EnvironmentFailure(
-                f"Spark does not start: {_last_line(told) or error}",
-                hint="it needs a JDK 17 or newer; `ackloss doctor` says what is there",
-            ) from error
+            raise _not_started(master, _last_line(told) or str(error)) from error
+    if not cluster.is_local(master):
+        cluster.wait_for_executor(spark, wait_s)
+    return spark
+
+
+def _prepare_cluster(master: str, conf: Mapping[str, str]) -> list[str]:
+    """The code to be sent to a master that answers; none to this machine's own workers."""
+    if cluster.is_local(master):
+        return []
+    cluster.require_answer(master)
+    cluster.choose_python(conf.get(cluster.PYTHON_KEY))
+    return [str(code_zip())]
+
+
+def _seconds(conf: Mapping[str, str]) -> float | None:
+    text = conf.get(cluster.WAIT_KEY)
+    try:
+        return None if text is None else float(text)
+    except ValueError as error:
+        raise PlanError(f"{text!r} is not a number of seconds", key=cluster.WAIT_KEY) from error
+
+
+def _not_started(master: str, why: str) -> EnvironmentFailure:
+    if cluster.is_local(master):
+        hint = "it needs a JDK 17 or newer; `ackloss doctor` says what is there"
+        return EnvironmentFailure(f"Spark does not start: {why}", hint=hint)
+    hint = "it must be one that this version of Spark can use (docs/scale.md)"
+    return EnvironmentFailure(f"Spark does not start on this master: {why}", file=master, hint=hint)
 
 
 def _last_line(told: IO[bytes]) -> str:
@@ -103,7 +132,8 @@ def _last_line(told: IO[bytes]) -> str:
 @contextlib.contextmanager
 def told_clearly() -> Iterator[None]:
     """What Spark raises, as one sentence; what a worker raised, by its own last line. Raises
-    WorkerDied where it was a worker's death, else HarnessFailure."""
+    WorkerDied where it was a worker's death, EnvironmentFailure where an executor lacks something,
+    else HarnessFailure."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -112,5 +142,7 @@ def told_clearly() -> Iterator[None]:
         )
         lines = (in_worker[0] if in_worker else str(error)).strip().splitlines()
         told = lines[-1 if in_worker else 0]
+        if (unfit := cluster.unfit(str(error))) is not None:
+            raise unfit from error
         died = any(words in str(error) for words in _DEATHS)
         raise (WorkerDied if died else HarnessFailure)(f"Spark failed: {told}") from error

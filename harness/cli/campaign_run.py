@@ -15,6 +15,7 @@ from harness.cli.output import Output, with_client_option, with_output
 from harness.cli.plans import FileOrName
 
 if TYPE_CHECKING:
+    from harness.campaigns.archive import Archive
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.plan import Campaign
     from harness.campaigns.processes import Start
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from harness.run.client_process import ClientCommand
     from harness.run.interrupts import Interrupts
     from harness.run.resolving import ResolvedPlan
+    from harness.storage import Folder
     from reports.junit import Junit
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -37,6 +39,9 @@ _with_inventories = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Your hosts, over SSH; repeatable: a worker for each file (docs/ssh.md).",
 )
+_with_archive = click.option(
+    "--archive", metavar="URL", help="Copy each judged run there, such as s3://bucket/folder."
+)
 
 
 @click.command()
@@ -45,6 +50,7 @@ _with_inventories = click.option(
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
 @_with_workers
 @_with_inventories
+@_with_archive
 @with_client_option
 @click.option(
     "--first-failures-of", "old", type=_FOLDER, help="Begin with the cells that lost in this one."
@@ -57,6 +63,7 @@ def run(
     changes: tuple[str, ...],
     workers: int | None,
     inventories: tuple[Path, ...],
+    archive: str | None,
     client: str | None,
     old: Path | None,
 ) -> None:
@@ -79,7 +86,7 @@ def run(
     command = _command(campaign, client, str(file))
     first = read_progress(CampaignDir.open(old).journal).lossy_cells() if old is not None else ()
     path = folder or Path("runs") / f"{campaign.plan.name}-{new_run_id()}"
-    given = _Given(command, inventories)
+    given = _Given(command, inventories, _folder_at(archive))
     _run(out, CampaignDir.create(path, campaign), campaign, workers, given, first)
 
 
@@ -87,6 +94,7 @@ def run(
 @click.argument("folder", type=_FOLDER)
 @_with_workers
 @_with_inventories
+@_with_archive
 @with_client_option
 @with_output
 def resume(
@@ -94,6 +102,7 @@ def resume(
     folder: Path,
     workers: int | None,
     inventories: tuple[Path, ...],
+    archive: str | None,
     client: str | None,
 ) -> None:
     """Continue the campaign in FOLDER. Finished runs are never repeated."""
@@ -102,16 +111,19 @@ def resume(
     where = CampaignDir.open(folder)
     campaign = where.campaign()
     _check_inventories(inventories, workers)
-    given = _Given(_command(campaign, client, str(where.file)), inventories)
+    command = _command(campaign, client, str(where.file))
+    given = _Given(command, inventories, _folder_at(archive))
     _run(out, where, campaign, workers, given)
 
 
 @dataclass(frozen=True)
 class _Given:
-    """What the command line names and no plan holds: the command of clients, and hosts."""
+    """What the command line names and no plan holds: the command of clients, hosts, and where runs
+    are copied."""
 
     client: ClientCommand | None
     inventories: tuple[Path, ...]
+    archive: Folder | None
 
     def start(self) -> Start:
         """How workers begin."""
@@ -127,6 +139,17 @@ class _Given:
 
         on_hosts = [resolve(resolved.plan, inventory=inventory) for inventory in self.inventories]
         return on_hosts or [resolved]
+
+
+def _folder_at(url: str | None) -> Folder | None:
+    """The folder that --archive names, before anything is made."""
+    if url is None:
+        return None
+    if "://" not in url:
+        raise click.UsageError(f"--archive is {url!r}, not a URL such as s3://bucket/folder")
+    from harness.storage import Folder
+
+    return Folder.at(url)
 
 
 def _check_inventories(inventories: tuple[Path, ...], workers: int | None) -> None:
@@ -158,25 +181,47 @@ def _run(
     given: _Given,
     first: tuple[str, ...] = (),
 ) -> None:
-    """Run what is left, report it, and end with the exit code of the policy."""
+    """Run what is left, report it, and end with the exit code of the policy; where that is 0, with
+    that of the environment if a run was not copied to the archive."""
     from analysis.campaign import by_cell_of, results_of, tallies_of
     from harness.campaigns.policy import exit_code, inconclusive_in_words
     from harness.campaigns.progress import read_progress
+    from harness.errors import AcklossError, EnvironmentFailure
     from harness.run.interrupts import Interrupts
 
     with where.locked():
-        with Interrupts(say=partial(out.say, style="yellow")) as interrupts:
-            why = _schedule(out, where, campaign, workers, given, first, interrupts)
+        archive = _archive(out, where, given)
+        try:
+            with Interrupts(say=partial(out.say, style="yellow")) as interrupts:
+                why = _schedule(out, where, campaign, workers, given, first, interrupts, archive)
+        except AcklossError:
+            if archive is not None:
+                archive.finish()
+            raise
         progress = read_progress(where.journal)
         print_progress(out, where, campaign, progress)
         out.say(f"{why}: {where.path}", style="bold")
     _write_page(out, where)
+    missing = archive.finish(at_once=why == "interrupted") if archive else []
     if why == "interrupted":
         sys.exit(130)
     tallies = tallies_of(campaign, by_cell_of(campaign, results_of(where, progress)))
     if sentence := inconclusive_in_words(campaign.plan.policy, tallies):
         out.say(sentence, style="yellow")
-    sys.exit(exit_code(campaign.plan.policy, tallies))
+    code = exit_code(campaign.plan.policy, tallies)
+    sys.exit(EnvironmentFailure.exit_code if missing and code == 0 else code)
+
+
+def _archive(out: Output, where: CampaignDir, given: _Given) -> Archive | None:
+    """The copies at a URL, which is proven to take some. Raises AcklossError where it does not."""
+    if given.archive is None:
+        return None
+    from harness.campaigns.archive import Archive
+    from harness.campaigns.progress import read_progress
+
+    archive = Archive(where, given.archive, partial(out.say, style="yellow"))
+    archive.begin(read_progress(where.journal))
+    return archive
 
 
 def _schedule(
@@ -187,6 +232,7 @@ def _schedule(
     given: _Given,
     first: tuple[str, ...],
     interrupts: Interrupts,
+    archive: Archive | None,
 ) -> str:
     """Run what is left; returns why the session ended."""
     from checkers.judging.one_run import judge_run
@@ -213,7 +259,7 @@ def _schedule(
         left.workers,
         interrupts.stop,
         say=partial(out.say, style="yellow"),
-        after=lambda run_id: _report_run(out, where, run_id, junit),
+        after=lambda run_id: _report_run(out, where, run_id, junit, archive),
         first=first,
         start=given.start(),
     )
@@ -242,8 +288,10 @@ def _prepare(out: Output, campaign: Campaign, where: CampaignDir, given: _Given)
         resolved.provider.prepare(resolved.order, out.say)
 
 
-def _report_run(out: Output, where: CampaignDir, run_id: str, junit: Junit) -> None:
-    """Print how a run ended, and write the JUnit report again."""
+def _report_run(
+    out: Output, where: CampaignDir, run_id: str, junit: Junit, archive: Archive | None
+) -> None:
+    """Print how a run ended, write the JUnit report again, and have the run copied."""
     from harness.campaigns.progress import read_progress
     from harness.errors import EnvironmentFailure
 
@@ -253,6 +301,8 @@ def _report_run(out: Output, where: CampaignDir, run_id: str, junit: Junit) -> N
     done = len(progress.finished())
     took = f" in {run.seconds:.0f} s" if run.seconds else ""
     out.say(f"  {done:5}  worker {run.worker}  {run.cell}  {ended}{took}")
+    if archive is not None:
+        archive.add(run_id, progress)
     try:
         junit.write()
     except EnvironmentFailure as error:  # a full disk: the campaign goes on

@@ -67,7 +67,7 @@ def read_manifest(rundir: RunDir) -> Manifest | None:
     try:
         files = tuple(Evidence(**each) for each in document["files"])
         whole = all(
-            _is_evidence(each.path)
+            is_evidence(each.path)
             and type(each.bytes) is int
             and type(each.sha256) is str
             and (each.rows is None or type(each.rows) is int)
@@ -116,7 +116,7 @@ def _evidence(folder: Path, path: Path) -> Evidence:
     )
 
 
-def _is_evidence(name: str) -> bool:
+def is_evidence(name: str) -> bool:
     """Whether it can be a file of evidence; nothing outside the run folder is one."""
     parts = PurePosixPath(name).parts
     inside = len(parts) > 1 and parts[0] in (*FOLDERS, _CELLS) and ".." not in parts

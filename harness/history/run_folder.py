@@ -162,8 +162,12 @@ class RunDir:
 
     @property
     def loss(self) -> Path:
-        """What the loss checker found, one row each; absent when it found nothing."""
-        return self.path / "findings" / "loss.parquet"
+        """What the loss checker found."""
+        return self.findings_of("loss")
+
+    def findings_of(self, check: str) -> Path:
+        """What a check found, one row each; absent when it found nothing."""
+        return self.findings / f"{check}.parquet"
 
     @property
     def lost_csv(self) -> Path:

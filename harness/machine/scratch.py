@@ -8,8 +8,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import psutil
-
 _NAME = re.compile(r"ackloss-(\d+)-\w+")
 
 
@@ -20,6 +18,8 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 
 def remove_abandoned(*, dry_run: bool) -> list[str]:
     """Remove this user's temporary folders whose process is dead; returns a line for each."""
+    import psutil  # an executor of Spark makes temporary folders, and has none
+
     removed = []
     for path in sorted(Path(tempfile.gettempdir()).glob("ackloss-*")):
         match = _NAME.fullmatch(path.name)

@@ -9,15 +9,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
+from click import Context, Parameter
 
 from harness.cli.output import Output, with_output
 from harness.cli.results import merged_exit_code, print_verdict
 from harness.errors import AcklossError
 
 if TYPE_CHECKING:
-    from harness.history.run_folder import RunDir
+    from checkers.judging.tasks import Stored
 
 _PATH = click.Path(exists=True, path_type=Path)
+
+
+class _PathOrUrl(click.ParamType[str]):
+    """A path that is there, or a URL, which is looked at later."""
+
+    name = "path or url"
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> str:
+        text = str(value)
+        return text if "://" in text else str(_PATH.convert(text, param, ctx))
 
 
 @dataclass(frozen=True)
@@ -29,25 +40,26 @@ class _Spark:
 
 
 @click.command()
-@click.argument("runs", nargs=-1, type=_PATH)
+@click.argument("runs", nargs=-1, type=_PathOrUrl())
 @click.option("--history", "histories", multiple=True, type=_PATH, help="JSON lines (repeatable).")
 @click.option("--checker", default="loss", show_default=True, help="The checker for --history.")
 @click.option("--option", "options", multiple=True, metavar="K=V", help="The checker's options.")
-@click.option("--master", help="Spark's master, default local[*].")
+@click.option("--master", help="Spark's master, default local[*] (docs/scale.md).")
 @click.option(
     "--conf", "conf", multiple=True, metavar="K=V", help="Any Spark setting (repeatable)."
 )
 @with_output
 def check(
     out: Output,
-    runs: tuple[Path, ...],
+    runs: tuple[str, ...],
     histories: tuple[Path, ...],
     checker: str,
     options: tuple[str, ...],
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Judge RUNS (folders of runs or campaigns) or --history files, all in one Spark session.
+    """Judge RUNS (a run's folder, a folder of runs, or a campaign's; a path or a URL such as
+    s3://bucket/folder) or --history files, all in one Spark session.
 
     Needs no cluster. The exit code is 4 if any input was bad (the others are still checked), else 1
     if any is invalid, else 3 if any is unknown, else 0.
@@ -73,12 +85,23 @@ def check(
 
 
 def _check_runs(
-    paths: Sequence[Path], spark: _Spark, out: Output, errors: list[AcklossError]
+    paths: Sequence[str], spark: _Spark, out: Output, errors: list[AcklossError]
 ) -> Sequence[Mapping[str, Any]]:
     from checkers.judging.many_runs import check_runs
+    from harness.campaigns.stored_runs import stored_runs
 
-    folders = [run for path in paths for run in _runs_of(path, out, errors)]
-    return check_runs(folders, errors=errors, master=spark.master, conf=spark.conf)
+    runs: list[Stored] = []
+    for given in paths:
+        try:
+            found = stored_runs(given)
+        except AcklossError as error:
+            errors.append(error)
+            continue
+        runs += found.runs
+        if number := found.without_history:
+            have = "run has" if number == 1 else "runs have"
+            out.say(f"{number:,} {have} no history and cannot be judged: {given}")
+    return check_runs(runs, errors=errors, master=spark.master, conf=spark.conf)
 
 
 def _check_histories(
@@ -98,35 +121,6 @@ def _check_histories(
         master=spark.master,
         conf=spark.conf,
     )
-
-
-def _runs_of(path: Path, out: Output, errors: list[AcklossError]) -> list[RunDir]:
-    """The run itself, or all runs of a campaign that still have their history. When none has, this
-    is added to `errors`; when some have not, it is reported."""
-    from harness.campaigns.folder import CampaignDir
-    from harness.campaigns.progress import read_progress
-    from harness.errors import HistoryError
-    from harness.history.run_folder import RunDir
-
-    campaign = CampaignDir(path)
-    if not campaign.exists:
-        return [RunDir(path)]
-    runs = campaign.runs_with_history()
-    if not runs:
-        errors.append(
-            HistoryError(
-                "no run of this campaign has a history to judge",
-                file=str(path),
-                hint="`ackloss report` shows its results",
-            )
-        )
-        return []
-    with_history = {run.run_id for run in runs}
-    done = read_progress(campaign.journal).in_state("done")
-    if left_out := sum(run.run_id not in with_history for run in done):
-        have = "run has" if left_out == 1 else "runs have"
-        out.say(f"{left_out:,} {have} no history and cannot be judged: {path}")
-    return runs
 
 
 def _option(name: str, text: str) -> tuple[str, str]:

@@ -14,6 +14,7 @@ import pytest
 from checkers.judging.cells import judge_cells
 from checkers.judging.leaders import met_leaders
 from checkers.judging.one_run import judge_run
+from checkers.judging.results import Judged
 from harness.errors import HistoryError
 from harness.history import OBSERVATIONS
 from harness.history.documents import read_result, result_of
@@ -34,18 +35,19 @@ def run(valid: RunDir, tmp_path: Path) -> RunDir:
     return RunDir(Path(shutil.copytree(valid.path, tmp_path / "run")))
 
 
-def of_verdicts(*verdicts: str) -> Callable[[RunDir], dict[str, Any]]:
+def of_verdicts(*verdicts: str) -> Callable[[RunDir], Judged]:
     """Judges the cells so, in their order."""
     given = dict(zip(CELLS, verdicts, strict=True))
 
-    def judge(folder: RunDir) -> dict[str, Any]:
+    def judge(folder: RunDir) -> Judged:
         verdict = given[folder.path.name]
-        return {
+        document = {
             **judge_run(folder),
             "verdict": verdict,
             "doubts": ["unproven"] if verdict == "unknown" else [],
             "counter_examples": ["lost"] if verdict == "invalid" else [],
         }
+        return Judged(document)
 
     return judge
 
@@ -70,7 +72,7 @@ def of_verdicts(*verdicts: str) -> Callable[[RunDir], dict[str, Any]]:
 def test_a_run_is_as_bad_as_its_worst_cell(
     run: RunDir, verdicts: list[str], verdict: str, reason: str
 ) -> None:
-    document = judge_cells(run, of_verdicts(*verdicts))
+    document = judge_cells(run, of_verdicts(*verdicts)).write(run)
     assert (document["verdict"], document["reason"]) == (verdict, reason)
     assert document["eligible"] is ("unknown" not in verdicts)
     assert document == run.read_json(run.result)
@@ -121,7 +123,7 @@ def test_a_cell_of_another_run_is_no_cell_of_this_one(run: RunDir, tmp_path: Pat
 def test_a_loss_stands_whatever_is_missing_beside_it(run: RunDir) -> None:
     shutil.rmtree(run.cell("safe").path)
     judged = of_verdicts("valid", "invalid", "valid", "valid")
-    assert judge_cells(run, judged)["verdict"] == "invalid"
+    assert judge_cells(run, judged).document["verdict"] == "invalid"
 
 
 def test_a_run_without_a_manifest_was_killed(run: RunDir) -> None:

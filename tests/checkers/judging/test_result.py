@@ -6,6 +6,7 @@ minutes, and it is what Spark is asked for that is looked at.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ import pytest
 from checkers.judging import many_runs as result
 from checkers.judging.many_runs import check_histories, check_runs
 from harness.errors import AcklossError, EnvironmentFailure, HistoryError, PlanError
+from harness.history.remote_run import remote_runs
 from harness.history.run_folder import RunDir
+from harness.storage import Folder
 from tests.fixtures.hand_made import Made, R, W
 from tests.fixtures.in_process_spark import Dealt, InProcess
 
@@ -116,6 +119,56 @@ def test_a_folder_that_takes_no_findings_is_told(spark: Asked, tmp_path: Path) -
         check_runs([lossy])
     assert told.value.file == str(lossy.loss)
     assert "Is a directory" in str(told.value)
+
+
+@pytest.fixture
+def cluster(spark: Asked) -> Asked:
+    """A master whose workers are not on this machine."""
+    spark.master = "spark://head:7077"
+    return spark
+
+
+def test_a_cluster_gets_small_tasks_and_hands_results_back(
+    cluster: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lossy = Made(writes=[W(0), W(1)], reads=[R(0)]).build(tmp_path, "lossy")
+    runs = [lossy, *(build(tmp_path, number) for number in range(40))]
+    monkeypatch.chdir(tmp_path)
+    documents = check_runs([RunDir(run.path.relative_to(tmp_path)) for run in runs])
+    assert len(cluster.tasks) == 11
+    assert all(each.path.is_absolute() for task in cluster.tasks for _, each in task)
+    assert [run.read_json(run.result)["verdict"] for run in runs] == ["invalid"] + 40 * ["valid"]
+    assert [document["run_id"] for document in documents] == [run.run_id for run in runs]
+    assert lossy.loss.exists()
+
+
+def test_an_executor_that_does_not_see_a_folder_says_so(cluster: Asked, tmp_path: Path) -> None:
+    errors: list[AcklossError] = []
+    seen, unseen = build(tmp_path, 0), build(tmp_path, 1)
+    unseen.run.unlink()
+    assert [each["run_id"] for each in check_runs([seen, unseen], errors=errors)] == ["run-0"]
+    (error,) = errors
+    assert error.what == f"there is no such file or folder on {socket.gethostname()}"
+    assert "s3://" in str(error)
+
+
+def test_a_verdict_that_cannot_be_written_at_its_url_is_one_all_the_same(
+    cluster: Asked, tmp_path: Path
+) -> None:
+    """And names the URL, not the copy that was judged."""
+    run = build(tmp_path, 0)
+    (run.path / "result.json").mkdir()
+    (run.path / "result.json" / "x").touch()
+    broken = build(tmp_path, 1)
+    broken.plan.write_bytes(b"{")
+    errors: list[AcklossError] = []
+    remote = remote_runs(Folder.at(f"file://{tmp_path}"))
+    assert [each["verdict"] for each in check_runs(remote, errors=errors)] == ["valid"]
+    unwritten, unread = errors
+    assert type(unwritten) is EnvironmentFailure
+    assert unwritten.file == f"file://{run.path}/result.json"
+    assert type(unread) is HistoryError
+    assert unread.file == f"file://{broken.plan}"
 
 
 def test_an_unknown_checker_names_the_option_that_chose_it(tmp_path: Path) -> None:

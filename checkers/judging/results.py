@@ -1,0 +1,87 @@
+"""What judging a run results in, before it is written: a document, and what was found.
+
+A worker that judges on another machine hands this back, and the process that asked for it writes:
+into the run's folder here, or at the URL where the run was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.errors import EnvironmentFailure
+from harness.history.remote_run import RemoteRun
+from harness.history.run_folder import RunDir
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One run: its `result.json`, the Parquet files below `findings/` by the name of their check
+    (what an earlier check found goes), and the same of its cells by their names."""
+
+    document: Document
+    findings: Mapping[str, bytes] = field(default_factory=dict)
+    cells: Mapping[str, Judged] = field(default_factory=dict)
+
+    def write(self, rundir: RunDir) -> Document:
+        """Write it into the run's folder, the verdict last. Raises EnvironmentFailure."""
+        for name, cell in self.cells.items():
+            cell.write(rundir.cell(name))
+        for path in rundir.findings.glob("*.parquet"):
+            if path.stem not in self.findings:
+                _store(path, None)
+        for check, content in self.findings.items():
+            _store(rundir.findings_of(check), content)
+        rundir.write_json(rundir.result, self.document)
+        return self.document
+
+    def send(self, run: RemoteRun) -> Document:
+        """Write it where the run is, the verdict last. Raises EnvironmentFailure."""
+        files = dict(self._files(RunDir(Path())))
+        for name in run.findings:
+            if name not in files:
+                run.folder.remove(name)
+        for name, content in files.items():
+            run.folder.write(name, content)
+        return self.document
+
+    def _files(self, rundir: RunDir) -> Iterator[tuple[str, bytes]]:
+        """The files by their names below the folder of the run, the verdict last."""
+        for name, cell in self.cells.items():
+            yield from cell._files(rundir.cell(name))
+        for check, content in self.findings.items():
+            yield rundir.findings_of(check).as_posix(), content
+        body = orjson.dumps(self.document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+        yield rundir.result.as_posix(), body + b"\n"
+
+
+def packed(findings: pa.Table) -> bytes:
+    """Findings as the content of a Parquet file."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(findings, sink, compression="zstd")
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _store(path: Path, content: bytes | None) -> None:
+    """Write what a check found, or remove what an earlier one found."""
+    try:
+        if content is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.parent.mkdir(exist_ok=True)
+            partial = path.with_name(f".{path.name}.partial")
+            partial.write_bytes(content)
+            partial.replace(path)
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"cannot write what was found: {error.strerror or error}", file=str(path)
+        ) from error

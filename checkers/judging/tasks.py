@@ -1,0 +1,119 @@
+"""What Spark's workers execute: some inputs judged one after another, here or on another machine.
+
+Where a worker is a process of this machine it writes what it found into a run's folder. On a
+cluster it hands that back, and writes nothing but temporary files: the process that asked for it
+is the only writer of shared storage.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from checkers.judging.broken import DIED
+from checkers.judging.one_run import (
+    Checks,
+    broken_history,
+    broken_run,
+    judge_history,
+    judge_run,
+    judged_run,
+)
+from checkers.judging.results import Document, Judged
+from harness.errors import AcklossError, HistoryError
+from harness.history.remote_run import RemoteRun
+from harness.history.run_folder import RunDir
+from harness.machine.scratch import scratch
+
+Stored = RunDir | RemoteRun
+"""A run's folder: here, or at a URL."""
+
+Input = TypeVar("Input")
+Task = Sequence[tuple[int, Input]]
+"""Some inputs, each with its place among all."""
+Answer = Document | Judged | AcklossError
+"""Of one input: its document, written already; what is still to be written; why there is none."""
+
+_SHARED = "put it where every executor reads it: s3://, hdfs://, or a folder that all of them mount"
+
+
+def judge_task(task: Task[Input], judge: Callable[[Input], Answer]) -> list[tuple[int, Answer]]:
+    """What `judge` says of each input, or why it cannot be judged, with its place."""
+    answers: list[tuple[int, Answer]] = []
+    for place, each in task:
+        try:
+            answers.append((place, judge(each)))
+        except AcklossError as error:
+            answers.append((place, error))
+    return answers
+
+
+def judge_and_write(run: Stored) -> Document:
+    """In this process."""
+    answer = judge_here(run, None)
+    return write(run, answer) if isinstance(answer, Judged) else answer
+
+
+def write(run: Stored, judged: Judged) -> Document:
+    """Write what was handed back, where the run is."""
+    return judged.send(run) if isinstance(run, RemoteRun) else judged.write(run)
+
+
+def judge_here(run: Stored, checks: Checks | None) -> Document | Judged:
+    """In a process of this machine: a folder here is written into."""
+    return judge_run(run, checks) if isinstance(run, RunDir) else judge_there(run, checks)
+
+
+def judge_there(run: Stored, checks: Checks | None) -> Judged:
+    """In an executor: nothing is written."""
+    if isinstance(run, RemoteRun):
+        return _fetched(run, lambda rundir: judged_run(rundir, checks))
+    if not run.run.is_file():
+        raise _out_of_sight(run.path)
+    return judged_run(run, checks)
+
+
+def judge_history_there(file: Path, checks: Checks) -> Answer:
+    """A history from outside, in an executor."""
+    if not file.is_file():
+        raise _out_of_sight(file)
+    return judge_history(file, checks)
+
+
+def died(run: Stored) -> Answer:
+    """Of a run that ended the process which judged it."""
+    if isinstance(run, RemoteRun):
+        return _fetched(run, lambda rundir: broken_run(rundir, DIED), documents=True)
+    return broken_run(run, DIED)
+
+
+def history_died(file: Path) -> Answer:
+    """Of a history that ended the process which judged it."""
+    return broken_history(file, DIED)
+
+
+def _out_of_sight(path: Path) -> HistoryError:
+    return HistoryError(
+        f"there is no such file or folder on {socket.gethostname()}", file=str(path), hint=_SHARED
+    )
+
+
+def _fetched(
+    run: RemoteRun, judge: Callable[[RunDir], Judged], *, documents: bool = False
+) -> Judged:
+    """What `judge` says of a copy, with the URL in place of the copy's path."""
+    with scratch() as folder:
+        copy = run.fetch(Path(folder), documents=documents)
+
+        def renamed(text: str | None) -> str | None:
+            return text and text.replace(str(copy.path), run.folder.url)
+
+        try:
+            judged = judge(copy)
+        except AcklossError as error:
+            error.what, error.file = str(renamed(error.what)), renamed(error.file)
+            raise
+        judged.document["reason"] = renamed(judged.document["reason"])
+        return judged

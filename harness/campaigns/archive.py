@@ -1,0 +1,136 @@
+"""Copies of a campaign's judged runs at a URL, made while it goes on.
+
+A run's manifest is copied last: a run at the URL that has one is complete, and one whose copy broke
+off is seen to be incomplete by `ackloss check`. A copy that fails is tried once more at the end and
+then reported; the run's own folder stays as it is, and `campaign resume --archive` copies what is
+missing. The copy of a campaign is a campaign folder itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.progress import Progress
+from harness.errors import AcklossError, HistoryError
+from harness.history.run_folder import RunDir, parts_of
+from harness.storage import Folder
+
+_RUNS_AT_ONCE: Final = 2
+
+
+@dataclass
+class Archive:
+    """The copies of one campaign at `place`; `say` reports one that failed."""
+
+    campaign: CampaignDir
+    place: Folder
+    say: Callable[[str], object]
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_RUNS_AT_ONCE))
+    _asked: set[str] = field(default_factory=set)
+    _missing: dict[str, AcklossError | None] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, progress: Progress) -> None:
+        """Copy what makes a campaign of it, and ask for the judged runs that are not there yet.
+        Raises AcklossError where the URL cannot be read and written: nothing has begun then."""
+        self.place.send(self._named((self.campaign.file, self.campaign.base)))
+        there = self.place.files()
+        for run in _judged(progress):
+            if self._name(self._run(run).manifest) not in there:
+                self._ask(run)
+
+    def add(self, run_id: str, progress: Progress) -> None:
+        """Copy a run that has ended, in the background, as soon as all of its cells have."""
+        run = parts_of(run_id)[0]
+        states = [each.state for each in progress.runs.values() if parts_of(each.run_id)[0] == run]
+        if "begun" not in states and "done" in states:
+            self._ask(run)
+
+    def finish(self, *, at_once: bool = False) -> list[str]:
+        """Wait for all copies, but for those that have not begun where it is `at_once`; then copy
+        the campaign's own files. Returns the runs that are not at the URL, reported already."""
+        self._pool.shutdown(cancel_futures=at_once)
+        for run in [] if at_once else list(self._missing):
+            self._copy(run)
+            if run in self._missing:
+                break  # the storage still does not answer: the others would wait for it, too
+        why: AcklossError | None = next(filter(None, self._missing.values()), None)
+        try:
+            self.place.send(self._named(self._own_files()))
+        except AcklossError as error:
+            why = why or error
+        if self._missing:
+            number = len(self._missing)
+            runs = "run was" if number == 1 else "runs were"
+            self.say(
+                f"{number:,} judged {runs} not copied to {self.place.url}"
+                + (f" ({why})" if why else "")
+                + f"; {'it is' if number == 1 else 'they are'} complete in {self.campaign.runs}, "
+                "and `ackloss campaign resume --archive` copies what is missing"
+            )
+        elif why is not None:
+            self.say(f"the campaign's own files were not copied: {why}")
+        return sorted(self._missing)
+
+    def _ask(self, run: str) -> None:
+        with self._lock:
+            if run in self._asked:
+                return
+            self._asked.add(run)
+            self._missing[run] = None
+        self._pool.submit(self._copy, run)
+
+    def _copy(self, run: str) -> None:
+        """Copy a run, its manifest last; a failure is noted."""
+        try:
+            rundir = self._run(run)
+            manifests = [*rundir.cells.glob(f"*/{rundir.manifest.name}"), rundir.manifest]
+            self.place.send(self._named(set(_files(rundir.path)) - set(manifests)))
+            for manifest in manifests:
+                self.place.send(self._named([manifest]))
+        except AcklossError as error:
+            self._note(run, error)
+        except OSError as error:
+            self._note(run, HistoryError(f"cannot be read: {error}", file=str(error.filename)))
+        else:
+            with self._lock:
+                self._missing.pop(run)
+
+    def _note(self, run: str, error: AcklossError) -> None:
+        with self._lock:
+            self._missing[run] = error
+
+    def _run(self, run: str) -> RunDir:
+        return self.campaign.run(run)
+
+    def _own_files(self) -> Iterator[Path]:
+        return (
+            path for path in _files(self.campaign.path) if self.campaign.runs not in path.parents
+        )
+
+    def _named(self, paths: Iterable[Path]) -> dict[str, Path]:
+        return {self._name(path): path for path in paths}
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.campaign.path).as_posix()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The finished files below a folder; no link is followed."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink() and not path.name.startswith("."):
+            yield path
+
+
+def _judged(progress: Progress) -> list[str]:
+    """The runs of which every cell has ended, one of them with a verdict."""
+    states: dict[str, set[str]] = {}
+    for run in progress.runs.values():
+        states.setdefault(parts_of(run.run_id)[0], set()).add(run.state)
+    return [run for run, ended in states.items() if "done" in ended and "begun" not in ended]

@@ -1,0 +1,59 @@
+"""The runs that a path or a URL names: a run, a folder of runs, or a campaign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from harness.campaigns.folder import CampaignDir
+from harness.errors import HistoryError
+from harness.history.run_folder import RunDir
+
+if TYPE_CHECKING:
+    from harness.history.remote_run import RemoteRun
+
+
+class StoredRuns(NamedTuple):
+    """Runs in order. `without_history`: how many more of a campaign are done, but have no history
+    to judge; not counted at a URL."""
+
+    runs: list[RunDir] | list[RemoteRun]
+    without_history: int = 0
+
+
+def stored_runs(given: str | Path) -> StoredRuns:
+    """The runs at a path, or at a URL that pyarrow or fsspec reads.
+
+    Raises HistoryError where there are none, and what `harness.storage` raises.
+    """
+    if "://" not in str(given):
+        return _at_path(Path(given))
+    from harness.history.remote_run import remote_runs
+    from harness.storage import Folder, local_path
+
+    path = local_path(str(given))
+    return StoredRuns(remote_runs(Folder.at(str(given)))) if path is None else _at_path(path)
+
+
+def _at_path(path: Path) -> StoredRuns:
+    campaign = CampaignDir(path)
+    if campaign.exists:
+        return _of_campaign(campaign)
+    if not RunDir(path).run.is_file() and (runs := sorted(path.glob("*/run.json"))):
+        return StoredRuns([RunDir(run.parent) for run in runs])
+    return StoredRuns([RunDir.open(path)])
+
+
+def _of_campaign(campaign: CampaignDir) -> StoredRuns:
+    from harness.campaigns.progress import read_progress
+
+    runs = campaign.runs_with_history()
+    if not runs:
+        raise HistoryError(
+            "no run of this campaign has a history to judge",
+            file=str(campaign.path),
+            hint="`ackloss report` shows its results",
+        )
+    with_history = {run.run_id for run in runs}
+    done = read_progress(campaign.journal).in_state("done")
+    return StoredRuns(runs, sum(run.run_id not in with_history for run in done))

@@ -1,0 +1,115 @@
+"""A run folder at a URL: copied here to be judged, by the same readers as any other.
+
+A run is judged in several passes, and each of its files is read once more for its digest. So its
+evidence is fetched as a whole, once, into a temporary folder: one request for each file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from harness.errors import HistoryError
+from harness.history.manifest import is_evidence
+from harness.history.run_folder import CELLS, RunDir
+from harness.storage import Folder
+
+_NAMES: Final = RunDir(Path())
+_RUN: Final = _NAMES.run.as_posix()
+_DOCUMENTS: Final = (_RUN, _NAMES.plan.as_posix())
+_FINDINGS: Final = _NAMES.findings.as_posix()
+_JUDGED: Final = (_NAMES.history.as_posix(), _NAMES.reads.as_posix())
+_CAMPAIGN: Final = "campaign.toml"
+_DEEPEST_CELL: Final = 2
+"""`cells/<name>/` stands before the names of a cell's files."""
+
+
+@dataclass(frozen=True)
+class RemoteRun:
+    """A run folder at a URL. `size_bytes`: of its operations and records; `findings`: the names of
+    files that an earlier check wrote."""
+
+    folder: Folder
+    size_bytes: int = 0
+    findings: tuple[str, ...] = ()
+
+    def fetch(self, parent: Path, *, documents: bool = False) -> RunDir:
+        """Copy its evidence, or its documents alone, below `parent`. Raises HistoryError for a
+        folder that is no run's, and what `harness.storage` raises."""
+        names = [name for name in self.folder.files() if _is_of_a_run(name)]
+        if _RUN not in names:
+            raise HistoryError("not a run folder: run.json is missing", file=self.folder.url)
+        rundir = RunDir(parent / self._place())
+        chosen = _DOCUMENTS if documents else names
+        self.folder.fetch({name: rundir.path / name for name in chosen if name in names})
+        return rundir
+
+    def _place(self) -> str:
+        """Its folder's name; with the names of what is above it where it is a cell in its run."""
+        parts = PurePosixPath(self.folder.url.partition("?")[0]).parts
+        return "/".join(parts[-3:] if parts[-2] == CELLS else parts[-1:])
+
+
+def remote_runs(folder: Folder) -> list[RemoteRun]:
+    """The runs at a URL, in order: the one that it is, those of a campaign that still have their
+    history (of a shared run each of its cells), or those of a folder of runs.
+
+    Raises HistoryError where there are none, and what `harness.storage` raises.
+    """
+    files = folder.files()
+    if _RUN in files:
+        return [_run(folder, "", files)]
+    places = [name.removesuffix(f"/{_RUN}") for name in files if name.endswith(f"/{_RUN}")]
+    if _CAMPAIGN in files:
+        found = [place for place in places if _is_judged_alone(place, files)]
+    else:
+        found = [place for place in places if "/" not in place]
+    if not found:
+        raise HistoryError(
+            "there is no run with a history here",
+            file=folder.url,
+            hint="name the folder of a run, of runs, or of a campaign",
+        )
+    return [_run(folder, place, files) for place in found]
+
+
+def _is_judged_alone(place: str, files: Mapping[str, int]) -> bool:
+    """Whether a folder has a history, and not cells with theirs."""
+    below = list(_below(place, files))
+    has_cells = any(name.startswith(f"{CELLS}/") for name in below)
+    return not has_cells and any(name.startswith(_JUDGED[0]) for name in below)
+
+
+def _run(folder: Folder, place: str, files: Mapping[str, int]) -> RemoteRun:
+    sizes = {name: files[f"{place}/{name}" if place else name] for name in _below(place, files)}
+    return RemoteRun(
+        folder.below(place),
+        sum(size for name, size in sizes.items() if _in(name, _JUDGED)),
+        tuple(name for name in sizes if _in(name, (_FINDINGS,)) and name.endswith(".parquet")),
+    )
+
+
+def _below(place: str, files: Iterable[str]) -> Iterator[str]:
+    prefix = f"{place}/" if place else ""
+    return (name[len(prefix) :] for name in files if name.startswith(prefix))
+
+
+def _in(name: str, folders: Iterable[str]) -> bool:
+    """Whether a file is in one of these folders of a run, or of a cell of it."""
+    return _own(name).split("/")[0] in folders
+
+
+def _is_of_a_run(name: str) -> bool:
+    """Whether a file is evidence of a run or of its cells. Nothing else is fetched, whatever the
+    storage names: a name may lead out of the folder."""
+    own = _own(name)
+    inside = ".." not in PurePosixPath(name).parts
+    return inside and (is_evidence(own) or own == _NAMES.manifest.name)
+
+
+def _own(name: str) -> str:
+    """The name of a file in the folder of its run, or in that of its cell."""
+    parts = name.split("/")
+    return "/".join(parts[_DEEPEST_CELL:] if parts[0] == CELLS else parts)

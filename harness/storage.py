@@ -1,0 +1,216 @@
+"""Folders that a URL names: in object storage, in HDFS, in whatever pyarrow or fsspec reads.
+
+pyarrow's file systems come first (`s3://`, `gs://`, `hdfs://`, `abfs://`); a scheme that pyarrow
+does not know is fsspec's, where fsspec is installed. Options of a file system stand in the URL's
+query, as pyarrow has them (`?endpoint_override=...`). Credentials come from the environment of the
+process that reads, and never from a URL: it stands in messages.
+
+What is refused is one sentence: a folder that is absent is a HistoryError; a storage that does not
+answer, or refuses, is an EnvironmentFailure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from harness.errors import AcklossError, EnvironmentFailure, HistoryError
+
+_THREADS: Final = 8
+_CHUNK_BYTES: Final = 2**20
+_LONGEST: Final = 200
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_DENIED: Final = re.compile(
+    r"ACCESS_DENIED|InvalidAccessKeyId|SIGNATURE|HTTP response code 40[13]|Forbidden|credentials",
+    re.IGNORECASE,
+)
+_WITHOUT_FOLDERS: Final = ("s3", "gcs")
+"""pyarrow's names of file systems whose folders need not be made."""
+
+
+def is_url(text: str) -> bool:
+    """Whether this names a place by a URL, not by a path."""
+    return _URL.match(text) is not None
+
+
+def local_path(url: str) -> Path | None:
+    """The path that a `file://` URL means; `None` of any other."""
+    parts = urlsplit(url)
+    return Path(unquote(parts.path)) if parts.scheme.lower() == "file" else None
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder at a URL. Names are paths below it, with slashes. All methods raise HistoryError
+    for what is absent, and EnvironmentFailure where the storage does not answer or refuses."""
+
+    url: str
+
+    @classmethod
+    def at(cls, url: str) -> Folder:
+        """The folder of a URL, if something here reads its scheme. Raises HistoryError."""
+        parts = urlsplit(url)
+        if "@" in parts.netloc and parts.scheme.lower() in ("s3", "gs"):
+            raise HistoryError(
+                "a URL with credentials is refused, as it stands in messages",
+                file=f"{parts.scheme}://***@{parts.netloc.rpartition('@')[2]}{parts.path}",
+                hint="leave them to the environment, such as AWS_ACCESS_KEY_ID",
+            )
+        path = parts.path.rstrip("/")
+        query = f"?{parts.query}" if parts.query else ""
+        folder = cls(f"{parts.scheme.lower()}://{parts.netloc}{path}{query}")
+        with _in_one_sentence(folder.url):
+            folder._opened()
+        return folder
+
+    def below(self, name: str) -> Folder:
+        """A folder below this one."""
+        return Folder(self.place(name)) if name else self
+
+    def place(self, name: str) -> str:
+        """The URL of a file below it, for messages."""
+        base, mark, query = self.url.partition("?")
+        return f"{base}/{name}{mark}{query}"
+
+    def files(self) -> dict[str, int]:
+        """Every file below it by its name, in order, with its size in bytes."""
+        fs, path = self._opened()
+        with _in_one_sentence(self.url):
+            found = fs.get_file_info(pafs.FileSelector(path, recursive=True))
+        begin = len(path) + 1
+        files = {each.path[begin:]: each.size for each in found if each.type == pafs.FileType.File}
+        if not files:
+            raise HistoryError("there is nothing here", file=self.url)
+        return dict(sorted(files.items()))
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        fs, path = self._opened()
+        with _in_one_sentence(self.place(name)):
+            info = fs.get_file_info(f"{path}/{name}")
+        return bool(info.type == pafs.FileType.File)
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        fs, path = self._opened()
+        with _in_one_sentence(self.place(name)), fs.open_input_stream(f"{path}/{name}") as stream:
+            content: bytes = stream.read()
+            return content
+
+    def fetch(self, files: Mapping[str, Path]) -> None:
+        """Copy files to the paths given, some at the same time; makes the paths' folders."""
+        fs, path = self._opened()
+
+        def fetch(name: str) -> None:
+            files[name].parent.mkdir(parents=True, exist_ok=True)
+            with (
+                _in_one_sentence(self.place(name)),
+                fs.open_input_stream(f"{path}/{name}") as stream,
+                files[name].open("wb") as copy,
+            ):
+                while chunk := stream.read(_CHUNK_BYTES):
+                    copy.write(chunk)
+
+        _together(fetch, files)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file."""
+        self._write(name, lambda stream: stream.write(content))
+
+    def send(self, files: Mapping[str, Path]) -> None:
+        """Copy files from the paths given, some at the same time."""
+
+        def send(name: str) -> None:
+            with files[name].open("rb") as source:
+                self._write(name, lambda stream: stream.upload(source, _CHUNK_BYTES))
+
+        _together(send, files)
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        fs, path = self._opened()
+        with _in_one_sentence(self.place(name)):
+            fs.delete_file(f"{path}/{name}")
+
+    def _write(self, name: str, write: Callable[[Any], object]) -> None:
+        fs, path = self._opened()
+        target = f"{path}/{name}"
+        with _in_one_sentence(self.place(name), writing=True):
+            if fs.type_name not in _WITHOUT_FOLDERS:
+                fs.create_dir(target.rpartition("/")[0], recursive=True)
+            with fs.open_output_stream(target) as stream:
+                write(stream)
+
+    def _opened(self) -> tuple[Any, str]:
+        """The file system, and this folder's path in it."""
+        parts = urlsplit(self.url)
+        fs, prefix = _file_system(parts.scheme, parts.netloc, parts.query)
+        return fs, prefix + unquote(parts.path)
+
+
+@cache
+def _file_system(scheme: str, authority: str, query: str) -> tuple[Any, str]:
+    """The file system of such URLs, made once in a process, and what its paths begin with."""
+    probe = f"{scheme}://{authority}/x{'?' if query else ''}{query}"
+    try:
+        fs, path = pafs.FileSystem.from_uri(probe)
+    except pa.ArrowInvalid as error:
+        if "Unrecognized filesystem" not in str(error):
+            raise
+        fs, path = _of_fsspec(scheme, probe)
+    return fs, path.removesuffix("x").removesuffix("/")
+
+
+def _of_fsspec(scheme: str, url: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs
+
+        fs, path = url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise HistoryError(
+            f"nothing here reads the scheme {scheme!r}",
+            file=f"{scheme}://",
+            hint=f"pyarrow reads s3, gs, hdfs, abfs and file; fsspec says: {error}",
+        ) from error
+    return pafs.PyFileSystem(pafs.FSSpecHandler(fs)), path
+
+
+def _together(each: Callable[[str], None], names: Mapping[str, Path]) -> None:
+    """Call for each name; small files wait for the storage's answer most of the time."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for _ in pool.map(each, names):
+            pass
+
+
+@contextlib.contextmanager
+def _in_one_sentence(url: str, *, writing: bool = False) -> Iterator[None]:
+    """What a file system raises, as an error that names the place."""
+    try:
+        yield
+    except AcklossError:
+        raise
+    except (OSError, pa.ArrowException, ValueError) as error:
+        if isinstance(error, FileNotFoundError) and not writing:
+            raise HistoryError("there is nothing here", file=url) from error
+        if isinstance(error, PermissionError) or _DENIED.search(str(error)):
+            raise EnvironmentFailure(
+                "access is denied",
+                file=url,
+                hint="credentials come from this process' environment, such as AWS_ACCESS_KEY_ID",
+            ) from error
+        if "NO_SUCH_BUCKET" in str(error):
+            raise HistoryError("there is no such bucket", file=url) from error
+        why = re.split(r" \(Request ID|; Details", " ".join(str(error).split()))[0][:_LONGEST]
+        raise EnvironmentFailure(
+            f"the storage does not answer as it should: {why}", file=url
+        ) from error

@@ -1,0 +1,71 @@
+"""A campaign whose runs are copied to object storage, and judged there as here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.campaigns.folder import CampaignDir
+from harness.history.run_folder import RunDir
+from harness.storage import Folder
+from tests.fixtures.s3 import s3_server
+from tests.fixtures.spark_cluster import ackloss
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
+CAMPAIGN = f"""
+schema = 1
+name = "memory"
+plan = "{ROOT / "plans/memory/duplicate-on-retry.toml"}"
+repetitions = 2
+workers = 1
+[axes.defect.choices]
+on.set = {{}}
+off.set = {{ "target.defects" = [] }}
+"""
+
+
+def test_its_runs_are_judged_at_the_url_as_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "memory.toml").write_text(CAMPAIGN)
+    folder, url = CampaignDir(tmp_path / "campaign"), "s3://archive/memory"
+    with s3_server(tmp_path) as s3:
+        for name, value in s3.environment.items():
+            monkeypatch.setenv(name, value)
+        s3.make_bucket("archive")
+        args = ["campaign", "run", str(tmp_path / "memory.toml"), "--out", str(folder.path)]
+        done = ackloss(*args, "--archive", url, environment={})
+        assert done.returncode == 1, done.stderr
+        checked = ackloss("check", url, "--json", environment={})
+        assert checked.returncode == 1, checked.stderr
+        assert Folder.at(url).has("report.html")
+    runs = folder.runs_with_history()
+    judged = json.loads(checked.stdout)["results"]
+    assert [each["run_id"] for each in judged] == [run.run_id for run in runs]
+    assert [each["verdict"] for each in judged] == [verdict(run) for run in runs]
+    assert {each["verdict"] for each in judged} == {"valid", "invalid"}
+    assert [each["counts"] for each in judged] == [
+        run.read_json(run.result)["counts"] for run in runs
+    ]
+
+
+def verdict(run: RunDir) -> str:
+    return str(run.read_json(run.result)["verdict"])
+
+
+def test_a_url_that_takes_nothing_is_refused_before_a_run_begins(tmp_path: Path) -> None:
+    (tmp_path / "memory.toml").write_text(CAMPAIGN)
+    args = ["campaign", "run", str(tmp_path / "memory.toml"), "--out", str(tmp_path / "campaign")]
+    for archive, code, words in (
+        ("archive", 2, "not a URL such as s3://bucket/folder"),
+        ("gopher://archive/x", 4, "nothing here reads the scheme 'gopher'"),
+        ("file:///proc/none", 5, "the storage does not answer as it should"),
+    ):
+        done = ackloss(*args, "--archive", archive, environment={})
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+        assert words in " ".join(done.stderr.split())
+        assert not list((tmp_path / "campaign").glob("runs/*"))

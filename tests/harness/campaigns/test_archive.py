@@ -1,0 +1,167 @@
+"""Copies of judged runs at a URL: complete and manifest last, or reported and tried again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from harness.campaigns.archive import Archive
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.journal import Journal, RunBegun, RunDone, RunFailed
+from harness.campaigns.progress import Progress, read_progress
+from harness.errors import EnvironmentFailure
+from harness.history.run_folder import cell_id
+from harness.storage import Folder
+from tests.fixtures.s3 import S3, s3_server
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ExitStack]:
+    """Ends the server when it is closed."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def s3(server: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S3:
+    s3 = server.enter_context(s3_server(tmp_path))
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    s3.make_bucket("bucket")
+    return s3
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> CampaignDir:
+    """Runs `done` and `failed`, one of two cells of which one is under way, and one `begun`."""
+    folder = CampaignDir(tmp_path / "campaign")
+    folder.runs.mkdir(parents=True)
+    folder.file.write_text("schema = 1")
+    folder.base.write_text("{}")
+    journal = Journal(folder.journal)
+    for number, run_id in enumerate(["done", "failed", "begun", "s.x", "s.y"]):
+        journal.write(RunBegun(cell="c", repetition=number, run_id=run_id, worker=1))
+        write(folder, run_id)
+    write(folder, "s")
+    journal.write(RunDone(run_id="done", verdict="valid", seconds=1.0))
+    journal.write(RunFailed(run_id="failed", error="no"))
+    journal.write(RunDone(run_id="s.x", verdict="valid", seconds=1.0))
+    return folder
+
+
+def write(folder: CampaignDir, run_id: str) -> None:
+    """A run's folder, with files that are not to be copied."""
+    path = folder.run(run_id).path
+    (path / "history").mkdir(parents=True)
+    for name in ("manifest.json", "run.json", "history/part-00000.parquet", ".partial"):
+        (path / name).write_text(f"{run_id}/{name}")
+    (path / "link").symlink_to("/etc/hostname")
+
+
+def copied(place: Folder) -> set[str]:
+    """The files of runs at the URL."""
+    return {name for name in place.files() if name.startswith("runs/")}
+
+
+def files_of(*runs: str) -> set[str]:
+    return {
+        f"runs/{run}/{name}"
+        for run in runs
+        for name in ("manifest.json", "run.json", "history/part-00000.parquet")
+    }
+
+
+def progress(campaign: CampaignDir) -> Progress:
+    return read_progress(campaign.journal)
+
+
+def test_judged_runs_are_copied_and_the_copy_is_a_campaign(
+    campaign: CampaignDir, tmp_path: Path
+) -> None:
+    place, said = Folder.at(f"file://{tmp_path}/there"), list[str]()
+    archive = Archive(campaign, place, said.append)
+    archive.begin(progress(campaign))
+    archive.add("s.x", progress(campaign))  # its other cell is under way
+    assert archive.finish() == []
+    assert copied(place) == files_of("done")
+    assert {"campaign.toml", "base.json", "journal.jsonl"} <= set(place.files())
+    assert said == []
+
+
+def test_a_shared_run_is_copied_once_all_its_cells_have_ended(
+    campaign: CampaignDir, tmp_path: Path
+) -> None:
+    place = Folder.at(f"file://{tmp_path}/there")
+    archive = Archive(campaign, place, pytest.fail)
+    archive.begin(progress(campaign))
+    Journal(campaign.journal).write(RunFailed(run_id=cell_id("s", "y"), error="no"))
+    archive.add("s.y", progress(campaign))
+    archive.finish()
+    assert copied(place) == files_of("done", "s", "s/cells/x", "s/cells/y")
+
+
+def test_the_manifest_is_the_last_file_of_a_copy(campaign: CampaignDir, s3: S3) -> None:
+    Journal(campaign.journal).write(RunDone(run_id="s.y", verdict="valid", seconds=1.0))
+    archive = Archive(campaign, Folder.at("s3://bucket/c"), pytest.fail)
+    archive.begin(progress(campaign))
+    archive.finish()
+    put = s3.requested(re.compile(r'"(?:PUT|POST) /bucket/c/runs/(s/[^? ]+)'))
+    names = list(dict.fromkeys(put))
+    assert names[-1] == "s/manifest.json"
+    assert {*names[-3:-1]} == {"s/cells/x/manifest.json", "s/cells/y/manifest.json"}
+    assert len(names) == 9
+
+
+def test_a_storage_that_goes_away_costs_no_run_and_is_reported(
+    campaign: CampaignDir,
+    s3: S3,
+    server: ExitStack,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = list[str]()
+    archive = Archive(campaign, Folder.at("s3://bucket/c"), said.append)
+    archive.begin(Progress())
+    server.close()
+    archive.add("done", progress(campaign))
+    assert archive.finish() == ["done"]
+    (sentence,) = said
+    assert sentence.startswith("1 judged run was not copied to s3://bucket/c (s3://bucket/c/")
+    assert sentence.endswith("`ackloss campaign resume --archive` copies what is missing")
+    assert campaign.run("done").manifest.is_file()
+
+    (tmp_path / "again").mkdir()
+    with s3_server(tmp_path / "again") as again:
+        again.make_bucket("bucket")
+        url = (
+            f"s3://bucket/c?endpoint_override={again.endpoint.removeprefix('http://')}&scheme=http"
+        )
+        archive = Archive(campaign, Folder.at(url), pytest.fail)
+        archive.begin(progress(campaign))
+        assert archive.finish() == []
+        assert copied(Folder.at(url)) == files_of("done")
+
+
+def test_a_url_that_takes_nothing_is_refused_before_anything_begins(
+    campaign: CampaignDir, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    archive = Archive(campaign, Folder.at(f"file://{tmp_path}/file/below"), pytest.fail)
+    with pytest.raises(EnvironmentFailure):
+        archive.begin(progress(campaign))
+
+
+def test_what_has_been_copied_is_not_copied_again(campaign: CampaignDir, tmp_path: Path) -> None:
+    place = Folder.at(f"file://{tmp_path}/there")
+    for content in ("first", "second"):
+        campaign.run("done").run.write_text(content)
+        archive = Archive(campaign, place, pytest.fail)
+        archive.begin(progress(campaign))
+        archive.finish()
+    assert place.read("runs/done/run.json") == b"first"
+    assert json.loads(place.read("base.json")) == {}
