@@ -53,6 +53,7 @@ def build(place: Place, folder: CampaignDir, *, ops: bool = False) -> Built:
     then as it was.
     """
     loaded = sources.load(folder)
+    _refuse_strangers(place)  # before anything is written there
     with place.locked():
         manifest = _open(place)
         campaign = _known(place, manifest, loaded)
@@ -75,20 +76,28 @@ def build(place: Place, folder: CampaignDir, *, ops: bool = False) -> Built:
     )
 
 
-def _open(place: Place) -> Manifest:
-    """The manifest; a new one in a folder that is empty. Raises HistoryError for any other."""
-    manifest = read_manifest(place)
-    if manifest is not None:
-        return manifest
-    strangers = [path for path in place.sizes("") if not PurePosixPath(path).name.startswith(".")]
-    if strangers:
+def _refuse_strangers(place: Place) -> None:
+    """Raise HistoryError for a folder that is neither a lake nor empty."""
+    if read_manifest(place) is None and any(not _hidden(path) for path in place.sizes("")):
         raise HistoryError(
             f"this is not a lake: it has no {FILE}, but other files",
             file=place.shown,
             hint="name a lake, or a folder that is new or empty",
         )
-    write_manifest(place, Manifest())
-    return Manifest()
+
+
+def _hidden(path: str) -> bool:
+    return PurePosixPath(path).name.startswith(".")
+
+
+def _open(place: Place) -> Manifest:
+    """The manifest; a new one where there is none. From then on the folder is a lake, whatever
+    becomes of the build."""
+    manifest = read_manifest(place)
+    if manifest is None:
+        manifest = Manifest()
+        write_manifest(place, manifest)
+    return manifest
 
 
 def _known(place: Place, manifest: Manifest, loaded: LoadedCampaign) -> LakeCampaign:

@@ -22,8 +22,8 @@ def run_duckdb(lake: StoredLake, sql: str) -> pa.Table:
         for table in TABLES.values():
             connection.register(table.name, lake.dataset(table))
         try:
-            answer = connection.execute(sql)
-            return answer.to_arrow_table() if answer.description else pa.table({})
+            answer = connection.sql(sql)
+            return pa.table({}) if answer is None else answer.to_arrow_table()
         except (duckdb.ProgrammingError, duckdb.DataError) as error:
             raise QueryError(_sentence(error), file=lake.place.shown, key="SQL") from error
         except duckdb.Error as error:

@@ -47,7 +47,7 @@ def cells_of(lake: StoredLake, campaign: str) -> dict[Key, StoredCell]:
         columns=list(_COLUMNS), filter=pc.field(CAMPAIGN) == campaign
     )
     by_key: dict[Key, list[Row]] = {}
-    for row in chosen.to_pylist():
+    for row in sorted(chosen.to_pylist(), key=lambda row: str(row["run_id"])):
         by_key.setdefault(frozenset(row["setting"]), []).append(row)
     return {
         key: StoredCell(

@@ -101,7 +101,7 @@ class Place:
             return
         try:
             self.local.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.local / ".lock", timeout=0)
+            lock = FileLock(self.local / ".lake.lock", timeout=0)
             lock.acquire()
         except Timeout as error:
             raise EnvironmentFailure(

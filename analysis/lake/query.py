@@ -12,6 +12,8 @@ import orjson
 import pyarrow as pa
 
 from analysis.lake.stored import StoredLake
+from analysis.tables import csv_of
+from harness.errors import QueryError
 
 Engine = Literal["spark", "duckdb"]
 ENGINES: Final = get_args(Engine)
@@ -27,19 +29,48 @@ def query(
 ) -> pa.Table:
     """The answer of a query as a table. `master` and `conf` are Spark's. Raises QueryError,
     HistoryError and EnvironmentFailure."""
+    if not sql.strip():
+        raise QueryError("the query is empty", key="SQL")
     if engine == "duckdb":
         from analysis.lake.duck import run_duckdb
 
-        return run_duckdb(lake, sql)
-    from analysis.lake.spark import run_spark
+        answer = run_duckdb(lake, sql)
+    else:
+        from analysis.lake.spark import run_spark
 
-    return run_spark(lake, sql, master=master, conf=conf)
+        answer = run_spark(lake, sql, master=master, conf=conf)
+    names = answer.column_names
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise QueryError(
+            f"several columns of the answer are named {min(twice)}",
+            key="SQL",
+            hint="give each a name of its own with AS",
+        )
+    return answer
 
 
 def rows(table: pa.Table) -> list[list[Any]]:
     """The rows as JSON has them: maps as objects, whole decimals as integers, no NaN."""
-    columns = [column.to_pylist(maps_as_pydicts="lossy") for column in table.columns]
-    return [[_plain(value) for value in row] for row in zip(*columns, strict=True)]
+    return [list(row) for row in zip(*_values(table), strict=True)]
+
+
+def _values(table: pa.Table) -> list[list[Any]]:
+    """The values of each column."""
+    lists = (column.to_pylist(maps_as_pydicts="lossy") for column in table.columns)
+    return [[_plain(value) for value in values] for values in lists]
+
+
+def as_csv(table: pa.Table) -> bytes:
+    """The answer as CSV that is safe to open in a spreadsheet; lists and maps are JSON."""
+    columns = {
+        name: pa.array([None if value is None else text(value) for value in values], pa.string())
+        if pa.types.is_nested(field.type)
+        else column
+        for name, field, column, values in zip(
+            table.column_names, table.schema, table.columns, _values(table), strict=True
+        )
+    }
+    return csv_of(pa.table(columns))
 
 
 def text(value: object) -> str:

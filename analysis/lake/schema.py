@@ -158,7 +158,7 @@ _FAULTS: Final = (
 
 RUNS: Final = Table(
     "runs",
-    "a finished run. Where cells of the campaign shared it, its verdict and counts are those of all",
+    "a finished run; one that cells of the campaign shared has the verdict and counts of all",
     (
         _RUN,
         Column("cell", TEXT, "the cell of the campaign; null where several shared the run"),

@@ -61,16 +61,14 @@ class StoredLake:
         return ds.FileSystemDataset(fragments, table.schema, _FORMAT, self.place.filesystem)
 
     def read(self, table: Table, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """A table as a frame; maps are dictionaries, and what is missing is missing for pandas.
-        Raises HistoryError."""
+        """A table as a frame, or some columns of it. Raises HistoryError."""
         dataset = self.dataset(table)
         try:
             rows = dataset.to_table(columns=None if columns is None else list(columns))
         except (OSError, pa.ArrowException) as error:
             self.find_damage()
             raise HistoryError(f"cannot be read: {error}", file=self.place.shown) from error
-        frame: pd.DataFrame = rows.to_pandas(maps_as_pydicts="strict", types_mapper=_MISSING.get)
-        return frame
+        return frame_of(rows)
 
     def find_damage(self) -> None:
         """Read every file. Raises HistoryError for the first one that is missing or damaged."""
@@ -91,6 +89,12 @@ class StoredLake:
                 file=self.place.name_of(part.path),
                 hint=AGAIN,
             )
+
+
+def frame_of(rows: pa.Table) -> pd.DataFrame:
+    """A table as a frame; maps are dictionaries, and what is missing is missing for pandas."""
+    frame: pd.DataFrame = rows.to_pandas(maps_as_pydicts="strict", types_mapper=_MISSING.get)
+    return frame
 
 
 def open_lake(place: Place) -> StoredLake:

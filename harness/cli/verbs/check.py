@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from harness.cli.options import key_and_value
 from harness.cli.output import Output, with_output
 from harness.cli.results import merged_exit_code, print_verdict
 from harness.errors import AcklossError
@@ -55,11 +56,11 @@ def check(
     if bool(runs) == bool(histories):
         raise click.UsageError("name either run folders, or histories with --history")
     errors: list[AcklossError] = []
-    spark = _Spark(master, dict(_option("--conf", text) for text in conf))
+    spark = _Spark(master, dict(key_and_value("--conf", text) for text in conf))
     if runs:
         results = _check_runs(runs, spark, out, errors)
     else:
-        given = dict(_option("--option", text) for text in options)
+        given = dict(key_and_value("--option", text) for text in options)
         results = _check_histories(histories, checker, given, spark, errors)
     if not results and len(errors) == 1:
         out.fail(errors[0])
@@ -127,10 +128,3 @@ def _runs_of(path: Path, out: Output, errors: list[AcklossError]) -> list[RunDir
         have = "run has" if left_out == 1 else "runs have"
         out.say(f"{left_out:,} {have} no history and cannot be judged: {path}")
     return runs
-
-
-def _option(name: str, text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise click.UsageError(f"{name} {text!r} is not K=V")
-    return key, value
