@@ -241,13 +241,13 @@ def _findings(folder: RunDir) -> pd.DataFrame:
     rows = frames.findings(folder)
     others = [name for name in rows.columns if name not in schema.FINDINGS.stored.names]
     more = rows[others].astype(object).where(rows[others].notna(), None)
-    texts = [
-        orjson.dumps(known, option=orjson.OPT_SERIALIZE_NUMPY, default=str).decode()
-        if (known := {name: value for name, value in row.items() if value is not None})
-        else None
-        for row in more.to_dict("records")
-    ]
+    known = (dict(zip(others, row, strict=True)) for row in more.to_numpy())
+    texts = [_json({k: v for k, v in row.items() if v is not None}) for row in known]
     return rows.assign(more=pd.Series(texts, dtype=object, index=rows.index))
+
+
+def _json(row: Row) -> str | None:
+    return orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY).decode() if row else None
 
 
 def _observations(folder: RunDir) -> pd.DataFrame:

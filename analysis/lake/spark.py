@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -37,6 +38,8 @@ def run_spark(
     """The answer of a query; the tables of the lake are its temporary views. The first use of Spark
     in a process decides its `master` and `conf`. Raises QueryError for a query that cannot be run,
     HistoryError for a damaged lake, EnvironmentFailure where Spark does not start."""
+    # It would print every error of a query on stderr, with the stack of the JVM.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     session = SparkSession(context(master, conf)).newSession()
     for name, value in _CONF.items():
         session.conf.set(name, value)
@@ -64,7 +67,8 @@ def _frame(session: SparkSession, lake: StoredLake, table: Table) -> Any:
     if not paths:
         return session.createDataFrame([], schema)
     reader = session.read.schema(schema).option("basePath", f"{base}/{table.name}")
-    return reader.option(_CHECKSUMS, "true").parquet(*paths)
+    # Spark puts the column of the folders last.
+    return reader.option(_CHECKSUMS, "true").parquet(*paths).select(table.schema.names)
 
 
 def _sentence(error: Exception) -> str | None:
