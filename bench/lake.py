@@ -159,7 +159,9 @@ def main(arguments: list[str]) -> int:
         written_s = time.monotonic() - begun_s
         expected = truth(tables)
         rows = sum(map(len, tables.values()))
-        print(f"{rows:,} runs in {len(expected)} cells, {size_mb:,.0f} MB, {written_s:.1f} s to write")
+        print(
+            f"{rows:,} runs in {len(expected)} cells, {size_mb:,.0f} MB, {written_s:.1f} s to write"
+        )
         for engine in ENGINES:
             answer, took_s = asked(engine, lake)
             right = same(answer, expected)

@@ -51,7 +51,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> CampaignDir:
         [axes.system.choices]
         safe.set = { expect = "valid" }
         unclean.set = { expect = "invalid", "target.defects" = ["unclean-election"] }
-        unmet.set = { expect = "unknown", faults = [] }
+        unmet.set = { expect = "valid", faults = [] }
         """,
     )
 
@@ -109,7 +109,7 @@ def test_a_shared_run_is_one_run_and_a_row_for_each_cell(
         assert set(mine["run_cell"]) == {"cell-1", "cell-2"}
     alone = cells[cells["run_cell"].isna()]
     assert set(alone["cell"]) == {"system=unmet"}
-    assert set(alone["verdict"]) == {"unknown"}
+    assert set(alone["verdict"]) == {"valid"}
     assert set(lake.read(CELLS)["system"]) == {"memory"}
     assert lake.simulated
     assert lake.read(RUNS)["started"].notna().all()
