@@ -12,6 +12,11 @@ from harness.errors import EnvironmentFailure, QueryError
 
 _OWN_TABLES_ONLY: Final = {"python_enable_replacements": False, "python_scan_all_frames": False}
 """A name that is no table is an error, and not a variable of this program."""
+_OF_THE_QUERY: Final = (
+    *("ParserException", "SyntaxException", "BinderException", "CatalogException"),
+    *("ConversionException", "OutOfRangeException"),
+)
+"""Errors that the files have no part in."""
 
 
 def run_duckdb(lake: StoredLake, sql: str) -> pa.Table:
@@ -24,10 +29,9 @@ def run_duckdb(lake: StoredLake, sql: str) -> pa.Table:
         try:
             answer = connection.sql(sql)
             return pa.table({}) if answer is None else answer.to_arrow_table()
-        except (duckdb.ProgrammingError, duckdb.DataError) as error:
-            raise QueryError(_sentence(error), file=lake.place.shown, key="SQL") from error
         except duckdb.Error as error:
-            lake.find_damage()
+            if type(error).__name__ not in _OF_THE_QUERY:
+                lake.find_damage()
             raise QueryError(_sentence(error), file=lake.place.shown, key="SQL") from error
 
 

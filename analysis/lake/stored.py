@@ -83,9 +83,11 @@ class StoredLake:
             found = sizes.get(part.path)
             if found == part.bytes:
                 continue
-            what = f"has {found:,} bytes, not {part.bytes:,} as {FILE} says"
+            what = "is missing"
+            if found is not None:
+                what = f"has {found:,} bytes, not {part.bytes:,} as {FILE} says"
             raise HistoryError(
-                "is missing" if found is None else what,
+                what,
                 file=self.place.name_of(part.path),
                 hint=AGAIN,
             )
