@@ -240,14 +240,12 @@ def _findings(folder: RunDir) -> pd.DataFrame:
     """What was found, with the columns that only some checkers have as one."""
     rows = frames.findings(folder)
     others = [name for name in rows.columns if name not in schema.FINDINGS.stored.names]
-    more = rows[others].astype(object).where(rows[others].notna(), None)
-    known = (dict(zip(others, row, strict=True)) for row in more.to_numpy())
-    texts = [_json({k: v for k, v in row.items() if v is not None}) for row in known]
+    if not others:
+        return rows
+    more = pa.Table.from_pandas(rows[others], preserve_index=False).to_pylist()
+    known = ({name: value for name, value in row.items() if value is not None} for row in more)
+    texts = [orjson.dumps(row).decode() if row else None for row in known]
     return rows.assign(more=pd.Series(texts, dtype=object, index=rows.index))
-
-
-def _json(row: Row) -> str | None:
-    return orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY).decode() if row else None
 
 
 def _observations(folder: RunDir) -> pd.DataFrame:

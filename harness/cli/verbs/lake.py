@@ -16,6 +16,7 @@ from harness.cli.results import merged_exit_code
 
 if TYPE_CHECKING:
     from analysis.lake.build import Built
+    from analysis.lake.query import Engine
     from harness.errors import AcklossError
 
 _CAMPAIGN = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -87,7 +88,7 @@ def query(
     out: Output,
     sql: str,
     address: str,
-    engine: str,
+    engine: Engine,
     as_csv: bool,
     master: str | None,
     conf: tuple[str, ...],

@@ -121,7 +121,7 @@ def test_rows_stay_when_the_campaign_lost_its_runs(tmp_path: Path) -> None:
     assert files_of(tmp_path / "lake") == before
 
 
-def test_campaigns_are_told_apart(tmp_path: Path) -> None:
+def test_campaigns_are_kept_apart(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for parent in (one, two):
         parent.mkdir()
