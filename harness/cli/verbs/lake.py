@@ -57,8 +57,8 @@ def build(out: Output, campaigns: tuple[Path, ...], address: str, ops: bool) -> 
         out.say(f"{done.campaign}: {_changes(done.added, done.replaced)} {done.runs:,} runs")
     if not built and len(errors) == 1:
         out.fail(errors[0])
-    for error in errors:
-        click.echo(f"ackloss: {error}", err=True)
+    for bad in errors:
+        click.echo(f"ackloss: {bad}", err=True)
     out.document({"schema": 1, "lake": place.shown, "campaigns": built})
     sys.exit(merged_exit_code([], errors=errors))
 
