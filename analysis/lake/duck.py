@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from analysis.lake.schema import TABLES
+from analysis.lake.schema import named_in
 from analysis.lake.stored import StoredLake
 from harness.errors import EnvironmentFailure, QueryError
 
@@ -24,7 +24,7 @@ def run_duckdb(lake: StoredLake, sql: str) -> pa.Table:
     that cannot be run, HistoryError for a damaged lake, EnvironmentFailure without DuckDB."""
     duckdb = _duckdb()
     with duckdb.connect(config=dict(_OWN_TABLES_ONLY)) as connection:
-        for table in TABLES.values():
+        for table in named_in(sql):
             connection.register(table.name, lake.dataset(table))
         try:
             answer = connection.sql(sql)

@@ -9,6 +9,7 @@ folder (`runs/campaign=2026-01-03/`), as Hive, Spark and pyarrow have it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Final
@@ -288,6 +289,12 @@ OPS: Final = Table(
 )
 
 TABLES: Final = {table.name: table for table in (RUNS, CELLS, FAULTS, FINDINGS, OBSERVATIONS, OPS)}
+
+
+def named_in(sql: str) -> list[Table]:
+    """The tables that a query may be about, by its words."""
+    words = set(re.findall(r"\w+", sql.lower()))
+    return [table for table in TABLES.values() if table.name in words]
 
 
 def as_markdown(table: Table) -> str:

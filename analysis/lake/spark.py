@@ -13,7 +13,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from analysis.lake.schema import TABLES, Table
+from analysis.lake.schema import Table, named_in
 from analysis.lake.stored import StoredLake
 from checkers.judging.spark import context, told_clearly
 from harness.errors import QueryError
@@ -45,7 +45,7 @@ def run_spark(
         session.conf.set(name, value)
     session.conf.set("spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
     try:
-        for table in TABLES.values():
+        for table in named_in(sql):
             _frame(session, lake, table).createOrReplaceTempView(table.name)
         answer = session.sql(sql)
         return answer.toArrow() if answer.columns else pa.table({})
