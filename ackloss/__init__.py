@@ -6,9 +6,9 @@
     run.result.verdict, run.result.rates.loss
     run.writes().groupby("outcome").latency_ms.median()
 
-`run` executes a plan, `check` judges run folders, `load_run` and `load_campaign` read what is
-stored. Everything that goes wrong raises an `AcklossError`. The protocols that plug-ins inherit are
-here too; what else a plug-in needs is in `ackloss.plugins`.
+`run` executes a plan, `check` judges run folders; `load_run`, `load_campaign` and `lake` read what
+is stored. Everything that goes wrong raises an `AcklossError`. The protocols that plug-ins inherit
+are here too; what else a plug-in needs is in `ackloss.plugins`.
 
 The import is cheap: Spark, Docker, pandas and matplotlib are imported when they are needed.
 """
@@ -18,6 +18,7 @@ from __future__ import annotations
 from ackloss.judging import check
 from ackloss.running import run
 from ackloss.stored import Campaign, Run, load_campaign, load_run
+from ackloss.tables import Lake, lake
 from harness import __version__
 from harness.errors import (
     AcklossError,
@@ -26,6 +27,7 @@ from harness.errors import (
     HistoryError,
     Interrupted,
     PlanError,
+    QueryError,
 )
 from harness.history.documents import RunResult, StoredRun
 from harness.protocols import Checker, Client, Lever, Nemesis, Provider, Target, Workload
@@ -39,10 +41,12 @@ __all__ = [
     "HarnessFailure",
     "HistoryError",
     "Interrupted",
+    "Lake",
     "Lever",
     "Nemesis",
     "PlanError",
     "Provider",
+    "QueryError",
     "Run",
     "RunResult",
     "StoredRun",
@@ -50,6 +54,7 @@ __all__ = [
     "Workload",
     "__version__",
     "check",
+    "lake",
     "load_campaign",
     "load_run",
     "run",

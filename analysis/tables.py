@@ -31,6 +31,11 @@ def write_tables(tables: Mapping[str, Rows], folder: Path) -> None:
             write_atomically(folder / f"{name}{kind}", _bytes(table, content))
 
 
+def csv_of(table: pa.Table) -> bytes:
+    """A table of flat columns as CSV."""
+    return _bytes(table, _csv)
+
+
 def frame(rows: Rows) -> pa.Table:
     """The rows as a table of flat columns, in the order in which the rows name them."""
     flat = [dict(_flat(row)) for row in rows]

@@ -75,6 +75,13 @@ class HistoryError(AcklossError):
     exit_code = 4
 
 
+class QueryError(AcklossError):
+    """A query that the engine of a lake cannot run."""
+
+    code = "bad-query"
+    exit_code = 4
+
+
 class EnvironmentFailure(AcklossError):
     """This machine lacks something that a run needs."""
 

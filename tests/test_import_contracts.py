@@ -38,7 +38,8 @@ INDEPENDENT = {
 COMMAND_LINE = "The command line is imported by nobody"
 LIBRARIES = {
     "Targets are reached only by name": (["targets"], ["targets"]),
-    "pyspark only in checkers": (["pyspark"], ["checkers"]),
+    "pyspark only in checkers and the lake": (["pyspark"], ["checkers", "analysis.lake"]),
+    "duckdb only in the lake": (["duckdb"], ["analysis.lake"]),
     "matplotlib and scipy only in analysis": (["matplotlib", "scipy"], ["analysis"]),
     "jinja2 only in reports": (["jinja2"], ["reports"]),
     "docker only in clusters and images": (["docker"], ["harness.clusters", "harness.images"]),

@@ -26,7 +26,7 @@ from analysis.comparison.model import (
     Trend,
     TrendPoint,
 )
-from analysis.comparison.sampled import CellId, SampledCampaign, sampled
+from analysis.comparison.sampled import CellId, InTrend, SampledCampaign, sampled
 from analysis.primary import of_campaign
 from analysis.statistics.cells import lossy_share
 from analysis.statistics.comparisons import Comparison, Tested, compared, corrected
@@ -39,8 +39,10 @@ from harness.errors import HistoryError
 from harness.protocols import PrimaryFinding
 
 
-def compare_campaigns(folders: Sequence[CampaignDir]) -> CampaignComparison:
-    """Compare at least two campaigns, oldest first.
+def compare_campaigns(
+    folders: Sequence[CampaignDir], *, earlier: Sequence[InTrend] = ()
+) -> CampaignComparison:
+    """Compare at least two campaigns, oldest first; the trend begins with the `earlier` ones.
 
     Raises HistoryError if a folder cannot be read, some are simulated and others real, or the last
     two have no cell in common.
@@ -58,14 +60,14 @@ def compare_campaigns(folders: Sequence[CampaignDir]) -> CampaignComparison:
         )
     before, now = baseline.cells, current.cells
     comparison = CampaignComparison(
-        campaigns=[each.summary() for each in campaigns],
+        campaigns=[each.summary() for each in (*earlier, *campaigns)],
         baseline=baseline.id,
         current=current.id,
         differs=differences(baseline, current),
         cells=cells,
         only_old=[before[key].name for key in before if key not in now],
         only_new=[now[key].name for key in now if key not in before],
-        trend=trend(campaigns),
+        trend=trend((*earlier, *campaigns)),
         finding=finding,
     )
     return replace(comparison, conclusion=sentences.conclusion(comparison))
@@ -99,7 +101,7 @@ def cells_compared(
     ]
 
 
-def trend(campaigns: Iterable[SampledCampaign]) -> list[Trend]:
+def trend(campaigns: Iterable[InTrend]) -> list[Trend]:
     """Every cell over all campaigns that have it; the cells of the current campaign come first."""
     every = list(campaigns)
     names: dict[CellId, str] = {}

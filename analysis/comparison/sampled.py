@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from analysis.campaign import by_cell_of, refuse_mixed, results_of, versions_of
 from analysis.statistics.samples import Sample, sample_of
@@ -29,6 +30,28 @@ class CampaignSummary:
     runs: int
     versions: Mapping[str, Sequence[str]]
     simulated: bool = False
+
+
+class Named(Protocol):
+    """A cell, as far as a trend names it."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class InTrend(Protocol):
+    """A campaign as far as a trend shows it: its samples by cell. One whose folder is gone comes
+    from a lake (`analysis.lake.earlier`)."""
+
+    @property
+    def cells(self) -> Mapping[CellId, Named]: ...
+
+    @property
+    def samples(self) -> Mapping[CellId, Sample]: ...
+
+    def summary(self) -> CampaignSummary:
+        """The campaign as the document names it."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from harness.cli.output import Output, with_output
 
 if TYPE_CHECKING:
     from analysis.comparison.model import CampaignComparison
+    from analysis.comparison.sampled import InTrend
+    from harness.campaigns.folder import CampaignDir
     from harness.campaigns.progress import Run
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -25,9 +28,14 @@ _STYLES = {"regression": "red", "improvement": "green", "doubtful": "yellow"}
 )
 @click.option("--markdown", type=_PAGE, help="Also write the comparison as Markdown.")
 @click.option("--html", type=_PAGE, help="Also write it as a page, with the trend.")
+@click.option("--lake", metavar="DIR|URL", help="The trend also over what this lake has.")
 @with_output
 def compare(
-    out: Output, folders: tuple[Path, ...], markdown: Path | None, html: Path | None
+    out: Output,
+    folders: tuple[Path, ...],
+    markdown: Path | None,
+    html: Path | None,
+    lake: str | None,
 ) -> None:
     """Compare CURRENT with BASELINE, cell by cell, and show the trend over all campaigns.
 
@@ -42,7 +50,9 @@ def compare(
 
     if len(folders) < 2:
         raise click.UsageError("name at least two campaigns, the oldest first")
-    comparison = compare_campaigns([CampaignDir.open(folder) for folder in folders])
+    given = [CampaignDir.open(folder) for folder in folders]
+    earlier = _earlier(lake, given) if lake is not None else []
+    comparison = compare_campaigns(given, earlier=earlier)
     if markdown is not None:
         pages.write_markdown(comparison, markdown)
     if html is not None:
@@ -52,6 +62,15 @@ def compare(
         _print_comparison(out, comparison)
     inconclusive = any(cell.status == NOT_JUDGED for cell in comparison.cells)
     sys.exit(1 if comparison.regressions else 3 if inconclusive else 0)
+
+
+def _earlier(lake: str, folders: Sequence[CampaignDir]) -> Sequence[InTrend]:
+    """The campaigns of a lake that began before all of these."""
+    from analysis.lake.earlier import earlier_than
+    from analysis.lake.place import place_of
+    from analysis.lake.stored import open_lake
+
+    return earlier_than(open_lake(place_of(lake)), folders)
 
 
 def _print_comparison(out: Output, comparison: CampaignComparison) -> None:

@@ -55,7 +55,7 @@ def test_every_name_is_documented(name: str) -> None:
 
 def test_the_functions_are_a_handful_and_typed() -> None:
     functions = {n: f for n in ackloss.__all__ if inspect.isfunction(f := getattr(ackloss, n))}
-    assert sorted(functions) == ["check", "load_campaign", "load_run", "run"]
+    assert sorted(functions) == ["check", "lake", "load_campaign", "load_run", "run"]
     for function in functions.values():
         signature = inspect.signature(function)
         assert signature.return_annotation is not inspect.Signature.empty

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 from click import Context, Parameter
 
+from harness.cli.options import key_and_value
 from harness.cli.output import Output, with_output
 from harness.cli.results import merged_exit_code, print_verdict
 from harness.errors import AcklossError
@@ -67,11 +68,11 @@ def check(
     if bool(runs) == bool(histories):
         raise click.UsageError("name either run folders, or histories with --history")
     errors: list[AcklossError] = []
-    spark = _Spark(master, dict(_option("--conf", text) for text in conf))
+    spark = _Spark(master, dict(key_and_value("--conf", text) for text in conf))
     if runs:
         results = _check_runs(runs, spark, out, errors)
     else:
-        given = dict(_option("--option", text) for text in options)
+        given = dict(key_and_value("--option", text) for text in options)
         results = _check_histories(histories, checker, given, spark, errors)
     if not results and len(errors) == 1:
         out.fail(errors[0])
@@ -123,8 +124,3 @@ def _check_histories(
     )
 
 
-def _option(name: str, text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise click.UsageError(f"{name} {text!r} is not K=V")
-    return key, value

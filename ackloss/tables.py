@@ -1,0 +1,79 @@
+"""`ackloss.lake`: the tables of a lake as pandas data frames."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analysis.lake.stored import StoredLake
+
+
+@dataclass(frozen=True)
+class Lake:
+    """What many campaigns found, as tables (docs/lake.md).
+
+    Nothing is kept in memory: each method reads its table, or the columns of it that are named. The
+    lake is seen as it was when it was opened. All raise HistoryError for a damaged file.
+    """
+
+    _stored: StoredLake
+
+    @property
+    def campaigns(self) -> list[str]:
+        """The campaigns that it holds."""
+        return [campaign.id for campaign in self._stored.manifest.campaigns]
+
+    @property
+    def simulated(self) -> bool:
+        """Whether nothing real was tested, in all of them."""
+        return self._stored.simulated
+
+    def runs(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """A row for each finished run."""
+        return self._table("runs", columns)
+
+    def cells(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """A row for each judged cell: the unit of statistics."""
+        return self._table("cells", columns)
+
+    def faults(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """A row for each fault of each judged cell."""
+        return self._table("faults", columns)
+
+    def findings(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """A row for each thing that a checker has found."""
+        return self._table("findings", columns)
+
+    def observations(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """A row for each answer of a node that was asked who leads."""
+        return self._table("observations", columns)
+
+    def ops(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """A row for each invocation and completion; empty unless the lake was built with --ops."""
+        return self._table("ops", columns)
+
+    def sql(self, query: str, *, engine: Literal["spark", "duckdb"] = "spark") -> pd.DataFrame:
+        """The answer of a query over these tables. Raises QueryError where it cannot be run."""
+        from analysis.lake.query import query as answer
+        from analysis.lake.stored import frame_of
+
+        return frame_of(answer(self._stored, query, engine=engine))
+
+    def _table(self, name: str, columns: Sequence[str] | None) -> pd.DataFrame:
+        from analysis.lake.schema import TABLES
+
+        return self._stored.read(TABLES[name], columns)
+
+
+def lake(address: str | os.PathLike[str]) -> Lake:
+    """The lake in this folder, or at this `file://` or `s3://` address. Raises HistoryError where
+    there is none, or one that a newer ackloss has written."""
+    from analysis.lake.place import place_of
+    from analysis.lake.stored import open_lake
+
+    return Lake(open_lake(place_of(address)))

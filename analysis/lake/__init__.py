@@ -1,0 +1,13 @@
+"""The lake: what many campaigns found, as Parquet tables that any engine of SQL can read.
+
+schema      the tables and their columns
+place       where a lake is: a folder, or a bucket of S3
+manifest    lake.json: which files count
+sources     the finished runs of a campaign, as the journal and the folders have them
+rows        their rows
+parts       one Parquet file of one table
+build       adds the rows of a campaign, and only those that are not there yet
+stored      a lake that is there: its tables as Arrow and pandas
+spark, duck SQL over the tables, by two engines
+outcomes    the rows of cells as the outcomes that statistics are made of
+"""

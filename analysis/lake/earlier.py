@@ -1,0 +1,76 @@
+"""Campaigns of the lake that are older than those which are compared, for their trend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow.compute as pc
+
+from analysis.comparison.sampled import CampaignSummary
+from analysis.lake.manifest import LakeCampaign
+from analysis.lake.outcomes import Key, StoredCell, cells_of
+from analysis.lake.schema import CAMPAIGN, RUNS
+from analysis.lake.stored import StoredLake
+from analysis.statistics.samples import Sample, sample_of
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.progress import read_progress
+from harness.errors import HistoryError
+
+
+@dataclass(frozen=True)
+class EarlierCampaign:
+    """A campaign as the lake has it."""
+
+    lake: StoredLake
+    campaign: LakeCampaign
+
+    @cached_property
+    def cells(self) -> Mapping[Key, StoredCell]:
+        """Its cells that have finished runs."""
+        return cells_of(self.lake, self.campaign.id)
+
+    @cached_property
+    def samples(self) -> Mapping[Key, Sample]:
+        """The sample of each cell."""
+        return {key: sample_of(cell.outcomes) for key, cell in self.cells.items()}
+
+    def summary(self) -> CampaignSummary:
+        """The campaign as the document names it; its folder is the lake's."""
+        return CampaignSummary(
+            id=self.campaign.id,
+            folder=self.lake.place.shown,
+            name=self.campaign.name,
+            plan_hash=self.campaign.plan_hash,
+            started=self.campaign.started,
+            ended=self.campaign.ended,
+            workers=self.campaign.workers,
+            runs=sum(sample.runs for sample in self.samples.values()),
+            versions=self._versions(),
+            simulated=self.campaign.simulated,
+        )
+
+    def _versions(self) -> dict[str, list[str]]:
+        mine = pc.field(CAMPAIGN) == self.campaign.id
+        found: dict[str, set[str]] = {}
+        for row in self.lake.dataset(RUNS).to_table(columns=["versions"], filter=mine).to_pylist():
+            for name, version in row["versions"] or ():
+                found.setdefault(name, set()).add(version)
+        return {name: sorted(each) for name, each in sorted(found.items())}
+
+
+def earlier_than(lake: StoredLake, folders: Sequence[CampaignDir]) -> list[EarlierCampaign]:
+    """The campaigns of the lake that began before all of these folders' did, the oldest first.
+    Raises HistoryError where some are simulated and others are not."""
+    begun = [progress.started for progress in (read_progress(each.journal) for each in folders)]
+    first = min((at for at in begun if at is not None), default="")
+    older = [each for each in lake.manifest.campaigns if (each.started or "") < first]
+    if older and lake.simulated != folders[0].campaign().simulated:
+        raise HistoryError(
+            "simulated and real campaigns are not compared",
+            file=lake.place.shown,
+            hint="name the lake that these campaigns are in",
+        )
+    older.sort(key=lambda each: each.started or "")
+    return [EarlierCampaign(lake, each) for each in older]

@@ -1,0 +1,135 @@
+"""lake.json: the version of the lake's schema, its campaigns, and which of its files count.
+
+It is replaced last, as one file. So a build that is killed leaves the lake as it was: what the
+build had written is in no manifest, and the next build of that campaign removes it.
+
+    {"schema": 1, "ackloss": "0.1.0", "campaigns": [
+        {"id": "2026-01-03", "name": "nightly", "plan_hash": "...", "started": "...", ...,
+         "parts": {"runs": [{"path": "runs/campaign=2026-01-03/part-00001.parquet",
+                             "rows": 240, "bytes": 20480}], ...}}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Final
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from analysis.lake.place import Place
+from analysis.lake.schema import SCHEMA_VERSION, TABLES
+from harness import __version__
+from harness.errors import HistoryError
+
+FILE: Final = "lake.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One Parquet file: its path in the lake, its rows and its size."""
+
+    path: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LakeCampaign:
+    """A campaign of the lake. `id` is the name of its folder; `started` and `plan_hash` tell it
+    from another campaign in a folder of the same name. `parts` are its files, by table."""
+
+    id: str
+    name: str
+    plan_hash: str
+    simulated: bool
+    started: str | None = None
+    ended: str | None = None
+    workers: int | None = None
+    parts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> tuple[str, str, str | None]:
+        """Equal for two states of one campaign."""
+        return self.id, self.plan_hash, self.started
+
+    def rows(self, table: str) -> int:
+        """How many rows it has in a table."""
+        return sum(part.rows for part in self.parts.get(table, ()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a lake holds."""
+
+    campaigns: tuple[LakeCampaign, ...] = ()
+
+    @property
+    def simulated(self) -> bool:
+        """Whether nothing real was tested: in all campaigns, or in none."""
+        return any(campaign.simulated for campaign in self.campaigns)
+
+    def campaign(self, name: str) -> LakeCampaign | None:
+        """The campaign with this id."""
+        return next((each for each in self.campaigns if each.id == name), None)
+
+    def with_campaign(self, campaign: LakeCampaign) -> Manifest:
+        """The manifest with this campaign as it is now."""
+        others = (each for each in self.campaigns if each.id != campaign.id)
+        return replace(self, campaigns=tuple(sorted((*others, campaign), key=lambda c: c.id)))
+
+    def parts(self, table: str) -> Iterable[tuple[str, Part]]:
+        """The files of a table, each with its campaign."""
+        for campaign in self.campaigns:
+            for part in campaign.parts.get(table, ()):
+                yield campaign.id, part
+
+
+_MANIFEST: Final = TypeAdapter(Manifest)
+
+
+def read_manifest(place: Place) -> Manifest | None:
+    """The manifest; `None` where there is none. Raises HistoryError for one that is damaged, or of
+    a newer schema."""
+    body = place.read(FILE)
+    if body is None:
+        return None
+    name = place.name_of(FILE)
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise HistoryError(f"is not JSON: {error}", file=name) from error
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA_VERSION:
+        raise HistoryError(
+            f"has schema {schema!r}, this ackloss reads {SCHEMA_VERSION}",
+            file=name,
+            key="schema",
+            hint="use the ackloss that wrote the lake, or a newer one",
+        )
+    try:
+        manifest = _MANIFEST.validate_json(body, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise HistoryError(f"{key}: {first['msg'].lower()}", file=name) from error
+    for table in TABLES:
+        for _, part in manifest.parts(table):
+            if not _inside(table, part.path):
+                raise HistoryError(f"{part.path!r} is not a file of table {table}", file=name)
+    return manifest
+
+
+def write_manifest(place: Place, manifest: Manifest) -> None:
+    """Replace the manifest. Raises EnvironmentFailure."""
+    document = {"schema": SCHEMA_VERSION, "ackloss": __version__, **asdict(manifest)}
+    body = orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"
+    place.write(FILE, lambda stream: stream.write(body))
+
+
+def _inside(table: str, path: str) -> bool:
+    """Whether it is a file in a folder of the table; a lake may come from a stranger."""
+    parts = PurePosixPath(path).parts
+    return len(parts) == 3 and parts[0] == table and ".." not in parts and path.endswith(".parquet")

@@ -1,0 +1,283 @@
+"""The rows of one run: a row of `runs`, and those of its judged cells in every other table.
+
+Every number comes from the readers that reports use; nothing is counted again here. What is not
+known is null, and a run that the harness failed has neither verdict nor counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+import pandas as pd
+import pyarrow as pa
+
+from analysis import frames
+from analysis.lake import schema
+from analysis.lake.sources import Source, Unit, total
+from analysis.statistics.eligibility import Outcome, is_conclusive, is_eligible
+from analysis.statistics.samples import verdict_class
+from harness.campaigns.plan import Cell
+from harness.history.documents import Availability, Counts, Rates, RunResult
+from harness.history.run_folder import RunDir, parts_of
+from harness.history.schemas import MEMBERS
+from harness.models import MODELS
+from harness.protocols import INVALID, UNKNOWN, VALID
+
+Row = dict[str, Any]
+
+_NOTHING: Final = {field.name: None for field in fields(Counts)}
+
+
+def rows_of(table: schema.Table, source: Source, *, with_ops: bool) -> pa.Table:
+    """The rows of a run in a table; `with_ops`: whether the lake has its operations. Raises
+    HistoryError."""
+    if table in _FRAMES:
+        return _frames(table, source.units, _FRAMES[table])
+    if table is schema.FAULTS:
+        return _table(table, [row for unit in source.units for row in _fault_rows(unit)])
+    cells = [_cell_row(source, unit) for unit in source.units]
+    run = _run_row(source, cells) | {"with_ops": with_ops}
+    return _table(table, cells if table is schema.CELLS else [run])
+
+
+def has_rows_of(table: schema.Table, source: Source) -> bool:
+    """Whether the files that the rows of a table come from are still there: a pruned run has
+    neither operations nor observations any more."""
+    if table not in (schema.OBSERVATIONS, schema.OPS):
+        return True
+    judged = (unit.folder for unit in source.units if unit.judged)
+    return any(
+        folder.parts(folder.history if table is schema.OPS else folder.observations)
+        for folder in judged
+    )
+
+
+def _run_row(source: Source, cells: list[Row]) -> Row:
+    """The row of a run; of a shared run it is made of those of its cells."""
+    campaign, metadata = source.campaign.campaign, source.metadata
+    judged = _of_all(cells) if source.is_shared else _of_one(source)
+    return {
+        **_common(cells),
+        **judged,
+        "run_id": source.run_id,
+        "cells": len(cells),
+        **{name: total(cell[name] for cell in cells) for name in ("processes", "rate_per_s")},
+        "seconds": max(
+            (run.seconds for run in source.runs if run.seconds is not None), default=None
+        ),
+        **{
+            f"{phase}_s": metadata.timings.get(f"{phase}_s") for phase in ("cluster", "run", "read")
+        },
+        "started": _instant(metadata.wall_time),
+        "version": metadata.versions.get("target"),
+        "versions": _map(metadata.versions),
+        "worker": source.runs[0].worker,
+        "cluster": metadata.cluster.id,
+        "campaign_name": campaign.plan.name,
+        "digest": source.digest,
+    }
+
+
+def _common(cells: list[Row]) -> Row:
+    """What is the same for all cells of a run; else null."""
+    first, *others = cells
+    row = {name: value if all(c[name] == value for c in others) else None
+           for name, value in first.items()}  # fmt: skip
+    same = [pair for pair in first["setting"] if all(pair in cell["setting"] for cell in others)]
+    return row | {"setting": same}
+
+
+def _of_one(source: Source) -> Row:
+    ((_, outcome),) = source.outcomes
+    return _judgement(outcome) | _measured(outcome)
+
+
+def _of_all(cells: list[Row]) -> Row:
+    """A shared run: invalid if one of its cells is, valid if all are. Rates and what clients saw
+    are each cell's own."""
+    verdicts = Counter(cell["verdict"] or "without a verdict" for cell in cells)
+    words = (f"{number} of {len(cells)} cells: {verdict}" for verdict, number in verdicts.items())
+    valid = VALID if set(verdicts) == {VALID} else UNKNOWN
+    lists = ("doubts", "counter_examples")
+    return {
+        **{name: _union(cell[name] for cell in cells) for name in lists},
+        "verdict": INVALID if verdicts[INVALID] else valid,
+        "reason": "; ".join(words),
+        **{
+            name: all(cell[name] for cell in cells)
+            for name in ("conclusive", "eligible", "complete")
+        },
+        **_measured(None),
+        **{name: total(cell[name] for cell in cells) for name in _NOTHING},
+    }
+
+
+def _union(lists: Iterable[list[str] | None]) -> list[str]:
+    return list(dict.fromkeys(name for each in lists for name in each or ()))
+
+
+def _cell_row(source: Source, unit: Unit) -> Row:
+    result, cell = unit.result, unit.cell
+    span = next(iter(result.lost_spans or ()), None) if result else None
+    model = result.model if result else None
+    return {
+        "run_id": source.run_id,
+        "run_cell": unit.run_cell,
+        "cell": cell.name,
+        **_which(source, unit),
+        "plan_digest": _plan_digest(cell),
+        "shared": unit.run.shared,
+        **_judgement(unit.outcome),
+        "model": model,
+        "check": (result.checks[0].name if result.checks else MODELS[result.model].check)
+        if result
+        else None,
+        **_measured(unit.outcome),
+        **_load(unit),
+        "faults": len(result.faults) if result else None,
+        "faults_proven": sum(fault.proven for fault in result.faults) if result else None,
+        "lost_from_s": span.begun_s[0] if span and span.begun_s else None,
+        "lost_until_s": span.acknowledged_s[1] if span and span.acknowledged_s else None,
+    }
+
+
+def _which(source: Source, unit: Unit) -> Row:
+    campaign, metadata = source.campaign.campaign, unit.metadata
+    return {
+        "setting": _map(unit.setting),
+        "repetition": unit.run.repetition,
+        "plan_hash": campaign.digest,
+        "seed": unit.result.seed if unit.result else metadata.seed,
+        "system": unit.plan.target.system,
+        "version": metadata.versions.get("target"),
+        "simulated": campaign.simulated,
+        "started": _instant(metadata.wall_time),
+    }
+
+
+def _judgement(outcome: Outcome) -> Row:
+    """What is stated of a run or a cell, without its numbers."""
+    result = outcome if isinstance(outcome, RunResult) else None
+    return {
+        "verdict": result.verdict if result else None,
+        "reason": outcome.reason if isinstance(outcome, RunResult) else outcome.error,
+        "class": verdict_class(outcome),
+        "conclusive": is_conclusive(outcome),
+        "eligible": is_eligible(outcome),
+        "complete": result.complete if result else None,
+        "doubts": _listed(result.doubts) if result else None,
+        "counter_examples": _listed(result.counter_examples) if result else None,
+    }
+
+
+def _measured(outcome: Outcome | None) -> Row:
+    """Counts, rates and what clients saw; null where the harness failed."""
+    result = outcome if isinstance(outcome, RunResult) else None
+    rates, saw = (result.rates, result.availability) if result else (Rates(), Availability())
+    return {
+        **(asdict(result.counts) if result else _NOTHING),
+        **{schema.rate(name): value for name, value in asdict(rates).items()},
+        **{schema.seen(name): value for name, value in asdict(saw).items()},
+    }
+
+
+def _load(unit: Unit) -> Row:
+    load, metadata = unit.plan.workload, unit.metadata
+    return {
+        "workload": load.name,
+        "processes": load.processes,
+        "rate_per_s": load.rate_per_s,
+        "duration_s": load.duration_s,
+        "starved": metadata.load.starved if metadata.state is not None else None,
+    }
+
+
+def _fault_rows(unit: Unit) -> Iterator[Row]:
+    for fault in unit.result.faults if unit.result else ():
+        yield {**_of(unit), "fault": fault.id, **asdict(fault)}
+
+
+def _of(unit: Unit) -> Row:
+    return {"run_id": parts_of(unit.run.run_id)[0], "run_cell": unit.run_cell}
+
+
+def _plan_digest(cell: Cell) -> str:
+    document = {name: value for name, value in cell.document.items() if name != "seed"}
+    return hashlib.sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _map(known: Mapping[str, str | None]) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in known.items() if value is not None]
+
+
+def _listed(texts: tuple[str, ...] | None) -> list[str] | None:
+    return None if texts is None else list(texts)
+
+
+def _instant(text: str | None) -> datetime | None:
+    """A wall time of run.json; `None` where it is none."""
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _table(table: schema.Table, rows: list[Row]) -> pa.Table:
+    names = table.stored.names
+    return pa.Table.from_pylist(
+        [{name: row.get(name) for name in names} for row in rows], schema=table.stored
+    )
+
+
+def _findings(folder: RunDir) -> pd.DataFrame:
+    """What was found, with the columns that only some checkers have as one."""
+    rows = frames.findings(folder)
+    others = [name for name in rows.columns if name not in schema.FINDINGS.stored.names]
+    if not others:
+        return rows
+    more = pa.Table.from_pandas(rows[others], preserve_index=False).to_pylist()
+    known = ({name: value for name, value in row.items() if value is not None} for row in more)
+    texts = [orjson.dumps(row).decode() if row else None for row in known]
+    return rows.assign(more=pd.Series(texts, dtype=object, index=rows.index))
+
+
+def _observations(folder: RunDir) -> pd.DataFrame:
+    return frames.observations(folder).rename(columns={MEMBERS: "members"})
+
+
+def _frames(
+    table: schema.Table, units: Iterable[Unit], read: Callable[[RunDir], pd.DataFrame]
+) -> pa.Table:
+    """The rows of the folders of all judged cells, as Arrow."""
+    made = [table.stored.empty_table()]
+    for unit in units:
+        if unit.judged:
+            rows = read(unit.folder)
+            made.append(_arrow(table, rows.assign(**_of(unit))))
+    return pa.concat_tables(made)
+
+
+def _arrow(table: schema.Table, rows: pd.DataFrame) -> pa.Table:
+    """A frame as Arrow; a column that it lacks is null."""
+    columns = [
+        pa.array(rows[field.name], field.type, from_pandas=True)
+        if field.name in rows
+        else pa.nulls(len(rows), field.type)
+        for field in table.stored
+    ]
+    return pa.table(columns, schema=table.stored)
+
+
+_FRAMES: Final[Mapping[schema.Table, Callable[[RunDir], pd.DataFrame]]] = {
+    schema.FINDINGS: _findings,
+    schema.OBSERVATIONS: _observations,
+    schema.OPS: frames.history,
+}
+"""How the folder of a judged cell is read, for tables of which it holds many rows."""

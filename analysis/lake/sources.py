@@ -1,0 +1,193 @@
+"""The finished runs of a campaign, as its journal and the folders of its runs have them.
+
+A `Source` is one run folder, and has a `Unit` for each cell that was judged there: the run itself,
+each cell of the campaign that shared the run, or each cell of a plan that holds several.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from analysis.campaign import outcome_of, refuse_mixed
+from analysis.statistics.eligibility import FailedRun, Outcome
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.plan import Campaign, Cell, label
+from harness.campaigns.progress import Progress, Run, read_progress
+from harness.errors import HistoryError
+from harness.history.documents import RunResult, StoredRun, read_result, read_run
+from harness.history.run_folder import RunDir, parts_of
+from harness.plan import Plan
+from harness.run.cells import CellPlan
+
+_FINISHED = ("done", "failed")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A judged cell: where its files are, and how it ended. `run_cell` is its name in its run."""
+
+    run: Run
+    cell: Cell
+    folder: RunDir
+    run_cell: str | None
+    outcome: Outcome
+
+    @property
+    def result(self) -> RunResult | None:
+        """Its result; `None` where the harness failed."""
+        return self.outcome if isinstance(self.outcome, RunResult) else None
+
+    @property
+    def judged(self) -> bool:
+        """Whether its folder holds what a check has read and written."""
+        return self.result is not None
+
+    @cached_property
+    def metadata(self) -> StoredRun:
+        """Its run.json; empty where there is none."""
+        return _metadata(self.folder)
+
+    @property
+    def plan(self) -> Plan:
+        """Its plan: that of the campaign's cell, or of one of the cells which that plan holds."""
+        return self._own.plan if self._own else self.cell.resolved.plan
+
+    @property
+    def setting(self) -> dict[str, str]:
+        """The axes of the campaign, and the keys that a cell of the plan changes."""
+        changed = self._own.overrides if self._own else {}
+        return {**self.cell.key, **{key: label(value) for key, value in changed.items()}}
+
+    @cached_property
+    def _own(self) -> CellPlan | None:
+        """The cell of the plan, where the plan holds several."""
+        cells = self.cell.resolved.cells
+        return next((each for each in cells if each.name == self.run_cell), None)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A run folder, and the cells of the campaign that were run there and have ended."""
+
+    campaign: LoadedCampaign
+    run_id: str
+    runs: tuple[Run, ...]
+
+    @property
+    def folder(self) -> RunDir:
+        """The folder of the run itself."""
+        return self.campaign.folder.run(self.run_id)
+
+    @cached_property
+    def metadata(self) -> StoredRun:
+        """The run.json of the run itself."""
+        return _metadata(self.folder)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether cells of the campaign share this run."""
+        return any(run.run_id != self.run_id for run in self.runs)
+
+    @property
+    def has_results(self) -> bool:
+        """Whether the result of each run that is done is still there."""
+        done = (run for run in self.runs if run.state == "done")
+        return all(self.campaign.folder.run(run.run_id).result.is_file() for run in done)
+
+    @cached_property
+    def digest(self) -> str:
+        """Equal as long as the campaign says the same of this run: SHA-256 over how each of its
+        cells ended, and over their result.json."""
+        hashed = hashlib.sha256()
+        for run in self.runs:
+            hashed.update(f"{run.run_id}\n{run.state}\n{run.error}\n".encode())
+            result = self.campaign.folder.run(run.run_id).result
+            hashed.update(result.read_bytes() if result.is_file() else b"")
+        return hashed.hexdigest()
+
+    @cached_property
+    def outcomes(self) -> tuple[tuple[Run, Outcome], ...]:
+        """How each of its cells of the campaign ended. Raises HistoryError."""
+        pairs = ((run, outcome_of(self.campaign.folder, run)) for run in self.runs)
+        known = tuple((run, outcome) for run, outcome in pairs if outcome is not None)
+        refuse_mixed(self.campaign.folder, self.campaign.campaign, known)
+        return known
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """Its judged cells. Raises HistoryError."""
+        return tuple(unit for run, outcome in self.outcomes for unit in self._units(run, outcome))
+
+    def _units(self, run: Run, outcome: Outcome) -> Iterator[Unit]:
+        cell, folder = self.campaign.cell(run.cell), self.campaign.folder.run(run.run_id)
+        if not isinstance(outcome, RunResult) or not outcome.cells:
+            yield Unit(run, cell, folder, parts_of(run.run_id)[1] or None, outcome)
+            return
+        for each in outcome.cells:
+            inner = folder.cell(each.name)
+            yield Unit(run, cell, inner, each.name, _outcome_in(inner))
+
+
+@dataclass(frozen=True)
+class LoadedCampaign:
+    """A campaign with its progress."""
+
+    folder: CampaignDir
+    campaign: Campaign
+    progress: Progress
+
+    @property
+    def id(self) -> str:
+        """The name of its folder."""
+        return self.folder.path.resolve().name
+
+    @cached_property
+    def _cells(self) -> dict[str, Cell]:
+        return {cell.name: cell for cell in self.campaign.cells}
+
+    def cell(self, name: str) -> Cell:
+        """The cell of this name. Raises HistoryError for one that the campaign does not have."""
+        try:
+            return self._cells[name]
+        except KeyError as error:
+            raise HistoryError(
+                f"names a cell that the campaign does not have: {name!r}",
+                file=str(self.folder.journal),
+                hint="copy the campaign's folder again",
+            ) from error
+
+    def sources(self) -> list[Source]:
+        """Its runs, in the order of their starts; of each, what has ended."""
+        runs: dict[str, list[Run]] = {}
+        for run in self.progress.runs.values():
+            if run.state in _FINISHED:
+                runs.setdefault(parts_of(run.run_id)[0], []).append(run)
+        return [Source(self, run_id, tuple(each)) for run_id, each in runs.items()]
+
+
+def load(folder: CampaignDir) -> LoadedCampaign:
+    """A campaign as it is now. Raises HistoryError or PlanError when its folder cannot be read."""
+    return LoadedCampaign(folder, folder.campaign(), read_progress(folder.journal))
+
+
+def total(numbers: Iterable[int | float | None]) -> int | float | None:
+    """The sum of the numbers that are known; `None` where none is."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
+def _outcome_in(folder: RunDir) -> Outcome:
+    try:
+        return read_result(folder)
+    except HistoryError as error:
+        return FailedRun(run_id=folder.run_id, error=str(error))
+
+
+def _metadata(folder: RunDir) -> StoredRun:
+    try:
+        return read_run(folder)
+    except HistoryError:
+        return StoredRun()

@@ -1,0 +1,80 @@
+"""SQL over a lake by Spark: on all cores of this machine, or on a cluster that shares the lake."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from analysis.lake.schema import Table, named_in
+from analysis.lake.stored import StoredLake
+from checkers.judging.spark import context, told_clearly
+from harness.errors import QueryError
+
+_CONF: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    # Campaigns are named by dates, which are texts.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+}
+_CHECKSUMS: Final = "parquet.page.verify-checksum.enabled"
+_OF_FILES: Final = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "PATH_NOT_FOUND", "CANNOT_LOAD")
+"""Beginnings of the names of errors that are about files, and not about the query."""
+
+
+def run_spark(
+    lake: StoredLake,
+    sql: str,
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """The answer of a query; the tables of the lake are its temporary views. The first use of Spark
+    in a process decides its `master` and `conf`. Raises QueryError for a query that cannot be run,
+    HistoryError for a damaged lake, EnvironmentFailure where Spark does not start."""
+    # It would print every error of a query on stderr, with the stack of the JVM.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+    session = SparkSession(context(master, conf)).newSession()
+    for name, value in _CONF.items():
+        session.conf.set(name, value)
+    session.conf.set("spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
+    try:
+        for table in named_in(sql):
+            _frame(session, lake, table).createOrReplaceTempView(table.name)
+        answer = session.sql(sql)
+        return answer.toArrow() if answer.columns else pa.table({})
+    except (PySparkException, Py4JError) as error:
+        sentence = _sentence(error)
+        if sentence is None:
+            lake.find_damage()
+            with told_clearly():
+                raise
+        raise QueryError(sentence, file=lake.place.shown, key="SQL") from error
+
+
+def _frame(session: SparkSession, lake: StoredLake, table: Table) -> Any:
+    lake.dataset(table)  # its files are there, each as long as it should be
+    schema = from_arrow_schema(table.schema)
+    scheme = "" if lake.place.local is not None else "s3a://"
+    base = f"{scheme}{lake.place.root}"
+    paths = [f"{base}/{part.path}" for _, part in lake.manifest.parts(table.name)]
+    if not paths:
+        return session.createDataFrame([], schema)
+    reader = session.read.schema(schema).option("basePath", f"{base}/{table.name}")
+    # Spark puts the column of the folders last.
+    return reader.option(_CHECKSUMS, "true").parquet(*paths).select(table.schema.names)
+
+
+def _sentence(error: Exception) -> str | None:
+    """What Spark says of a query, without its code; `None` where it is not about the query."""
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    if condition is None or condition.startswith(_OF_FILES):
+        return None
+    text = re.sub(r"^\s*\[[\w.]+\]\s*", "", str(error))
+    return re.split(r"\s*SQLSTATE:|\n", text, maxsplit=1)[0].strip()

@@ -1,0 +1,129 @@
+"""`ackloss lake build|query`: what many campaigns found as tables, and SQL over them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+from rich.table import Column, Table
+from rich.text import Text
+
+from harness.cli.options import key_and_value
+from harness.cli.output import Output, plain, with_output
+from harness.cli.results import merged_exit_code
+
+if TYPE_CHECKING:
+    from analysis.lake.build import Built
+    from analysis.lake.query import Engine
+    from harness.errors import AcklossError
+
+_CAMPAIGN = click.Path(exists=True, file_okay=False, path_type=Path)
+_WIDEST = 100_000
+
+
+@click.group()
+def lake() -> None:
+    """Keep the results of many campaigns as Parquet tables, and ask them questions in SQL."""
+
+
+@lake.command()
+@click.argument("campaigns", nargs=-1, required=True, type=_CAMPAIGN)
+@click.option("--to", "address", required=True, metavar="DIR|URL", help="The lake: a folder, s3://")
+@click.option("--ops", is_flag=True, help="Also every operation (large).")
+@with_output
+def build(out: Output, campaigns: tuple[Path, ...], address: str, ops: bool) -> None:
+    """Add what is new in CAMPAIGNS to a lake, which is made if there is none.
+
+    Runs that are in the lake already, and unchanged, are neither read nor written again. The exit
+    code is 4 if a campaign cannot be read (the others are still added).
+    """
+    from analysis.lake.build import build as add
+    from analysis.lake.place import place_of
+    from harness.campaigns.folder import CampaignDir
+    from harness.errors import HistoryError, PlanError
+
+    place = place_of(address)
+    built: list[Built] = []
+    errors: list[AcklossError] = []
+    for path in campaigns:
+        try:
+            done = add(place, CampaignDir.open(path), ops=ops)
+        except (HistoryError, PlanError) as error:
+            errors.append(error)
+            continue
+        built.append(done)
+        out.say(f"{done.campaign}: {_changes(done.added, done.replaced)} {done.runs:,} runs")
+    if not built and len(errors) == 1:
+        out.fail(errors[0])
+    for bad in errors:
+        click.echo(f"ackloss: {bad}", err=True)
+    out.document({"schema": 1, "lake": place.shown, "campaigns": built})
+    sys.exit(merged_exit_code([], errors=errors))
+
+
+def _changes(added: int, replaced: int) -> str:
+    if not added and not replaced:
+        return "nothing new in"
+    again = f" and {replaced:,} replaced" if replaced else ""
+    return f"{added:,} added{again} of"
+
+
+@lake.command()
+@click.argument("sql")
+@click.option("--lake", "address", required=True, metavar="DIR|URL", help="The lake.")
+@click.option(
+    "--engine",
+    type=click.Choice(("spark", "duckdb")),
+    default="spark",
+    show_default=True,
+    help="duckdb starts at once.",
+)
+@click.option("--csv", "as_csv", is_flag=True, help="CSV on stdout.")
+@click.option("--master", help="Spark's master, default local[*].")
+@click.option("--conf", multiple=True, metavar="K=V", help="Any Spark setting (repeatable).")
+@with_output
+def query(
+    out: Output,
+    sql: str,
+    address: str,
+    engine: Engine,
+    as_csv: bool,
+    master: str | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Run SQL over the tables of a lake: runs, cells, faults, findings, observations, ops.
+
+    docs/lake.md lists their columns and shows questions to ask.
+    """
+    from analysis.lake import query as asking
+    from analysis.lake.place import place_of
+    from analysis.lake.stored import open_lake
+    from reports.formatting import SIMULATED
+
+    if as_csv and out.json:
+        raise click.UsageError("use either --json or --csv")
+    settings = dict(key_and_value("--conf", text) for text in conf)
+    asked = open_lake(place_of(address))
+    answer = asking.query(asked, sql, engine=engine, master=master, conf=settings)
+    if asked.simulated and not out.quiet:
+        click.echo(SIMULATED, err=True)
+    if as_csv:
+        sys.stdout.write(asking.as_csv(answer).decode())
+        return
+    names, rows = answer.column_names, asking.rows(answer)
+    found = {"columns": names, "rows": [dict(zip(names, row, strict=True)) for row in rows]}
+    out.document({"schema": 1, "simulated": asked.simulated, **found})
+    if not out.json:
+        _print_table(out, names, [[asking.text(value) for value in row] for row in rows])
+
+
+def _print_table(out: Output, names: list[str], rows: list[list[str]]) -> None:
+    """Print all of it: a value that is cut off is not an answer."""
+    table = Table(*(Column(Text(plain(name))) for name in names), box=None)
+    for row in rows:
+        table.add_row(*(Text(plain(value)) for value in row))
+    wide = out.console.options.update(width=_WIDEST)
+    width = out.console.measure(table, options=wide).maximum
+    out.console.print(table, width=width, crop=False)

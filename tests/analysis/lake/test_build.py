@@ -1,0 +1,236 @@
+"""A lake has what its campaigns have, nothing twice, and stays as it was whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pandas as pd
+import pytest
+
+from analysis.campaign import campaign_document
+from analysis.lake.build import build
+from analysis.lake.manifest import FILE
+from analysis.lake.outcomes import cells_of
+from analysis.lake.place import place_of
+from analysis.lake.schema import CELLS, FAULTS, RUNS, TABLES
+from analysis.lake.stored import StoredLake, open_lake
+from analysis.statistics.cells import CellStatistics, cell_of
+from harness.campaigns.folder import CampaignDir
+from harness.errors import EnvironmentFailure, HistoryError
+from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON
+from tests.fixtures.lakes import ROOT, add_run, campaign, files_of, lake_of
+from tests.fixtures.result_documents import FAILED, lossy, run
+
+RUNS_OF = {ON: [lossy(), run(), FAILED], OFF: [run(), run("unknown", doubts=("starved",))]}
+
+
+def lost_by_cell(lake: StoredLake) -> dict[str, int]:
+    return lake.read(CELLS).groupby("cell")["lost"].sum().to_dict()
+
+
+def statistics(lake: StoredLake, name: str) -> dict[str, CellStatistics]:
+    """What the statistics make of the rows of a campaign."""
+    cells = cells_of(lake, name).values()
+    return {cell.name: cell_of(cell.key, cell.outcomes) for cell in cells}
+
+
+def test_a_row_says_what_the_run_says_and_no_more(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path / "lake", campaign(tmp_path / "c", RUNS_OF))
+    cells = lake.read(CELLS).sort_values("run_id").reset_index(drop=True)
+    assert list(cells["class"]) == ["loss", "none", "harness_failure", "none", "unknown"]
+    assert list(cells["verdict"][[0, 1, 3, 4]]) == ["invalid", "valid", "valid", "unknown"]
+    assert list(cells["conclusive"]) == [True, True, False, True, False]
+    assert cells["setting"][0] == {"unclean": "true"}
+    failed = cells.loc[2]
+    numbers = ("verdict", "lost", "acknowledged", "loss_rate", "complete", "faults")
+    assert failed[list(numbers)].isna().all()
+    assert "no disk" in failed["reason"]
+    assert cells["loss_rate"][0] == 0.1
+    assert pd.isna(cells["starved"][0]), "these runs do not record it"
+    runs = lake.read(RUNS)
+    assert len(runs) == 5
+    assert set(runs["system"]) == {"kafka"}
+    assert set(runs["version"]) == {"4.3.1"}
+    assert set(lake.read(FAULTS)["fault"]) == {"cut"}
+
+
+def test_a_lost_write_changes_its_cell_and_no_other(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", {ON: [run()], OFF: [run()]})
+    before = lost_by_cell(lake_of(tmp_path / "lake", folder))
+    add_run(folder, OFF, 1, lossy(7))
+    after = lost_by_cell(lake_of(tmp_path / "lake", folder))
+    assert before == {ON: 0, OFF: 0}
+    assert after == {ON: 0, OFF: 7}
+
+
+def test_what_is_there_is_not_written_again(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", RUNS_OF)
+    lake_of(tmp_path / "lake", folder)
+    before = files_of(tmp_path / "lake")
+    built = build(place_of(tmp_path / "lake"), folder)
+    assert (built.added, built.replaced, built.runs) == (0, 0, 5)
+    assert files_of(tmp_path / "lake") == before
+    assert len(before) == 4, "a file of runs, cells and faults, and the manifest"
+
+
+def test_a_campaign_that_grew_adds_its_new_runs(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", RUNS_OF)
+    lake_of(tmp_path / "lake", folder)
+    before = files_of(tmp_path / "lake")
+    run_id = add_run(folder, ON, 3, lossy())
+    built = build(place_of(tmp_path / "lake"), folder)
+    assert (built.added, built.replaced, built.rows["runs"]) == (1, 0, 6)
+    after = files_of(tmp_path / "lake")
+    assert {name: after[name] for name in before if name != FILE} == {
+        name: state for name, state in before.items() if name != FILE
+    }
+    (new,) = [name for name in after.keys() - before.keys() if name.startswith("runs/")]
+    assert list(pd.read_parquet(tmp_path / "lake" / new)["run_id"]) == [run_id]
+
+
+def test_a_run_that_was_judged_again_replaces_its_rows(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", {ON: [run()] * 3})
+    lake_of(tmp_path / "lake", folder)
+    result = sorted(folder.runs.iterdir())[1] / "result.json"
+    result.write_bytes(orjson.dumps({**lossy(5), "run_id": result.parent.name}))
+    built = build(place_of(tmp_path / "lake"), folder)
+    assert (built.added, built.replaced) == (0, 1)
+    lake = open_lake(place_of(tmp_path / "lake"))
+    cells = lake.read(CELLS).sort_values("run_id")
+    assert list(cells["lost"]) == [0, 5, 0]
+    assert len(lake.read(RUNS)) == len(lake.read(FAULTS)) == 3
+    on_disk = {str(path) for path in files_of(tmp_path / "lake") if path != FILE}
+    named = {part.path for table in TABLES for _, part in lake.manifest.parts(table)}
+    assert on_disk == named, "the replaced files are gone"
+
+
+def test_rows_stay_when_the_campaign_lost_its_runs(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", {ON: [lossy()] * 2})
+    lake_of(tmp_path / "lake", folder)
+    before = files_of(tmp_path / "lake")
+    for path in folder.runs.iterdir():
+        (path / "result.json").unlink()
+    build(place_of(tmp_path / "lake"), folder)
+    assert files_of(tmp_path / "lake") == before
+
+
+def test_campaigns_are_kept_apart(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for parent in (one, two):
+        parent.mkdir()
+    first = campaign(one / "night 1 = [a]%", {ON: [lossy()]})
+    other = campaign(tmp_path / "2026-01-03", {ON: [run()]})
+    lake = lake_of(tmp_path / "lake", first, other)
+    assert sorted(lake.read(RUNS)["campaign"]) == ["2026-01-03", "night 1 = [a]%"]
+    same_name = campaign(two / "night 1 = [a]%", {ON: [run()]}, head="repetitions = 3\nseed = 9")
+    with pytest.raises(HistoryError, match="has another campaign of the name night 1"):
+        build(place_of(tmp_path / "lake"), same_name)
+
+
+def test_simulated_and_real_campaigns_never_share_a_lake(tmp_path: Path) -> None:
+    base = (ROOT / "plans/memory/log.toml").read_text(encoding="utf-8")
+    real = campaign(tmp_path / "real", {ON: [run()]})
+    name = "the plan as it is"
+    document = {**run(), "simulated": True}
+    simulated = campaign(tmp_path / "simulated", {name: [document]}, axes="", base=base)
+    for first, second, words in ((real, simulated, "simulated"), (simulated, real, "real")):
+        path = tmp_path / f"lake-{words}"
+        lake = lake_of(path, first)
+        assert lake.simulated == (words == "real")
+        with pytest.raises(HistoryError, match=f"this campaign is {words}, and those of the lake"):
+            build(place_of(path), second)
+        assert len(lake_of(path).read(RUNS)) == 1
+
+
+def test_a_campaign_that_cannot_be_read_adds_nothing(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", RUNS_OF)
+    lake_of(tmp_path / "lake", folder)
+    before = files_of(tmp_path / "lake")
+    run_id = add_run(folder, ON, 3, lossy())
+    findings = folder.run(run_id).findings
+    findings.mkdir()
+    (findings / "loss.parquet").write_bytes(b"no Parquet")
+    with pytest.raises(HistoryError, match=r"loss.parquet: cannot be read"):
+        build(place_of(tmp_path / "lake"), folder)
+    assert files_of(tmp_path / "lake").items() >= before.items()
+    assert len(lake_of(tmp_path / "lake").read(RUNS)) == 5
+    (findings / "loss.parquet").unlink()
+    assert len(lake_of(tmp_path / "lake", folder).read(RUNS)) == 6
+
+
+def test_two_processes_do_not_write_one_lake(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", {ON: [run()]})
+    place = place_of(tmp_path / "lake")
+    with place.locked(), pytest.raises(EnvironmentFailure, match="another process is writing"):
+        build(place, folder)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from analysis.lake import build, place
+from harness.campaigns.folder import CampaignDir
+
+lake, folder, nth = sys.argv[1:]
+write, written = place.Place.write, []
+
+def killed(self, path, content):
+    def dying(stream):
+        content(stream)
+        written.append(path)
+        if len(written) == int(nth):
+            os.kill(os.getpid(), signal.SIGKILL)
+    write(self, path, dying)
+
+place.Place.write = killed
+build.build(place.place_of(lake), CampaignDir.open(Path(folder)))
+"""
+
+
+def build_and_kill(lake: Path, folder: CampaignDir, nth: int) -> int:
+    """The exit code of a build that is killed while it writes its nth file."""
+    words: Sequence[Any] = (sys.executable, "-c", KILLED, lake, folder.path, str(nth))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(words, env=environment, cwd=ROOT, check=False).returncode
+
+
+def test_a_build_that_is_killed_leaves_the_lake_as_it_was(tmp_path: Path) -> None:
+    folder, path = campaign(tmp_path / "c", {ON: [run()], OFF: [run()]}), tmp_path / "lake"
+    lake_of(path, folder)
+    result = sorted(folder.runs.iterdir())[0] / "result.json"
+    result.write_bytes(orjson.dumps({**lossy(5), "run_id": result.parent.name}))
+    add_run(folder, OFF, 1, lossy(7))
+    before = lake_of(path).read(CELLS)
+    for nth in (1, 3, 4):  # runs, faults, the manifest
+        assert build_and_kill(path, folder, nth) == -signal.SIGKILL
+        assert lake_of(path).read(CELLS).equals(before)
+    assert lost_by_cell(lake_of(path, folder)) == {ON: 5, OFF: 7}
+    names = [Path(name).name for name in files_of(path)]
+    assert not [name for name in names if name.startswith(".")]
+    assert len(names) == 4
+
+
+def test_the_first_build_may_be_killed_too(tmp_path: Path) -> None:
+    folder, path = campaign(tmp_path / "c", RUNS_OF), tmp_path / "lake"
+    assert build_and_kill(path, folder, 2) == -signal.SIGKILL
+    assert lake_of(path).read(RUNS).empty
+    assert len(lake_of(path, folder).read(RUNS)) == 5
+
+
+def test_the_lake_has_the_statistics_of_the_campaign(tmp_path: Path) -> None:
+    folder = campaign(
+        tmp_path / "c", {ON: [lossy(n) for n in (5, 90, 300)] + [FAILED], OFF: [run()] * 3},
+        axes=AXES, base=BASE,
+    )  # fmt: skip
+    found = statistics(lake_of(tmp_path / "lake", folder), "c")
+    for cell in campaign_document(folder).cells:
+        assert found[cell.name] == CellStatistics(
+            **{name: getattr(cell, name) for name in CellStatistics.__dataclass_fields__}
+        )

@@ -1,0 +1,322 @@
+"""SQL over a lake: both engines give the answers of the statistics, and bad input is one sentence
+with its exit code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import ackloss
+from analysis.campaign import campaign_document, results_of
+from analysis.lake.outcomes import cells_of
+from analysis.lake.place import place_of
+from analysis.lake.query import ENGINES, query, rows
+from analysis.lake.stored import StoredLake, open_lake
+from analysis.statistics.samples import sample_of
+from harness.campaigns.progress import read_progress
+from harness.cli import main
+from harness.errors import HistoryError, QueryError
+from harness.history.run_folder import RunDir
+from tests.fixtures.campaign_folder import OFF, ON
+from tests.fixtures.lakes import ROOT, campaign, lake_of
+from tests.fixtures.result_documents import FAILED, lossy, run
+
+PAGE = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
+QUESTIONS = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+ENGINES_HERE = [
+    pytest.param(name, marks=[pytest.mark.spark] * (name == "spark")) for name in ENGINES
+]
+DOCUMENTS = {
+    ON: [lossy(200), lossy(50), run(), run("unknown", doubts=("starved",)), FAILED],
+    OFF: [run(), run("invalid", counter_examples=("unexpected",)), lossy(9, doubts=("starved",))],
+}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lakes")
+    night = campaign(folder / "2026-01-03", DOCUMENTS)
+    other = campaign(folder / "night 2 = [a]%", {OFF: [run()] * 2}, versions={"target": "3.9.2"})
+    lake_of(folder / "lake", night, other)
+    return folder / "lake"
+
+
+@pytest.fixture
+def lake(path: Path) -> StoredLake:
+    return open_lake(place_of(path))
+
+
+def asked(*words: object) -> Result:
+    done = CliRunner().invoke(main, ["lake", *map(str, words)], prog_name="ackloss")
+    assert "Traceback" not in done.output
+    return done
+
+
+@pytest.mark.parametrize("engine", ENGINES_HERE)
+def test_the_questions_of_the_page_are_answered(lake: StoredLake, engine: str) -> None:
+    by_cell, by_version, by_night, by_nemesis = (
+        rows(query(lake, sql, engine=engine)) for sql in QUESTIONS
+    )
+    assert by_cell == [
+        [OFF, 5, 4, 0, pytest.approx(0), pytest.approx(0)],
+        [ON, 5, 3, 2, pytest.approx(0.25 / 3), pytest.approx(250 / 3000)],
+    ]
+    assert by_version == [
+        ["3.9.2", "false", 0, 2],
+        ["4.3.1", "false", 0, 2],
+        ["4.3.1", "true", 2, 3],
+    ]
+    assert [[row[0], *row[2:]] for row in by_night] == [
+        ["2026-01-03", OFF, 0, 2],
+        ["night 2 = [a]%", OFF, 0, 2],
+        ["2026-01-03", ON, 2, 3],
+    ]
+    assert by_nemesis == [["", 9, 9]]
+
+
+@pytest.mark.parametrize("engine", ENGINES_HERE)
+def test_every_table_can_be_asked(lake: StoredLake, engine: str) -> None:
+    counted = {
+        name: rows(query(lake, f"SELECT count(*) AS n FROM {name}", engine=engine))
+        for name in ("runs", "cells", "faults", "findings", "observations", "ops")
+    }
+    assert counted == {
+        "runs": [[10]],
+        "cells": [[10]],
+        "faults": [[9]],
+        **{name: [[0]] for name in ("findings", "observations", "ops")},
+    }
+    everything = query(lake, "SELECT * FROM runs", engine=engine)
+    assert everything.column_names[:2] == ["campaign", "run_id"]
+
+
+@pytest.mark.parametrize("engine", ENGINES_HERE)
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELEC 1", "yntax error at or near"),
+        ("SELECT nothing FROM cells", "nothing"),
+        ("SELECT * FROM place", "place"),
+        ("SELECT cast(cell AS int) AS n FROM cells", "unclean="),
+        ("SELECT cell, cell FROM cells", "several columns of the answer are named cell"),
+        (" ", "the query is empty"),
+    ],
+)
+def test_a_bad_query_is_one_sentence(
+    lake: StoredLake, engine: str, sql: str, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(QueryError, match=re.escape(words)) as refused:
+        query(lake, sql, engine=engine)
+    assert "\n" not in str(refused.value)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("engine", ENGINES_HERE)
+def test_a_flipped_byte_is_found_by_its_checksum(path: Path, tmp_path: Path, engine: str) -> None:
+    copy = tmp_path / "lake"
+    subprocess.run(["cp", "-r", path, copy], check=True)
+    (part,) = copy.glob("cells/campaign=2026-01-03/*.parquet")
+    body = bytearray(part.read_bytes())
+    body[60] ^= 0xFF
+    part.write_bytes(body)
+    with pytest.raises(HistoryError, match=r"part-00001.parquet: cannot be read: its Parquet is"):
+        query(open_lake(place_of(copy)), "SELECT * FROM cells", engine=engine)
+
+
+def test_the_command_prints_a_table_json_and_csv(path: Path) -> None:
+    sql = "SELECT cell, sum(lost) AS lost, max(setting) AS setting FROM cells GROUP BY 1 ORDER BY 1"
+    words = ("query", sql, "--lake", path, "--engine", "duckdb")
+    table = asked(*words)
+    assert table.exit_code == 0
+    assert [line.split() for line in table.stdout.splitlines()] == [
+        ["cell", "lost", "setting"],
+        [OFF, "9", '{"unclean":"false"}'],
+        [ON, "250", '{"unclean":"true"}'],
+    ]
+    document = json.loads(asked(*words, "--json").stdout)
+    assert document["columns"] == ["cell", "lost", "setting"]
+    assert document["rows"][1] == {"cell": ON, "lost": 250, "setting": {"unclean": "true"}}
+    lines = list(csv.reader(io.StringIO(asked(*words, "--csv").stdout)))
+    assert lines[1] == [OFF, "9", '{"unclean":"false"}']
+    assert asked(*words, "--csv", "--json").exit_code == 2
+
+
+def test_simulated_results_say_so(tmp_path: Path) -> None:
+    base = (ROOT / "plans/memory/log.toml").read_text(encoding="utf-8")
+    runs = {"the plan as it is": [{**run(), "simulated": True}]}
+    lake_of(tmp_path / "lake", campaign(tmp_path / "c", runs, axes="", base=base))
+    words = ("query", "SELECT 1 AS one", "--lake", tmp_path / "lake", "--engine", "duckdb")
+    done = asked(*words, "--csv")
+    assert "Simulated: no real system was tested." in done.stderr
+    assert done.stdout == '"one"\n1\n'
+    assert json.loads(asked(*words, "--json").stdout)["simulated"] is True
+
+
+def test_bad_places_are_one_sentence_with_exit_code_4(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "newer").mkdir()
+    (tmp_path / "newer" / "lake.json").write_bytes(orjson.dumps({"schema": 2, "campaigns": []}))
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "lake.json").write_text("{")
+    escape = {"path": "cells/../../x.parquet", "rows": 1, "bytes": 1}
+    entry = {"id": "c", "name": "c", "plan_hash": "", "simulated": False}
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "lake.json").write_bytes(
+        orjson.dumps({"schema": 1, "campaigns": [{**entry, "parts": {"cells": [escape]}}]})
+    )
+    refused = {
+        "empty": "this is not a lake: it has no lake.json",
+        "newer": "has schema 2, this ackloss reads 1",
+        "broken": "is not JSON",
+        "outside": "is not a file of table cells",
+        "missing": "this is not a lake",
+        "ftp://user:secret@host/x": "the scheme ftp:// is unknown",
+        "file://relative": "this address cannot be used",
+    }
+    for name, words in refused.items():
+        address = name if "://" in name else tmp_path / name
+        done = asked("query", "SELECT 1", "--lake", address, "--engine", "duckdb")
+        assert done.exit_code == 4, done.output
+        (sentence,) = done.stderr.splitlines()
+        assert words in sentence
+        assert "secret" not in sentence
+    by_url = asked("query", "SELECT 1 AS n", "--lake", f"file://{path}", "--engine", "duckdb")
+    assert by_url.exit_code == 0
+
+
+def test_a_bucket_that_cannot_be_reached_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    address = "s3://key:secret@bucket/lake?scheme=http&endpoint_override=127.0.0.1:9"
+    done = asked("query", "SELECT 1", "--lake", address, "--engine", "duckdb")
+    assert done.exit_code == 4, done.output
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith("ackloss: s3://bucket/lake/lake.json: cannot be read: ")
+    assert "secret" not in sentence
+
+
+def test_a_missing_or_shorter_file_is_one_sentence(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "lake"
+    subprocess.run(["cp", "-r", path, copy], check=True)
+    (part,) = copy.glob("cells/campaign=2026-01-03/*.parquet")
+    part.write_bytes(part.read_bytes()[:-100])
+    for words in ("bytes, not", "is missing"):
+        done = asked("query", "SELECT * FROM cells", "--lake", copy, "--engine", "duckdb")
+        assert done.exit_code == 4
+        (sentence,) = done.stderr.splitlines()
+        assert words in sentence
+        assert str(part.relative_to(copy)) in sentence
+        part.unlink(missing_ok=True)
+
+
+def test_the_command_builds_what_it_can(tmp_path: Path) -> None:
+    good = campaign(tmp_path / "good", {ON: [lossy()]})
+    (tmp_path / "other").mkdir()
+    done = asked("build", tmp_path / "other", good.path, "--to", tmp_path / "lake")
+    assert done.exit_code == 4
+    assert "it has no campaign.toml" in done.stderr
+    assert "good: 1 added of 1 runs" in done.stdout
+    again = asked("build", good.path, "--to", tmp_path / "lake", "--json")
+    assert again.exit_code == 0
+    assert json.loads(again.stdout)["campaigns"][0]["added"] == 0
+    into_a_campaign = asked("build", good.path, "--to", good.path)
+    assert into_a_campaign.exit_code == 4
+    assert "this is not a lake" in into_a_campaign.stderr
+    assert not (good.path / "lake.json").exists()
+    assert not (good.path / ".lake.lock").exists()
+
+
+def test_python_has_the_tables_and_answers_queries(path: Path) -> None:
+    lake = ackloss.lake(path)
+    assert lake.campaigns == ["2026-01-03", "night 2 = [a]%"]
+    assert not lake.simulated
+    cells = lake.cells(["cell", "lost", "conclusive", "setting"])
+    assert list(cells.columns) == ["cell", "lost", "conclusive", "setting"]
+    assert cells[cells["conclusive"]].groupby("cell")["lost"].sum().to_dict() == {ON: 250, OFF: 0}
+    assert len(lake.runs()) == 10
+    assert lake.ops().empty
+    (total,) = lake.sql("SELECT sum(lost) AS lost FROM cells", engine="duckdb")["lost"]
+    assert total == 259
+    with pytest.raises(QueryError):
+        lake.sql("SELECT", engine="duckdb")
+
+
+def test_help_and_building_need_no_spark_and_no_duckdb(tmp_path: Path) -> None:
+    code = "import sys, ackloss, analysis.lake.build, analysis.lake.query\n"
+    code += "print(*{'pyspark', 'duckdb'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == ""
+
+
+outcomes = st.builds(
+    lambda verdict, lost, acknowledged, doubts, deleted: run(
+        "invalid" if lost and verdict == "valid" else verdict,
+        lost=min(lost, acknowledged),
+        acknowledged=acknowledged,
+        doubts=doubts,
+        deleted=min(deleted, lost, acknowledged),
+    ),
+    st.sampled_from(("valid", "invalid", "unknown")),
+    st.integers(0, 50),
+    st.integers(0, 1000),
+    st.sampled_from(((), (), ("starved",), ("vacuous",), ("failed",))),
+    st.integers(0, 5),
+)
+SHARES = """
+    SELECT cell, count(*) AS runs, count_if(conclusive) AS conclusive,
+           count_if(conclusive AND class = 'loss') AS lossy,
+           avg(CASE WHEN conclusive THEN loss_rate END) AS rate,
+           sum(CASE WHEN conclusive THEN lost END) AS lost
+    FROM cells GROUP BY cell
+"""
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.fixed_dictionaries(
+    {cell: st.lists(st.one_of(outcomes, st.just(FAILED)), max_size=5) for cell in (ON, OFF)}
+))  # fmt: skip
+def test_aggregates_are_those_of_the_campaign(
+    data: dict[str, list[dict[str, object]]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("random")
+    made = campaign(folder / "c", data)
+    lake = lake_of(folder / "lake", made)
+    answered = {row[0]: row[1:] for row in rows(query(lake, SHARES, engine="duckdb"))}
+    stored = {cell.name: cell for cell in cells_of(lake, "c").values()}
+    results = list(results_of(made, read_progress(made.journal)))
+    for cell in campaign_document(made).cells:
+        mine = sample_of(outcome for each, outcome in results if each.cell == cell.name)
+        if not mine.runs:
+            assert cell.name not in answered
+            continue
+        rate = mine.loss_rate.mean() if mine.loss_rate.size else None
+        lost = mine.lost.sum() if mine.lost.size else None
+        expected = [cell.runs, cell.conclusive, cell.conclusive_lossy, rate, lost]
+        assert answered[cell.name] == pytest.approx(expected)
+        again = sample_of(stored[cell.name].outcomes)
+        assert (again.verdicts, again.lossy, again.others) == (
+            mine.verdicts,
+            mine.lossy,
+            mine.others,
+        )
+        assert sorted(again.loss_rate) == sorted(mine.loss_rate)
+
+
+def test_a_plain_run_folder_is_not_a_campaign(tmp_path: Path) -> None:
+    RunDir.create(tmp_path, "r")
+    done = asked("build", tmp_path / "r", "--to", tmp_path / "lake")
+    assert done.exit_code == 4
+    assert "this is not a campaign folder" in done.stderr
+    assert not (tmp_path / "lake").exists()
