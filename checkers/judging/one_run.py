@@ -202,8 +202,7 @@ def examine(facts: Facts, checks: Checks) -> Examined:
         name: noted.tally.held_against(name, result, facts) if result.counts else result
         for name, result in results.items()
     }
-    seen = noted.timeline.availability(facts.windows) if facts.timed else Availability()
-    return Examined(results, seen, noted.errors.document())
+    return Examined(results, run.availability(), noted.errors.document())
 
 
 def _checked(run: Run, name: str, checker: AnyChecker) -> CheckResult:

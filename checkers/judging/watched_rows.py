@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
-from checkers.judging.availability import Timeline
+from checkers.judging.availability import Availability, Timeline
 from checkers.judging.contract import Tally
 from checkers.judging.errors import ErrorCodes
 from harness.history.rows import Rows
@@ -51,15 +51,24 @@ class WatchedRows(Rows):
     def noted(self) -> Noted:
         """What was noted of all rows."""
         if self._noted is None:
-            for _ in self.writes() if self._only_writes else self.operations():
+            for _ in self._rows():
                 pass
         assert self._noted is not None
         return self._noted
 
+    def availability(self) -> Availability:
+        """What clients saw; nothing where rows do not tell when they happened."""
+        noted = self.noted()
+        return noted.timeline.availability(self._rows) if self.facts.timed else Availability()
+
+    def _rows(self) -> Iterator[Writes | Operations]:
+        return self.writes() if self._only_writes else self.operations()
+
     def _watched(self, rows: Iterator[Part]) -> Iterator[Part]:
-        noted = Noted(Timeline(), ErrorCodes(), Tally(self._of))
+        timeline = Timeline(self.facts.windows, until_ns=self.facts.final_from_ns)
+        noted = Noted(timeline, ErrorCodes(), Tally(self._of))
         for part in rows:
-            noted.timeline.add(part, until_ns=self.facts.final_from_ns)
+            noted.timeline.add(part)
             noted.errors.add(part)
             noted.tally.add(part)
             yield part

@@ -24,21 +24,21 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+from typing import ClassVar, Final, NamedTuple, TypeVar
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from checkers.loss import statements
+from checkers.loss.closer import Odd, looked_up
 from checkers.loss.counts import Counts, rates
-from checkers.loss.findings import FINDINGS, ORDER, findings_of
+from checkers.loss.findings import findings_of
 from checkers.loss.judged import judge, unconfirmed
-from checkers.loss.numbering import numbered
+from checkers.loss.numbering import Extent, numbered
+from checkers.loss.pile import Pile, together
 from checkers.loss.readers import Disagreement, Readers
-from checkers.loss.spans import lost_spans
+from checkers.loss.spans import LostSpan, lost_spans, spans_together
 from checkers.loss.statements import Basis
-from checkers.loss.tally import Tally, looked_up
+from checkers.loss.tally import Tally
 from checkers.loss.verification import Verification
 from harness.errors import HistoryError
 from harness.history.parquet_reader import some
@@ -58,15 +58,20 @@ from harness.protocols.runs import FAIL, INFO, OK, READ
 
 Rows = TypeVar("Rows", Writes, Reads)
 
-_SHARD_BYTES: Final = 2**30
-"""Of Parquet: some 200 million rows, whose marks take two to four gigabytes of memory."""
+_SMALL_BYTES: Final = 2**27
+"""A run with no more Parquet than this is one shard: at most some 100 million rows."""
+
+SHARD_BYTES: Final = 2**31
+"""So much memory the arrays of one shard take: those of 200 million writes, at 6 to 9 bytes."""
 
 
 class Slice(NamedTuple):
-    """A shard: the values whose remainder by `of` is `number`."""
+    """A shard: the values whose remainder by `of` is `number`; `extent`, where it is all and that
+    is known."""
 
     number: int
     of: int
+    extent: Extent | None = None
 
 
 class Found(NamedTuple):
@@ -75,12 +80,36 @@ class Found(NamedTuple):
     every shard; `begun_again`: writes whose value another write has."""
 
     counts: Counts
-    findings: pa.Table
+    findings: Pile
+    lost_spans: Sequence[LostSpan]
     unconfirmed: Mapping[str, int]
     if_verified: Mapping[str, int]
     verified: bool
     disagreements: tuple[Disagreement, ...] = ()
     begun_again: int = 0
+
+
+class Seen:
+    """What was seen of the odd values of a shard, group by group; as `Found` has it."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.counts, self.findings = Counts(), Pile()
+        self.lost_spans: list[LostSpan] = []
+        self.unconfirmed, self.if_verified = Counter[str](), Counter[str]()
+        self._facts = facts
+
+    def add(self, odd: Odd) -> None:
+        """Judge a group."""
+        facts = self._facts
+        judged = judge(facts, odd)
+        findings = findings_of(facts, odd, judged)
+        self.counts += judged.counts()
+        self.findings.add(findings)
+        if facts.timed:
+            spans = lost_spans(findings, clients=facts.promises.clients)
+            self.lost_spans = spans_together([self.lost_spans, spans])
+        self.unconfirmed.update(unconfirmed(facts, odd, judged, verified=False))
+        self.if_verified.update(unconfirmed(facts, odd, judged, verified=True))
 
 
 @dataclass(frozen=True)
@@ -115,17 +144,23 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         )
 
     def shards(self, run: Run) -> list[Slice]:
-        """One shard for every so many bytes of history."""
-        size_bytes = sum(path.stat().st_size for path in (*run.facts.history, *run.facts.reads))
-        of = 1 + size_bytes // _SHARD_BYTES
-        return [Slice(number, of) for number in range(of)]
+        """As many as have room in memory, one after the other. Each goes over all rows, so one is
+        the fastest."""
+        facts = run.facts
+        if sum(path.stat().st_size for path in (*facts.history, *facts.reads)) <= _SMALL_BYTES:
+            return [Slice(0, 1)]
+        extent = Extent.of(run.things())
+        names, often = bool(Verification.of(facts).ends), Readers(facts).count_together
+        of = 1 + extent.bytes_needed(2 + 4 * (names + often)) // SHARD_BYTES
+        return [Slice(number, of, extent if of == 1 else None) for number in range(of)]
 
     def check(self, run: Run, shard: Slice) -> Found:
         """Counts and findings of the values of one shard."""
         facts = run.facts
-        readers, numbering = Readers(facts), numbered(partial(_things, run, shard))
+        readers, things = Readers(facts), partial(_things, run, shard)
+        numbering = numbered(things, step=shard.of, extent=shard.extent)
         verification = Verification.of(facts)
-        tally = Tally(numbering, names=bool(verification.ends))
+        tally = Tally(numbering, names=bool(verification.ends), often=readers.count_together)
         for writes in _writes(run, shard):
             tally.write(writes)
         again = tally.begun_again()
@@ -138,15 +173,18 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
                 verification.rest(judged_rows, tally.named(judged_rows))
             tally.read(judged_rows)
         odd = tally.odd()
+        tally.close()
+        plain = _plain_counts(tally.plain(), sent=not facts.promises.acknowledges)
         judged_reads = (readers.judged(_of(reads, shard)) for reads in run.reads())
-        closer = looked_up(_writes(run, shard), judged_reads, numbering, odd)
-        judged = judge(facts, closer)
-        plain = _plain_counts(tally.plain(odd), sent=not facts.promises.acknowledges)
+        seen = Seen(facts)
+        for each in looked_up(_writes(run, shard), judged_reads, numbering, odd, tally.is_odd):
+            seen.add(each)
         return Found(
-            counts=plain + judged.counts(),
-            findings=findings_of(facts, closer, judged),
-            unconfirmed=unconfirmed(facts, closer, judged, verified=False),
-            if_verified=unconfirmed(facts, closer, judged, verified=True),
+            counts=plain + seen.counts,
+            findings=seen.findings,
+            lost_spans=seen.lost_spans,
+            unconfirmed=seen.unconfirmed,
+            if_verified=seen.if_verified,
             verified=verification.ended() if shard.number == 0 else verification.holds,
             disagreements=tuple(readers.disagreements()) if shard.number == 0 else (),
             begun_again=again,
@@ -157,10 +195,7 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         facts = run.facts
         _refuse_begun_again(facts, sum(part.begun_again for part in parts))
         counts = sum((part.counts for part in parts), Counts())
-        findings = pa.concat_tables([FINDINGS.empty_table(), *(each.findings for each in parts)])
-        if len(parts) > 1:
-            keys = [(name, "ascending", "at_start") for name in ORDER]
-            findings = findings.take(pc.sort_indices(findings, sort_keys=keys))
+        spans = spans_together(part.lost_spans for part in parts)
         unconfirmed = Counter[str]()
         verified = all(part.verified for part in parts)
         for part in parts:
@@ -174,11 +209,11 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         return CheckResult(
             counts=asdict(counts),
             rates=rates(counts),
-            findings=findings,
+            findings=together([part.findings for part in parts]),
             counter_examples=tuple(statements.counter_examples(facts, basis)),
             doubts=tuple(statements.doubts(facts, basis)),
             all_well=statements.all_well(basis),
-            details={"lost_spans": _spans(facts, findings)},
+            details={"lost_spans": [asdict(span) for span in spans]},
         )
 
 
@@ -210,12 +245,6 @@ def _refuse_begun_again(facts: Facts, again: int) -> None:
             key="value",
             hint="let the workload give each write its own value",
         )
-
-
-def _spans(facts: Facts, findings: pa.Table) -> list[dict[str, Any]]:
-    if not facts.timed:
-        return []
-    return [asdict(span) for span in lost_spans(findings, clients=facts.promises.clients)]
 
 
 def _plain_counts(plain: Ints, *, sent: bool) -> Counts:

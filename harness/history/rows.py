@@ -7,11 +7,12 @@ again by every pass, so that a run of any size takes the memory of one batch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
 from harness.history import parquet_reader
+from harness.history.ahead import ahead
 from harness.models import MODELS
 from harness.protocols.runs import (
     Bools,
@@ -23,6 +24,8 @@ from harness.protocols.runs import (
     Texts,
     Writes,
 )
+
+Part = TypeVar("Part")
 
 _KEPT_BYTES: Final = 16 * 2**20
 
@@ -56,17 +59,20 @@ class Rows:
         """The writes: neither the nemesis' nor other operations."""
         if self._writes is None and self._keeps:
             self._writes = list(self._read_writes())
-        return iter(self._writes or self._read_writes())
+        return iter(self._writes) if self._writes else self._far(self._read_writes())
 
     def operations(self) -> Iterator[Operations]:
         """All operations of the run's model, in the order of the history."""
-        return parquet_reader.operations(self._facts.history, self._model.functions)
+        functions = self._model.functions
+        return self._far(parquet_reader.operations(self._facts.history, functions))
 
     def reads(self) -> Iterator[Reads]:
         """The records, of all readers."""
         if self._reads is None and self._keeps:
             self._reads = list(parquet_reader.reads(self._facts.reads))
-        return iter(self._reads or parquet_reader.reads(self._facts.reads))
+        if self._reads:
+            return iter(self._reads)
+        return self._far(parquet_reader.reads(self._facts.reads))
 
     def things(self) -> Iterator[tuple[Texts, Ints]]:
         """The keys and values of all rows."""
@@ -74,8 +80,13 @@ class Rows:
             yield from ((rows.key, rows.value) for rows in self.writes())
             yield from ((rows.key, rows.value) for rows in self.reads())
         else:
-            yield from parquet_reader.written(self._facts.history, self._model.writes)
-            yield from parquet_reader.keys_and_values(self._facts.reads)
+            functions = self._model.writes
+            yield from self._far(parquet_reader.written(self._facts.history, functions))
+            yield from self._far(parquet_reader.keys_and_values(self._facts.reads))
+
+    def _far(self, parts: Iterator[Part]) -> Iterator[Part]:
+        """Parts of a large run are read ahead."""
+        return parts if self._keeps else ahead(parts)
 
     def _read_writes(self) -> Iterator[Writes]:
         return parquet_reader.writes(self._facts.history, self._model.writes)
