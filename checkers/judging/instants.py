@@ -30,6 +30,10 @@ _PAGE: Final = 2**12
 """So many neighbouring counts are one array, which is made when one of them is needed."""
 
 
+_SHORT: Final = 2**20
+"""Delays with a lower code, a third of a second, are the most."""
+
+
 @dataclass
 class Instants:
     """Instants, in any order; the first at or after each of `marks_ns` is kept whatever `width_ns`
@@ -124,17 +128,24 @@ class Delays:
         raise AssertionError("as many are counted as were added")
 
     def _fold(self) -> None:
-        """Count what is kept."""
-        ordered = np.sort(_codes(_joined(self._parts)))
-        page = ordered // _PAGE
-        first = np.flatnonzero(np.diff(page, prepend=page[:1] - 1))
-        for begin, behind in pairwise([*first.tolist(), len(ordered)]):
+        """Count what is kept; the few long ones in order, which takes longer."""
+        codes = _codes(_joined(self._parts))
+        short = (codes >= 0) & (codes < _SHORT)
+        pages = np.bincount(np.compress(short, codes), minlength=_SHORT).reshape(-1, _PAGE)
+        for number in np.flatnonzero(pages.any(axis=1)).tolist():
+            self._count(number, pages[number])
+        others = np.sort(codes[~short])
+        page = others // _PAGE
+        first = np.flatnonzero(np.diff(page, prepend=page[:1] - 1)).tolist()
+        for begin, behind in pairwise([*first, len(others)]):
             number = int(page[begin])
-            counts = np.bincount(ordered[begin:behind] - number * _PAGE, minlength=_PAGE)
-            counts += self._pages.get(number, 0)
-            narrow = counts.max() < 2**32
-            self._pages[number] = counts.astype(np.uint32) if narrow else counts
+            on_page = others[begin:behind] - number * _PAGE
+            self._count(number, np.bincount(on_page, minlength=_PAGE))
         self._parts, self._folded = [], self._size
+
+    def _count(self, number: int, counts: Ints) -> None:
+        total = counts + self._pages.get(number, 0)
+        self._pages[number] = total.astype(np.uint32) if total.max() < 2**32 else total
 
 
 def _codes(delays_ns: Ints) -> Ints:

@@ -161,23 +161,30 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         numbering = numbered(things, step=shard.of, extent=shard.extent)
         verification = Verification.of(facts)
         tally = Tally(numbering, names=bool(verification.ends), often=readers.count_together)
-        for writes in _writes(run, shard):
-            tally.write(writes)
+        for writes in run.writes():
+            tally.write(_of(writes, shard))
         again = tally.begun_again()
         for reads in run.reads():
             if shard.number == 0:
                 readers.compare(reads)
                 verification.follow(readers.judged(reads))
             judged_rows = readers.judged(_of(reads, shard))
+            numbers = tally.numbers(judged_rows)
             if verification.ends:
-                verification.rest(judged_rows, tally.named(judged_rows))
-            tally.read(judged_rows)
+                verification.rest(judged_rows, tally.named(judged_rows, numbers))
+            tally.read(judged_rows, numbers)
         odd = tally.odd()
         tally.close()
         plain = _plain_counts(tally.plain(), sent=not facts.promises.acknowledges)
         judged_reads = (readers.judged(_of(reads, shard)) for reads in run.reads())
         seen = Seen(facts)
-        for each in looked_up(_writes(run, shard), judged_reads, numbering, odd, tally.is_odd):
+
+        def odd_in(key: Texts, value: Ints) -> bool:
+            numbers = numbering.numbers(*_thing(key, value, shard))
+            return bool(tally.is_odd(numbers).any())
+
+        writes_again = (_of(rows, shard) for rows in run.writes(holding=odd_in))
+        for each in looked_up(writes_again, judged_reads, numbering, odd, tally.is_odd):
             seen.add(each)
         return Found(
             counts=plain + seen.counts,
@@ -217,17 +224,16 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         )
 
 
-def _writes(run: Run, shard: Slice) -> Iterator[Writes]:
-    return (_of(writes, shard) for writes in run.writes())
-
-
 def _things(run: Run, shard: Slice) -> Iterator[tuple[Texts, Ints]]:
+    return (_thing(key, value, shard) for key, value in run.things())
+
+
+def _thing(key: Texts, value: Ints, shard: Slice) -> tuple[Texts, Ints]:
+    """The keys and values of a shard."""
     if shard.of == 1:
-        yield from run.things()
-        return
-    for key, value in run.things():
-        chosen = value % shard.of == shard.number
-        yield Texts(key.codes[chosen], key.names), value[chosen]
+        return key, value
+    chosen = value % shard.of == shard.number
+    return Texts(key.codes[chosen], key.names), value[chosen]
 
 
 def _of(rows: Rows, shard: Slice) -> Rows:

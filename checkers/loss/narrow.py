@@ -37,12 +37,8 @@ class Narrow:
         return lacking
 
     def holds(self, places: Ints, numbers: Ints) -> Bools:
-        """At which of these places these very numbers stand; one that is not known equals none but
-        NULL."""
-        there = self._numbers[places]
-        if there.dtype != np.int64 and (missing := numbers == NULL).any():
-            return (there == numbers) | (missing & (there == self._nothing))
-        held: Bools = there == numbers
+        """At which of these places these very numbers, none of which is NULL, stand."""
+        held: Bools = self._numbers[places] == numbers
         return held
 
     @property

@@ -40,6 +40,7 @@ _SHIFT, _LOW = 6, 63
 """A number of bits, as words and as bits of the last one."""
 
 Words = NDArray[np.uint64]
+Ranks = NDArray[np.uint32] | NDArray[np.int64]
 Things = Iterable[tuple[Texts, Ints]]
 
 
@@ -144,7 +145,7 @@ class Gapped:
 
     least: int
     words: Words
-    before: NDArray[np.uint32] | Ints
+    before: Ranks
     step: int = 1
 
     @classmethod
@@ -153,10 +154,11 @@ class Gapped:
         words = np.zeros(((most - least) // step >> _SHIFT) + 1, np.uint64)
         for _, value in things:
             steps = _steps(value, least, step)
-            bit = np.uint64(1) << (steps & _LOW).astype(np.uint64)
-            np.bitwise_or.at(words, steps >> _SHIFT, bit)
-        kind = np.uint32 if len(words) * _BITS < 2**32 else np.int64
-        before = np.zeros(len(words) + 1, kind)
+            word, bit = steps >> _SHIFT, np.uint64(1) << (steps & _LOW).view(np.uint64)
+            fresh = words[word] & bit == 0  # most stand in several rows: setting is what takes time
+            np.bitwise_or.at(words, np.compress(fresh, word), np.compress(fresh, bit))
+        kind = np.dtype(np.uint32 if len(words) * _BITS < 2**32 else np.int64)
+        before: Ranks = np.zeros(len(words) + 1, kind)
         np.cumsum(np.bitwise_count(words), dtype=kind, out=before[1:])
         return cls(least, words, before, step)
 
@@ -169,9 +171,9 @@ class Gapped:
         """See Numbering."""
         steps = _steps(value, self.least, self.step)
         word = steps >> _SHIFT
-        lower = (np.uint64(1) << (steps & _LOW).astype(np.uint64)) - np.uint64(1)
+        lower = (np.uint64(1) << (steps & _LOW).view(np.uint64)) - np.uint64(1)
         lower &= self.words[word]
-        numbers = self.before[word].astype(np.int64)
+        numbers: Ints = self.before[word].astype(np.int64)
         numbers += np.bitwise_count(lower)
         return numbers
 

@@ -63,18 +63,20 @@ class Tally:
         pieces = (self._marks[piece] for piece in self._pieces())
         return self._begun - sum(int(np.count_nonzero(piece & INVOKED)) for piece in pieces)
 
-    def named(self, rows: Reads) -> Bools:
-        """Which records are where a write of their value was acknowledged, when all writes are
-        marked."""
+    def numbers(self, rows: Reads) -> Ints:
+        """The numbers of the values of some records."""
+        return self._numbering.numbers(rows.key, rows.value)
+
+    def named(self, rows: Reads, numbers: Ints) -> Bools:
+        """Which records, whose values have these numbers, are where a write of their value was
+        acknowledged, when all writes are marked."""
         assert self._acknowledged_at is not None
-        numbers = self._numbering.numbers(rows.key, rows.value)
         named = self._acknowledged_at.holds(numbers, rows.offset)
         named &= (rows.offset != NULL) & self._partition.holds(numbers, rows.partition)
         return named
 
-    def read(self, rows: Reads) -> None:
-        """Mark some records that were read."""
-        numbers = self._numbering.numbers(rows.key, rows.value)
+    def read(self, rows: Reads, numbers: Ints) -> None:
+        """Mark some records that were read, whose values have these numbers."""
         self._settle(numbers, rows.partition)
         again = self._marks[numbers] & READ != 0
         self._marks[numbers] |= READ

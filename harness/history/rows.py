@@ -6,7 +6,7 @@ again by every pass, so that a run of any size takes the memory of one batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
 import numpy as np
@@ -26,6 +26,7 @@ from harness.protocols.runs import (
 )
 
 Part = TypeVar("Part")
+Holding = Callable[[Texts, Ints], bool]
 
 _KEPT_BYTES: Final = 16 * 2**20
 
@@ -55,16 +56,17 @@ class Rows:
         """Everything else that is known of the run."""
         return self._facts
 
-    def writes(self) -> Iterator[Writes]:
+    def writes(self, *, holding: Holding | None = None) -> Iterator[Writes]:
         """The writes: neither the nemesis' nor other operations."""
         if self._writes is None and self._keeps:
             self._writes = list(self._read_writes())
-        return iter(self._writes) if self._writes else self._far(self._read_writes())
+        if self._writes:
+            return iter(self._writes)
+        return self._far(self._read_writes(holding))
 
     def operations(self) -> Iterator[Operations]:
         """All operations of the run's model, in the order of the history."""
-        functions = self._model.functions
-        return self._far(parquet_reader.operations(self._facts.history, functions))
+        return self._far(self._read_operations())
 
     def reads(self) -> Iterator[Reads]:
         """The records, of all readers."""
@@ -88,5 +90,15 @@ class Rows:
         """Parts of a large run are read ahead."""
         return parts if self._keeps else ahead(parts)
 
-    def _read_writes(self) -> Iterator[Writes]:
-        return parquet_reader.writes(self._facts.history, self._model.writes)
+    def _read_writes(self, holding: Holding | None = None) -> Iterator[Writes]:
+        functions, paths = self._model.writes, iter(self._facts.history)
+        if holding is not None:
+            paths = (
+                path
+                for path in paths
+                if any(holding(*each) for each in parquet_reader.written([path], functions))
+            )
+        return parquet_reader.writes(paths, functions)
+
+    def _read_operations(self) -> Iterator[Operations]:
+        return parquet_reader.operations(self._facts.history, self._model.functions)

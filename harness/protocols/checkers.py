@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import (
     TYPE_CHECKING,
@@ -137,8 +137,9 @@ class Run(Protocol):
         ...
 
     @abstractmethod
-    def writes(self) -> Iterator[Writes]:
-        """The operations that are writes of the run's model."""
+    def writes(self, *, holding: Callable[[Texts, Ints], bool] | None = None) -> Iterator[Writes]:
+        """The operations that are writes of the run's model. Parts whose keys and values are such
+        that `holding` is false may be left out; it may be called in another thread."""
         ...
 
     @abstractmethod

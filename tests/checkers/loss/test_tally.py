@@ -59,7 +59,7 @@ def sieved(written: list[Writes], found: list[Reads]) -> tuple[list[int], Odd]:
     for part in written:
         tally.write(part)
     for part in found:
-        tally.read(part)
+        tally.read(part, tally.numbers(part))
     odd = tally.odd()
     (closer,) = looked_up(written, found, numbering, odd, tally.is_odd)
     return odd.tolist(), closer
@@ -141,7 +141,8 @@ def test_plain_values_are_counted_by_their_marks() -> None:
     tally = Tally(InARow(0, VALUES))
     for part in [*acknowledged(0, 1, 2), writes(Row(3, INVOKED), Row(3, FAIL)), writes(Row(4, 1))]:
         tally.write(part)
-    tally.read(reads((0, 0, 0), (1, 0, 1)))
+    records = reads((0, 0, 0), (1, 0, 1))
+    tally.read(records, tally.numbers(records))
     tally.odd()
     counts = tally.plain()
     assert len(counts) == 32
