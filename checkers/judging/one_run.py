@@ -86,13 +86,13 @@ def _judge_folder(rundir: RunDir, checks: Checks | None) -> Document:
     try:
         facts = facts_of(rundir, stored_promises)
         examined = examine(facts, checks or checks_of(rundir, facts))
+        for name, result in examined.results.items():
+            _file(rundir, name, result.findings)
         document = _document(facts, examined, begun_s=begun_s)
     except AcklossError:
         raise
     except (Exception, SystemExit) as error:
         return broken_run(rundir, raised(error))
-    for name, result in examined.results.items():
-        _file(rundir, name, result.findings)
     rundir.write_json(rundir.result, document)
     return document
 
@@ -227,21 +227,28 @@ def _refuse_models(facts: Facts, checks: Checks) -> None:
             )
 
 
-def _file(rundir: RunDir, name: str, findings: pa.Table | None) -> None:
+def _file(rundir: RunDir, name: str, findings: pa.Table | pa.RecordBatchReader | None) -> None:
     """Write what a checker found; what an earlier check found goes."""
     path = rundir.findings / f"{name}.parquet"
+    partial = path.with_name(f".{path.name}.partial")
     try:
-        if findings is not None and findings.num_rows:
-            rundir.findings.mkdir(exist_ok=True)
-            partial = path.with_name(f".{path.name}.partial")
-            pq.write_table(findings, partial, compression="zstd")
-            partial.replace(path)
-        else:
+        if findings is None or (isinstance(findings, pa.Table) and not findings.num_rows):
             path.unlink(missing_ok=True)
+            return
+        rundir.findings.mkdir(exist_ok=True)
+        if isinstance(findings, pa.Table):
+            pq.write_table(findings, partial, compression="zstd")
+        else:
+            with pq.ParquetWriter(partial, findings.schema, compression="zstd") as writer:
+                for batch in findings:
+                    writer.write_batch(batch)
+        partial.replace(path)
     except OSError as error:
         raise EnvironmentFailure(
             f"cannot write what was found: {error.strerror or error}", file=str(path)
         ) from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _document(facts: Facts, examined: Examined, *, begun_s: float) -> Document:

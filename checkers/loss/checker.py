@@ -21,10 +21,9 @@ others are counted, and kept apart as unconfirmed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
-from typing import ClassVar, Final, NamedTuple, TypeVar
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -33,15 +32,15 @@ from checkers.loss.closer import Odd, looked_up
 from checkers.loss.counts import Counts, rates
 from checkers.loss.findings import findings_of
 from checkers.loss.judged import judge, unconfirmed
-from checkers.loss.numbering import Extent, numbered
+from checkers.loss.numbering import Extent, Numbering, numbered
 from checkers.loss.pile import Pile, together
 from checkers.loss.readers import Disagreement, Readers
+from checkers.loss.slices import OfSlice, Slice
 from checkers.loss.spans import LostSpan, lost_spans, spans_together
 from checkers.loss.statements import Basis
 from checkers.loss.tally import Tally
 from checkers.loss.verification import Verification
 from harness.errors import HistoryError
-from harness.history.parquet_reader import some
 from harness.protocols import (
     Checker,
     CheckResult,
@@ -49,29 +48,16 @@ from harness.protocols import (
     HasPrimaryFinding,
     Ints,
     PrimaryFinding,
-    Reads,
     Run,
     Texts,
-    Writes,
 )
 from harness.protocols.runs import FAIL, INFO, OK, READ
-
-Rows = TypeVar("Rows", Writes, Reads)
 
 _SMALL_BYTES: Final = 2**27
 """A run with no more Parquet than this is one shard: at most some 100 million rows."""
 
 SHARD_BYTES: Final = 2**31
 """So much memory the arrays of one shard take: those of 200 million writes, at 6 to 9 bytes."""
-
-
-class Slice(NamedTuple):
-    """A shard: the values whose remainder by `of` is `number`; `extent`, where it is all and that
-    is known."""
-
-    number: int
-    of: int
-    extent: Extent | None = None
 
 
 class Found(NamedTuple):
@@ -157,18 +143,18 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
     def check(self, run: Run, shard: Slice) -> Found:
         """Counts and findings of the values of one shard."""
         facts = run.facts
-        readers, things = Readers(facts), partial(_things, run, shard)
-        numbering = numbered(things, step=shard.of, extent=shard.extent)
+        readers, places = Readers(facts), _places(run, shard)
+        numbering = places if shard.of == 1 else OfSlice(places, shard)
         verification = Verification.of(facts)
         tally = Tally(numbering, names=bool(verification.ends), often=readers.count_together)
         for writes in run.writes():
-            tally.write(_of(writes, shard))
+            tally.write(shard.rows(writes))
         again = tally.begun_again()
         for reads in run.reads():
             if shard.number == 0:
                 readers.compare(reads)
                 verification.follow(readers.judged(reads))
-            judged_rows = readers.judged(_of(reads, shard))
+            judged_rows = readers.judged(shard.rows(reads))
             numbers = tally.numbers(judged_rows)
             if verification.ends:
                 verification.rest(judged_rows, tally.named(judged_rows, numbers))
@@ -176,14 +162,14 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         odd = tally.odd()
         tally.close()
         plain = _plain_counts(tally.plain(), sent=not facts.promises.acknowledges)
-        judged_reads = (readers.judged(_of(reads, shard)) for reads in run.reads())
+        judged_reads = (readers.judged(shard.rows(reads)) for reads in run.reads())
         seen = Seen(facts)
 
         def odd_in(key: Texts, value: Ints) -> bool:
-            numbers = numbering.numbers(*_thing(key, value, shard))
+            numbers = places.numbers(*shard.things(key, value))
             return bool(tally.is_odd(numbers).any())
 
-        writes_again = (_of(rows, shard) for rows in run.writes(holding=odd_in))
+        writes_again = (shard.rows(rows) for rows in run.writes(holding=odd_in))
         for each in looked_up(writes_again, judged_reads, numbering, odd, tally.is_odd):
             seen.add(each)
         return Found(
@@ -224,21 +210,9 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         )
 
 
-def _things(run: Run, shard: Slice) -> Iterator[tuple[Texts, Ints]]:
-    return (_thing(key, value, shard) for key, value in run.things())
-
-
-def _thing(key: Texts, value: Ints, shard: Slice) -> tuple[Texts, Ints]:
-    """The keys and values of a shard."""
-    if shard.of == 1:
-        return key, value
-    chosen = value % shard.of == shard.number
-    return Texts(key.codes[chosen], key.names), value[chosen]
-
-
-def _of(rows: Rows, shard: Slice) -> Rows:
-    """The rows of a shard's values."""
-    return rows if shard.of == 1 else some(rows, rows.value % shard.of == shard.number)
+def _places(run: Run, shard: Slice) -> Numbering:
+    """Numbers for the places of a shard's values."""
+    return numbered(lambda: (shard.things(*each) for each in run.things()), shard.extent)
 
 
 def _refuse_begun_again(facts: Facts, again: int) -> None:

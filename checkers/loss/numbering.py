@@ -81,13 +81,14 @@ class Extent(NamedTuple):
                 keyed = keyed or bool((key.codes >= 0).any())
         return cls(rows, keyed, least, most)
 
-    def integers(self, step: int) -> int:
-        """How many integers, each `step` from the one before, reach from the least to the most."""
-        return (self.most - self.least) // step + 1
+    @property
+    def integers(self) -> int:
+        """How many integers reach from the least to the most."""
+        return self.most - self.least + 1
 
-    def way(self, step: int = 1) -> type[InARow | Gapped | Listed]:
+    def way(self) -> type[InARow | Gapped | Listed]:
         """How to number them."""
-        integers = self.integers(step)
+        integers = self.integers
         few = self.rows < _MANY
         if not self.rows or (
             not self.keyed and integers <= (_ROOM * self.rows + 1024 if few else self.rows // 2)
@@ -103,64 +104,60 @@ class Extent(NamedTuple):
         if way is Listed:
             return self.rows * _LISTED_BYTES + values * of_a_value
         if way is Gapped:
-            return self.integers(1) * _WORD_BYTES // _BITS + values * of_a_value
-        return self.integers(1) * of_a_value if self.rows else 0
+            return self.integers * _WORD_BYTES // _BITS + values * of_a_value
+        return self.integers * of_a_value if self.rows else 0
 
 
-def numbered(
-    things: Callable[[], Things], *, step: int = 1, extent: Extent | None = None
-) -> Numbering:
+def numbered(things: Callable[[], Things], extent: Extent | None = None) -> Numbering:
     """Numbers for all keys and values that `things`, called once or twice, goes over, which have
-    this extent; all values have the same remainder by `step`."""
+    this extent."""
     extent = extent or Extent.of(things())
-    way = extent.way(step)
+    way = extent.way()
     if way is Listed:
         return Listed.of(things())
     if way is Gapped:
-        return Gapped.of(extent.least, extent.most, things(), step)
-    return InARow(extent.least, extent.integers(step), step) if extent.rows else InARow(0, 0)
+        return Gapped.of(extent.least, extent.most, things())
+    return InARow(extent.least, extent.integers) if extent.rows else InARow(0, 0)
 
 
 @dataclass(frozen=True)
 class InARow:
-    """Integers without a key, from `least` on, each `step` from the one before."""
+    """Integers without a key, from `least` on."""
 
     least: int
     size: int
-    step: int = 1
 
     def numbers(self, key: Texts, value: Ints) -> Ints:  # noqa: ARG002
         """See Numbering."""
-        return _steps(value, self.least, self.step)
+        return value - self.least
 
     def things(self, numbers: Ints) -> tuple[list[str | None], Ints]:
         """See Numbering."""
-        return [None] * len(numbers), numbers * self.step + self.least
+        return [None] * len(numbers), numbers + self.least
 
 
 @dataclass(frozen=True)
 class Gapped:
-    """Integers without a key, some of those from `least` on, each `step` from the one before: a bit
-    for each, in `words`, and how many are set `before` each word, and in all."""
+    """Integers without a key, some of those from `least` on: a bit for each, in `words`, and how
+    many are set `before` each word, and in all."""
 
     least: int
     words: Words
     before: Ranks
-    step: int = 1
 
     @classmethod
-    def of(cls, least: int, most: int, things: Things, step: int = 1) -> Gapped:
+    def of(cls, least: int, most: int, things: Things) -> Gapped:
         """The distinct ones of these, the least and the most of which are known."""
-        words = np.zeros(((most - least) // step >> _SHIFT) + 1, np.uint64)
+        words = np.zeros((most - least >> _SHIFT) + 1, np.uint64)
         for _, value in things:
-            steps = _steps(value, least, step)
+            steps = value - least
             word, bit = steps >> _SHIFT, np.uint64(1) << (steps & _LOW).view(np.uint64)
             fresh = words[word] & bit == 0  # most stand in several rows: setting is what takes time
             np.bitwise_or.at(words, np.compress(fresh, word), np.compress(fresh, bit))
         kind = np.dtype(np.uint32 if len(words) * _BITS < 2**32 else np.int64)
         before: Ranks = np.zeros(len(words) + 1, kind)
         np.cumsum(np.bitwise_count(words), dtype=kind, out=before[1:])
-        return cls(least, words, before, step)
+        return cls(least, words, before)
 
     @property
     def size(self) -> int:
@@ -169,7 +166,7 @@ class Gapped:
 
     def numbers(self, key: Texts, value: Ints) -> Ints:  # noqa: ARG002
         """See Numbering."""
-        steps = _steps(value, self.least, self.step)
+        steps = value - self.least
         word = steps >> _SHIFT
         lower = (np.uint64(1) << (steps & _LOW).view(np.uint64)) - np.uint64(1)
         lower &= self.words[word]
@@ -183,7 +180,7 @@ class Gapped:
         bits = np.unpackbits(self.words[word].astype("<u8").view(np.uint8), bitorder="little")
         order = np.cumsum(bits.reshape(-1, _BITS), axis=1, dtype=np.uint8)
         bit = (order <= (numbers - self.before[word])[:, None]).sum(axis=1)
-        return [None] * len(numbers), self.least + (word * _BITS + bit) * self.step
+        return [None] * len(numbers), self.least + word * _BITS + bit
 
 
 @dataclass(frozen=True)
@@ -225,11 +222,6 @@ class Listed:
     def _pairs(self, key: Texts, value: Ints) -> Ints:
         place = np.searchsorted(self.values, value)
         return (key.places(self.keys) + 1) * len(self.values) + place if self.keys else place
-
-
-def _steps(value: Ints, least: int, step: int) -> Ints:
-    from_least = value - least
-    return from_least if step == 1 else from_least // step
 
 
 def distinct(values: Ints) -> Ints:
