@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import orjson
@@ -20,7 +21,7 @@ _NEEDED = ("attempted", "acknowledged")
 _COLUMNS = ("run_id", "kind")
 
 
-Findings = pa.Table | pa.RecordBatchReader | None
+Findings: TypeAlias = "pa.Table | pa.RecordBatchReader | None"
 
 
 class BrokenCheckerError(Exception):
@@ -95,7 +96,7 @@ def _of_another_run(findings: pa.Table | pa.RecordBatch, facts: Facts) -> str | 
 
 def _checked(name: str, findings: Findings, facts: Facts) -> Findings:
     """The findings; those that are read as they are written raise BrokenCheckerError then."""
-    if not isinstance(findings, pa.RecordBatchReader):
+    if findings is None or isinstance(findings, pa.Table):
         return findings
 
     def batches() -> Iterator[pa.RecordBatch]:
