@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -88,18 +89,17 @@ def looked_up(
     if not groups:
         yield _odd_of(numbering, numbers, [], [])
         return
-    with scratch() as folder:
-        firsts = np.array([group[0] for group in groups])
+    firsts, many = np.array([group[0] for group in groups]), len(groups) > 1
+    with scratch() if many else nullcontext() as folder:
 
         def kept(parts: Iterable[Part], name: str) -> list[_Kept[Part]]:
-            files = [Path(folder, f"{name}-{place}") for place in range(len(groups))]
-            by_group: list[_Kept[Part]] = [
-                _Kept(file if len(groups) > 1 else None) for file in files
-            ]
+            files = (Path(folder, f"{name}-{at}") if folder else None for at in range(len(groups)))
+            by_group: list[_Kept[Part]] = [_Kept(file) for file in files]
             for part in parts:
                 each = numbering.numbers(part.key, part.value)
                 chosen = is_odd(each)
-                _deal(some(part, chosen), each[chosen], firsts, by_group)
+                if chosen.any():
+                    _deal(some(part, chosen), each[chosen], firsts, by_group)
             return by_group
 
         of_writes, of_reads = kept(writes, "writes"), kept(reads, "reads")
