@@ -1,6 +1,6 @@
 """When something happened, and how long it took, of any number of operations in bounded memory.
 
-Up to `KEPT` numbers are kept as they are. Of more, only what the answers need is kept:
+Up to some millions of numbers are kept as they are. Of more, only what the answers need is kept:
 
 - Of instants, those that bound a gap longer than `width_ns`: the first and the last of each stretch
   of that length. Every longer gap between neighbours is there, exactly, and none that is not.
@@ -20,7 +20,11 @@ import numpy as np
 
 from harness.protocols import Ints
 
-KEPT: Final = 2**22
+KEPT: Final = 2**23
+"""So many instants are kept; of a night's, every gap longer than 34 ms is told by them."""
+
+FOLDED: Final = 2**20
+"""So many delays are kept until they are counted."""
 
 WIDEST_NS: Final = 2**29
 """Stretches are at most as long as this: half a second, so two instants a second are kept in any
@@ -84,8 +88,8 @@ def longest_gap_ns(
 ) -> int:
     """The longest time without one of these instants, of which there are about so many, from one
     that is before them all to one behind. Goes over them again for each stretch of time that has
-    about `KEPT` of them."""
-    pieces = 1 + number // KEPT
+    some millions of them."""
+    pieces = 1 + number // (4 * KEPT)
     borders = [from_ns + (to_ns + 1 - from_ns) * piece // pieces for piece in range(pieces + 1)]
     longest, last = 0, from_ns
     for low, high in pairwise(borders):
@@ -108,7 +112,7 @@ class Delays:
         """Take some into account."""
         self._parts.append(delays_ns)
         self._size += len(delays_ns)
-        if self._size - self._folded > KEPT:
+        if self._size - self._folded > FOLDED:
             self._fold()
 
     def percentile_ms(self, share: float) -> float | None:

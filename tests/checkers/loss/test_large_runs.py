@@ -69,6 +69,7 @@ def tiny(patch: pytest.MonkeyPatch, *, shard_bytes: int = 100) -> None:
     patch.setattr(rows, "_KEPT_BYTES", -1)
     patch.setattr(parquet_reader, "BATCH_ROWS", 5)
     patch.setattr(instants, "KEPT", 8)
+    patch.setattr(instants, "FOLDED", 8)
 
 
 @settings(max_examples=60, deadline=None)
