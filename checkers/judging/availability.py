@@ -12,13 +12,13 @@ another stall is no recovery. Where the load ended before the fault did, nothing
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from checkers.judging.instants import Delays, Instants, longest_gap_ns
 from harness.history.rows import within
 from harness.protocols import FaultWindow, Ints, Operations, Writes
 from harness.protocols.runs import INVOKED, OK
@@ -46,45 +46,75 @@ class Availability:
     ops_begun: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
 class Timeline:
-    """When writes were begun and acknowledged, gathered part by part."""
+    """When writes were begun and acknowledged, gathered part by part: those that were due before
+    `until_ns`, where it is given. Of any number of them it needs the same memory."""
 
-    begun: list[Ints] = field(default_factory=list)
-    begun_late: list[Ints] = field(default_factory=list)
-    acknowledged: list[Ints] = field(default_factory=list)
-    latency: list[Ints] = field(default_factory=list)
+    def __init__(self, windows: Sequence[FaultWindow] = (), *, until_ns: int | None = None) -> None:
+        self._windows, self._until_ns = windows, until_ns
+        self._begun: tuple[int, int] | None = None
+        self._begun_in = [0] * len(windows)
+        undone_ns = _undone_ns(windows)
+        self._acknowledged = Instants([] if undone_ns is None else [undone_ns])
+        self._acks = 0
+        self._latency, self._late = Delays(), Delays()
 
-    def add(self, rows: Writes | Operations, *, until_ns: int | None = None) -> None:
-        """Note some writes: those that were due before `until_ns`, where it is given."""
-        for mark, times, delays in (
-            (INVOKED, self.begun, self.begun_late),
-            (OK, self.acknowledged, self.latency),
-        ):
-            chosen = rows.mark == mark
-            if until_ns is not None:
-                chosen &= rows.intended_ns < until_ns
-            times.append(np.compress(chosen, rows.time_ns))
-            delays.append(times[-1] - np.compress(chosen, rows.intended_ns))
+    def add(self, rows: Writes | Operations) -> None:
+        """Note some writes."""
+        begun_ns, late = self._of(rows, INVOKED)
+        self._late.add(late)
+        if begun_ns.size:
+            ends = (int(begun_ns.min()), int(begun_ns.max()))
+            first, last = self._begun or ends
+            self._begun = (min(first, ends[0]), max(last, ends[1]))
+        for place, window in enumerate(self._windows):
+            self._begun_in[place] += int(within(window, begun_ns).sum())
+        acknowledged_ns, latency = self._of(rows, OK)
+        self._latency.add(latency)
+        self._acknowledged.add(acknowledged_ns)
+        self._acks += len(acknowledged_ns)
 
-    def availability(self, windows: Sequence[FaultWindow]) -> Availability:
-        """What clients saw, when all writes are noted."""
-        begun, acknowledged = _joined(self.begun), np.sort(_joined(self.acknowledged))
-        latency, late = _joined(self.latency), _joined(self.begun_late)
-        load = _load(begun, acknowledged)
+    def availability(self, again: Callable[[], Iterable[Writes | Operations]]) -> Availability:
+        """What clients saw, when all writes are noted. `again` goes over them once more: that is
+        done where no gap is longer than what was kept of very many of them tells."""
+        acknowledged, load = self._acknowledged.ordered(), None
+        if self._begun is not None:
+            load = _Load(*self._begun, max([self._begun[1], *acknowledged[-1:].tolist()]))
         return Availability(
-            longest_gap_s=_longest_gap_s(load, acknowledged) if load else None,
-            fault_s=_fault_s(windows, load) if load else None,
-            **(_recovery(windows, load, acknowledged)._asdict() if load else {}),
-            latency_p50_ms=_percentile_ms(latency, 0.5),
-            latency_p99_ms=_percentile_ms(latency, 0.99),
-            lateness_p99_ms=_percentile_ms(late, 0.99),
-            ops_begun=tuple(int(within(window, begun).sum()) for window in windows),
+            longest_gap_s=self._longest_gap_s(load, acknowledged, again) if load else None,
+            fault_s=_fault_s(self._windows, load) if load else None,
+            **(_recovery(self._windows, load, acknowledged)._asdict() if load else {}),
+            latency_p50_ms=self._latency.percentile_ms(0.5),
+            latency_p99_ms=self._latency.percentile_ms(0.99),
+            lateness_p99_ms=self._late.percentile_ms(0.99),
+            ops_begun=tuple(self._begun_in),
         )
 
+    def _of(self, rows: Writes | Operations, mark: int) -> tuple[Ints, Ints]:
+        """When rows with this mark happened, and how long after they were due."""
+        chosen = rows.mark == mark
+        if self._until_ns is not None:
+            chosen &= rows.intended_ns < self._until_ns
+        times_ns = np.compress(chosen, rows.time_ns)
+        return times_ns, times_ns - np.compress(chosen, rows.intended_ns)
 
-def _joined(parts: Sequence[Ints]) -> Ints:
-    return np.concatenate([np.empty(0, np.int64), *parts])
+    def _longest_gap_s(
+        self,
+        load: _Load,
+        acknowledged: Ints,
+        again: Callable[[], Iterable[Writes | Operations]],
+    ) -> float:
+        """The longest time without an acknowledgement between the first and the last attempt."""
+        gap_ns = int(_gaps_ns([load.from_ns], acknowledged, [load.to_ns]).max())
+        if gap_ns <= self._acknowledged.width_ns:
+            first_ns = min([load.from_ns, *acknowledged[:1].tolist()])
+            gap_ns = longest_gap_ns(
+                lambda: (self._of(rows, OK)[0] for rows in again()),
+                first_ns,
+                load.to_ns,
+                self._acks,
+            )
+        return _seconds(gap_ns)
 
 
 class _Load(NamedTuple):
@@ -95,21 +125,9 @@ class _Load(NamedTuple):
     to_ns: int
 
 
-def _load(begun: Ints, acknowledged: Ints) -> _Load | None:
-    if not begun.size:
-        return None
-    last_ns = int(begun.max())
-    return _Load(int(begun.min()), last_ns, max([last_ns, *acknowledged[-1:].tolist()]))
-
-
 def _gaps_ns(*points_ns: Ints | list[int]) -> Ints:
     gaps_ns: Ints = np.diff(np.concatenate([np.asarray(each, np.int64) for each in points_ns]))
     return gaps_ns
-
-
-def _longest_gap_s(load: _Load, acknowledged: Ints) -> float:
-    """The longest time without an acknowledgement between the first and the last attempt."""
-    return _seconds(int(_gaps_ns([load.from_ns], acknowledged, [load.to_ns]).max()))
 
 
 def _fault_s(windows: Sequence[FaultWindow], load: _Load) -> float:
@@ -136,12 +154,8 @@ class _Recovery(NamedTuple):
 
 def _recovery(windows: Sequence[FaultWindow], load: _Load, acknowledged: Ints) -> _Recovery:
     on_s = [window.from_s for window in windows if window.from_s is not None]
-    ends_s = [window.to_s for window in windows if window.from_s is not None]
-    undone_s = [end_s for end_s in ends_s if end_s is not None]
-    if not ends_s or len(undone_s) < len(ends_s):
-        return _Recovery()
-    undone_ns = round(max(undone_s) * 1e9)
-    if undone_ns >= load.attempted_until_ns:
+    undone_ns = _undone_ns(windows)
+    if undone_ns is None or undone_ns >= load.attempted_until_ns:
         return _Recovery()
     first, after = np.searchsorted(acknowledged, [round(min(on_s) * 1e9), undone_ns])
     calm_ns = int(_gaps_ns(acknowledged[:first]).max(initial=_CALM_GAP_NS))
@@ -152,12 +166,12 @@ def _recovery(windows: Sequence[FaultWindow], load: _Load, acknowledged: Ints) -
     return _Recovery(True, _seconds(int(acknowledged[place]) - undone_ns))
 
 
+def _undone_ns(windows: Sequence[FaultWindow]) -> int | None:
+    """When the last fault was undone; None where there was none, or one never was."""
+    ends_s = [window.to_s for window in windows if window.from_s is not None]
+    undone_s = [end_s for end_s in ends_s if end_s is not None]
+    return round(max(undone_s) * 1e9) if undone_s and len(undone_s) == len(ends_s) else None
+
+
 def _seconds(span_ns: int) -> float:
     return round(span_ns / 1e9, 6)
-
-
-def _percentile_ms(delays_ns: Ints, share: float) -> float | None:
-    if not delays_ns.size:
-        return None
-    place = math.ceil(share * delays_ns.size) - 1
-    return round(int(np.partition(delays_ns, place)[place]) / 1e6, 3)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import orjson
@@ -20,6 +21,9 @@ _NEEDED = ("attempted", "acknowledged")
 _COLUMNS = ("run_id", "kind")
 
 
+Findings: TypeAlias = "pa.Table | pa.RecordBatchReader | None"
+
+
 class BrokenCheckerError(Exception):
     """A checker raised, or returned what is no result: one sentence that names it."""
 
@@ -32,7 +36,7 @@ def accepted(name: str, result: object, facts: Facts) -> CheckResult:
     else:
         why = next(_breaches(result, facts), None)
         if why is None:
-            return result
+            return replace(result, findings=_checked(name, result.findings, facts))
     raise BrokenCheckerError(f"the checker {name!r}: merge() {why}")
 
 
@@ -74,14 +78,34 @@ def _wrong_findings(result: CheckResult, facts: Facts) -> Iterator[str]:
     findings = result.findings
     if findings is None:
         return
-    if not isinstance(findings, pa.Table):
+    if not isinstance(findings, pa.Table | pa.RecordBatchReader):
         yield f"returns findings that are a {type(findings).__name__}, not a pyarrow.Table"
         return
     for column in _COLUMNS:
-        if column not in findings.column_names:
+        if column not in findings.schema.names:
             yield f"returns findings without the column {column!r}"
+    if isinstance(findings, pa.Table) and (why := _of_another_run(findings, facts)):
+        yield why
+
+
+def _of_another_run(findings: pa.Table | pa.RecordBatch, facts: Facts) -> str | None:
     if others := {*findings.column("run_id").unique().to_pylist()} - {facts.run_id}:
-        yield f"returns findings whose run_id is {min(map(repr, others))}, not {facts.run_id!r}"
+        return f"returns findings whose run_id is {min(map(repr, others))}, not {facts.run_id!r}"
+    return None
+
+
+def _checked(name: str, findings: Findings, facts: Facts) -> Findings:
+    """The findings; those that are read as they are written raise BrokenCheckerError then."""
+    if findings is None or isinstance(findings, pa.Table):
+        return findings
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in findings:
+            if why := _of_another_run(batch, facts):
+                raise BrokenCheckerError(f"the checker {name!r}: merge() {why}")
+            yield batch
+
+    return pa.RecordBatchReader.from_batches(findings.schema, batches())
 
 
 class Tally:

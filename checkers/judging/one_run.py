@@ -71,13 +71,17 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
     try:
         facts = facts_of(rundir, stored_promises)
         examined = examine(facts, checks or checks_of(rundir, facts))
+        found = {
+            name: content
+            for name, result in examined.results.items()
+            if result.findings is not None and (content := packed(result.findings))
+        }
         document = _document(facts, examined, begun_s=begun_s)
     except AcklossError:
         raise
     except (Exception, SystemExit) as error:
         return broken_run(rundir, raised(error))
-    found = {name: result.findings for name, result in examined.results.items()}
-    return Judged(document, {name: packed(rows) for name, rows in found.items() if rows})
+    return Judged(document, found)
 
 
 def stored_promises(plan: Mapping[str, Any], run: Mapping[str, Any]) -> Promises:
@@ -181,8 +185,7 @@ def examine(facts: Facts, checks: Checks) -> Examined:
         name: noted.tally.held_against(name, result, facts) if result.counts else result
         for name, result in results.items()
     }
-    seen = noted.timeline.availability(facts.windows) if facts.timed else Availability()
-    return Examined(results, seen, noted.errors.document())
+    return Examined(results, run.availability(), noted.errors.document())
 
 
 def _checked(run: Run, name: str, checker: AnyChecker) -> CheckResult:

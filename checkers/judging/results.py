@@ -63,11 +63,17 @@ class Judged:
         yield rundir.result.as_posix(), body + b"\n"
 
 
-def packed(findings: pa.Table) -> bytes:
-    """Findings as the content of a Parquet file."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(findings, sink, compression="zstd")
-    content: bytes = sink.getvalue().to_pybytes()
+def packed(findings: pa.Table | pa.RecordBatchReader) -> bytes:
+    """Findings as the content of a Parquet file, empty where there are none. Those of a large run
+    come in batches; only what they are compressed to is in memory."""
+    if isinstance(findings, pa.Table):
+        findings = findings.to_reader()
+    sink, rows = pa.BufferOutputStream(), 0
+    with pq.ParquetWriter(sink, findings.schema, compression="zstd") as writer:
+        for batch in findings:
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    content: bytes = sink.getvalue().to_pybytes() if rows else b""
     return content
 
 

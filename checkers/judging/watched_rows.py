@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
-from checkers.judging.availability import Timeline
+from checkers.judging.availability import Availability, Timeline
 from checkers.judging.contract import Tally
 from checkers.judging.errors import ErrorCodes
-from harness.history.rows import Rows
+from harness.history.rows import Holding, Rows
 from harness.models import MODELS
 from harness.protocols import Facts, Operations, Writes
 
@@ -38,28 +38,36 @@ class WatchedRows(Rows):
         self._only_writes = self._of.writes == self._of.functions
         self._noted: Noted | None = None
 
-    def writes(self) -> Iterator[Writes]:
-        """See `harness.protocols.Run`."""
-        rows = super().writes()
-        return self._watched(rows) if self._only_writes and self._noted is None else rows
-
-    def operations(self) -> Iterator[Operations]:
-        """See `harness.protocols.Run`."""
-        rows = super().operations()
-        return rows if self._only_writes or self._noted is not None else self._watched(rows)
-
     def noted(self) -> Noted:
         """What was noted of all rows."""
         if self._noted is None:
-            for _ in self.writes() if self._only_writes else self.operations():
+            for _ in self._rows():
                 pass
         assert self._noted is not None
         return self._noted
 
+    def availability(self) -> Availability:
+        """What clients saw; nothing where rows do not tell when they happened."""
+        noted = self.noted()
+        return noted.timeline.availability(self._rows) if self.facts.timed else Availability()
+
+    def _rows(self) -> Iterator[Writes | Operations]:
+        return self.writes() if self._only_writes else self.operations()
+
+    def _read_writes(self, holding: Holding | None = None) -> Iterator[Writes]:
+        rows = super()._read_writes(holding)
+        watched = self._only_writes and self._noted is None and holding is None
+        return self._watched(rows) if watched else rows
+
+    def _read_operations(self) -> Iterator[Operations]:
+        rows = super()._read_operations()
+        return rows if self._only_writes or self._noted is not None else self._watched(rows)
+
     def _watched(self, rows: Iterator[Part]) -> Iterator[Part]:
-        noted = Noted(Timeline(), ErrorCodes(), Tally(self._of))
+        timeline = Timeline(self.facts.windows, until_ns=self.facts.final_from_ns)
+        noted = Noted(timeline, ErrorCodes(), Tally(self._of))
         for part in rows:
-            noted.timeline.add(part, until_ns=self.facts.final_from_ns)
+            noted.timeline.add(part)
             noted.errors.add(part)
             noted.tally.add(part)
             yield part

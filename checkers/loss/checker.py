@@ -21,27 +21,26 @@ others are counted, and kept apart as unconfirmed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
-from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from checkers.loss import statements
+from checkers.loss.closer import Odd, looked_up
 from checkers.loss.counts import Counts, rates
-from checkers.loss.findings import FINDINGS, ORDER, findings_of
+from checkers.loss.findings import findings_of
 from checkers.loss.judged import judge, unconfirmed
-from checkers.loss.numbering import numbered
+from checkers.loss.numbering import Extent, Numbering, numbered
+from checkers.loss.pile import Pile, together
 from checkers.loss.readers import Disagreement, Readers
-from checkers.loss.spans import lost_spans
+from checkers.loss.slices import OfSlice, Slice
+from checkers.loss.spans import LostSpan, lost_spans, spans_together
 from checkers.loss.statements import Basis
-from checkers.loss.tally import Tally, looked_up
+from checkers.loss.tally import Tally
 from checkers.loss.verification import Verification
 from harness.errors import HistoryError
-from harness.history.parquet_reader import some
 from harness.protocols import (
     Checker,
     CheckResult,
@@ -49,24 +48,16 @@ from harness.protocols import (
     HasPrimaryFinding,
     Ints,
     PrimaryFinding,
-    Reads,
     Run,
     Texts,
-    Writes,
 )
 from harness.protocols.runs import FAIL, INFO, OK, READ
 
-Rows = TypeVar("Rows", Writes, Reads)
+_SMALL_BYTES: Final = 2**27
+"""A run with no more Parquet than this is one shard: at most some 100 million rows."""
 
-_SHARD_BYTES: Final = 2**30
-"""Of Parquet: some 200 million rows, whose marks take two to four gigabytes of memory."""
-
-
-class Slice(NamedTuple):
-    """A shard: the values whose remainder by `of` is `number`."""
-
-    number: int
-    of: int
+SHARD_BYTES: Final = 2**31
+"""So much memory the arrays of one shard take: those of 200 million writes, at 6 to 9 bytes."""
 
 
 class Found(NamedTuple):
@@ -75,12 +66,36 @@ class Found(NamedTuple):
     every shard; `begun_again`: writes whose value another write has."""
 
     counts: Counts
-    findings: pa.Table
+    findings: Pile
+    lost_spans: Sequence[LostSpan]
     unconfirmed: Mapping[str, int]
     if_verified: Mapping[str, int]
     verified: bool
     disagreements: tuple[Disagreement, ...] = ()
     begun_again: int = 0
+
+
+class Seen:
+    """What was seen of the odd values of a shard, group by group; as `Found` has it."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.counts, self.findings = Counts(), Pile()
+        self.lost_spans: list[LostSpan] = []
+        self.unconfirmed, self.if_verified = Counter[str](), Counter[str]()
+        self._facts = facts
+
+    def add(self, odd: Odd) -> None:
+        """Judge a group."""
+        facts = self._facts
+        judged = judge(facts, odd)
+        findings = findings_of(facts, odd, judged)
+        self.counts += judged.counts()
+        self.findings.add(findings)
+        if facts.timed:
+            spans = lost_spans(findings, clients=facts.promises.clients)
+            self.lost_spans = spans_together([self.lost_spans, spans])
+        self.unconfirmed.update(unconfirmed(facts, odd, judged, verified=False))
+        self.if_verified.update(unconfirmed(facts, odd, judged, verified=True))
 
 
 @dataclass(frozen=True)
@@ -115,38 +130,54 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         )
 
     def shards(self, run: Run) -> list[Slice]:
-        """One shard for every so many bytes of history."""
-        size_bytes = sum(path.stat().st_size for path in (*run.facts.history, *run.facts.reads))
-        of = 1 + size_bytes // _SHARD_BYTES
-        return [Slice(number, of) for number in range(of)]
+        """As many as have room in memory, one after the other. Each goes over all rows, so one is
+        the fastest."""
+        facts = run.facts
+        if sum(path.stat().st_size for path in (*facts.history, *facts.reads)) <= _SMALL_BYTES:
+            return [Slice(0, 1)]
+        extent = Extent.of(run.things())
+        names, often = bool(Verification.of(facts).ends), Readers(facts).count_together
+        of = 1 + extent.bytes_needed(2 + 4 * (names + often)) // SHARD_BYTES
+        return [Slice(number, of, extent if of == 1 else None) for number in range(of)]
 
     def check(self, run: Run, shard: Slice) -> Found:
         """Counts and findings of the values of one shard."""
         facts = run.facts
-        readers, numbering = Readers(facts), numbered(partial(_things, run, shard))
+        readers, places = Readers(facts), _places(run, shard)
+        numbering = places if shard.of == 1 else OfSlice(places, shard)
         verification = Verification.of(facts)
-        tally = Tally(numbering, names=bool(verification.ends))
-        for writes in _writes(run, shard):
-            tally.write(writes)
+        tally = Tally(numbering, names=bool(verification.ends), often=readers.count_together)
+        for writes in run.writes():
+            tally.write(shard.rows(writes))
         again = tally.begun_again()
         for reads in run.reads():
             if shard.number == 0:
                 readers.compare(reads)
                 verification.follow(readers.judged(reads))
-            judged_rows = readers.judged(_of(reads, shard))
+            judged_rows = readers.judged(shard.rows(reads))
+            numbers = tally.numbers(judged_rows)
             if verification.ends:
-                verification.rest(judged_rows, tally.named(judged_rows))
-            tally.read(judged_rows)
+                verification.rest(judged_rows, tally.named(judged_rows, numbers))
+            tally.read(judged_rows, numbers)
         odd = tally.odd()
-        judged_reads = (readers.judged(_of(reads, shard)) for reads in run.reads())
-        closer = looked_up(_writes(run, shard), judged_reads, numbering, odd)
-        judged = judge(facts, closer)
-        plain = _plain_counts(tally.plain(odd), sent=not facts.promises.acknowledges)
+        tally.close()
+        plain = _plain_counts(tally.plain(), sent=not facts.promises.acknowledges)
+        judged_reads = (readers.judged(shard.rows(reads)) for reads in run.reads())
+        seen = Seen(facts)
+
+        def odd_in(key: Texts, value: Ints) -> bool:
+            numbers = places.numbers(*shard.things(key, value))
+            return bool(tally.is_odd(numbers).any())
+
+        writes_again = (shard.rows(rows) for rows in run.writes(holding=odd_in))
+        for each in looked_up(writes_again, judged_reads, numbering, odd, tally.is_odd):
+            seen.add(each)
         return Found(
-            counts=plain + judged.counts(),
-            findings=findings_of(facts, closer, judged),
-            unconfirmed=unconfirmed(facts, closer, judged, verified=False),
-            if_verified=unconfirmed(facts, closer, judged, verified=True),
+            counts=plain + seen.counts,
+            findings=seen.findings,
+            lost_spans=seen.lost_spans,
+            unconfirmed=seen.unconfirmed,
+            if_verified=seen.if_verified,
             verified=verification.ended() if shard.number == 0 else verification.holds,
             disagreements=tuple(readers.disagreements()) if shard.number == 0 else (),
             begun_again=again,
@@ -157,10 +188,7 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         facts = run.facts
         _refuse_begun_again(facts, sum(part.begun_again for part in parts))
         counts = sum((part.counts for part in parts), Counts())
-        findings = pa.concat_tables([FINDINGS.empty_table(), *(each.findings for each in parts)])
-        if len(parts) > 1:
-            keys = [(name, "ascending", "at_start") for name in ORDER]
-            findings = findings.take(pc.sort_indices(findings, sort_keys=keys))
+        spans = spans_together(part.lost_spans for part in parts)
         unconfirmed = Counter[str]()
         verified = all(part.verified for part in parts)
         for part in parts:
@@ -174,30 +202,17 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         return CheckResult(
             counts=asdict(counts),
             rates=rates(counts),
-            findings=findings,
+            findings=together([part.findings for part in parts]),
             counter_examples=tuple(statements.counter_examples(facts, basis)),
             doubts=tuple(statements.doubts(facts, basis)),
             all_well=statements.all_well(basis),
-            details={"lost_spans": _spans(facts, findings)},
+            details={"lost_spans": [asdict(span) for span in spans]},
         )
 
 
-def _writes(run: Run, shard: Slice) -> Iterator[Writes]:
-    return (_of(writes, shard) for writes in run.writes())
-
-
-def _things(run: Run, shard: Slice) -> Iterator[tuple[Texts, Ints]]:
-    if shard.of == 1:
-        yield from run.things()
-        return
-    for key, value in run.things():
-        chosen = value % shard.of == shard.number
-        yield Texts(key.codes[chosen], key.names), value[chosen]
-
-
-def _of(rows: Rows, shard: Slice) -> Rows:
-    """The rows of a shard's values."""
-    return rows if shard.of == 1 else some(rows, rows.value % shard.of == shard.number)
+def _places(run: Run, shard: Slice) -> Numbering:
+    """Numbers for the places of a shard's values."""
+    return numbered(lambda: (shard.things(*each) for each in run.things()), shard.extent)
 
 
 def _refuse_begun_again(facts: Facts, again: int) -> None:
@@ -210,12 +225,6 @@ def _refuse_begun_again(facts: Facts, again: int) -> None:
             key="value",
             hint="let the workload give each write its own value",
         )
-
-
-def _spans(facts: Facts, findings: pa.Table) -> list[dict[str, Any]]:
-    if not facts.timed:
-        return []
-    return [asdict(span) for span in lost_spans(findings, clients=facts.promises.clients)]
 
 
 def _plain_counts(plain: Ints, *, sent: bool) -> Counts:

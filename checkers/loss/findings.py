@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.loss.closer import Odd
 from checkers.loss.judged import Judged, is_first
-from checkers.loss.tally import Odd
 from harness.history.rows import within
 from harness.protocols import NULL, Bools, Facts, FaultWindow, Ints
 
@@ -36,6 +36,11 @@ FINDINGS: Final = pa.schema(
 `partition`, `offset` and times as the client knew them; `fault`: the windows in which the write was
 answered, or begun where it never was, joined by commas; `found_*`: where it was read."""
 
+KINDS: Final = pa.array(
+    ["deleted", "duplicate", "failed_found", "lost", "not_yet_visible", "unexpected"]
+)
+"""In order."""
+
 ORDER: Final = ("kind", "partition", "complete_ns", "value")
 
 
@@ -58,7 +63,7 @@ def findings_of(facts: Facts, odd: Odd, judged: Judged) -> pa.Table:
         facts.windows, np.where(odd.complete_ns == NULL, odd.invoke_ns, odd.complete_ns)
     )
     columns = {
-        "run_id": [facts.run_id] * len(at),
+        "run_id": pa.repeat(facts.run_id, len(at)),
         "kind": np.repeat(list(found), [len(each) for each in found.values()]),
         "key": pa.array(odd.keys, pa.string()).take(at),
         **{
@@ -78,11 +83,17 @@ def findings_of(facts: Facts, odd: Odd, judged: Judged) -> pa.Table:
         "found_partition": _known(places[:, 1]),
         "found_offset": _known(places[:, 2]),
     }
-    table = pa.table(
-        {name: pa.array(columns[name]).cast(FINDINGS.field(name).type) for name in FINDINGS.names}
+    return ordered(
+        pa.table(
+            {name: pa.array(columns[name]).cast(FINDINGS.field(name).type) for name in columns}
+        ).select(FINDINGS.names)
     )
+
+
+def ordered(findings: pa.Table) -> pa.Table:
+    """The same rows, in order."""
     keys = [(name, "ascending", "at_start") for name in ORDER]
-    return table.take(pc.sort_indices(table, sort_keys=keys))
+    return findings.take(pc.sort_indices(findings, sort_keys=keys))
 
 
 def _nowhere(chosen: Bools) -> Ints:

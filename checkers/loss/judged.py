@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from checkers.loss.closer import Odd
 from checkers.loss.counts import Counts
 from checkers.loss.readers import confirmed
-from checkers.loss.tally import Odd
 from harness.protocols import NULL, Bools, Facts, Ints
 from harness.protocols.runs import FAIL, INFO, OK
 

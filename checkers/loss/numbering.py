@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,21 @@ _GAPS: Final = 64
 """So many integers for each row, at most, may be no values where bits tell which are: 16 bytes a
 row."""
 
+_MANY: Final = 2**24
+"""Of so many rows, integers are in a row only where most of them are values."""
+
+_LISTED_BYTES: Final = 48
+"""For each row, while they are sorted."""
+
+_WORD_BYTES: Final = 12
+"""Of 64 integers: bits, and how many are set before them."""
+
 _BITS: Final = 64
+_SHIFT, _LOW = 6, 63
+"""A number of bits, as words and as bits of the last one."""
 
 Words = NDArray[np.uint64]
+Ranks = NDArray[np.uint32] | NDArray[np.int64]
 Things = Iterable[tuple[Texts, Ints]]
 
 
@@ -49,22 +61,63 @@ class Numbering(Protocol):
         ...
 
 
-def numbered(things: Callable[[], Things]) -> Numbering:
-    """Numbers for all keys and values that `things`, called once or twice, goes over."""
-    rows, keyed = 0, False
-    least, most = 2**63, -(2**63)
-    for key, value in things():
-        if len(value):
-            rows += len(value)
-            least, most = min(least, int(value.min())), max(most, int(value.max()))
-            keyed = keyed or bool((key.codes >= 0).any())
-    if not rows:
-        return InARow(0, 0)
-    if not keyed and most - least < _ROOM * rows + 1024:
-        return InARow(least, most - least + 1)
-    if not keyed and most - least < _GAPS * rows:
-        return Gapped.of(least, most, things())
-    return Listed.of(things())
+class Extent(NamedTuple):
+    """How many rows there are, whether any has a key, and their least and greatest values."""
+
+    rows: int
+    keyed: bool
+    least: int
+    most: int
+
+    @classmethod
+    def of(cls, things: Things) -> Extent:
+        """Of all these."""
+        rows, keyed = 0, False
+        least, most = 2**63, -(2**63)
+        for key, value in things:
+            if len(value):
+                rows += len(value)
+                least, most = min(least, int(value.min())), max(most, int(value.max()))
+                keyed = keyed or bool((key.codes >= 0).any())
+        return cls(rows, keyed, least, most)
+
+    @property
+    def integers(self) -> int:
+        """How many integers reach from the least to the most."""
+        return self.most - self.least + 1
+
+    def way(self) -> type[InARow | Gapped | Listed]:
+        """How to number them."""
+        integers = self.integers
+        few = self.rows < _MANY
+        if not self.rows or (
+            not self.keyed and integers <= (_ROOM * self.rows + 1024 if few else self.rows // 2)
+        ):
+            return InARow
+        return Gapped if not self.keyed and integers <= _GAPS * self.rows else Listed
+
+    def bytes_needed(self, of_a_value: int) -> int:
+        """About how much memory arrays of so many bytes a value take, and the numbers of values:
+        most have three rows."""
+        values = self.rows // 3
+        way = self.way()
+        if way is Listed:
+            return self.rows * _LISTED_BYTES + values * of_a_value
+        if way is Gapped:
+            return self.integers * _WORD_BYTES // _BITS + values * of_a_value
+        return self.integers * of_a_value if self.rows else 0
+
+
+def numbered(things: Callable[[], Things], extent: Extent | None = None) -> Numbering:
+    """Numbers for all keys and values that `things`, called once or twice, goes over, which have
+    this extent."""
+    extent = extent or Extent.of(things())
+    way = extent.way()
+    if way is Listed:
+        return Listed.of(things())
+    if way is Gapped:
+        return Gapped.of(extent.least, extent.most, things())
+    return InARow(extent.least, extent.integers) if extent.rows else InARow(0, 0)
 
 
 @dataclass(frozen=True)
@@ -90,16 +143,20 @@ class Gapped:
 
     least: int
     words: Words
-    before: Ints
+    before: Ranks
 
     @classmethod
     def of(cls, least: int, most: int, things: Things) -> Gapped:
         """The distinct ones of these, the least and the most of which are known."""
-        words = np.zeros((most - least) // _BITS + 1, np.uint64)
+        words = np.zeros((most - least >> _SHIFT) + 1, np.uint64)
         for _, value in things:
-            word, bit = np.divmod(value - least, _BITS)
-            np.bitwise_or.at(words, word, np.uint64(1) << bit.astype(np.uint64))
-        before = np.concatenate([[0], np.cumsum(np.bitwise_count(words), dtype=np.int64)])
+            steps = value - least
+            word, bit = steps >> _SHIFT, np.uint64(1) << (steps & _LOW).view(np.uint64)
+            fresh = words[word] & bit == 0  # most stand in several rows: setting is what takes time
+            np.bitwise_or.at(words, np.compress(fresh, word), np.compress(fresh, bit))
+        kind = np.dtype(np.uint32 if len(words) * _BITS < 2**32 else np.int64)
+        before: Ranks = np.zeros(len(words) + 1, kind)
+        np.cumsum(np.bitwise_count(words), dtype=kind, out=before[1:])
         return cls(least, words, before)
 
     @property
@@ -109,13 +166,17 @@ class Gapped:
 
     def numbers(self, key: Texts, value: Ints) -> Ints:  # noqa: ARG002
         """See Numbering."""
-        word, bit = np.divmod(value - self.least, _BITS)
-        lower = (np.uint64(1) << bit.astype(np.uint64)) - np.uint64(1)
-        return self.before[word] + np.bitwise_count(self.words[word] & lower)
+        steps = value - self.least
+        word = steps >> _SHIFT
+        lower = (np.uint64(1) << (steps & _LOW).view(np.uint64)) - np.uint64(1)
+        lower &= self.words[word]
+        numbers: Ints = self.before[word].astype(np.int64)
+        numbers += np.bitwise_count(lower)
+        return numbers
 
     def things(self, numbers: Ints) -> tuple[list[str | None], Ints]:
         """See Numbering."""
-        word = np.searchsorted(self.before, numbers, side="right") - 1
+        word = np.searchsorted(self.before, numbers.astype(self.before.dtype), side="right") - 1
         bits = np.unpackbits(self.words[word].astype("<u8").view(np.uint8), bitorder="little")
         order = np.cumsum(bits.reshape(-1, _BITS), axis=1, dtype=np.uint8)
         bit = (order <= (numbers - self.before[word])[:, None]).sum(axis=1)

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from checkers.loss.verification import in_part, within
+from checkers.loss.verification import Ranges, in_part
 from harness.history.parquet_reader import some
 from harness.protocols import Bools, Facts, PartitionEnd, Reads, Texts
 
@@ -62,7 +62,19 @@ class Readers:
 
     def __init__(self, facts: Facts) -> None:
         self._ends = {end.partition: end for end in facts.ends}
+        self._ranges = {
+            end.partition: Ranges.of(end.verified[0].ranges)
+            for end in facts.ends
+            if len(end.readers) == 1 and end.verified
+        }
+        self._partitions = facts.promises.partitions
         self._seen: dict[tuple[int, str], Seen] = {}
+
+    @property
+    def count_together(self) -> bool:
+        """Whether the rows of several readers may count on one partition."""
+        numbers = range(self._partitions)
+        return not all(number in self._ends and self._ends[number].readers for number in numbers)
 
     def judged(self, rows: Reads) -> Reads:
         """The rows of the readers that are believed on their partitions."""
@@ -90,7 +102,7 @@ class Readers:
             if end.log_start is not None:
                 here &= rows.offset >= end.log_start
             if len(end.readers) == 1:
-                here &= within(end.verified[0].ranges, rows.offset)
+                here &= self._ranges[end.partition].hold(rows.offset)
             for name in names:
                 mine = here & _of(rows.reader, [name])
                 if mine.any():

@@ -12,6 +12,7 @@ then stands at the place of the client that is gone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +51,28 @@ def lost_spans(findings: pa.Table, *, clients: int) -> list[LostSpan]:
         of = (process >= 0) & (process % clients == client)
         spans.append(_span(client + 1, lost.filter(pa.array(of))))
     return spans
+
+
+def spans_together(parts: Iterable[Sequence[LostSpan]]) -> list[LostSpan]:
+    """The spans of all parts of a run's findings."""
+    together: dict[int | None, LostSpan] = {}
+    for span in (span for spans in parts for span in spans):
+        other = together.get(span.client, LostSpan(client=span.client, lost=0))
+        together[span.client] = LostSpan(
+            client=span.client,
+            lost=span.lost + other.lost,
+            begun_s=_both(span.begun_s, other.begun_s),
+            acknowledged_s=_both(span.acknowledged_s, other.acknowledged_s),
+        )
+    return list(together.values())
+
+
+def _both(
+    one: tuple[float, float] | None, other: tuple[float, float] | None
+) -> tuple[float, float] | None:
+    if one is None or other is None:
+        return one or other
+    return min(one[0], other[0]), max(one[1], other[1])
 
 
 def _span(client: int | None, lost: pa.Table) -> LostSpan:

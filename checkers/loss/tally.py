@@ -1,54 +1,58 @@
-"""What became of every written value: a tally over all of them, then a closer look at a few.
+"""What became of every written value: a tally over all of them, before a closer look at a few.
 
 One byte a value tells whether it was invoked, how it ended and whether it was read. A value is
 *plain* when its place in the log is what was promised: acknowledged and read, once and where it was
 sent to; refused and not read; or unknown and either of them. Plain values are counted by their
 bytes. All others are *odd*: lost, refused and found, duplicated, unexpected, on a wrong partition.
-Their rows are gone over again, for all that is known of them; where none is odd, there is no second
-pass.
+Their rows are gone over again, for all that is known of them (`checkers.loss.closer`); where none
+is odd, there is no second pass. So that a value is odd without need costs time, and changes no
+count: it is what saves the room for every offset at which a value was read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
+from checkers.loss.narrow import Narrow
 from checkers.loss.numbering import Numbering
-from harness.history.parquet_reader import Part, some
-from harness.protocols import NULL, Bits, Bools, Int32s, Ints, Reads, Writes
+from harness.protocols import NULL, Bits, Bools, Ints, Reads, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK, READ
 
 ATTEMPTED: Final = INVOKED | OK | FAIL | INFO
-LATEST: Final = 2**63 - 1
-NOBODY: Final = -1
+
+ODD: Final = 32
+"""Beside the marks of a value: it is odd, whatever they are."""
+
+_PIECE: Final = 2**22
 
 
 class Tally:
     """Marks of all values of a run, by number, and which of them are odd. First all writes, then
-    all reads. `names`: records will be asked for that acknowledgements name."""
+    all reads. `names`: records will be asked for that acknowledgements name. `often`: the same
+    record may be read many times; else a value that is read again is odd, wherever that was."""
 
-    def __init__(self, numbering: Numbering, *, names: bool = False) -> None:
+    def __init__(self, numbering: Numbering, *, names: bool = False, often: bool = True) -> None:
         self._numbering = numbering
         self._marks: Bits = np.zeros(numbering.size, np.uint8)
         # Where it was sent to; for values that were sent anywhere, where it was read first.
-        self._partition: Int32s = np.full(numbering.size, NOBODY, np.int32)
-        self._offset: Ints = np.empty(numbering.size, np.int64)
-        self._odd: Bools = np.zeros(numbering.size, np.bool_)
-        self._acknowledged_at: Ints | None = np.full(numbering.size, NULL) if names else None
+        self._partition = Narrow(numbering.size, np.int8)
+        self._acknowledged_at = Narrow(numbering.size, np.int32) if names else None
+        self._offset = Narrow(numbering.size, np.int32) if often else None
         self._begun = 0
 
     def write(self, rows: Writes) -> None:
         """Mark some writes."""
         numbers = self._numbering.numbers(rows.key, rows.value)
         for mark in (INVOKED, OK, FAIL, INFO):
-            marked = np.compress(rows.mark == mark, numbers)
+            chosen = rows.mark == mark
+            marked = np.compress(chosen, numbers)
             self._marks[marked] |= mark
             self._begun += len(marked) if mark == INVOKED else 0
             if mark == OK and self._acknowledged_at is not None:
-                self._acknowledged_at[marked] = np.compress(rows.mark == OK, rows.offset)
+                self._acknowledged_at.put(marked, np.compress(chosen, rows.offset))
         if (sent := rows.partition != NULL).all():
             self._settle(numbers, rows.partition)
         else:
@@ -56,117 +60,88 @@ class Tally:
 
     def begun_again(self) -> int:
         """How many writes began with a value that another one has, when all writes are marked."""
-        return self._begun - int(np.count_nonzero(self._marks & INVOKED))
+        pieces = (self._marks[piece] for piece in self._pieces())
+        return self._begun - sum(int(np.count_nonzero(piece & INVOKED)) for piece in pieces)
 
-    def named(self, rows: Reads) -> Bools:
-        """Which records are where a write of their value was acknowledged, when all writes are
-        marked."""
+    def numbers(self, rows: Reads) -> Ints:
+        """The numbers of the values of some records."""
+        return self._numbering.numbers(rows.key, rows.value)
+
+    def named(self, rows: Reads, numbers: Ints) -> Bools:
+        """Which records, whose values have these numbers, are where a write of their value was
+        acknowledged, when all writes are marked."""
         assert self._acknowledged_at is not None
-        numbers = self._numbering.numbers(rows.key, rows.value)
-        named: Bools = self._acknowledged_at[numbers] == rows.offset
-        named &= (rows.offset != NULL) & (self._partition[numbers] == rows.partition)
+        named = self._acknowledged_at.holds(numbers, rows.offset)
+        named &= (rows.offset != NULL) & self._partition.holds(numbers, rows.partition)
         return named
 
-    def read(self, rows: Reads) -> None:
-        """Mark some records that were read."""
-        numbers = self._numbering.numbers(rows.key, rows.value)
+    def read(self, rows: Reads, numbers: Ints) -> None:
+        """Mark some records that were read, whose values have these numbers."""
         self._settle(numbers, rows.partition)
-        before = (self._marks[numbers] & READ != 0) & (self._offset[numbers] != rows.offset)
-        self._offset[numbers] = rows.offset
-        # Of several copies within these rows, the last one's offset now stands.
-        self._odd[numbers[before | (self._offset[numbers] != rows.offset)]] = True
+        again = self._marks[numbers] & READ != 0
         self._marks[numbers] |= READ
+        if self._offset is None:
+            self._marks[numbers[again]] |= ODD
+            self._marks[_repeated(numbers)] |= ODD
+            return
+        again &= ~self._offset.holds(numbers, rows.offset)
+        self._offset.put(numbers, rows.offset)
+        # Of several copies within these rows, the last one's offset now stands.
+        self._marks[numbers[again | ~self._offset.holds(numbers, rows.offset)]] |= ODD
 
     def _settle(self, numbers: Ints, partition: Ints) -> None:
         """Note the partitions of values; one that has another already is odd."""
-        fresh = self._partition[numbers] == NOBODY
-        self._partition[np.compress(fresh, numbers)] = np.compress(fresh, partition)
-        self._odd[numbers[self._partition[numbers] != partition]] = True
+        fresh = self._partition.lacks(numbers)
+        if fresh.any():
+            self._partition.put(np.compress(fresh, numbers), np.compress(fresh, partition))
+        self._marks[numbers[~self._partition.holds(numbers, partition)]] |= ODD
 
-    def odd(self) -> Bools:
-        """Which values are odd, when all rows are marked."""
-        marks = self._marks
-        refused = (marks & FAIL != 0) & (marks & (OK | INFO) == 0)
-        read = marks & READ != 0
-        lost = (marks & OK != 0) & ~read
-        odd: Bools = self._odd | lost | (refused & read) | (read & (marks & ATTEMPTED == 0))
-        return odd
+    def odd(self) -> Ints:
+        """The numbers of the values that are odd, in order, when all rows are marked."""
+        found = [np.empty(0, np.int64)]
+        for piece in self._pieces():
+            marks = self._marks[piece]
+            marks |= _ODD_BY_MARKS[marks]
+            found.append(np.flatnonzero(marks & ODD) + piece.start)
+        return np.concatenate(found)
 
-    def plain(self, odd: Bools) -> Ints:
-        """How many of the others, the plain values, have which marks: an array of 32 counts."""
-        marks = self._marks[~odd]
-        return np.bincount(marks[marks != 0], minlength=32)
+    def plain(self) -> Ints:
+        """How many of the others, the plain values, have which marks: an array of 32 counts, once
+        `odd` was asked for."""
+        pieces = (np.bincount(self._marks[piece], minlength=2 * ODD) for piece in self._pieces())
+        counts = sum(pieces, np.zeros(2 * ODD, np.int64))[:ODD]
+        counts[0] = 0
+        return counts
 
+    def is_odd(self, numbers: Ints) -> Bools:
+        """Which of these numbers are those of odd values, once `odd` was asked for."""
+        found: Bools = self._marks[numbers] & ODD != 0
+        return found
 
-@dataclass(frozen=True)
-class Odd:
-    """All that the rows of a run say of its odd values; arrays, one entry a value.
+    def close(self) -> None:
+        """Release all that `is_odd` does not need."""
+        self._partition = Narrow(0, np.int8)
+        self._offset = self._acknowledged_at = None
 
-    `marks`, without READ; `process`, `partition` and `offset` as the client knew them, and
-    `intended_ns, invoke_ns, complete_ns`, NULL where nobody knew; `error`, or null. `sent_to`:
-    pairs of a value's place here and a partition it was sent to. `copies`: the distinct (place
-    here, partition, offset) at which values were read, in order.
-    """
-
-    keys: list[str | None]
-    values: Ints
-    marks: Bits
-    process: Ints
-    partition: Ints
-    offset: Ints
-    intended_ns: Ints
-    invoke_ns: Ints
-    complete_ns: Ints
-    error: list[str | None]
-    sent_to: Ints
-    copies: Ints
+    def _pieces(self) -> Iterator[slice]:
+        """Parts of all numbers: what is made of all at once would take many times the marks."""
+        size = len(self._marks)
+        return (slice(begin, min(begin + _PIECE, size)) for begin in range(0, size, _PIECE))
 
 
-def looked_up(
-    writes: Iterable[Writes], reads: Iterable[Reads], numbering: Numbering, odd: Bools
-) -> Odd:
-    """Go over all rows again, for the odd values."""
-    numbers = np.flatnonzero(odd)
-    place = np.cumsum(odd) - 1
-    keys, values = numbering.things(numbers)
-
-    def among(parts: Iterable[Part]) -> Iterator[tuple[Part, Ints]]:
-        for part in parts if numbers.size else ():
-            each = numbering.numbers(part.key, part.value)
-            yield some(part, odd[each]), place[each[odd[each]]]
-
-    written = _written(list(among(writes)), len(numbers))
-    copies = [np.column_stack([at, found.partition, found.offset]) for found, at in among(reads)]
-    return Odd(keys=keys, values=values, **written, copies=_distinct(copies, 3))
+def _repeated(numbers: Ints) -> Ints:
+    ordered = np.sort(numbers)
+    return np.compress(ordered[1:] == ordered[:-1], ordered[1:])
 
 
-def _written(writes: Sequence[tuple[Writes, Ints]], size: int) -> dict[str, Any]:
-    """What the writes of odd values tell of them: the fields of Odd."""
-    marks = np.zeros(size, np.uint8)
-    error = np.full(size, -1)
-    most = {name: np.full(size, NULL) for name in ("process", "partition", "offset", "complete_ns")}
-    least = {name: np.full(size, LATEST) for name in ("intended_ns", "invoke_ns")}
-    names = sorted({name for part, _ in writes for name in part.error.names})
-    for part, at in writes:
-        ok, begun = part.mark == OK, part.mark == INVOKED
-        np.bitwise_or.at(marks, at, part.mark)
-        np.maximum.at(error, at, part.error.places(names))
-        np.maximum.at(most["process"], at, part.process)
-        np.maximum.at(most["partition"], at, part.partition)
-        np.maximum.at(most["offset"], at[ok], part.offset[ok])
-        np.maximum.at(most["complete_ns"], at[~begun], part.time_ns[~begun])
-        np.minimum.at(least["intended_ns"], at, part.intended_ns)
-        np.minimum.at(least["invoke_ns"], at[begun], part.time_ns[begun])
-    sent = [np.column_stack([at, part.partition])[part.partition != NULL] for part, at in writes]
-    known = {name: np.where(times == LATEST, NULL, times) for name, times in least.items()}
-    texts = [None if code < 0 else names[code] for code in error.tolist()]
-    return {"marks": marks, "error": texts, "sent_to": _distinct(sent, 2), **most, **known}
+def _odd_by_marks() -> Bits:
+    """ODD for marks that are odd by themselves: lost; refused and read; read, and not attempted."""
+    marks = np.arange(256)
+    refused = (marks & FAIL != 0) & (marks & (OK | INFO) == 0)
+    read = marks & READ != 0
+    lost = (marks & OK != 0) & ~read
+    odd = lost | (refused & read) | (read & (marks & ATTEMPTED == 0))
+    return np.where(odd, ODD, 0).astype(np.uint8)
 
 
-def _distinct(parts: Sequence[Ints], columns: int) -> Ints:
-    """The distinct rows of these, in order."""
-    rows = np.concatenate([np.empty((0, columns), np.int64), *parts])
-    rows = rows[np.lexsort(rows.T[::-1])]
-    new = np.ones(len(rows), np.bool_)
-    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    return rows[new]
+_ODD_BY_MARKS: Final = _odd_by_marks()

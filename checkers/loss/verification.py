@@ -10,19 +10,35 @@ the ranges; nothing of what it concluded is believed here).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.protocols import Bools, Facts, Ints, PartitionEnd, Reads
 
 
-def within(ranges: tuple[tuple[int, int], ...], offset: Ints) -> Bools:
-    """Which offsets lie in any of the ranges."""
-    inside = np.zeros(len(offset), np.bool_)
-    for first, behind in ranges:
-        inside |= (offset >= first) & (offset < behind)
-    return inside
+class Ranges(NamedTuple):
+    """Ranges of offsets, in the order of their first ones; of each, the offset that is behind it
+    and behind all before it."""
+
+    firsts: Ints
+    behind: Ints
+
+    @classmethod
+    def of(cls, ranges: Sequence[tuple[int, int]]) -> Ranges:
+        """Pairs of the first offset of a range and the one behind it, in any order."""
+        firsts, behind = np.array(sorted(ranges), np.int64).reshape(-1, 2).T
+        return cls(firsts, np.maximum.accumulate(behind))
+
+    def hold(self, offset: Ints) -> Bools:
+        """Which offsets lie in any of the ranges."""
+        if not len(self.firsts):
+            return np.zeros(len(offset), np.bool_)
+        at = np.searchsorted(self.firsts, offset, side="right") - 1
+        inside: Bools = (at >= 0) & (offset < self.behind[at])
+        return inside
 
 
 def in_part(facts: Facts) -> dict[int, PartitionEnd]:
@@ -35,6 +51,7 @@ class Verification:
     """Goes over what was read, and finds what is not confirmed; rows of the believed reader."""
 
     ends: dict[int, PartitionEnd]
+    ranges: dict[int, Ranges] = field(default_factory=dict)
     next_offset: dict[int, int] = field(default_factory=dict)
     holds: bool = True
 
@@ -42,7 +59,11 @@ class Verification:
     def of(cls, facts: Facts) -> Verification:
         """Nothing is looked at yet."""
         ends = in_part(facts)
-        return cls(ends, {partition: end.log_start or 0 for partition, end in ends.items()})
+        return cls(
+            ends,
+            {partition: Ranges.of(end.verified[0].ranges) for partition, end in ends.items()},
+            {partition: end.log_start or 0 for partition, end in ends.items()},
+        )
 
     def follow(self, rows: Reads) -> None:
         """Take rows into account, in the order of the files: every offset once."""
@@ -54,9 +75,9 @@ class Verification:
 
     def rest(self, rows: Reads, named: Bools) -> None:
         """Take rows into account, in any order, and whether an acknowledgement names them."""
-        for partition, end in self.ends.items():
+        for partition, ranges in self.ranges.items():
             offset = rows.offset[(rows.partition == partition) & ~named]
-            self.holds = self.holds and bool(within(end.verified[0].ranges, offset).all())
+            self.holds = self.holds and bool(ranges.hold(offset).all())
 
     def ended(self) -> bool:
         """Whether all that was looked at is confirmed, and the partitions were followed to the

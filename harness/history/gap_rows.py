@@ -24,36 +24,33 @@ Told = Iterator[tuple[str, str]]
 
 _DONE: Final = "done"
 _PART: Final = re.compile(r"part-(\d{5,})\.parquet")
+_SPANNED: Final = ("run_id", "index", "partition", "reader")
+"""The columns whose least and greatest values matter."""
+
 _NAMED: Final = 3
 """How many files a sentence names; of more, it gives the number."""
 
 
 class Part(NamedTuple):
-    """A Parquet file below a run folder, and what its footer says."""
+    """A Parquet file below a run folder, and what its footer says: not the footer, since those of
+    all parts of a large run would take more memory than all its values."""
 
     name: str
     path: Path
-    metadata: pq.FileMetaData
+    rows: int
+    spans: Mapping[str, tuple[Any, Any] | None]
 
     @classmethod
     def opened(cls, folder: Path, path: Path) -> Part:
         with pa.OSFile(str(path)) as source:  # a path would be looked up among file systems
-            return cls(f"{folder.name}/{path.name}", path, pq.read_metadata(source))
-
-    @property
-    def rows(self) -> int:
-        rows: int = self.metadata.num_rows
-        return rows
+            metadata = pq.read_metadata(source)
+        spans = {name: _span(metadata, name) for name in _SPANNED if name in metadata.schema.names}
+        return cls(f"{folder.name}/{path.name}", path, metadata.num_rows, spans)
 
     def span(self, column: str) -> tuple[Any, Any] | None:
         """The least and the greatest value of a column, by the statistics; `None` where it has
         none."""
-        groups = [self.metadata.row_group(n) for n in range(self.metadata.num_row_groups)]
-        place = self.metadata.schema.names.index(column)
-        statistics = [group.column(place).statistics for group in groups if group.num_rows]
-        if not statistics or not all(each is not None and each.has_min_max for each in statistics):
-            return None
-        return min(each.min for each in statistics), max(each.max for each in statistics)
+        return self.spans[column]
 
     def ends_of(self, column: str) -> tuple[Any, Any] | None:
         """The same, read where it has no statistics; `None` where all is null."""
@@ -66,8 +63,17 @@ class Part(NamedTuple):
 
     def read(self, *columns: str) -> pa.Table:
         """Some of its columns."""
-        with pq.ParquetFile(self.path, metadata=self.metadata, pre_buffer=False) as file:
+        with pq.ParquetFile(self.path, pre_buffer=False) as file:
             return file.read(columns=list(columns), use_threads=False)
+
+
+def _span(metadata: pq.FileMetaData, column: str) -> tuple[Any, Any] | None:
+    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
+    place = metadata.schema.names.index(column)
+    statistics = [group.column(place).statistics for group in groups if group.num_rows]
+    if not statistics or not all(each is not None and each.has_min_max for each in statistics):
+        return None
+    return min(each.min for each in statistics), max(each.max for each in statistics)
 
 
 class Parts(NamedTuple):

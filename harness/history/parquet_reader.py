@@ -107,7 +107,8 @@ def decoded(
     may_lack = frozenset(optional)
     for path in paths:
         try:
-            with pq.ParquetFile(path) as file:
+            # A path would be looked up among file systems.
+            with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as file:
                 names = _there(file, path, columns, may_lack)
                 for batch in file.iter_batches(BATCH_ROWS, columns=names, use_threads=False):
                     if batch.num_rows:

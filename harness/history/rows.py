@@ -6,12 +6,13 @@ again by every pass, so that a run of any size takes the memory of one batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 import numpy as np
 
 from harness.history import parquet_reader
+from harness.history.ahead import ahead
 from harness.models import MODELS
 from harness.protocols.runs import (
     Bools,
@@ -23,6 +24,9 @@ from harness.protocols.runs import (
     Texts,
     Writes,
 )
+
+Part = TypeVar("Part")
+Holding = Callable[[Texts, Ints], bool]
 
 _KEPT_BYTES: Final = 16 * 2**20
 
@@ -52,21 +56,25 @@ class Rows:
         """Everything else that is known of the run."""
         return self._facts
 
-    def writes(self) -> Iterator[Writes]:
+    def writes(self, *, holding: Holding | None = None) -> Iterator[Writes]:
         """The writes: neither the nemesis' nor other operations."""
         if self._writes is None and self._keeps:
             self._writes = list(self._read_writes())
-        return iter(self._writes or self._read_writes())
+        if self._writes:
+            return iter(self._writes)
+        return self._far(self._read_writes(holding))
 
     def operations(self) -> Iterator[Operations]:
         """All operations of the run's model, in the order of the history."""
-        return parquet_reader.operations(self._facts.history, self._model.functions)
+        return self._far(self._read_operations())
 
     def reads(self) -> Iterator[Reads]:
         """The records, of all readers."""
         if self._reads is None and self._keeps:
             self._reads = list(parquet_reader.reads(self._facts.reads))
-        return iter(self._reads or parquet_reader.reads(self._facts.reads))
+        if self._reads:
+            return iter(self._reads)
+        return self._far(parquet_reader.reads(self._facts.reads))
 
     def things(self) -> Iterator[tuple[Texts, Ints]]:
         """The keys and values of all rows."""
@@ -74,8 +82,23 @@ class Rows:
             yield from ((rows.key, rows.value) for rows in self.writes())
             yield from ((rows.key, rows.value) for rows in self.reads())
         else:
-            yield from parquet_reader.written(self._facts.history, self._model.writes)
-            yield from parquet_reader.keys_and_values(self._facts.reads)
+            functions = self._model.writes
+            yield from self._far(parquet_reader.written(self._facts.history, functions))
+            yield from self._far(parquet_reader.keys_and_values(self._facts.reads))
 
-    def _read_writes(self) -> Iterator[Writes]:
-        return parquet_reader.writes(self._facts.history, self._model.writes)
+    def _far(self, parts: Iterator[Part]) -> Iterator[Part]:
+        """Parts of a large run are read ahead."""
+        return parts if self._keeps else ahead(parts)
+
+    def _read_writes(self, holding: Holding | None = None) -> Iterator[Writes]:
+        functions, paths = self._model.writes, iter(self._facts.history)
+        if holding is not None:
+            paths = (
+                path
+                for path in paths
+                if any(holding(*each) for each in parquet_reader.written([path], functions))
+            )
+        return parquet_reader.writes(paths, functions)
+
+    def _read_operations(self) -> Iterator[Operations]:
+        return parquet_reader.operations(self._facts.history, self._model.functions)

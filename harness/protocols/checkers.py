@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import (
     TYPE_CHECKING,
@@ -71,7 +71,8 @@ class CheckResult:
     counts            in the words of result.json, as int, float or `None`; at least `attempted` and
                       `acknowledged`: writes that were begun, and that ended ok
     rates             shares of those counts, where the checker has any
-    findings          one row an anomaly, with `run_id`, `kind` and columns of its own, or `None`
+    findings          one row an anomaly, with `run_id`, `kind` and columns of its own, or `None`;
+                      a reader of batches where they may have no room in memory
     counter_examples  one is enough for `invalid`
     doubts            what keeps the run from being `valid`; of an `invalid` run too
     all_well          the sentence of a `valid` run, without a full stop
@@ -85,7 +86,7 @@ class CheckResult:
 
     counts: Mapping[str, Number]
     rates: Mapping[str, float | None] = field(default_factory=dict)
-    findings: pa.Table | None = None
+    findings: pa.Table | pa.RecordBatchReader | None = None
     counter_examples: tuple[Statement, ...] = ()
     doubts: tuple[Statement, ...] = ()
     all_well: str = "nothing was found"
@@ -137,8 +138,9 @@ class Run(Protocol):
         ...
 
     @abstractmethod
-    def writes(self) -> Iterator[Writes]:
-        """The operations that are writes of the run's model."""
+    def writes(self, *, holding: Callable[[Texts, Ints], bool] | None = None) -> Iterator[Writes]:
+        """The operations that are writes of the run's model. Parts whose keys and values are such
+        that `holding` is false may be left out; it may be called in another thread."""
         ...
 
     @abstractmethod

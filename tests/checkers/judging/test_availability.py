@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from checkers.judging import instants
 from checkers.judging.availability import Availability, Timeline
 from harness.protocols import FaultWindow, Texts, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK
@@ -17,16 +22,39 @@ def window(from_s: float | None, to_s: float | None, *, proven: bool = True) -> 
     )  # fmt: skip
 
 
+def rows(*each: tuple[int, int, int]) -> Writes:
+    """Writes' rows: the mark, when the write was due and when this was, in ns."""
+    mark, due, at = np.array(each, np.int64).reshape(-1, 3).T
+    nothing = np.zeros(len(each), np.int64)
+    return Writes(
+        key=Texts(nothing.astype(np.int32) - 1, []),
+        value=nothing,
+        mark=mark.astype(np.uint8),
+        process=nothing,
+        partition=nothing,
+        offset=nothing,
+        error=Texts(nothing.astype(np.int32) - 1, []),
+        intended_ns=due,
+        time_ns=at,
+    )
+
+
+def told_of(
+    *parts: Writes, windows: Sequence[FaultWindow] = (), until_ns: int | None = None
+) -> Availability:
+    timeline = Timeline(windows, until_ns=until_ns)
+    for part in parts:
+        timeline.add(part)
+    return timeline.availability(lambda: parts)
+
+
 def seen(begun_s: list[float], acknowledged_s: list[float], *windows: FaultWindow) -> Availability:
     """What is told of writes begun and acknowledged at these instants; latency is not looked at."""
-    timeline = Timeline()
-    for times, delays, instants_s in (
-        (timeline.begun, timeline.begun_late, begun_s),
-        (timeline.acknowledged, timeline.latency, acknowledged_s),
-    ):
-        times.append(np.array([round(at_s * 1e9) for at_s in instants_s], np.int64))
-        delays.append(np.zeros(len(instants_s), np.int64))
-    return timeline.availability(windows)
+    begun, acknowledged = (
+        [(mark, round(at_s * 1e9), round(at_s * 1e9)) for at_s in instants_s]
+        for mark, instants_s in ((INVOKED, begun_s), (OK, acknowledged_s))
+    )
+    return told_of(rows(*begun, *acknowledged), windows=windows)
 
 
 STEADY = [at * 0.5 for at in range(41)]  # a write each half second from 0 to 20
@@ -119,70 +147,119 @@ def test_longest_gap_reaches_to_the_last_attempt() -> None:
 def test_an_operation_meets_a_fault_when_it_is_begun_in_its_window(
     begun_s: list[int], late_s: list[int], begun: int
 ) -> None:
-    timeline = Timeline(
-        begun=[np.array(begun_s, np.int64) * 1_000_000_000],
-        begun_late=[np.array(late_s, np.int64) * 1_000_000_000],
+    due_and_begun = zip(begun_s, late_s, strict=True)
+    told = told_of(
+        rows(*((INVOKED, (at - late) * 10**9, at * 10**9) for at, late in due_and_begun)),
+        windows=[window(4, 6), window(None, None), window(0, 100, proven=False)],
     )
-    told = timeline.availability([window(4, 6), window(None, None), window(0, 100, proven=False)])
     assert told.ops_begun == (begun, 0, len(begun_s))
 
 
-def noted(*rows: tuple[int, int, int], until_ms: int | None = None) -> Timeline:
-    """A timeline of writes' rows: the mark, when the write was due and when this was, in ms."""
-    mark, due, at = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-    nothing = np.zeros(len(rows), np.int64)
-    timeline = Timeline()
-    timeline.add(
-        Writes(
-            key=Texts(nothing.astype(np.int32) - 1, []),
-            value=nothing,
-            mark=mark.astype(np.uint8),
-            process=nothing,
-            partition=nothing,
-            offset=nothing,
-            error=Texts(nothing.astype(np.int32) - 1, []),
-            intended_ns=due * 1_000_000,
-            time_ns=at * 1_000_000,
-        ),
-        until_ns=None if until_ms is None else until_ms * 1_000_000,
-    )
-    return timeline
+def noted(
+    *each: tuple[int, int, int], until_ms: int | None = None, windows: Sequence[FaultWindow] = ()
+) -> Availability:
+    """What is told of writes' rows: the mark, when the write was due and when this was, in ms."""
+    until_ns = None if until_ms is None else until_ms * 1_000_000
+    made = rows(*((mark, due * 1_000_000, at * 1_000_000) for mark, due, at in each))
+    return told_of(made, windows=windows, until_ns=until_ns)
 
 
 def test_what_final_scripts_do_is_no_part_of_the_load() -> None:
     load = [(INVOKED, 0, 0), (OK, 0, 10), (INVOKED, 500, 500), (OK, 500, 510)]
     final = [(INVOKED, 9_000, 9_000), (OK, 9_000, 9_900)]
-    told = noted(*load, *final, until_ms=9_000).availability([window(8, 10)])
-    assert told == noted(*load).availability([window(8, 10)])
+    told = noted(*load, *final, until_ms=9_000, windows=[window(8, 10)])
+    assert told == noted(*load, windows=[window(8, 10)])
     assert (told.longest_gap_s, told.latency_p99_ms, told.ops_begun) == (0.5, 10, (0,))
-    assert noted(*load, *final).availability([]).longest_gap_s == 9.39
+    assert noted(*load, *final).longest_gap_s == 9.39
 
 
 def test_latency_is_counted_from_when_a_write_was_due() -> None:
     """A client that waits for a stalled cluster begins its next write late: the stall counts."""
-    rows = [(INVOKED, 5, 7), (OK, 5, 12), (INVOKED, 6, 106), (FAIL, 6, 900), (INVOKED, 7, 1007)]
-    told = noted(*rows, (OK, 7, 2010)).availability(())
+    each = [(INVOKED, 5, 7), (OK, 5, 12), (INVOKED, 6, 106), (FAIL, 6, 900), (INVOKED, 7, 1007)]
+    told = noted(*each, (OK, 7, 2010))
     assert (told.latency_p50_ms, told.latency_p99_ms) == (7, 2003)  # of the acknowledged
     assert told.lateness_p99_ms == 1000  # of all that were begun
     assert told.longest_gap_s == 1.998
 
 
 def test_what_neither_begins_nor_acknowledges_is_not_noted() -> None:
-    told = noted((FAIL, 5, 900), (INFO, 6, 901)).availability((window(0, 2),))
+    told = noted((FAIL, 5, 900), (INFO, 6, 901), windows=(window(0, 2),))
     assert told == Availability(ops_begun=(0,))
 
 
 def test_a_percentile_is_the_smallest_delay_that_so_many_do_not_exceed() -> None:
     for number, p50, p99 in ((1, 1, 1), (2, 1, 2), (3, 2, 3), (100, 50, 99), (101, 51, 100)):
-        told = noted(*[(OK, 0, delay) for delay in range(number, 0, -1)]).availability(())
+        told = noted(*[(OK, 0, delay) for delay in range(number, 0, -1)])
         assert (told.latency_p50_ms, told.latency_p99_ms) == (p50, p99)
         assert told.lateness_p99_ms is None
 
 
 def test_parts_are_noted_one_after_the_other() -> None:
-    timeline = noted((INVOKED, 0, 0), (OK, 0, 30))
-    later = noted((INVOKED, 0, 10_000), (OK, 0, 40))
-    for name in ("begun", "begun_late", "acknowledged", "latency"):
-        getattr(timeline, name).extend(getattr(later, name))
-    told = timeline.availability((window(5, 20),))
+    first = rows((INVOKED, 0, 0), (OK, 0, 30 * 10**6))
+    later = rows((INVOKED, 0, 10_000 * 10**6), (OK, 0, 40 * 10**6))
+    told = told_of(first, later, windows=(window(5, 20),))
     assert (told.longest_gap_s, told.latency_p50_ms, told.ops_begun) == (9.96, 30, (1,))
+
+
+TIMES = (
+    st.integers(0, 12 * 10**9) | st.integers(0, 2_000) | st.integers(0, 12).map(lambda s: s * 10**9)
+)
+EACH = st.tuples(st.sampled_from([INVOKED, OK, OK, FAIL]), TIMES, TIMES)
+
+
+@given(
+    st.lists(st.lists(EACH, max_size=12), max_size=6),
+    st.lists(st.tuples(TIMES, st.none() | TIMES), max_size=2),
+    st.sampled_from([None, 4 * 10**9]),
+    st.sampled_from([4, 9]),
+)
+def test_of_very_many_the_same_is_told(
+    each: list[list[tuple[int, int, int]]],
+    spans: list[tuple[int, int | None]],
+    until_ns: int | None,
+    kept: int,
+) -> None:
+    """What is told by what was kept of them is what all of them tell."""
+    windows = [window(a / 1e9, None if b is None else b / 1e9) for a, b in spans]
+    parts = [rows(*part) for part in each]
+    told = told_of(*parts, windows=windows, until_ns=until_ns)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(instants, "KEPT", kept)
+        patch.setattr(instants, "FOLDED", kept)
+        patch.setattr(instants, "_PAGE", 4)
+        assert told_of(*parts, windows=windows, until_ns=until_ns) == told
+
+
+def test_of_a_calm_load_of_very_many_the_longest_gap_is_looked_for_again() -> None:
+    """All gaps are about as long, so none is longer than the stretches of which the ends are
+    kept."""
+    part = rows((INVOKED, 0, 0), *((OK, 0, 100 * at + at % 7) for at in range(500)))
+    passes = 0
+
+    def again() -> list[Writes]:
+        nonlocal passes
+        passes += 1
+        return [part]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(instants, "KEPT", 64)
+        timeline = Timeline()
+        timeline.add(part)
+        assert timeline.availability(again).longest_gap_s == round(101 / 1e9, 6)
+    assert passes == 2
+
+
+def test_how_a_delay_is_rounded_does_not_depend_on_how_many_there_are() -> None:
+    for delay_ns in [
+        *range(0, 6_000, 250),
+        *range(-2_500, 0, 250),
+        999_500,
+        1_000_499,
+        2**40 + 500,
+    ]:
+        few, many = instants.Delays(), instants.Delays()
+        few.add(np.array([delay_ns]))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(instants, "FOLDED", 0)
+            many.add(np.array([delay_ns]))
+            assert many.percentile_ms(0.5) == few.percentile_ms(0.5)

@@ -72,6 +72,7 @@ def judged(parent: Path, returns: Callable[[str], Any], *, loss: bool, made: Mad
         result(findings=table(value=[3]), details={"a": [1, {"b": None}]}),
         result(counts={**COUNTS, "odd": 1}, doubts=(Statement(DOUBTS.undecided, "it gave up"),)),
         result(counter_examples=(Statement("odd", "one is odd"),)),
+        lambda _: CheckResult(counts=COUNTS, findings=table(value=[3]).to_reader()),
     ],
 )
 @pytest.mark.parametrize("loss", [False, True])
@@ -146,3 +147,16 @@ def test_a_checker_that_overlooked_every_write_has_judged_nothing(
     document = judged(tmp_path, result(counts=counts), loss=True)
     assert (document["verdict"], document["doubts"]) == ("unknown", ["vacuous"])
     assert document["reason"] == (f"the checker 'odd' counts no write as {key}: the history has 1")
+
+
+def test_findings_that_are_read_as_they_are_written_are_those_of_the_run(tmp_path: Path) -> None:
+    """That they are not is seen when some are written already."""
+    others = pa.concat_tables([table(), pa.table({"run_id": ["x"], "kind": ["odd"]})])
+    document = judged(
+        tmp_path,
+        lambda _: CheckResult(counts=COUNTS, findings=others.to_reader(max_chunksize=1)),
+        loss=False,
+    )
+    assert document["verdict"] == "unknown"
+    assert "the checker 'odd': merge() returns findings whose run_id is 'x'" in document["reason"]
+    assert list((tmp_path / "r" / "findings").iterdir()) == []

@@ -36,7 +36,7 @@ def facts(tmp_path: Path) -> Facts:
 
 def check_noted(rows: WatchedRows) -> None:
     noted = rows.noted()
-    assert noted.timeline.availability(()).latency_p99_ms == 1000
+    assert rows.availability().latency_p99_ms == 1000
     assert noted.errors.document() == {"unknown": {"TIMED_OUT": 1}, "failed": {}}
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from checkers.judging.one_run import judge_run
+from checkers.loss.closer import Odd, looked_up
 from checkers.loss.numbering import InARow
-from checkers.loss.tally import Odd, Tally, looked_up
+from checkers.loss.tally import Tally
 from harness.errors import HistoryError
 from harness.protocols import NULL, Reads, Texts, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK
@@ -58,9 +59,10 @@ def sieved(written: list[Writes], found: list[Reads]) -> tuple[list[int], Odd]:
     for part in written:
         tally.write(part)
     for part in found:
-        tally.read(part)
+        tally.read(part, tally.numbers(part))
     odd = tally.odd()
-    return np.flatnonzero(odd).tolist(), looked_up(written, found, numbering, odd)
+    (closer,) = looked_up(written, found, numbering, odd, tally.is_odd)
+    return odd.tolist(), closer
 
 
 def acknowledged(*values: int) -> list[Writes]:
@@ -139,8 +141,10 @@ def test_plain_values_are_counted_by_their_marks() -> None:
     tally = Tally(InARow(0, VALUES))
     for part in [*acknowledged(0, 1, 2), writes(Row(3, INVOKED), Row(3, FAIL)), writes(Row(4, 1))]:
         tally.write(part)
-    tally.read(reads((0, 0, 0), (1, 0, 1)))
-    counts = tally.plain(tally.odd())
+    records = reads((0, 0, 0), (1, 0, 1))
+    tally.read(records, tally.numbers(records))
+    tally.odd()
+    counts = tally.plain()
     assert len(counts) == 32
     assert {mark: n for mark, n in enumerate(counts.tolist()) if n} == {
         INVOKED | OK | 16: 2, INVOKED | FAIL: 1, INVOKED: 1,

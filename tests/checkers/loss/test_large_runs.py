@@ -1,0 +1,135 @@
+"""A run that is judged in shards, groups and files says exactly what it says in one piece."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkers.judging import instants
+from checkers.judging.one_run import judge_run, stored_promises
+from checkers.judging.tasks import judge_task
+from checkers.loss import checker, closer, numbering, pile, slices, tally
+from checkers.loss.checker import Loss
+from checkers.loss.slices import Slice
+from harness.history import parquet_reader, rows
+from harness.history.facts import facts_of
+from harness.history.rows import Rows
+from harness.history.run_folder import RunDir
+from harness.protocols import Run
+from tests.fixtures.large_runs import Shape
+
+SHARES = st.sampled_from([0.0, 0.0, 0.02, 0.3])
+SHAPES = st.builds(
+    Shape,
+    seed=st.integers(0, 2**20),
+    writes=st.sampled_from([0, 1, 20, 90, 90]),
+    partitions=st.sampled_from([1, 3]),
+    apart=st.sampled_from([1, 1, 3, 40, 10**9]),
+    keys=st.sampled_from([0, 0, 0, 3]),
+    lost=SHARES,
+    lost_ranges=st.integers(0, 2),
+    copies=SHARES,
+    astray=st.sampled_from([0.0, 0.0, 0.1]),
+    refused=SHARES,
+    unknown=SHARES,
+    unexpected=st.integers(0, 2),
+    acks=st.sampled_from(["all", "all", 1, 0]),
+    second=st.sampled_from(["all", "all", "less", "none", "incomplete"]),
+    unknown_offsets=st.booleans(),
+    parts=st.integers(1, 5),
+    rows=st.sampled_from([3, 1000]),
+)
+
+LOSING = Shape(seed=3, writes=200, partitions=3, apart=3, lost=0.2, lost_ranges=2, parts=4)
+
+
+def answer(run: RunDir) -> tuple[dict[str, Any], pa.Table | None]:
+    """The document, without its times, and the findings."""
+    document = judge_run(run)
+    del document["timings"]
+    return document, pq.read_table(run.loss) if run.loss.exists() else None
+
+
+def tiny(patch: pytest.MonkeyPatch, *, shard_bytes: int = 100) -> None:
+    """As if a few rows were too many for anything."""
+    patch.setattr(checker, "_SMALL_BYTES", -1)
+    patch.setattr(checker, "SHARD_BYTES", shard_bytes)
+    patch.setattr(slices, "BLOCK_BITS", 2)
+    patch.setattr(closer, "AT_ONCE", 3)
+    patch.setattr(pile, "HELD", 2)
+    patch.setattr(pile, "BATCH", 2)
+    patch.setattr(tally, "_PIECE", 8)
+    patch.setattr(numbering, "_MANY", 0)
+    patch.setattr(rows, "_KEPT_BYTES", -1)
+    patch.setattr(parquet_reader, "BATCH_ROWS", 5)
+    patch.setattr(instants, "KEPT", 8)
+    patch.setattr(instants, "FOLDED", 8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SHAPES, st.sampled_from([2**31, 2_000, 300]))
+def test_the_answer_is_the_same_however_the_run_is_divided(shape: Shape, shard_bytes: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        run = shape.build(Path(folder), "a")
+        document, findings = answer(run)
+        tiny(patch, shard_bytes=shard_bytes)
+        again, same = answer(run)
+        assert again == document
+        assert (same is None) == (findings is None)
+        assert same is None or same.equals(findings)
+
+
+def test_many_shards_and_files_are_what_was_tested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = LOSING.build(tmp_path, "a")
+    document, findings = answer(run)
+    assert document["counts"]["lost"] > 30
+    tiny(monkeypatch)
+    of_run = Rows(facts_of(run, stored_promises))
+    shards = Loss().shards(of_run)
+    assert len(shards) > 5
+    parts = [Loss().check(of_run, shard) for shard in shards]
+    assert sum(part.counts.attempted > 0 for part in parts) == len(shards)
+    found = Loss().merge(of_run, parts).findings
+    assert isinstance(found, pa.RecordBatchReader)
+    assert found.read_all().equals(findings)
+
+
+def test_a_shard_that_breaks_makes_its_run_unknown_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [LOSING.build(tmp_path, name) for name in ("first", "broken", "last")]
+    verdicts = [answer(run)[0]["verdict"] for run in runs]
+    tiny(monkeypatch)
+    check = Loss.check
+
+    def breaking(self: Loss, run: Run, shard: Slice) -> Any:
+        if run.facts.run_id == "broken" and shard.number == 2:
+            raise MemoryError("no room for shard 2")
+        return check(self, run, shard)
+
+    monkeypatch.setattr(Loss, "check", breaking)
+    told = dict(judge_task(list(enumerate(runs)), judge_run))
+    assert [told[n]["verdict"] for n in (0, 2)] == [verdicts[0], verdicts[2]] == ["invalid"] * 2
+    assert told[1]["verdict"] == "unknown"
+    assert "no room for shard 2" in told[1]["reason"]
+    assert not list(runs[1].findings.glob("*.parquet"))
+
+
+def test_rows_that_wait_in_files_leave_none_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = LOSING.build(tmp_path, "a")
+    (scratch := tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    tiny(monkeypatch)
+    judge_run(run)
+    assert list(scratch.iterdir()) == []
