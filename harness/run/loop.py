@@ -45,9 +45,6 @@ _WAIT_NS: Final = 50_000_000
 _AFTER_FAILURE_S: Final = 0.05
 """The pause after an exception of a client, so that one that always raises keeps no core busy."""
 
-_IDLE: Final = -1
-"""In place of a process: nothing is in flight."""
-
 NOT_COMPLETED: Final = "not-completed"
 """The error of an operation that a client had not completed when it was closed."""
 
@@ -97,13 +94,13 @@ class LoadReport:
 @dataclass(eq=False, slots=True)
 class _Thread:
     """A script, the process that it is run as, and its operation: the next one, or the one in
-    flight, which was intended at `intended_ns`. `in_flight` is then the process, else _IDLE."""
+    flight, which was intended at `intended_ns`. `in_flight` is then the process, else None."""
 
     process: int
     script: Script
     op: Invoke
     intended_ns: int = 0
-    in_flight: int = _IDLE
+    in_flight: int | None = None
 
 
 class Loop:
@@ -212,7 +209,7 @@ class Loop:
     def _end_all(self, ended: Completion) -> None:
         """Complete all that is in flight."""
         for thread in self._threads:
-            if thread.in_flight != _IDLE:
+            if thread.in_flight is not None:
                 self._done(thread.in_flight, ended)
 
     def _wait_ns(self, end_ns: int) -> int:
@@ -264,8 +261,8 @@ class Loop:
     def _done(self, process: int, ended: Completion) -> None:
         thread = self._threads[process % self._processes]
         if thread.in_flight != process:
-            return  # ended in info when the client raised
-        thread.in_flight = _IDLE
+            return  # ended before: in info when the client raised, or reported twice
+        thread.in_flight = None
         now_ns = self._now_ns()
         try:
             self._recorder.complete(process, thread.op, ended, thread.intended_ns, now_ns)

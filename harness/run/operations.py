@@ -76,7 +76,7 @@ class Rules:
         if not isinstance(op, tuple) or len(op) != 5:
             return "not an operation; use invoke(f, value, partition, key, expected)"
         f, value, partition, key, expected = cast("tuple[object, ...]", op)
-        if f not in self.model.functions:
+        if not isinstance(f, str) or f not in self.model.functions:
             functions = ", ".join(sorted(self.model.functions))
             return f"the model {self.model.name!r} has no function {f!r}; it has: {functions}"
         numbers = {"value": value, "partition": partition, "expected": expected}
