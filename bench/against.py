@@ -2,11 +2,13 @@
 
 CPU seconds (user and system) of the same work in both: the interpreter with a client that does
 nothing, recorded; recording alone; judging one large run from its folder; starting the command
-line. All processes of a command count, also Spark's, which outlive it: this process adopts them
-(Linux only). The other checkout is a folder with an older commit, as made by
-`git worktree add`. Rounds alternate. On a shared machine the same work takes up to twice the CPU
-time while a neighbour is busy, and never less than it needs, so the fastest rounds of both are
-compared (as `timeit` advises); medians are printed beside. Bar: at most 1.05.
+line. What the first two import is not counted: that is start-up, which the last two measure. All
+find their modules compiled, from the second round on at the latest. All processes of a command
+count, also Spark's, which outlive it: this process adopts them (Linux only). The other checkout is
+a folder with an older commit, as made by `git worktree add`. Rounds alternate. On a shared machine
+the same work takes up to twice the CPU time while a neighbour is busy, and never less than it
+needs, so the fastest rounds of both are compared (as `timeit` advises); medians are printed beside.
+Bar: at most 1.05.
 
     python -m bench.against OTHER_CHECKOUT [ROUNDS]
 """
@@ -34,9 +36,10 @@ JUDGED_OPERATIONS: Final = 4_000_000
 OPERATIONS: Final = 1_500_000
 _SET_CHILD_SUBREAPER: Final = 36  # linux/prctl.h
 
-# Names are taken from `bench.interpreter`, since modules have moved between commits.
+# Both print the CPU seconds before their work. Names are taken from `bench.interpreter`, since
+# modules have moved between commits.
 INTERPRETER: Final = f"""
-import itertools, tempfile, threading
+import tempfile, threading, time
 from pathlib import Path
 from bench import interpreter as bench
 from harness.plan import parse_plan
@@ -55,17 +58,19 @@ plan = parse_plan({{
     "workload": {{"processes": 5000, "rate_per_s": 0, "duration_s": 600}},
 }})
 run = getattr(bench, "run_workload", None) or bench.play_workload
+print(time.process_time())
 with tempfile.TemporaryDirectory() as folder:
     with bench.Recorder(Path(folder), run_id="b") as recorder:
         how = dict(plan=plan, recorder=recorder, clock=bench.RunClock(), stop=stop)
-        print(run(bench.Append(), Counted(), **how).attempted)
+        run(bench.Append(), Counted(), **how)
 """
 RECORDING: Final = f"""
-import tempfile
+import tempfile, time
 from pathlib import Path
 from bench.interpreter import OK, Append, Recorder, completion
 
 script, ended = Append().script(0, 1, 3, 0), completion(OK, 7)
+print(time.process_time())
 with tempfile.TemporaryDirectory() as folder:
     with Recorder(Path(folder), run_id="b") as recorder:
         op = next(script)
@@ -103,9 +108,10 @@ def await_orphans() -> None:
 
 
 def cpu_s(checkout: Path, argv: list[str]) -> float:
-    """CPU seconds of one command in a checkout, all its descendants included."""
+    """CPU seconds of one command in a checkout, all its descendants included, without those that
+    a snippet prints."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = os.environ | {"PYTHONPATH": str(checkout)}
+    environment = os.environ | {"PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": ""}
     done = subprocess.run(
         [sys.executable, *argv], cwd=checkout, env=environment, check=False, capture_output=True
     )
@@ -113,7 +119,8 @@ def cpu_s(checkout: Path, argv: list[str]) -> float:
         raise RuntimeError(f"{argv[:3]} in {checkout}: {done.stderr.decode()}")
     await_orphans()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    imported_s = float(done.stdout) if argv[0] == "-c" else 0.0
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime - imported_s
 
 
 def measure(other: Path, rounds: int, work: str, argv: list[str]) -> bool:

@@ -45,9 +45,6 @@ _WAIT_NS: Final = 50_000_000
 _AFTER_FAILURE_S: Final = 0.05
 """The pause after an exception of a client, so that one that always raises keeps no core busy."""
 
-_IDLE: Final = -1
-"""In place of a process: nothing is in flight."""
-
 NOT_COMPLETED: Final = "not-completed"
 """The error of an operation that a client had not completed when it was closed."""
 
@@ -94,9 +91,21 @@ class LoadReport:
         return None
 
 
+@dataclass(eq=False, slots=True)
+class _Thread:
+    """A script, the process that it is run as, and its operation: the next one, or the one in
+    flight, which was intended at `intended_ns`. `in_flight` is then the process, else None."""
+
+    process: int
+    script: Script
+    op: Invoke
+    intended_ns: int = 0
+    in_flight: int | None = None
+
+
 class Loop:
-    """The state of one run of scripts. Thread t has the processes `first` + t, and from there on
-    every `threads`th."""
+    """The state of one run of P scripts, each in a thread. Thread t has the processes `first` + t,
+    `first` + t + P, and so on; `first` is a multiple of P."""
 
     def __init__(
         self,
@@ -110,17 +119,12 @@ class Loop:
         rate_per_s: float,
         first: int = 0,
     ) -> None:
-        self._threads = self._playing = len(scripts)
-        self._rules, self._functions = rules, rules.model.functions
-        self._writes, self._lowest = rules.model.writes, rules.lowest
-        self._partitions = rules.partitions
-        self._op = [rules.first(script) for script in scripts]
-        self._send = [script.send for script in scripts]
-        self._intended_ns = [0] * self._threads
-        self._in_flight = [_IDLE] * self._threads
+        self._threads = [_Thread(first + t, s, rules.first(s)) for t, s in enumerate(scripts)]
+        self._free = deque(self._threads)
+        self._processes = self._playing = len(scripts)
+        self._rules, self._places, self._writes = rules, rules.places, rules.model.writes
         self._clock, self._client_raised, self._own_error = clock, False, False
-        self._free = deque(range(first, first + self._threads))  # processes, not threads
-        self.last_process = first + self._threads - 1
+        self.last_process = first + self._processes - 1
         self._client = client
         self._recorder = recorder
         self._stop = stop
@@ -204,8 +208,9 @@ class Loop:
 
     def _end_all(self, ended: Completion) -> None:
         """Complete all that is in flight."""
-        for process in [process for process in self._in_flight if process != _IDLE]:
-            self._done(process, ended)
+        for thread in self._threads:
+            if thread.in_flight is not None:
+                self._done(thread.in_flight, ended)
 
     def _wait_ns(self, end_ns: int) -> int:
         """How long the next poll may wait: until the next operation is due, if one can begin."""
@@ -219,72 +224,61 @@ class Loop:
         """Begin what is due, a burst at most. False: the client takes no more now."""
         now, free, period_ns = self._now_ns, self._free, self._period_ns
         submit, record = self._client.submit, self._recorder.invoke
-        threads, ops, intended = self._threads, self._op, self._intended_ns
-        in_flight = self._in_flight
         for _ in range(min(_BURST, len(free))):
             now_ns = now()
             intended_ns = self._due_ns() if period_ns else now_ns
             if intended_ns > now_ns:
                 break
-            process = free.popleft()
-            thread = process % threads
-            op = ops[thread]
+            thread = free.popleft()
+            process, op = thread.process, thread.op
+            thread.intended_ns = intended_ns
             try:
                 accepted = submit(process, op)
             except Exception as error:
-                return self._submit_raised(process, op, intended_ns, now_ns, error)
+                return self._submit_raised(thread, now_ns, error)
             if not accepted:
-                free.append(process)
+                free.append(thread)
                 return False
             try:
                 record(process, op, intended_ns, now_ns)
             except Exception:
                 self._rules.check(op)
                 raise
-            intended[thread] = intended_ns
-            in_flight[thread] = process
+            thread.in_flight = process
             self._attempted += 1
         return True
 
-    def _submit_raised(
-        self, process: int, op: Invoke, intended_ns: int, now_ns: int, error: Exception
-    ) -> bool:
+    def _submit_raised(self, thread: _Thread, now_ns: int, error: Exception) -> bool:
         """The operation may have been sent. Nothing more is begun in this turn."""
-        self._recorder.invoke(process, op, intended_ns, now_ns)
-        self._intended_ns[process % self._threads] = intended_ns
-        self._in_flight[process % self._threads] = process
+        self._recorder.invoke(thread.process, thread.op, thread.intended_ns, now_ns)
+        thread.in_flight = thread.process
         self._attempted += 1
-        self._done(process, raised(error))
+        self._done(thread.process, raised(error))
         self._raise_own(error)
         self._client_raised = True
         return False
 
     def _done(self, process: int, ended: Completion) -> None:
-        thread = process % self._threads
-        if self._in_flight[thread] != process:
-            return  # ended in info when the client raised
-        self._in_flight[thread] = _IDLE
+        thread = self._threads[process % self._processes]
+        if thread.in_flight != process:
+            return  # ended before: in info when the client raised, or reported twice
+        thread.in_flight = None
         now_ns = self._now_ns()
         try:
-            self._recorder.complete(
-                process, self._op[thread], ended, self._intended_ns[thread], now_ns
-            )
+            self._recorder.complete(process, thread.op, ended, thread.intended_ns, now_ns)
             if ended[0] == INFO:
-                process += self._threads
-                self.last_process = max(self.last_process, process)
-            self._op[thread] = op = self._send[thread](ended)
-            if (
-                (f := op[0]) not in self._functions
-                or not self._lowest <= op[2] < self._partitions
-                or (op[1] == NULL and f in self._writes)
-            ):
+                thread.process = process + self._processes
+                self.last_process = max(self.last_process, thread.process)
+            thread.op = op = thread.script.send(ended)
+            f, value, partition, _, _ = op
+            if partition not in self._places[f] or (value == NULL and f in self._writes):
                 self._rules.check(op)
         except StopIteration:
             self._playing -= 1
         except Exception:
             self._own_error = True
             check_completion(ended, self._rules.system)
-            self._rules.check(self._op[thread])
+            self._rules.check(thread.op)
             raise
         else:
-            self._free.append(process)
+            self._free.append(thread)

@@ -7,7 +7,7 @@ on its hot path, and comes here for the words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import NoReturn, cast
 
@@ -36,6 +36,12 @@ class Rules:
     def lowest(self) -> int:
         """The least partition that an operation may have: none, but in a log."""
         return 0 if self.model.final_read else NULL
+
+    @property
+    def places(self) -> Mapping[str, frozenset[int]]:
+        """The partitions that an operation may have, by its function: what the loop looks up."""
+        allowed = frozenset([self.lowest, *range(self.partitions)])
+        return dict.fromkeys(self.model.functions, allowed)
 
     def scripts(self, make: Callable[[int, int, int, int], Script], plan: Plan) -> list[Script]:
         """The scripts of all processes, by `script` or `final` of the workload."""
@@ -70,7 +76,7 @@ class Rules:
         if not isinstance(op, tuple) or len(op) != 5:
             return "not an operation; use invoke(f, value, partition, key, expected)"
         f, value, partition, key, expected = cast("tuple[object, ...]", op)
-        if f not in self.model.functions:
+        if not isinstance(f, str) or f not in self.model.functions:
             functions = ", ".join(sorted(self.model.functions))
             return f"the model {self.model.name!r} has no function {f!r}; it has: {functions}"
         numbers = {"value": value, "partition": partition, "expected": expected}

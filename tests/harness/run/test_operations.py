@@ -65,6 +65,7 @@ def run(folder: Path, workload: Any, client: VirtualClient | None = None) -> int
         ("apend", "not an operation"),
         (("append", 7), "not an operation"),
         (invoke("apend", 999, 0), "the model 'log' has no function 'apend'; it has: append"),
+        (invoke(["append"], 999, 0), "the model 'log' has no function ['append']; it has"),  # type: ignore[arg-type]
         (invoke("append", 999), "it has no partition; there are 0 to 2"),
         (invoke("append", 999, 3), "it has the partition 3; there are 0 to 2"),
         (invoke("append", 999, -1), "it has the partition -1; there are 0 to 2"),

@@ -14,7 +14,7 @@ import pytest
 
 from harness.errors import HarnessFailure
 from harness.plan import parse_plan
-from harness.protocols import OK, Done, Invoke, Script, completion, invoke
+from harness.protocols import OK, Completion, Done, Invoke, Script, completion, invoke
 from harness.run.interpreter import run_workload
 from harness.run.loop import LoadReport
 from harness.run.recorder import Recorder
@@ -108,6 +108,22 @@ def test_when_poll_raises_all_in_flight_is_unknown_and_later_answers_are_ignored
     assert sorted(ended.value) == sorted(invokes(rows).value), "each is completed once"
     assert (ended[ended.time_ns > 2 * S].type == "ok").all(), "it goes on when the client does"
     assert len(invokes(rows)) < 500, "a client that always raises does not spin"
+
+
+def test_what_is_reported_twice_or_never_began_is_ignored(tmp_path: Path) -> None:
+    class Babbling(VirtualClient):
+        def poll(self, timeout_s: float, done: Done) -> None:
+            def babble(process: int, ended: Completion) -> None:
+                for reported in (process, process, -1, process + 4_000):
+                    done(reported, ended)
+
+            super().poll(timeout_s, babble)
+
+    _, rows = play(tmp_path, Babbling(), processes=4, rate_per_s=100, duration_s=1)
+    ended = rows[rows.type != "invoke"]
+    assert list(zip(ended.process, ended.value, strict=True)) == [
+        (number % 4, number) for number in range(100)
+    ]
 
 
 @pytest.mark.parametrize("where", ["raises", "forgets"])
