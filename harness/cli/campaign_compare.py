@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from analysis.comparison.sampled import InTrend
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.progress import Run
+    from harness.campaigns.prune import Pruned
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _PAGE = click.Path(dir_okay=False, path_type=Path)
@@ -91,17 +93,27 @@ def _print_comparison(out: Output, comparison: CampaignComparison) -> None:
 
 
 @click.command()
-@click.argument("folder", type=_FOLDER)
+@click.argument("folders", nargs=-1, type=_FOLDER, required=True)
 @click.option("--keep", type=click.IntRange(0), required=True, help="Newest runs of each cell.")
 @click.option("--dry-run", is_flag=True, help="Report what would be freed, and remove nothing.")
 @with_output
-def prune(out: Output, folder: Path, keep: int, dry_run: bool) -> None:
-    """Delete the bulk of all runs in FOLDER except failures and the newest of each cell. The
-    counts of the campaign do not change."""
+def prune(out: Output, folders: tuple[Path, ...], keep: int, dry_run: bool) -> None:
+    """Delete the bulk of all runs in FOLDERS except failures and the newest of each cell. The
+    counts of the campaigns do not change. Of several campaigns the totals are reported."""
     from harness.campaigns.folder import CampaignDir
-    from harness.campaigns.prune import prune as prune_runs
 
-    where = CampaignDir.open(folder)
+    each = [_pruned(CampaignDir.open(folder), keep, dry_run) for folder in folders]
+    runs, kept, freed_bytes = map(sum, zip(*map(astuple, each), strict=True))
+    numbers = {"runs": runs, "kept": kept, "freed_bytes": freed_bytes}
+    out.document({"schema": 1, "dry_run": dry_run, **numbers})
+    if not out.json:
+        would_be = "would be" if dry_run else "were"
+        freed = f"{freed_bytes / 2**20:,.1f} MiB"
+        out.say(f"{runs:,} runs {would_be} pruned ({freed}), {kept:,} stay complete")
+
+
+def _pruned(where: CampaignDir, keep: int, dry_run: bool) -> Pruned:
+    from harness.campaigns.prune import prune as prune_runs
 
     def is_failure(run: Run) -> bool:
         from analysis.campaign import outcome_of
@@ -110,9 +122,4 @@ def prune(out: Output, folder: Path, keep: int, dry_run: bool) -> None:
         outcome = outcome_of(where, run)
         return outcome is not None and verdict_class(outcome) in (LOSS, WRONG, HARNESS_FAILURE)
 
-    done = prune_runs(where, keep=keep, is_failure=is_failure, dry_run=dry_run)
-    out.document({"schema": 1, "dry_run": dry_run, **vars(done)})
-    if not out.json:
-        would_be = "would be" if dry_run else "were"
-        freed = f"{done.freed_bytes / 2**20:,.1f} MiB"
-        out.say(f"{done.runs:,} runs {would_be} pruned ({freed}), {done.kept:,} stay complete")
+    return prune_runs(where, keep=keep, is_failure=is_failure, dry_run=dry_run)

@@ -17,6 +17,7 @@ import pytest
 from harness.machine.client_processes import client_processes
 from harness.plan import load_plan
 from tests.fixtures.long import LONG
+from tests.fixtures.machine import clean
 
 ROOT = Path(__file__).parents[2]
 PLANS = sorted((ROOT / "plans/clients").glob("*.toml"))
@@ -202,9 +203,7 @@ def test_nothing_is_left_of_clients_when_the_harness_is_killed(tmp_path: Path) -
     while client_processes(run_id) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not client_processes(run_id)
-    clean = [sys.executable, "-m", "harness", "clean", "--json"]
-    cleaned = json.loads(subprocess.run(clean, cwd=ROOT, capture_output=True, check=True).stdout)
-    assert any(run_id in name for name in cleaned["removed"])
+    assert any(run_id in name for name in clean()["removed"])
 
 
 @LONG

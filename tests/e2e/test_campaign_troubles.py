@@ -26,6 +26,7 @@ from tests.fixtures.campaign_process import (
     wait_for,
     workers_of,
 )
+from tests.fixtures.machine import ROOT
 from tests.fixtures.small_disk import mounted
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
@@ -47,13 +48,39 @@ limit_s = 25
 [axes.length.choices.short]
 [axes.length.choices.long]
 repetitions = 1
-set = { "workload.duration_s" = 30_000 }
+set = { "workload.name" = "slow" }
+"""
+SLOW = """
+import time
+from dataclasses import dataclass
+from workloads.append import Append
+
+
+@dataclass(frozen=True)
+class Slow(Append):
+    plugin = "slow"
+
+    def script(self, *of_process):
+        for op in super().script(*of_process):
+            time.sleep(0.2)
+            yield op
 """
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "campaign"
+
+
+@pytest.fixture
+def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed workload that takes ten minutes for the plan, and no CPU."""
+    info = tmp_path / "slow-1.0.dist-info"
+    info.mkdir()
+    (tmp_path / "slow.py").write_text(SLOW)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[ackloss.plugins]\nworkloads.slow = slow:Slow\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT)]))
 
 
 def test_a_killed_campaign_loses_no_finished_run_and_continues(
@@ -83,10 +110,11 @@ def test_a_killed_campaign_loses_no_finished_run_and_continues(
     assert after.ended == "finished"
 
 
+@pytest.mark.usefixtures("slow")
 def test_two_processes_cannot_run_the_same_campaign_and_status_works_meanwhile(
     folder: Path, tmp_path: Path
 ) -> None:
-    endless = PLAN.replace("duration_s = 60", "duration_s = 30_000")
+    endless = PLAN.replace('name = "append"', 'name = "slow"')
     run = begun("run", campaign_file(tmp_path, endless, TWO), "--out", folder)
     wait_for(lambda: progress(folder).in_state("begun"))
     second = begun("resume", folder)
@@ -103,6 +131,7 @@ def test_two_processes_cannot_run_the_same_campaign_and_status_works_meanwhile(
     assert progress(folder).ended == "interrupted"
 
 
+@pytest.mark.usefixtures("slow")
 def test_a_run_that_hangs_is_ended_and_the_others_are_executed(
     folder: Path, tmp_path: Path
 ) -> None:

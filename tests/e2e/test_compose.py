@@ -17,6 +17,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 import ackloss
+from tests.fixtures.command_line import ackloss as command_line
+from tests.fixtures.command_line import ackloss_json
 from tests.fixtures.long import LONG
 from tests.fixtures.machine import ROOT
 from tests.fixtures.their_project import (
@@ -132,12 +134,15 @@ def topics_and_brokers(theirs: TheirProject) -> tuple[set[str], set[int]]:
     return {name for name in told.topics if name[:2] != "__"}, set(told.brokers)
 
 
-def command(tmp_path: Path, plan: str, cluster: Path, *more: str) -> list[str]:
+def words_of(tmp_path: Path, plan: str, cluster: Path, *more: str) -> list[str]:
     tmp_path.mkdir(exist_ok=True)
     path = tmp_path / "plan.toml"
     path.write_text(plan)
-    words = ["run", str(path), "--cluster", str(cluster), "--out", str(tmp_path / "out"), *more]
-    return [sys.executable, "-m", "harness", *words]
+    return ["run", str(path), "--cluster", str(cluster), "--out", str(tmp_path / "out"), *more]
+
+
+def command(tmp_path: Path, plan: str, cluster: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "harness", *words_of(tmp_path, plan, cluster, *more)]
 
 
 def run(tmp_path: Path, plan: str, cluster: Path, *more: str) -> tuple[int, str]:
@@ -163,20 +168,6 @@ def written(tmp_path: Path, name: str) -> dict[str, Any]:
 def states(tmp_path: Path) -> list[str]:
     found = (tmp_path / "out").glob("*/run.json")
     return [str(json.loads(path.read_bytes())["state"]) for path in found]
-
-
-def ackloss_json(*words: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "harness", *words, "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout, done.stderr
-    told = dict(json.loads(done.stdout))
-    assert "error" not in told, told
-    return told
 
 
 def eventually(holds: Callable[[], bool], timeout_s: float = 60) -> None:
@@ -330,7 +321,7 @@ def test_doctor_says_who_is_there_and_makes_nothing(theirs: TheirProject) -> Non
 def test_what_is_not_there_is_one_sentence_and_leaves_nothing(
     theirs: TheirProject, tmp_path: Path, changes: dict[str, str], code: int, what: str
 ) -> None:
-    ended, printed = run(tmp_path, SAFE, theirs.file(**changes))
-    assert ended == code, printed
-    assert what in printed
+    done = command_line(*words_of(tmp_path, SAFE, theirs.file(**changes)))
+    assert done.exit_code == code, done.output
+    assert what in done.output
     assert ackloss_json("clean")["removed"] == []

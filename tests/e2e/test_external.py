@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.long import LONG
-from tests.fixtures.machine import ROOT
+from tests.fixtures.machine import ROOT, clean
 from tests.fixtures.secured_kafka import STRANGER, USER, TheirCluster, secured_kafka
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker]
@@ -108,10 +109,14 @@ class Running:
         return code
 
 
-def begun(tmp_path: Path, plan: str, cluster: Path, *more: str, **env: str) -> Running:
+def words_of(tmp_path: Path, plan: str, cluster: Path, *more: str) -> list[str]:
     path = tmp_path / "plan.toml"
     path.write_text(plan)
-    words = ["run", str(path), "--cluster", str(cluster), "--out", str(tmp_path / "out"), *more]
+    return ["run", str(path), "--cluster", str(cluster), "--out", str(tmp_path / "out"), *more]
+
+
+def begun(tmp_path: Path, plan: str, cluster: Path, *more: str, **env: str) -> Running:
+    words = words_of(tmp_path, plan, cluster, *more)
     process = subprocess.Popen(
         [sys.executable, "-m", "harness", *words],
         cwd=ROOT,
@@ -133,8 +138,8 @@ def begun(tmp_path: Path, plan: str, cluster: Path, *more: str, **env: str) -> R
 
 
 def run(tmp_path: Path, plan: str, cluster: Path, *more: str, **env: str) -> tuple[int, str]:
-    running = begun(tmp_path, plan, cluster, *more, **env)
-    return running.end(), running.printed
+    done = ackloss(*words_of(tmp_path, plan, cluster, *more), **env)
+    return done.exit_code, done.output
 
 
 def result(tmp_path: Path) -> dict[str, Any]:
@@ -152,18 +157,6 @@ def files_with(text: str, *folders: Path) -> list[Path]:
     paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     assert len(paths) > 5  # there is something to look through
     return [path for path in paths if text.encode() in path.read_bytes()]
-
-
-def clean(*words: str) -> dict[str, list[str]]:
-    done = subprocess.run(
-        [sys.executable, "-m", "harness", "clean", "--json", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    return dict(json.loads(done.stdout))
 
 
 @pytest.mark.usefixtures("before")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from harness.cli import main
 from harness.history.run_folder import RunDir
 from targets.memory.settings import DEFECTS
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.synthetic_run import Story, build
 from tests.reports.test_page import Parsed
 
@@ -25,13 +25,6 @@ SET = (
     "workload.options={ read_share = 0.2 }",
     "checks=[{ name = 'set', linearizable = true }]",
 )
-
-
-def ackloss(*args: str) -> Result:
-    done = CliRunner().invoke(main, args, prog_name="ackloss")
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    assert "Traceback" not in done.output
-    return done
 
 
 @dataclass(frozen=True)

@@ -10,24 +10,17 @@ from pathlib import Path
 
 import orjson
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from harness.campaigns.folder import CampaignDir
-from harness.cli import main
 from harness.errors import HistoryError
 from reports.campaign import write_campaign
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Synthetic, build_campaign
 from tests.reports.test_page import Parsed
 
 ROOT = Path(__file__).parents[2]
 SIMULATED = "Simulated: no real system was tested."
-
-
-def ackloss(*args: str) -> Result:
-    done = CliRunner().invoke(main, args, prog_name="ackloss")
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    assert "Traceback" not in done.output
-    return done
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ import pytest
 from harness.clusters.ssh.scripts import LEASE_S
 from harness.images import maven
 from targets.kafka.eras import era_of
+from tests.fixtures import machine
+from tests.fixtures.command_line import ackloss, ackloss_json
 from tests.fixtures.long import LONG
 from tests.fixtures.machine import ROOT
 from tests.fixtures.ssh_hosts import Hosts, ssh_hosts
@@ -113,38 +116,32 @@ def before(hosts: Hosts) -> Iterator[dict[str, object]]:
 
 
 def states(hosts: Hosts) -> dict[str, dict[str, list[str]]]:
-    return {name: hosts.state(name) for name in hosts.addresses}
+    with ThreadPoolExecutor(len(hosts.addresses)) as pool:
+        return dict(zip(hosts.addresses, pool.map(hosts.state, hosts.addresses), strict=True))
 
 
 def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "harness", *words]
 
 
+def with_sets(changes: Sequence[str]) -> list[str]:
+    return [word for change in changes for word in ("--set", change)]
+
+
 def begun(out: Path, plan: str, inventory: Path, *sets: str) -> subprocess.Popen[str]:
-    changes = [word for change in sets for word in ("--set", change)]
-    words = ["run", plan, "--inventory", str(inventory), "--out", str(out), *changes]
+    words = ["run", plan, "--inventory", str(inventory), "--out", str(out), *with_sets(sets)]
     return subprocess.Popen(
         command(*words), cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
 
 
 def run(out: Path, plan: str, inventory: Path, *sets: str) -> tuple[int, str]:
-    process = begun(out, plan, inventory, *sets)
-    output, _ = process.communicate(timeout=400)
-    assert "Traceback" not in output, output
-    return process.returncode, output
+    done = ackloss("run", plan, "--inventory", inventory, "--out", out, *with_sets(sets))
+    return done.exit_code, done.output
 
 
 def clean(inventory: Path) -> dict[str, list[str]]:
-    done = subprocess.run(
-        command("clean", "--json", "--inventory", str(inventory)),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    return dict(json.loads(done.stdout))
+    return machine.clean("--inventory", str(inventory))
 
 
 def result(out: Path) -> dict[str, object]:
@@ -481,10 +478,8 @@ def test_what_is_not_installed_as_the_inventory_says_is_refused(
 def test_doctor_says_what_is_not_installed(with_kafka: Hosts, tmp_path: Path) -> None:
     found = {}
     for home in (HOME, "/opt/nothing"):
-        inventory = str(installed(with_kafka, home=home, java_home=JAVA_HOME))
-        words = command("doctor", "ssh", "--json", "--inventory", inventory)
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-        checks = json.loads(done.stdout)["findings"]
+        inventory = installed(with_kafka, home=home, java_home=JAVA_HOME)
+        checks = ackloss_json("doctor", "ssh", "--inventory", inventory)["findings"]
         found[home] = {c["name"]: (c["status"], c["detail"]) for c in checks}
     assert found[HOME]["h1: kafka"] == ("ok", "installed in /opt/kafka")
     assert found["/opt/nothing"]["h1: kafka"] == ("missing", "there is no /opt/nothing")

@@ -50,6 +50,14 @@ def test_every_count_stays_exactly_what_it_was(tmp_path: Path) -> None:
     assert run_rows(folder) == rows
 
 
+def test_of_several_campaigns_each_is_pruned_and_the_totals_are_reported(tmp_path: Path) -> None:
+    first, second = build(tmp_path / "a", RUNS), build(tmp_path / "b", {ON: [run()] * 3})
+    document = prune(first, str(second.path), "--keep", "2")
+    assert pruned(first) == [f"{n:05}-r" for n in (*range(12, 16), *range(19, 26))]
+    assert pruned(second) == ["00000-r"]
+    assert (document["runs"], document["kept"]) == (11 + 1, 17 + 2)
+
+
 def test_failures_and_the_newest_of_each_cell_stay_complete(tmp_path: Path) -> None:
     folder = build(tmp_path / "c", RUNS)
     document = prune(folder, "--keep", "2")
