@@ -122,5 +122,3 @@ def _check_histories(
         master=spark.master,
         conf=spark.conf,
     )
-
-
