@@ -12,6 +12,7 @@ answer, or refuses, is an EnvironmentFailure.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -60,7 +61,8 @@ class Folder:
     def at(cls, url: str) -> Folder:
         """The folder of a URL, if something here reads its scheme. Raises HistoryError."""
         parts = urlsplit(url)
-        if "@" in parts.netloc and parts.scheme.lower() in ("s3", "gs"):
+        has_user = "@" in parts.netloc and parts.scheme.lower() in ("s3", "gs")
+        if has_user or parts.password is not None:
             raise HistoryError(
                 "a URL with credentials is refused, as it stands in messages",
                 file=f"{parts.scheme}://***@{parts.netloc.rpartition('@')[2]}{parts.path}",
@@ -69,47 +71,67 @@ class Folder:
         path = parts.path.rstrip("/")
         query = f"?{parts.query}" if parts.query else ""
         folder = cls(f"{parts.scheme.lower()}://{parts.netloc}{path}{query}")
-        with _in_one_sentence(folder.url):
-            folder._opened()
+        try:
+            with _in_one_sentence(folder.place()):
+                folder.opened()
+        except EnvironmentFailure as error:
+            if isinstance(error.__cause__, pa.ArrowInvalid | ValueError):
+                what = f"this URL cannot be used: {_first_line(error.__cause__)}"
+                raise HistoryError(what, file=folder.place()) from error
+            raise
         return folder
+
+    @classmethod
+    def of(cls, path: Path) -> Folder:
+        """A folder of this machine."""
+        return cls.at(path.absolute().as_uri())
 
     def below(self, name: str) -> Folder:
         """A folder below this one."""
-        return Folder(self.place(name)) if name else self
-
-    def place(self, name: str) -> str:
-        """The URL of a file below it, for messages."""
         base, mark, query = self.url.partition("?")
-        return f"{base}/{name}{mark}{query}"
+        return Folder(f"{base}/{quote(name)}{mark}{query}") if name else self
 
-    def files(self) -> dict[str, int]:
+    @property
+    def local(self) -> Path | None:
+        """The folder's path, if it is on this machine."""
+        return local_path(self.url)
+
+    def place(self, name: str = "") -> str:
+        """The folder, or a file below it, for messages: its path on this machine, or its URL."""
+        if self.local is not None:
+            return str(self.local / name)
+        base, mark, query = self.url.partition("?")
+        return f"{base}{'/' if name else ''}{name}{mark}{query}"
+
+    def files(self, *, may_be_absent: bool = False) -> dict[str, int]:
         """Every file below it by its name, in order, with its size in bytes."""
-        fs, path = self._opened()
-        with _in_one_sentence(self.url):
-            found = fs.get_file_info(pafs.FileSelector(path, recursive=True))
+        fs, path = self.opened()
+        selector = pafs.FileSelector(path, recursive=True, allow_not_found=may_be_absent)
+        with _in_one_sentence(self.place()):
+            found = fs.get_file_info(selector)
         begin = len(path) + 1
         files = {each.path[begin:]: each.size for each in found if each.type == pafs.FileType.File}
-        if not files:
-            raise HistoryError("there is nothing here", file=self.url)
+        if not files and not may_be_absent:
+            raise HistoryError("there is nothing here", file=self.place())
         return dict(sorted(files.items()))
 
     def has(self, name: str) -> bool:
         """Whether there is a file of this name."""
-        fs, path = self._opened()
+        fs, path = self.opened()
         with _in_one_sentence(self.place(name)):
             info = fs.get_file_info(f"{path}/{name}")
         return bool(info.type == pafs.FileType.File)
 
     def read(self, name: str) -> bytes:
         """The content of a file."""
-        fs, path = self._opened()
+        fs, path = self.opened()
         with _in_one_sentence(self.place(name)), fs.open_input_stream(f"{path}/{name}") as stream:
             content: bytes = stream.read()
             return content
 
     def fetch(self, files: Mapping[str, Path]) -> None:
         """Copy files to the paths given, some at the same time; makes the paths' folders."""
-        fs, path = self._opened()
+        fs, path = self.opened()
 
         def fetch(name: str) -> None:
             files[name].parent.mkdir(parents=True, exist_ok=True)
@@ -125,33 +147,47 @@ class Folder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file."""
-        self._write(name, lambda stream: stream.write(content))
+        self.write_by(name, lambda stream: stream.write(content))
 
     def send(self, files: Mapping[str, Path]) -> None:
         """Copy files from the paths given, some at the same time."""
 
         def send(name: str) -> None:
             with files[name].open("rb") as source:
-                self._write(name, lambda stream: stream.upload(source, _CHUNK_BYTES))
+                self.write_by(name, lambda stream: stream.upload(source, _CHUNK_BYTES))
 
         _together(send, files)
 
     def remove(self, name: str) -> None:
         """Remove a file."""
-        fs, path = self._opened()
+        fs, path = self.opened()
         with _in_one_sentence(self.place(name)):
             fs.delete_file(f"{path}/{name}")
 
-    def _write(self, name: str, write: Callable[[Any], object]) -> None:
-        fs, path = self._opened()
-        target = f"{path}/{name}"
+    def write_by(self, name: str, write: Callable[[Any], object]) -> None:
+        """Write a file by `write`, which gets the stream. It appears whole or not at all: object
+        storage has it once the stream is closed, other file systems by its final name."""
+        fs, path = self.opened()
+        folder, _, last = f"{path}/{name}".rpartition("/")
+        at_once = fs.type_name in _WITHOUT_FOLDERS
+        partial = f"{folder}/{last if at_once else f'.{last}.partial'}"
         with _in_one_sentence(self.place(name), writing=True):
-            if fs.type_name not in _WITHOUT_FOLDERS:
-                fs.create_dir(target.rpartition("/")[0], recursive=True)
-            with fs.open_output_stream(target) as stream:
-                write(stream)
+            if not at_once:
+                fs.create_dir(folder, recursive=True)
+            try:
+                with fs.open_output_stream(partial) as stream:
+                    write(stream)
+                if self.local is not None:
+                    _to_disk(partial)
+                if not at_once:
+                    fs.move(partial, f"{folder}/{last}")
+            except BaseException:
+                if not at_once:
+                    with contextlib.suppress(OSError, pa.ArrowException):
+                        fs.delete_file(partial)
+                raise
 
-    def _opened(self) -> tuple[Any, str]:
+    def opened(self) -> tuple[Any, str]:
         """The file system, and this folder's path in it."""
         parts = urlsplit(self.url)
         fs, prefix = _file_system(parts.scheme, parts.netloc, parts.query)
@@ -203,14 +239,24 @@ def _in_one_sentence(url: str, *, writing: bool = False) -> Iterator[None]:
         if isinstance(error, FileNotFoundError) and not writing:
             raise HistoryError("there is nothing here", file=url) from error
         if isinstance(error, PermissionError) or _DENIED.search(str(error)):
+            hint = "credentials come from this process' environment, such as AWS_ACCESS_KEY_ID"
             raise EnvironmentFailure(
-                "access is denied",
-                file=url,
-                hint="credentials come from this process' environment, such as AWS_ACCESS_KEY_ID",
+                "access is denied", file=url, hint=hint if is_url(url) else None
             ) from error
         if "NO_SUCH_BUCKET" in str(error):
             raise HistoryError("there is no such bucket", file=url) from error
-        why = re.split(r" \(Request ID|; Details", " ".join(str(error).split()))[0][:_LONGEST]
-        raise EnvironmentFailure(
-            f"the storage does not answer as it should: {why}", file=url
-        ) from error
+        why = _first_line(error)
+        what = f"the storage does not answer as it should: {why}" if is_url(url) else why
+        raise EnvironmentFailure(what, file=url) from error
+
+
+def _first_line(error: BaseException) -> str:
+    """What a file system says, without what only its authors need."""
+    if isinstance(error, OSError) and error.strerror:
+        return str(error.strerror)
+    return re.split(r" \(Request ID|; Details", " ".join(str(error).split()))[0][:_LONGEST]
+
+
+def _to_disk(path: str) -> None:
+    with Path(path).open("rb") as stream:
+        os.fsync(stream.fileno())

@@ -1,96 +1,67 @@
-"""Where a lake is: a folder of this machine, or a bucket of S3; files appear whole or not at all.
-
-What an address holds besides bucket and path (a key, a secret, an endpoint) is used, and never
-shown.
-"""
+"""Where a lake is: a folder of this machine, or one at a URL (`harness.storage`)."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Any
 
-import pyarrow as pa
 from filelock import FileLock, Timeout
-from pyarrow import fs
 
-from harness.errors import EnvironmentFailure, HistoryError
-
-SCHEMES: Final = ("file", "s3")
+from harness.errors import EnvironmentFailure
+from harness.storage import Folder, is_url
 
 
 @dataclass(frozen=True)
 class Place:
-    """A folder in a file system. `shown` is its name for the user."""
+    """A folder of a lake. All methods raise EnvironmentFailure where it cannot be read or
+    written."""
 
-    shown: str
-    root: str
-    filesystem: fs.FileSystem
+    folder: Folder
+
+    @property
+    def shown(self) -> str:
+        """Its name for the user."""
+        return self.folder.place()
 
     @property
     def local(self) -> Path | None:
         """The folder, where it is one of this machine."""
-        return Path(self.root) if isinstance(self.filesystem, fs.LocalFileSystem) else None
+        return self.folder.local
+
+    @property
+    def filesystem(self) -> Any:
+        """pyarrow's file system that has it."""
+        return self.folder.opened()[0]
+
+    @property
+    def root(self) -> str:
+        """Its path there."""
+        return self.folder.opened()[1]
 
     def name_of(self, path: str) -> str:
         """A file of it, for the user."""
-        return f"{self.shown.rstrip('/')}/{path}"
+        return self.folder.place(path)
 
     def read(self, path: str) -> bytes | None:
-        """The content of a file; `None` where there is none. Raises HistoryError."""
-        try:
-            with self.filesystem.open_input_file(self._at(path)) as stream:
-                return bytes(stream.read())
-        except FileNotFoundError:
-            return None
-        except (OSError, pa.ArrowException) as error:
-            raise HistoryError(f"cannot be read: {_why(error)}", file=self.name_of(path)) from error
+        """The content of a file; `None` where there is none."""
+        return self.folder.read(path) if self.folder.has(path) else None
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """The sizes of all files below a folder, by path; none where it is missing. Raises
-        HistoryError."""
-        base = self._at(folder).rstrip("/")
-        selector = fs.FileSelector(base, allow_not_found=True, recursive=True)
-        try:
-            found = self.filesystem.get_file_info(selector)
-        except (OSError, pa.ArrowException) as error:
-            raise HistoryError(
-                f"cannot be listed: {_why(error)}", file=self.name_of(folder)
-            ) from error
-        start = len(self._at(""))
-        return {info.path[start:]: info.size for info in found if info.type == fs.FileType.File}
+        """The sizes of all files below a folder, by path; none where it is missing."""
+        found = self.folder.below(folder).files(may_be_absent=True)
+        return {f"{folder}/{name}" if folder else name: size for name, size in found.items()}
 
     def write(self, path: str, content: Callable[[Any], object]) -> None:
-        """Write a file by `content`, which gets the stream: under a dot name, then renamed. Raises
-        EnvironmentFailure."""
-        folder, _, name = self._at(path).rpartition("/")
-        partial = f"{folder}/.{name}.partial"
-        try:
-            self.filesystem.create_dir(folder, recursive=True)
-            with self.filesystem.open_output_stream(partial) as stream:
-                content(stream)
-            if self.local is not None:
-                _to_disk(partial)
-            self.filesystem.move(partial, f"{folder}/{name}")
-        except (OSError, pa.ArrowException) as error:
-            with suppress(OSError, pa.ArrowException):
-                self.filesystem.delete_file(partial)
-            raise EnvironmentFailure(
-                f"cannot be written: {_why(error)}", file=self.name_of(path)
-            ) from error
+        """Write a file by `content`, which gets the stream; it appears whole or not at all."""
+        self.folder.write_by(path, content)
 
     def remove(self, path: str) -> None:
-        """Remove a file. Raises EnvironmentFailure."""
-        try:
-            self.filesystem.delete_file(self._at(path))
-        except (OSError, pa.ArrowException) as error:
-            raise EnvironmentFailure(
-                f"cannot be removed: {_why(error)}", file=self.name_of(path)
-            ) from error
+        """Remove a file."""
+        self.folder.remove(path)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -109,57 +80,16 @@ class Place:
             ) from error
         except OSError as error:
             raise EnvironmentFailure(
-                f"cannot be written: {_why(error)}", file=self.shown
+                f"cannot be written: {error.strerror or error}", file=self.shown
             ) from error
         try:
             yield
         finally:
             lock.release()
 
-    def _at(self, path: str) -> str:
-        return f"{self.root}/{path}"
-
 
 def place_of(address: str | os.PathLike[str]) -> Place:
-    """The place of an address: a path, `file://...` or `s3://...`. Raises HistoryError for any
-    other."""
+    """The place of an address: a path, or a URL. Raises HistoryError for one that cannot be
+    used."""
     text = os.fspath(address)
-    scheme, separator, _ = text.partition("://")
-    if not separator:
-        path = str(Path(text).resolve())
-        return Place(text, path, fs.LocalFileSystem())
-    if scheme not in SCHEMES:
-        known = " or ".join(f"{each}://" for each in SCHEMES)
-        raise HistoryError(
-            f"the scheme {scheme}:// is unknown",
-            file=_shown(text),
-            hint=f"name a folder, or an address that begins with {known}",
-        )
-    try:
-        filesystem, root = fs.FileSystem.from_uri(text)
-    except (OSError, pa.ArrowException, ValueError) as error:
-        raise HistoryError(
-            f"this address cannot be used: {_why(error)}",
-            file=_shown(text),
-            hint="use file:///absolute/path or s3://bucket/path",
-        ) from error
-    return Place(_shown(text), root.rstrip("/"), filesystem)
-
-
-def _shown(address: str) -> str:
-    """An address without secrets: neither user and password, nor what stands behind `?`."""
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def _why(error: BaseException) -> str:
-    """What a file system says, in one line."""
-    if isinstance(error, OSError) and error.strerror:
-        return str(error.strerror)
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
-def _to_disk(path: str) -> None:
-    with Path(path).open("rb") as stream:
-        os.fsync(stream.fileno())
+    return Place(Folder.at(text) if is_url(text) else Folder.of(Path(text)))

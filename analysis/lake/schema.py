@@ -72,7 +72,7 @@ _COUNTS: Final = {
     "failed": "writes that surely did not happen, by what the client saw",
     "unknown": "writes that ended unknown",
     "survivors": "values that were read at the end",
-    "lost": "acknowledged writes that are gone; 0 where the model is not a log: see `class`",
+    "lost": "values that are gone: acknowledged ones, of a set also those that were read",
     "unacknowledged_found": "values read whose writes were not acknowledged",
     "failed_found": "those of them whose writes had failed",
     "unknown_found": "those of them whose writes had ended unknown",
@@ -80,10 +80,11 @@ _COUNTS: Final = {
     "unexpected": "values read that nobody wrote",
     "not_yet_visible": "acknowledged writes that consumers may not read yet",
     "deleted": "lost writes below the start of the log",
+    "lost_unacknowledged": "lost elements of a set that were read and not acknowledged",
 }
 _RATES: Final = {
     "ack": "acknowledged / attempted",
-    "loss": "lost / acknowledged",
+    "loss": "lost and acknowledged / acknowledged",
     "unacknowledged_success": "unacknowledged_found / acknowledged",
     "failed_success": "failed_found / acknowledged",
     "unknown_success": "unknown_found / acknowledged",
