@@ -178,11 +178,12 @@ def test_a_running_campaign_is_marked(tmp_path: Path) -> None:
 
 
 def test_before_any_run_is_finished(tmp_path: Path) -> None:
-    page, _, folder = made(tmp_path / "c", Synthetic(finished=0, ended=None))
+    page, _, _ = made(tmp_path / "c", Synthetic(finished=0, ended=None))
     assert "No run is conclusive" in page.words
     assert "No run is finished." in page.words
     assert page.words.count("no conclusive run 0 of ") == 36
     assert data_of(page)["runs"]["id"] == []
+    folder, _ = build_campaign(tmp_path / "one", Synthetic(axes=ONE_AXIS, finished=0, ended=None))
     folder.journal.unlink()
     assert "not started" in Parsed(write_campaign(folder).read_text(encoding="utf-8")).words
 

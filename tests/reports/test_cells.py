@@ -9,21 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from junitparser import Error, Failure, JUnitXml
 
 from checkers.judging.one_run import judge_run
-from harness.cli import main
 from harness.history.run_folder import RunDir
+from reports.cells import write_cells
 from reports.page import write_report
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.memory_cells import CELLS, PLAN, played
 from tests.reports.test_page import parsed, policy
-
-
-def ackloss(*args: str) -> Result:
-    done = CliRunner().invoke(main, args, prog_name="ackloss")
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +62,7 @@ def test_a_cell_whose_leader_no_fault_met_says_so(run: RunDir) -> None:
     for each in result["cells"][0]["leaders"]:
         each["met"] = False
     run.write_json(run.result, result)
-    write_report(run)
+    write_cells(run)
     assert "not met" in parsed(run).words
     assert "(no fault met its leader)" in ackloss("show", str(run.path)).stdout
 
@@ -85,14 +79,14 @@ def test_a_missing_cell_has_a_row_and_no_link(run: RunDir) -> None:
 
 def test_a_run_that_was_not_checked_has_a_page_that_says_so(run: RunDir) -> None:
     run.result.unlink()
-    write_report(run)
+    write_cells(run)
     assert "This run has not been checked" in parsed(run).words
 
 
 def test_untrusted_names_are_text(run: RunDir) -> None:
     plan = run.read_json(run.plan)
     run.write_json(run.plan, {**plan, "name": "<script>alert(1)</script>\x1b[31m"})
-    write_report(run)
+    write_cells(run)
     page = parsed(run)
     assert len(page.named("script")) == 2
     assert "\\u001b[31m" in page.words
@@ -119,7 +113,7 @@ def test_a_case_fails_that_is_invalid_or_not_as_expected(run: RunDir) -> None:
     for cell, expect, verdict in zip(result["cells"], expected, verdicts, strict=True):
         cell |= {"expect": expect, "verdict": verdict}
     run.write_json(run.result, result)
-    write_report(run)
+    write_cells(run)
     (suite,) = JUnitXml.fromfile(str(run.junit))
     kinds = [[type(each) for each in case.result] for case in suite]
     assert kinds == [[], [Failure], [Failure], [Error]]

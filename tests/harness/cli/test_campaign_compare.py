@@ -79,7 +79,7 @@ BROKE = {"error": "the disk is full"}
 UNPROVEN = run(proven=False)
 
 
-@pytest.mark.parametrize("inconclusive", [[UNKNOWN] * 50, [BROKE] * 50, [UNPROVEN] * 50, []])
+@pytest.mark.parametrize("inconclusive", [[UNKNOWN] * 10, [BROKE] * 10, [UNPROVEN] * 10, []])
 @pytest.mark.parametrize(
     ("policy", "others", "code"),
     [
@@ -96,7 +96,7 @@ def test_nothing_conclusive_is_never_green(
 ) -> None:
     axes = f"{AXES}\n[budget]\nhours = 1e-9\n[policy]\n{policy}"
     runs = {ON: others, OFF: inconclusive}
-    folder = build(tmp_path / "c", runs, axes=axes, head="repetitions = 50")
+    folder = build(tmp_path / "c", runs, axes=axes, head="repetitions = 10")
     done = CliRunner().invoke(main, ["campaign", "resume", str(folder.path)])
     assert done.exit_code == code, done.output
     assert ("nothing is known of" in done.output) == ("never" not in policy or code == 3)
