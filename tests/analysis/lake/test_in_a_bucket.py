@@ -1,0 +1,46 @@
+"""A lake in S3 (a server on loopback) has what the lake in a folder has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from analysis.lake.build import build
+from analysis.lake.place import place_of
+from analysis.lake.query import query
+from analysis.lake.schema import CELLS, TABLES
+from analysis.lake.stored import open_lake
+from tests.fixtures.campaign_folder import OFF, ON
+from tests.fixtures.lakes import add_run, campaign, lake_of
+from tests.fixtures.result_documents import lossy, run
+from tests.fixtures.s3 import s3_server
+
+LOST = "SELECT cell, sum(lost) AS lost FROM cells GROUP BY cell ORDER BY cell"
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with s3_server(tmp_path_factory.mktemp("s3")) as server, pytest.MonkeyPatch.context() as patch:
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
+        server.make_bucket("lakes")
+        yield "s3://lakes"
+
+
+def test_it_is_built_grows_and_is_asked_as_in_a_folder(bucket: str, tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", {ON: [lossy(3)], OFF: [run()]})
+    there = place_of(f"{bucket}/a lake")
+    assert build(there, folder).added == 2
+    assert build(there, folder).added == 0
+    add_run(folder, OFF, 1, lossy(7))
+    assert build(there, folder).added == 1
+    here, lake = lake_of(tmp_path / "lake", folder), open_lake(there)
+    for table in TABLES.values():
+        by = [name for name in ("run_id", "fault") if name in table.schema.names]
+        ours, theirs = (each.read(table).sort_values(by) for each in (lake, here))
+        assert ours.reset_index(drop=True).equals(theirs.reset_index(drop=True)), table.name
+    assert len(lake.read(CELLS)) == 3
+    asked = query(lake, LOST, engine="duckdb")
+    assert asked.column("lost").to_pylist() == sorted([3, 7], reverse=ON > OFF)
