@@ -108,7 +108,7 @@ def _fetched(
         copy = run.fetch(Path(folder), documents=documents)
 
         def renamed(text: str | None) -> str | None:
-            return text and text.replace(str(copy.path), run.folder.url)
+            return text and text.replace(str(copy.path), run.folder.place())
 
         try:
             judged = judge(copy)

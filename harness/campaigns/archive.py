@@ -69,7 +69,7 @@ class Archive:
             number = len(self._missing)
             runs = "run was" if number == 1 else "runs were"
             self.say(
-                f"{number:,} judged {runs} not copied to {self.place.url}"
+                f"{number:,} judged {runs} not copied to {self.place.place()}"
                 + (f" ({why})" if why else "")
                 + f"; {'it is' if number == 1 else 'they are'} complete in {self.campaign.runs}, "
                 "and `ackloss campaign resume --archive` copies what is missing"

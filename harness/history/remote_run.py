@@ -40,7 +40,7 @@ class RemoteRun:
         folder that is no run's, and what `harness.storage` raises."""
         names = [name for name in self.folder.files() if _is_of_a_run(name)]
         if _RUN not in names:
-            raise HistoryError("not a run folder: run.json is missing", file=self.folder.url)
+            raise HistoryError("not a run folder: run.json is missing", file=self.folder.place())
         rundir = RunDir(parent / self._place())
         chosen = _DOCUMENTS if documents else names
         self.folder.fetch({name: rundir.path / name for name in chosen if name in names})
@@ -69,7 +69,7 @@ def remote_runs(folder: Folder) -> list[RemoteRun]:
     if not found:
         raise HistoryError(
             "there is no run with a history here",
-            file=folder.url,
+            file=folder.place(),
             hint="name the folder of a run, of runs, or of a campaign",
         )
     return [_run(folder, place, files) for place in found]

@@ -155,7 +155,7 @@ def test_an_executor_that_does_not_see_a_folder_says_so(cluster: Asked, tmp_path
 def test_a_verdict_that_cannot_be_written_at_its_url_is_one_all_the_same(
     cluster: Asked, tmp_path: Path
 ) -> None:
-    """And names the URL, not the copy that was judged."""
+    """And names what is there, not the copy that was judged."""
     run = build(tmp_path, 0)
     (run.path / "result.json").mkdir()
     (run.path / "result.json" / "x").touch()
@@ -166,9 +166,9 @@ def test_a_verdict_that_cannot_be_written_at_its_url_is_one_all_the_same(
     assert [each["verdict"] for each in check_runs(remote, errors=errors)] == ["valid"]
     unwritten, unread = errors
     assert type(unwritten) is EnvironmentFailure
-    assert unwritten.file == f"file://{run.path}/result.json"
+    assert unwritten.file == f"{run.path}/result.json"
     assert type(unread) is HistoryError
-    assert unread.file == f"file://{broken.plan}"
+    assert unread.file == str(broken.plan)
 
 
 def test_an_unknown_checker_names_the_option_that_chose_it(tmp_path: Path) -> None:
