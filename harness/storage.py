@@ -246,8 +246,8 @@ def _in_one_sentence(url: str, *, writing: bool = False) -> Iterator[None]:
         if "NO_SUCH_BUCKET" in str(error):
             raise HistoryError("there is no such bucket", file=url) from error
         why = _first_line(error)
-        what = f"the storage does not answer as it should: {why}" if is_url(url) else why
-        raise EnvironmentFailure(what, file=url) from error
+        said = "the storage does not answer as it should" if is_url(url) else "cannot be used"
+        raise EnvironmentFailure(f"{said}: {why}", file=url) from error
 
 
 def _first_line(error: BaseException) -> str:

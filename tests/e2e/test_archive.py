@@ -63,7 +63,7 @@ def test_a_url_that_takes_nothing_is_refused_before_a_run_begins(tmp_path: Path)
     for archive, code, words in (
         ("archive", 2, "not a URL such as s3://bucket/folder"),
         ("gopher://archive/x", 4, "nothing here reads the scheme 'gopher'"),
-        ("file:///proc/none", 5, "the storage does not answer as it should"),
+        ("file:///proc/none", 5, "/proc/none/campaign.toml: cannot be used: "),
     ):
         done = ackloss(*args, "--archive", archive, environment={})
         assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
