@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.errors import EnvironmentFailure
-from harness.machine import priority
 from harness.machine.checks import disk, output, prepared
 from harness.machine.paths import cache_dir, state_dir
 from harness.machine.user_config import user_config
@@ -97,7 +96,6 @@ def examine(providers: Iterable[Provider], runs: Path, *, has_archive: bool) -> 
     all_runs = [
         python(),
         configuration(),
-        priority.finding(),
         disk("disk of runs", runs),
         disk("disk of the cache", cache_dir()),
         disk("disk of the state", state_dir()),

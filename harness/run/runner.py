@@ -26,7 +26,6 @@ from harness.faults.injection import Faults
 from harness.faults.journal import Journal
 from harness.history.run_folder import RunDir, write_atomically
 from harness.machine import state
-from harness.machine.priority import ORDINARY, Policy, ahead_of_others
 from harness.models import MODELS
 from harness.plan import Plan
 from harness.protocols import (
@@ -245,18 +244,8 @@ def _play_load(
     words = vocabulary_of(bound.target)
     schedule = Schedule(first, bound.steps, cluster.nodes, faults, observer, clock, words)
     healed = Meeting(clock, len(cells), schedule.finish)
-    with record.timed("run_s"), _priority(bound, cells) as policy, schedule.running():
-        record.update(priority=policy)
+    with record.timed("run_s"), schedule.running():
         together(clock, "load", [partial(cell.play, healed, how.interrupts.stop) for cell in cells])
-
-
-def _priority(bound: ResolvedPlan, cells: Sequence[CellRun]) -> AbstractContextManager[Policy]:
-    """How the load generator is scheduled: first, unless its time is simulated or one of its loads
-    is flat out."""
-    rates = [cell.bound.plan.workload.rate_per_s for cell in cells]
-    if bound.provider.simulated or not all(rates):
-        return nullcontext(ORDINARY)
-    return ahead_of_others(sum(rates))
 
 
 def _end(
