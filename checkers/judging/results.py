@@ -7,6 +7,7 @@ into the run's folder here, or at the URL where the run was read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,15 +80,17 @@ def packed(findings: pa.Table | pa.RecordBatchReader) -> bytes:
 
 def _store(path: Path, content: bytes | None) -> None:
     """Write what a check found, or remove what an earlier one found."""
+    partial = path.with_name(f".{path.name}.partial")
     try:
         if content is None:
             path.unlink(missing_ok=True)
         else:
             path.parent.mkdir(exist_ok=True)
-            partial = path.with_name(f".{path.name}.partial")
             partial.write_bytes(content)
             partial.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise EnvironmentFailure(
             f"cannot write what was found: {error.strerror or error}", file=str(path)
         ) from error

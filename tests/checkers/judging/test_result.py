@@ -119,6 +119,7 @@ def test_a_folder_that_takes_no_findings_is_told(spark: Asked, tmp_path: Path) -
         check_runs([lossy])
     assert told.value.file == str(lossy.loss)
     assert "Is a directory" in str(told.value)
+    assert list(lossy.findings.iterdir()) == [lossy.loss], "no half-written file is left"
 
 
 @pytest.fixture
