@@ -10,7 +10,7 @@ import pytest
 from harness.campaigns.folder import CampaignDir
 from harness.history.run_folder import RunDir
 from harness.storage import Folder
-from tests.fixtures.s3 import s3_server
+from tests.fixtures.s3 import s3_bucket
 from tests.fixtures.spark_cluster import ackloss
 
 pytestmark = pytest.mark.spark
@@ -28,15 +28,10 @@ off.set = {{ "target.defects" = [] }}
 """
 
 
-def test_its_runs_are_judged_at_the_url_as_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_runs_are_judged_at_the_url_as_here(tmp_path: Path) -> None:
     (tmp_path / "memory.toml").write_text(CAMPAIGN)
     folder, url = CampaignDir(tmp_path / "campaign"), "s3://archive/memory"
-    with s3_server(tmp_path) as s3:
-        for name, value in s3.environment.items():
-            monkeypatch.setenv(name, value)
-        s3.make_bucket("archive")
+    with s3_bucket(tmp_path, "archive"):
         args = ["campaign", "run", str(tmp_path / "memory.toml"), "--out", str(folder.path)]
         done = ackloss(*args, "--archive", url, environment={})
         assert done.returncode == 1, done.stderr

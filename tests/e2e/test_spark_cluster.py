@@ -25,7 +25,7 @@ from harness.protocols import Promises
 from harness.storage import Folder
 from tests.fixtures.hand_made import Made, R, W
 from tests.fixtures.long import ALL, LONG
-from tests.fixtures.s3 import S3, s3_server
+from tests.fixtures.s3 import S3, s3_bucket
 from tests.fixtures.spark_cluster import CONF, Cluster, ackloss, bare_python, spark_cluster
 
 pytestmark = pytest.mark.spark
@@ -54,10 +54,7 @@ class Deadly(Loss):
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
-    with s3_server(tmp_path_factory.mktemp("s3")) as server, pytest.MonkeyPatch.context() as patch:
-        for name, value in server.environment.items():
-            patch.setenv(name, value)
-        server.make_bucket("archive")
+    with s3_bucket(tmp_path_factory.mktemp("s3"), "archive") as server:
         yield server
 
 

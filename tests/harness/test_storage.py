@@ -12,15 +12,12 @@ import pytest
 
 from harness.errors import AcklossError, EnvironmentFailure, HistoryError
 from harness.storage import Folder, local_path
-from tests.fixtures.s3 import S3, s3_server
+from tests.fixtures.s3 import S3, s3_bucket
 
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
-    with s3_server(tmp_path_factory.mktemp("s3")) as server, pytest.MonkeyPatch.context() as patch:
-        for name, value in server.environment.items():
-            patch.setenv(name, value)
-        server.make_bucket("runs")
+    with s3_bucket(tmp_path_factory.mktemp("s3"), "runs") as server:
         yield server
 
 

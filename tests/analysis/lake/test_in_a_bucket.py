@@ -15,17 +15,14 @@ from analysis.lake.stored import open_lake
 from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.lakes import add_run, campaign, lake_of
 from tests.fixtures.result_documents import lossy, run
-from tests.fixtures.s3 import s3_server
+from tests.fixtures.s3 import s3_bucket
 
 LOST = "SELECT cell, sum(lost) AS lost FROM cells GROUP BY cell ORDER BY cell"
 
 
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with s3_server(tmp_path_factory.mktemp("s3")) as server, pytest.MonkeyPatch.context() as patch:
-        for name, value in server.environment.items():
-            patch.setenv(name, value)
-        server.make_bucket("lakes")
+    with s3_bucket(tmp_path_factory.mktemp("s3"), "lakes"):
         yield "s3://lakes"
 
 
