@@ -298,27 +298,27 @@ def by_duckdb(run: Path) -> Counts:
     return dict(zip((*COUNTED, *COUNTED_TOO), map(int, row), strict=True))
 
 
-def told_by(name: str, told: Measured, truth: Counts) -> bool:
+def is_right(name: str, measured: Measured, truth: Counts) -> bool:
     """Print what a side took; whether its counts are the truth."""
-    (counts,) = told.counts.values()
+    (counts,) = measured.counts.values()
     ours = {name: counts[name] for name in truth}
-    rate = truth["attempted"] / told.took_s
+    rate = truth["attempted"] / measured.took_s
     wrong = {name: (ours[name], number) for name, number in truth.items() if ours[name] != number}
     print(
-        f"  {name:7} {told.took_s:8.1f} s  {told.peak_mb:7,.0f} MB  {rate:12,.0f} writes/s"
+        f"  {name:7} {measured.took_s:8.1f} s  {measured.peak_mb:7,.0f} MB  {rate:12,.0f} writes/s"
         f"  {f'COUNTS DIFFER FROM THE TRUTH: {wrong}' if wrong else ''}",
         flush=True,
     )
     return not wrong
 
 
-def bars(writes: int, told: Measured) -> bool:
+def bars(writes: int, measured: Measured) -> bool:
     """Print what is asked; whether it is met."""
     part = writes / 200_000_000
     most_s = FIXED_S + (AT_MOST_S - FIXED_S) * part
     most_mb = FIXED_MB + (AT_MOST_MB - FIXED_MB) * part
     met = True
-    for limit, number, unit in ((most_s, told.took_s, "s"), (most_mb, told.peak_mb, "MB")):
+    for limit, number, unit in ((most_s, measured.took_s, "s"), (most_mb, measured.peak_mb, "MB")):
         met = met and number <= limit
         print(f"  bar {limit:,.0f} {unit}: {'met' if number <= limit else 'MISSED'}")
     return met
@@ -339,11 +339,11 @@ def main(arguments: list[str]) -> int:
             [sys.executable, "-m", "harness", "check", str(run), "--json"],
             lambda document: {"soak": document["counts"]},
         )
-        right = told_by("ours", ours, soak.truth)
+        right = is_right("ours", ours, soak.truth)
         theirs = measured(
             [sys.executable, "-m", "bench.soak", "duckdb", str(run)], lambda counts: counts
         )
-        right = told_by("duckdb", theirs, soak.truth) and right
+        right = is_right("duckdb", theirs, soak.truth) and right
     return 0 if bars(writes, ours) and right else 1
 
 

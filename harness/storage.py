@@ -165,8 +165,9 @@ class Folder:
             fs.delete_file(f"{path}/{name}")
 
     def write_by(self, name: str, write: Callable[[Any], object]) -> None:
-        """Write a file by `write`, which gets the stream. It appears whole or not at all: object
-        storage has it once the stream is closed, other file systems by its final name."""
+        """Write a file by `write`, which gets the stream. By its final name it appears whole
+        or not at all; but object storage knows no renaming: there a write that breaks off may leave
+        a shorter file, which readers know by its manifest."""
         fs, path = self.opened()
         folder, _, last = f"{path}/{name}".rpartition("/")
         at_once = fs.type_name in _WITHOUT_FOLDERS

@@ -11,7 +11,7 @@ from analysis.lake.stored import StoredLake
 from harness.errors import EnvironmentFailure, QueryError
 
 _OWN_TABLES_ONLY: Final = {"python_enable_replacements": False, "python_scan_all_frames": False}
-"""A name that is no table is an error, and not a variable of this program."""
+"""A name without a table is an error, and not a variable of this program."""
 _OF_THE_QUERY: Final = (
     *("ParserException", "SyntaxException", "BinderException", "CatalogException"),
     *("ConversionException", "OutOfRangeException"),

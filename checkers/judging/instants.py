@@ -21,14 +21,14 @@ import numpy as np
 from harness.protocols import Ints
 
 KEPT: Final = 2**23
-"""So many instants are kept; of a night's, every gap longer than 34 ms is told by them."""
+"""So many instants are kept; of a night's, they show every gap longer than 34 ms."""
 
 FOLDED: Final = 2**20
 """So many delays are kept until they are counted."""
 
 WIDEST_NS: Final = 2**29
 """Stretches are at most as long as this: half a second, so two instants a second are kept in any
-case, and every gap of a second is told from those that are shorter."""
+case, and they tell every gap of a second from shorter ones."""
 
 _PAGE: Final = 2**12
 """So many neighbouring counts are one array, which is made when one of them is needed."""

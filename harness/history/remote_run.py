@@ -37,7 +37,7 @@ class RemoteRun:
 
     def fetch(self, parent: Path, *, documents: bool = False) -> RunDir:
         """Copy its evidence, or its documents alone, below `parent`. Raises HistoryError for a
-        folder that is no run's, and what `harness.storage` raises."""
+        folder without a run, and what `harness.storage` raises."""
         names = [name for name in self.folder.files() if _is_of_a_run(name)]
         if _RUN not in names:
             raise HistoryError("not a run folder: run.json is missing", file=self.folder.place())

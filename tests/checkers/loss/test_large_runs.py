@@ -117,10 +117,10 @@ def test_a_shard_that_breaks_makes_its_run_unknown_and_no_other(
         return check(self, run, shard)
 
     monkeypatch.setattr(Loss, "check", breaking)
-    told = dict(judge_task(list(enumerate(runs)), judge_run))
-    assert [told[n]["verdict"] for n in (0, 2)] == [verdicts[0], verdicts[2]] == ["invalid"] * 2
-    assert told[1]["verdict"] == "unknown"
-    assert "no room for shard 2" in told[1]["reason"]
+    answers = dict(judge_task(list(enumerate(runs)), judge_run))
+    assert [answers[n]["verdict"] for n in (0, 2)] == [verdicts[0], verdicts[2]] == ["invalid"] * 2
+    assert answers[1]["verdict"] == "unknown"
+    assert "no room for shard 2" in answers[1]["reason"]
     assert not list(runs[1].findings.glob("*.parquet"))
 
 
