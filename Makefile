@@ -20,7 +20,7 @@ run: setup  ## Set up, run the unclean and the safe plan, compare them on one pa
 test:  ## Set up, then lint, types, import contracts and all tests, also on real Kafka
 	@scripts/setup dev
 	@$(MAKE) lint
-	@$(BIN)/pytest -q -n 3 --dist loadscope --durations=25
+	@$(BIN)/pytest -q -n 4 --dist loadscope --durations=25
 
 check:  ## Format, lint, types, import contracts, fast tests (no cluster)
 	@scripts/venv dev

@@ -1,10 +1,10 @@
-"""Which tests run side by side (`pytest -n 3`, loaded by `conftest.py`).
+"""Which tests run side by side (`pytest -n 4`, loaded by `conftest.py`).
 
 Real runs starve each other on two cores, and a starved run is `unknown`. So what needs Docker or
-plays in real time (the markers `docker` and `real_time`) is in three groups, in each one test after
-the other. Tests on pods mostly wait for connections to time out: they begin, and what needs no
-cluster computes meanwhile, at a low priority, in the other processes. Plans on real clusters (the
-marker `e2e`) come last, in two groups: they have the two cores for themselves.
+plays in real time (the markers `docker` and `real_time`) is in four groups, in each one test after
+the other, of which two are under way at a time: first the two on pods, which mostly wait for
+connections to time out, and then the two with plans on real clusters (the marker `e2e`). What needs
+no cluster computes meanwhile, at a low priority, in the other processes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).parents[1]
 PROCESSES = "PYTEST_XDIST_WORKER"  # set in each process of `pytest -n`
 STARVABLE = ("docker", "real_time")
-PODS, OURS, OTHERS = "on pods", "of ours", "of others"
+FAULTS, PODS, OURS, OTHERS = "faults on pods", "on pods", "of ours", "of others"
+REAL = (FAULTS, PODS, OURS, OTHERS)
+"""In the order in which they begin."""
+AT_A_TIME = 2
 OF_OTHERS = ("test_any_client.py", "test_compose.py", "test_external.py", "test_ssh.py")
 """With clusters, hosts or clients of others; they take as long as all other real plans."""
 LOW = 10
@@ -36,23 +40,29 @@ def group(file: str) -> str:
     if not any(f"mark.{marker}" in text for marker in STARVABLE):
         return file
     if "mark.e2e" not in text:
-        return PODS
+        return FAULTS if "conformance" in Path(file).parts else PODS
     return OTHERS if Path(file).name in OF_OTHERS else OURS
 
 
 class SideBySide(LoadScopeScheduling):
-    """Tests on pods first, on real clusters last."""
+    """So many real groups at a time, and what needs no cluster in the other processes."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group(nodeid.split("::", 1)[0])
 
-    def _assign_work_unit(self, node: object) -> None:
-        if PODS in self.workqueue:
-            self.workqueue.move_to_end(PODS, last=False)
-        for last in (OURS, OTHERS):
-            if last in self.workqueue:
-                self.workqueue.move_to_end(last)
-        super()._assign_work_unit(node)
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Nothing while the real groups that are left have to wait: who ends one takes the next."""
+        under_way = sum(self._is_real(other) for other in self.nodes if other is not node)
+        real = [name for name in REAL if name in self.workqueue]
+        others = [name for name in self.workqueue if name not in REAL]
+        if chosen := (real if under_way < AT_A_TIME else []) or others:
+            self.workqueue.move_to_end(chosen[0], last=False)
+            super()._assign_work_unit(node)
+
+    def _is_real(self, node: WorkerController) -> bool:
+        """Whether tests of a real group are left to it."""
+        units = self.assigned_work.get(node, {}).items()
+        return any(name in REAL and not all(tests.values()) for name, tests in units)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> SideBySide:
@@ -72,7 +82,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Only root can raise a priority again, and only root runs both kinds of test."""
     if PROCESSES in os.environ and os.geteuid() == 0:
         own_session()
-        real = group(item.nodeid.split("::", 1)[0]) in (PODS, OURS, OTHERS)
+        real = group(item.nodeid.split("::", 1)[0]) in REAL
         priority = 0 if real else LOW
         os.setpriority(os.PRIO_PROCESS, 0, priority)
         with suppress(OSError):  # no autogroups here
