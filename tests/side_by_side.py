@@ -4,14 +4,18 @@ Real runs starve each other on two cores, and a starved run is `unknown`. So wha
 plays in real time (the markers `docker` and `real_time`) is in four groups, in each one test after
 the other, of which two are under way at a time: first the two on pods, which mostly wait for
 connections to time out, and then the two with plans on real clusters (the marker `e2e`). What needs
-no cluster computes meanwhile, at a low priority, in the other processes.
+no cluster computes meanwhile, at a low priority, in the other processes. A test that compares the
+whole machine before and after (the marker `alone`) waits for the end of the real test beside it,
+and no other begins before its own end: objects of others that come and go would look like its own.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -77,7 +81,27 @@ def own_session() -> None:
         os.setsid()
 
 
-@pytest.hookimpl(wrapper=True)
+@contextmanager
+def locked(name: str, how: int) -> Iterator[None]:
+    """Holds a lock of all processes of this user (`flock`)."""
+    path = Path(tempfile.gettempdir()) / f"tests-of-ackloss-{os.geteuid()}-{name}.lock"
+    with path.open("w") as file:
+        fcntl.flock(file, how)
+        yield
+
+
+@contextmanager
+def beside_others(*, alone: bool) -> Iterator[None]:
+    """The place of a real test: many at a time, or one that is alone. Who waits for a place keeps
+    the gate, so that one which waits to be alone is not overtaken again and again."""
+    with ExitStack() as gate, ExitStack() as place:
+        gate.enter_context(locked("gate", fcntl.LOCK_EX))
+        place.enter_context(locked("place", fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
+        gate.close()
+        yield
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # no time-out runs while a test waits for its place
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Only root can raise a priority again, and only root runs both kinds of test."""
     if PROCESSES in os.environ and os.geteuid() == 0:
@@ -87,4 +111,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         os.setpriority(os.PRIO_PROCESS, 0, priority)
         with suppress(OSError):  # no autogroups here
             Path("/proc/self/autogroup").write_text(str(priority))
+        if real:
+            with beside_others(alone=item.get_closest_marker("alone") is not None):
+                return (yield)
     return (yield)

@@ -15,7 +15,12 @@ import pytest
 from tests.fixtures import machine
 from tests.fixtures.machine import clean, snapshot
 
-pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.usefixtures("own_state")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.docker,
+    pytest.mark.alone,
+    pytest.mark.usefixtures("own_state"),
+]
 
 
 KRAFT = ("plans/kafka-unclean.toml", "target.controllers=1")

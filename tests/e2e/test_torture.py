@@ -14,7 +14,12 @@ import pytest
 
 from tests.fixtures.machine import clean, snapshot, started
 
-pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.usefixtures("own_state")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.docker,
+    pytest.mark.alone,
+    pytest.mark.usefixtures("own_state"),
+]
 
 ROUNDS = int(os.environ.get("ACKLOSS_TORTURE_ROUNDS", "1"))
 PLAN = "plans/faults/every-family.toml"

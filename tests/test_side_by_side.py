@@ -1,0 +1,50 @@
+"""Of two processes' tests: one that has to be alone waits, and is waited for."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.side_by_side import beside_others
+
+
+@pytest.fixture
+def _locks_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+@pytest.mark.usefixtures("_locks_of_its_own")
+def test_who_waits_to_be_alone_is_next() -> None:
+    begun: list[str] = []
+    ends = {name: threading.Event() for name in ("first", "second", "alone", "last")}
+
+    def begin(name: str) -> threading.Thread:
+        def hold() -> None:
+            with beside_others(alone=name == "alone"):
+                begun.append(name)
+                assert ends[name].wait(30)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        time.sleep(0.2)
+        return thread
+
+    threads = [begin("first"), begin("second")]
+    assert begun == ["first", "second"]
+    threads += [begin("alone"), begin("last")]
+    assert begun == ["first", "second"]
+    ends["first"].set()
+    time.sleep(0.2)
+    assert begun == ["first", "second"]
+    ends["second"].set()
+    time.sleep(0.2)
+    assert begun == ["first", "second", "alone"]
+    ends["alone"].set()
+    ends["last"].set()
+    for thread in threads:
+        thread.join(30)
+    assert begun == ["first", "second", "alone", "last"]
