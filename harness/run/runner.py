@@ -26,6 +26,7 @@ from harness.faults.injection import Faults
 from harness.faults.journal import Journal
 from harness.history.run_folder import RunDir, write_atomically
 from harness.machine import state
+from harness.machine.priority import larger_share
 from harness.models import MODELS
 from harness.plan import Plan
 from harness.protocols import (
@@ -244,8 +245,15 @@ def _play_load(
     words = vocabulary_of(bound.target)
     schedule = Schedule(first, bound.steps, cluster.nodes, faults, observer, clock, words)
     healed = Meeting(clock, len(cells), schedule.finish)
-    with record.timed("run_s"), schedule.running():
+    with record.timed("run_s"), _share(bound, cells), schedule.running():
         together(clock, "load", [partial(cell.play, healed, how.interrupts.stop) for cell in cells])
+
+
+def _share(bound: ResolvedPlan, cells: Sequence[CellRun]) -> AbstractContextManager[object]:
+    """A larger share of the machine, unless time is simulated or a load is flat out."""
+    rates = [cell.bound.plan.workload.rate_per_s for cell in cells]
+    simulated = bound.provider.simulated or not all(rates)
+    return nullcontext() if simulated else larger_share(sum(rates))
 
 
 def _end(

@@ -1,0 +1,79 @@
+"""The session of a load generator has a larger share while its load goes on, and no other has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from harness.machine.priority import MOST_PER_S, NICE
+
+OF_ITS_OWN = """
+import os
+from harness.machine.priority import larger_share, _nice
+"""
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+def printed(code: str, *, own_session: bool = True) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", OF_ITS_OWN + code],
+        start_new_session=own_session,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@AS_ROOT
+def test_a_session_of_its_own_has_a_larger_share_while_the_load_goes_on() -> None:
+    code = """
+with larger_share(300) as larger:
+    print(larger, _nice())
+print(_nice())
+"""
+    assert printed(code) == ["True", str(NICE), "0"]
+
+
+@AS_ROOT
+def test_a_load_that_fails_leaves_no_larger_share_behind() -> None:
+    code = """
+try:
+    with larger_share(300):
+        raise ValueError
+except ValueError:
+    print(_nice())
+"""
+    assert printed(code) == ["0"]
+
+
+def test_the_session_of_a_shell_is_left_as_it_is() -> None:
+    code = """
+before = _nice()
+with larger_share(300) as larger:
+    print(larger, _nice() == before)
+"""
+    assert printed(code, own_session=False) == ["False", "True"]
+
+
+@pytest.mark.parametrize("rate_per_s", [0, MOST_PER_S + 1])
+def test_a_load_that_would_fill_a_core_has_no_larger_share(rate_per_s: float) -> None:
+    code = f"""
+with larger_share({rate_per_s}) as larger:
+    print(larger, _nice())
+"""
+    assert printed(code) == ["False", "0"]
+
+
+@AS_ROOT
+def test_a_user_who_may_not_has_none() -> None:
+    code = """
+os.setuid(65534)
+with larger_share(300) as larger:
+    print(larger, _nice())
+"""
+    assert printed(code) == ["False", "0"]
