@@ -45,6 +45,9 @@ class Choice(_Section):
     repetitions: int | None = Field(
         None, ge=1, le=100_000, description="Overrides the campaign's, for these cells."
     )
+    share: Literal["never"] | None = Field(
+        None, description="`never`: these cells share no run, whatever the campaign's `share` is."
+    )
 
 
 class Axis(_Section):
@@ -155,7 +158,8 @@ class CampaignPlan(_Section):
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination: its key, its plan (as data and resolved), and how often it is run.
+    """One combination: its key, its plan (as data and resolved), how often it is run, and whether
+    its choices let it share runs.
 
     `document` gets another seed for every run, so what is drawn from the seed in `resolved` is only
     an example.
@@ -165,6 +169,7 @@ class Cell:
     document: Document
     resolved: ResolvedPlan
     repetitions: int
+    may_share: bool = True
 
     @property
     def impossible(self) -> str | None:
@@ -284,7 +289,8 @@ def _cells(plan: CampaignPlan, base: Document, file: str) -> list[Cell]:
         counts = [c.repetitions for c in choices if c.repetitions is not None]
         document, resolved = _resolved(base, choices, key, file)
         repetitions = 0 if resolved.unsupported else min(counts, default=plan.repetitions)
-        cells.append(Cell(key, document, resolved, repetitions))
+        may_share = all(choice.share != "never" for choice in choices)
+        cells.append(Cell(key, document, resolved, repetitions, may_share))
     return cells
 
 

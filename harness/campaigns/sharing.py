@@ -65,8 +65,8 @@ def groups_of(
 
 def _in_common(cell: Cell, keys: Sequence[str]) -> bytes:
     """Equal for cells that may share a run. A cell without keys is like no other, and so is one
-    that takes all the load that it can get."""
-    alone = not keys or not cell.resolved.plan.workload.rate_per_s
+    that takes all the load that it can get, and one whose choices keep it to itself."""
+    alone = not (cell.may_share and keys and cell.resolved.plan.workload.rate_per_s)
     common = [cell.name, cell.document] if alone else split(cell.document, keys)[0]
     return orjson.dumps(common, option=orjson.OPT_SORT_KEYS)
 

@@ -118,6 +118,21 @@ def test_cells_with_much_load_share_with_few_others(
     assert grouped(*(cell(letter, **load) for letter in "abcde")) == groups
 
 
+@pytest.mark.usefixtures("kafka_shares")
+def test_cells_of_a_choice_that_shares_no_run_stay_alone(tmp_path: Path) -> None:
+    axes = f"""{AXES}
+[axes.run.choices.together]
+[axes.run.choices.alone]
+share = "never"
+"""
+    groups = groups_of_campaign(campaign(tmp_path, 'share = "auto"', axes))
+    sizes = {
+        run: [len(group) for group in groups if group[0].key["run"] == run]
+        for run in ("together", "alone")
+    }
+    assert sizes == {"together": [4, 4], "alone": [1] * 8}
+
+
 def test_a_plan_is_split_into_what_is_common_and_what_is_of_the_cell() -> None:
     document = {
         "name": "n",
