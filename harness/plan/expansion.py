@@ -11,6 +11,7 @@ import random
 import tomllib
 from collections.abc import Iterator, Sequence
 from importlib import resources
+from operator import itemgetter
 from typing import Any
 
 from harness.errors import PlanError
@@ -43,9 +44,12 @@ def named_schedule(name: str) -> dict[str, Any]:
 def concrete(
     faults: Sequence[FaultStep], mix: Mix | None, *, seed: int, duration_s: float
 ) -> list[dict[str, Any]]:
-    """A plan's steps as documents, with a mix drawn and repeats written out."""
+    """A plan's steps as documents, with a mix drawn and repeats written out. Repeated steps take
+    turns by their times, unless a step among them waits for something."""
     steps = drawn(mix, seed=seed, duration_s=duration_s) if mix else faults
-    return [copy for step in steps for copy in _copies(step)]
+    copies = [copy for step in steps for copy in _copies(step)]
+    in_turns = any(step.repeat for step in steps) and all(step.at_s is not None for step in steps)
+    return sorted(copies, key=itemgetter("at_s")) if in_turns else copies
 
 
 def drawn(mix: Mix, *, seed: int, duration_s: float) -> list[FaultStep]:

@@ -92,7 +92,7 @@ class FaultStep(BaseModel):
     repeat: Repeat | None = Field(
         None,
         description="`{ times, every_s }`: steps of the same kind, ids ending in -1, -2 ...; "
-        "`{n}` in `nodes` is the number.",
+        "`{n}` in `nodes` is the number. Several such steps take turns.",
     )
 
     @property

@@ -37,6 +37,19 @@ def test_a_repeated_step_is_written_out_with_its_number() -> None:
     ]
 
 
+def test_repeated_steps_take_turns() -> None:
+    kill = {"id": "k", "at_s": 5, "nemesis": "kill", "repeat": {"times": 2, "every_s": 20}}
+    pause = {"id": "p", "at_s": 15, "nemesis": "pause", "repeat": {"times": 2, "every_s": 20}}
+    steps = plan(faults=[kill, pause]).faults
+    assert [(s.id, s.at_s) for s in steps] == [("k-1", 5), ("p-1", 15), ("k-2", 25), ("p-2", 35)]
+
+
+def test_repeated_steps_beside_one_that_waits_stay_in_their_order() -> None:
+    kill = {"id": "k", "at_s": 5, "nemesis": "kill", "repeat": {"times": 2, "every_s": 20}}
+    wait = {"id": "w", "when": "isr whole", "nemesis": "pause"}
+    assert [s.id for s in plan(faults=[kill, wait]).faults] == ["k-1", "k-2", "w"]
+
+
 def test_a_repeated_step_that_waits_comes_later_each_time() -> None:
     step = {"id": "k", "when": "isr whole", "nemesis": "kill", "after_s": 1}
     steps = plan(faults=[{**step, "repeat": {"times": 2, "every_s": 5}}]).faults
