@@ -1,12 +1,13 @@
 """Which tests run side by side (`pytest -n 4`, loaded by `conftest.py`).
 
 Real runs starve each other on two cores, and a starved run is `unknown`. So what needs Docker or
-plays in real time (the markers `docker` and `real_time`) is in four groups, in each one test after
-the other, of which two are under way at a time: first the two on pods, which mostly wait for
-connections to time out, and then the two with plans on real clusters (the marker `e2e`). What needs
-no cluster computes meanwhile, at a low priority, in the other processes. A test that compares the
-whole machine before and after (the marker `alone`) waits for the end of the real test beside it,
-and no other begins before its own end: objects of others that come and go would look like its own.
+plays in real time (the markers `docker` and `real_time`) is in groups, in each one test after the
+other, of which two are under way at a time: first the two on pods, which mostly wait for
+connections to time out, and then the files with plans on real clusters (the marker `e2e`). What
+needs no cluster computes meanwhile, at a low priority, in the other processes. A test that compares
+the whole machine before and after (the marker `alone`) waits for the end of the real test beside
+it, and no other begins before its own end: objects of others that come and go would look like its
+own.
 """
 
 from __future__ import annotations
@@ -26,12 +27,8 @@ from xdist.workermanage import WorkerController
 ROOT = Path(__file__).parents[1]
 PROCESSES = "PYTEST_XDIST_WORKER"  # set in each process of `pytest -n`
 STARVABLE = ("docker", "real_time")
-FAULTS, PODS, OURS, OTHERS = "faults on pods", "on pods", "of ours", "of others"
-REAL = (FAULTS, PODS, OURS, OTHERS)
-"""In the order in which they begin."""
+FAULTS, PODS, PLAN = "faults on pods", "on pods", "real plans of "
 AT_A_TIME = 2
-OF_OTHERS = ("test_any_client.py", "test_compose.py", "test_external.py", "test_ssh.py")
-"""With clusters, hosts or clients of others; they take as long as all other real plans."""
 LOW = 10
 """The nice value of the sessions of the others: they need a share of the time, as some of their
 tests wait for answers with a time-out."""
@@ -45,7 +42,12 @@ def group(file: str) -> str:
         return file
     if "mark.e2e" not in text:
         return FAULTS if "conformance" in Path(file).parts else PODS
-    return OTHERS if Path(file).name in OF_OTHERS else OURS
+    return PLAN + file
+
+
+def is_real(group_of_tests: str) -> bool:
+    """Whether a cluster or real time is needed."""
+    return group_of_tests in (FAULTS, PODS) or group_of_tests.startswith(PLAN)
 
 
 class SideBySide(LoadScopeScheduling):
@@ -57,8 +59,8 @@ class SideBySide(LoadScopeScheduling):
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Nothing while the real groups that are left have to wait: who ends one takes the next."""
         under_way = sum(self._is_real(other) for other in self.nodes if other is not node)
-        real = [name for name in REAL if name in self.workqueue]
-        others = [name for name in self.workqueue if name not in REAL]
+        real = sorted(filter(is_real, self.workqueue), key=lambda name: name.startswith(PLAN))
+        others = [name for name in self.workqueue if not is_real(name)]
         if chosen := (real if under_way < AT_A_TIME else []) or others:
             self.workqueue.move_to_end(chosen[0], last=False)
             super()._assign_work_unit(node)
@@ -66,7 +68,7 @@ class SideBySide(LoadScopeScheduling):
     def _is_real(self, node: WorkerController) -> bool:
         """Whether tests of a real group are left to it."""
         units = self.assigned_work.get(node, {}).items()
-        return any(name in REAL and not all(tests.values()) for name, tests in units)
+        return any(is_real(name) and not all(tests.values()) for name, tests in units)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> SideBySide:
@@ -106,7 +108,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Only root can raise a priority again, and only root runs both kinds of test."""
     if PROCESSES in os.environ and os.geteuid() == 0:
         own_session()
-        real = group(item.nodeid.split("::", 1)[0]) in REAL
+        real = is_real(group(item.nodeid.split("::", 1)[0]))
         priority = 0 if real else LOW
         os.setpriority(os.PRIO_PROCESS, 0, priority)
         with suppress(OSError):  # no autogroups here
