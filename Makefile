@@ -6,10 +6,10 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 FAST := not spark and not docker and not e2e and not browser and not java and not go and not node
 
-.PHONY: help setup run test check lint docs bench e2e torture mutants clean
+.PHONY: help setup run test check lint docs bench e2e track-record torture mutants clean
 
 help:  ## List the targets
-	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
 setup:  ## Set this machine up: packages, Docker, .venv, images, archives
 	@scripts/setup
@@ -52,6 +52,10 @@ e2e:  ## Run every plan in plans/faults/ and plans/zookeeper/, all supported ver
 	@ACKLOSS_E2E=all $(BIN)/pytest -s tests/e2e/test_fault_plans.py tests/e2e/test_eras.py \
 		tests/e2e/test_campaigns.py tests/e2e/test_any_client.py tests/e2e/test_ssh.py \
 		tests/e2e/test_external.py tests/e2e/test_compose.py tests/e2e/test_spark_cluster.py
+
+track-record:  ## Find historical defects again, each with its control; write docs/track-record.md (about half an hour)
+	@scripts/setup dev
+	@$(BIN)/python scripts/track_record.py
 
 torture:  ## Kill runs with every fault family 50 times at random instants; check that clean leaves nothing
 	@scripts/setup dev

@@ -7,34 +7,20 @@ what `scripts/defects.py` counted.
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from targets.memory.settings import DEFECTS
+from tests.fixtures.scripts import script
 
-ROOT = Path(__file__).parents[2]
 SEEDS = range(int(os.environ.get("ACKLOSS_DEFECT_SEEDS", "1")))
 
 pytestmark = pytest.mark.timeout(7_200)  # 200 seeds take minutes each
 
 
-def _script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("defects", ROOT / "scripts" / "defects.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-defects = _script()
+defects = script("defects")
 
 
 @pytest.mark.parametrize("cell", [cell for cell in defects.cells() if cell.on], ids=str)

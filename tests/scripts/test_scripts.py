@@ -24,6 +24,7 @@ TARGETS = (
     "docs",
     "bench",
     "e2e",
+    "track-record",
     "torture",
     "mutants",
     "clean",
