@@ -17,15 +17,19 @@ def report(out: Output, runs: tuple[Path, ...], each: bool) -> None:
     """Write the pages of RUNS (folders of runs or campaigns) again, from what they hold."""
     from harness.campaigns.folder import CampaignDir
     from harness.history.run_folder import RunDir
-    from reports.campaign import write_campaign, write_run_pages
     from reports.page import write_report
 
     pages = []
     for path in runs:
         campaign = CampaignDir(path)
-        if each and campaign.exists:
-            out.say(f"{write_run_pages(campaign):,} pages of runs")
-        page = write_campaign(campaign) if campaign.exists else write_report(RunDir.open(path))
+        if campaign.exists:
+            from reports.campaign import write_campaign, write_run_pages  # scipy takes a second
+
+            if each:
+                out.say(f"{write_run_pages(campaign):,} pages of runs")
+            page = write_campaign(campaign)
+        else:
+            page = write_report(RunDir.open(path))
         pages.append(str(page))
         if not out.json:
             out.say(page)
