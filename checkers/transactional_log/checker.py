@@ -114,8 +114,7 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
 
     def check(self, run: Run, shard: Slice) -> Part:
         """What the keys of one shard say."""
-        facts = run.facts
-        history = history_of(run.operations(), file=facts.source, texts=facts.texts)
+        history = history_of(run.operations(), file=run.facts.source)
         return Part(tally(history, shard.number, of=shard.of), history.ops)
 
     def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:

@@ -67,14 +67,13 @@ class MicroOps(NamedTuple):
 
 class History(NamedTuple):
     """Operations and micro-operations, and the numbers of the keys. `things`: how many pairs of key
-    and value there are; `key_of`, `value_of`: of each. `texts`: what numbers stand for."""
+    and value there are; `key_of`, `value_of`: of each."""
 
     ops: Ops
     micro: MicroOps
     keys: Ints
     key_of: Ints
     value_of: Ints
-    texts: tuple[str, ...] = ()
 
     @property
     def things(self) -> int:
@@ -87,13 +86,13 @@ def named(number: int, texts: Sequence[str]) -> str:
     return texts[number - TEXT] if number >= TEXT else str(number)
 
 
-def history_of(parts: Iterable[Operations], *, file: str, texts: tuple[str, ...] = ()) -> History:
+def history_of(parts: Iterable[Operations], *, file: str) -> History:
     """The columns of a run's rows. Raises HistoryError for a value that is sent twice to one key,
     and for micro-operations that are not whole."""
     rows = _Rows.of(list(parts))
     began, ended = _paired(rows)
     ops = _ops(rows, began, ended)
-    history = _numbered(ops, *_micro_ops(rows, began, ended, file))._replace(texts=texts)
+    history = _numbered(ops, *_micro_ops(rows, began, ended, file))
     _refuse_repeats(history, file)
     return history
 
@@ -250,4 +249,4 @@ def shard(history: History, number: int, *, of: int) -> History:
     micro = history.micro
     rows = np.flatnonzero(micro.key % of == number)
     four = np.stack([micro.kind, history.keys[micro.key], micro.offset, micro.value], axis=1)
-    return _numbered(history.ops, micro.op[rows], four[rows])._replace(texts=history.texts)
+    return _numbered(history.ops, micro.op[rows], four[rows])

@@ -3,13 +3,13 @@
 Where one offset holds several values, Jepsen's order of the log has the first of them as Clojure's
 hash set gives them (`jepsen.tests.kafka/version-orders`), and no place of the others. No value is
 better than another there; this one is taken so that answers can be compared. A set is a trie by
-five bits of a value's hash, lowest first; the hash is Murmur3 (Appleby 2008, x86, 32 bits), of a
-text that of its hash in Java.
+five bits of a value's hash, lowest first; the hash is Murmur3 (Appleby 2008, x86, 32 bits). Texts
+come behind numbers, as they were met: whether Jepsen had them as strings or keywords, whose hashes
+differ, JSON does not say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from harness.models.micro_ops import TEXT
@@ -19,9 +19,11 @@ _MASK: Final = 2**_BITS - 1
 _CHUNK: Final = 5
 
 
-def rank(number: int, texts: Sequence[str]) -> int:
+def rank(number: int) -> int:
     """Where a value stands in a set: of two, the one of the lower rank is first."""
-    hashed = _of_text(texts[number - TEXT]) if number >= TEXT else _of_number(number)
+    if number >= TEXT:
+        return number
+    hashed = _of_number(number)
     place = 0
     for shift in range(0, _BITS, _CHUNK):
         place = place << _CHUNK | (hashed >> shift & 31)
@@ -33,14 +35,6 @@ def _of_number(number: int) -> int:
         return 0
     mixed = _mix(_mix(0, number & _MASK), number >> _BITS & _MASK)
     return _finish(mixed, 8)
-
-
-def _of_text(text: str) -> int:
-    hashed = 0
-    units = text.encode("utf-16-be")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        hashed = (31 * hashed + (high << 8 | low)) & _MASK
-    return 0 if hashed == 0 else _finish(_mix(0, hashed), 4)
 
 
 def _rotated(number: int, by: int) -> int:

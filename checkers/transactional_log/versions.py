@@ -89,5 +89,5 @@ def versions_of(history: History, committed: Bools) -> Versions:
 def _in_sets(history: History, pairs: Ints) -> Ints:
     """The order of pairs by slot, and of those of one slot as a set has their things."""
     things, at = np.unique(pairs[:, 1], return_inverse=True)
-    ranks = [rank(value, history.texts) for value in history.value_of[things].tolist()]
+    ranks = [rank(value) for value in history.value_of[things].tolist()]
     return np.lexsort((pairs[:, 1], np.array(ranks, np.int64)[at], pairs[:, 0]))

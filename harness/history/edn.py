@@ -115,6 +115,8 @@ def _plain(text: str) -> list[Any]:
         if strange:
             if strange == '"':
                 raise _Incomplete
+            if strange not in "\\;#":
+                raise ValueError(f"no value begins with {strange}")
             raise _NotPlain
         first = word[0]
         if first in "{[(" or word == "#{":
@@ -148,9 +150,11 @@ def _scalar(word: str) -> Any:
         return _NAMED[word]
     if _NUMBER.fullmatch(word):
         return float(word) if "." in word or "e" in word or "E" in word else int(word)
-    if _NAME.fullmatch(word) and not (word[0] in "+-" and word[1:2].isdigit()):
+    if word.lstrip("+-")[:1].isdigit() and not word.startswith("0x"):
+        raise _NotPlain  # a ratio, or a number with a suffix
+    if _NAME.fullmatch(word):
         return word
-    raise _NotPlain
+    raise ValueError(f"{word} is no value")
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -65,7 +65,7 @@ def written(folder: Path, ops: Sequence[Mapping[str, Any]]) -> Path:
 def history(folder: Path, ops: Sequence[Mapping[str, Any]]) -> History:
     """What is read from a file of these operations."""
     facts = convert_operations(written(folder, ops), folder, "transaction")
-    return history_of(Rows(facts).operations(), file=facts.source, texts=facts.texts)
+    return history_of(Rows(facts).operations(), file=facts.source)
 
 
 def said(folder: Path, ops: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:

@@ -68,9 +68,7 @@ def truth_of(ops: list[Op]) -> Truth:
             failed = [(k, v) in writer and writer[k, v].type == "fail" for k, v, _ in d.polls]
             counts["G1a"] += sum(failed)
         counts["torn-transaction"] += bool(own & lost) and bool(own & ok_read)
-    picks = {
-        k: [min(log[o], key=lambda v: rank(v, ())) for o in sorted(log)] for k, log in logs.items()
-    }
+    picks = {k: [min(log[o], key=rank) for o in sorted(log)] for k, log in logs.items()}
     place = {k: {v: n for n, v in enumerate(order)} for k, order in picks.items()}
     _steps(done, place, counts)
     smallest = _cycles(done, writer, picks, place, counts)

@@ -42,7 +42,7 @@ def histories(draw: st.DrawFn) -> list[Op]:
             op = open_ops.pop(process)
             op = {**op, "type": draw(ends)}
             if op["f"] == "txn":
-                op["value"] = [draw(answered(m, logs, at, process)) for m in op["value"]]
+                op["value"] = [draw(answered(m, logs, at, process, value)) for m in op["value"]]
         elif draw(st.integers(0, 7)) == 0:
             chosen = draw(st.lists(keys, max_size=3))
             op = {"f": draw(st.sampled_from(["assign", "subscribe"])), "value": chosen}
@@ -67,14 +67,16 @@ def answered(
     logs: dict[str, dict[int, int]],
     at: dict[tuple[int, str], int],
     process: int,
+    next_value: int,
 ) -> list[Any]:
-    """How a micro-operation is answered."""
+    """How a micro-operation is answered. A poll may return what no operation has sent yet, or one
+    that is still under way."""
     if micro[0] == "send":
         log = logs[micro[1]]
         offset = draw(st.sampled_from([len(log)] * 6 + [len(log) + 2, 0, 3]))
         log[offset] = micro[2]
         return [*micro[:2], draw(st.sampled_from([[offset, micro[2]]] * 5 + [micro[2]]))]
-    polled = {}
+    polled: dict[str, list[list[int]]] = {}
     for key in draw(st.lists(keys, unique=True, min_size=1, max_size=2)):
         log = logs[key]
         begin = draw(st.sampled_from([at.get((process, key), 0)] * 6 + [0, 1, 2]))
@@ -85,6 +87,9 @@ def answered(
             at[process, key] = offsets[-1] + 1
             moved = draw(st.sampled_from([0] * 8 + [1]))
             polled[key] = [[o + moved, log[o]] for o in offsets]
+    if draw(st.integers(0, 5)) == 0:
+        early = draw(st.integers(max(0, next_value - 4), next_value + 3))
+        polled.setdefault(draw(keys), []).append([draw(st.integers(0, 9)), early])
     return ["poll", polled]
 
 
