@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.transactional_log.grouping import codes_of, ordered
+from checkers.transactional_log.grouping import Codes, codes_of, ordered
 from harness.errors import HistoryError
 from harness.models.micro_ops import POLL, SEND, TEXT, WIDTH
 from harness.protocols import NULL, Ints, Operations
@@ -51,7 +51,7 @@ class Ops(NamedTuple):
 
 class MicroOps(NamedTuple):
     """One row a micro-operation, in the order of `op`, its operation's row. `key` is a place in
-    `History.keys`; `thing` numbers the pairs of key and value that were sent or polled, by key."""
+    `History.keys`; `thing` numbers the pairs of key and value that were sent or polled."""
 
     op: Ints
     kind: Ints
@@ -62,6 +62,7 @@ class MicroOps(NamedTuple):
 
     def take(self, rows: Ints | Bools) -> MicroOps:
         """Some of them."""
+        rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         return MicroOps._make(column[rows] for column in self)
 
 
@@ -195,13 +196,21 @@ def _numbered(ops: Ops, op: Ints, four: Ints) -> History:
     kind, key, offset, value = (np.ascontiguousarray(four[:, n]) for n in range(WIDTH))
     keys = codes_of(key)
     moves = np.flatnonzero((kind == SEND) | (kind == POLL))
-    pairs = codes_of(value[moves], keys.codes[moves])
+    pairs = _pairs(value[moves], keys.codes[moves])
     thing = np.full(len(op), ABSENT)
     thing[moves] = pairs.codes
     one = np.zeros(pairs.number, np.int64)
     one[pairs.codes] = moves
     micro = MicroOps(op, kind, keys.codes, offset, value, thing)
     return History(ops, micro, keys.firsts(key), keys.codes[one], value[one])
+
+
+def _pairs(value: Ints, key: Ints) -> Codes:
+    """Numbers of pairs; of values alone, which is less work, where each has one key."""
+    alone = codes_of(value)
+    if bool((alone.firsts(key)[alone.codes] == key).all()):
+        return alone
+    return codes_of(value, key)
 
 
 def _refuse_repeats(history: History, file: str) -> None:

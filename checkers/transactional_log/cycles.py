@@ -23,6 +23,7 @@ import numpy as np
 
 from checkers.transactional_log.columns import Ops, named
 from checkers.transactional_log.edges import NAMES, RT, WR, WW, Edges, joined
+from checkers.transactional_log.grouping import codes_of
 from checkers.transactional_log.shortest import Step, shortest
 from harness.protocols import NULL, Ints
 from harness.protocols.runs import OK
@@ -126,8 +127,10 @@ def _components(edges: Edges, number: int) -> list[_Component]:
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import connected_components
 
-    nodes, at = np.unique(np.concatenate([edges.source, edges.target]), return_inverse=True)
-    source, target = np.split(at, 2)
+    ends = np.concatenate([edges.source, edges.target])
+    at = codes_of(ends)
+    nodes = at.firsts(ends)
+    source, target = np.split(at.codes, 2)
     graph = csr_matrix((np.ones(len(source), np.bool_), (source, target)), (len(nodes),) * 2)
     _, label = connected_components(graph, directed=True, connection="strong")
     inside = np.flatnonzero(label[source] == label[target])

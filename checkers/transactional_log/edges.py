@@ -38,6 +38,7 @@ class Edges(NamedTuple):
 
     def take(self, rows: Ints | Bools) -> Edges:
         """Some of them."""
+        rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         return Edges._make(column[rows] for column in self)
 
 

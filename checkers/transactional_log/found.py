@@ -57,6 +57,7 @@ class Found(NamedTuple):
 
     def take(self, rows: Ints | Bools) -> Found:
         """Some of them."""
+        rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         return Found(self.kind, *(column[rows] for column in self[1:]))
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.protocols import Bools, Ints
 
-_SPREAD: Final = 8
+_SPREAD: Final = 16
 """A table is made where it has at most so many places an integer."""
 _ROOM: Final = 1 << 16
 
@@ -43,8 +43,8 @@ def codes_of(values: Ints, major: Ints | None = None) -> Codes:
     if width * majors <= _SPREAD * len(values) + _ROOM:
         there = np.zeros(width * majors, np.bool_)
         there[one] = True
-        place = np.cumsum(there, dtype=np.int64) - 1
-        return Codes(place[one], int(place[-1]) + 1)
+        place = np.cumsum(there, dtype=np.int32)
+        return Codes(place[one].astype(np.int64) - 1, int(place[-1]))
     distinct, codes = np.unique(one, return_inverse=True)
     return Codes(codes, len(distinct))
 

@@ -110,18 +110,16 @@ def aborted_reads(history: History, values: Values) -> Found:
 
 
 def precommitted_reads(history: History, values: Values) -> Found:
-    """Operations that polled a value which they sent themselves; one row each."""
+    """Values that were polled by the operation that sent them."""
     micro = history.micro
     polls = np.flatnonzero(micro.kind == POLL)
     own = polls[values.writer[micro.thing[polls]] == micro.op[polls]]
-    own = own[np.unique(micro.op[own], return_index=True)[1]]
     return _of_things("precommitted-read", history, values, micro.thing[own])
 
 
 def torn(history: History, values: Values, lost: Ints, by: Ints) -> Found:
-    """Transactions of which a part is visible: an ok operation polled some of what it sent, and
-    some is lost. One row a transaction, with a value that is lost; `other`: who polled another."""
+    """Values that are lost of transactions of which a part is visible: an ok operation polled some
+    of what they sent; `other`: who polled it."""
     part = lost[by[values.writer[lost]] != ABSENT]
-    part = part[np.unique(values.writer[part], return_index=True)[1]]
     found = _of_things("torn-transaction", history, values, part)
     return found._replace(other=by[found.op])
