@@ -28,13 +28,16 @@ _ESCAPE: Final = re.compile(r"\\(.)")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _NAMED: Final[dict[str, Any]] = {"nil": None, "true": True, "false": False}
 _CLOSES: Final = {"{": "}", "#{": "}", "[": "]", "(": ")"}
-_KEYWORD: Final = re.compile(r":([\w.*+!?/-]+)")
 _LINES_AT_MOST: Final = 500
 """Of one record that is spread over lines."""
 
 
 class _Incomplete(Exception):
-    """The text ends inside a value."""
+    """The text ends inside a value; `key` is the last one of the outermost map, if it has any."""
+
+    def __init__(self, key: str | None = None) -> None:
+        super().__init__()
+        self.key = key
 
 
 class _NotPlain(Exception):
@@ -53,6 +56,7 @@ def records(file: Path) -> Iterator[tuple[int, Any]]:
     """The values of a file, each with its line: one a line, as Jepsen writes them, one spread over
     lines, or all in one vector. Raises HistoryError for what is not EDN or is cut off."""
     pending, first, inside, ended = "", 0, False, False
+    key: str | None = None
     with file.open(encoding="utf-8") as stream:
         try:
             for line, text in enumerate(stream, start=1):
@@ -69,10 +73,11 @@ def records(file: Path) -> Iterator[tuple[int, Any]]:
                     if not inside:
                         raise _unreadable(file, first, "a bracket closes that none opens") from end
                     values, ended = end.values, True
-                except _Incomplete:
+                except _Incomplete as error:
+                    key = error.key
                     if line - first < _LINES_AT_MOST:
                         continue
-                    raise _cut_off(file, first, pending) from None
+                    raise _cut_off(file, first, key) from None
                 except ValueError as error:
                     raise _unreadable(file, first, str(error)) from error
                 pending = ""
@@ -80,7 +85,7 @@ def records(file: Path) -> Iterator[tuple[int, Any]]:
         except UnicodeDecodeError as error:
             raise _unreadable(file, first, "it is not UTF-8") from error
     if pending.strip() or (inside and not ended):
-        raise _cut_off(file, first, pending)
+        raise _cut_off(file, first, key)
 
 
 def _unreadable(file: Path, line: int, why: str) -> HistoryError:
@@ -88,13 +93,11 @@ def _unreadable(file: Path, line: int, why: str) -> HistoryError:
     return HistoryError(f"is not EDN: {why:.120}", file=f"{file}:{line}")
 
 
-def _cut_off(file: Path, line: int, text: str) -> HistoryError:
-    """The key is the last one that the text begins to give."""
-    keys = _KEYWORD.findall(text)
+def _cut_off(file: Path, line: int, key: str | None) -> HistoryError:
     return HistoryError(
         "is cut off: its last operation is incomplete",
         file=f"{file}:{line}",
-        key=keys[-1] if keys else "type",
+        key=key or "type",
         hint="copy the file again, or remove its last line",
     )
 
@@ -114,7 +117,7 @@ def _plain(text: str) -> list[Any]:
     for word, strange in _WORD.findall(text):
         if strange:
             if strange == '"':
-                raise _Incomplete
+                raise _Incomplete(_last_key([*stack, (opened, items)]))
             if strange not in "\\;#":
                 raise ValueError(f"no value begins with {strange}")
             raise _NotPlain
@@ -139,8 +142,14 @@ def _plain(text: str) -> list[Any]:
         elif word == "#_":
             raise _NotPlain
     if opened:
-        raise _Incomplete
+        raise _Incomplete(_last_key([*stack, (opened, items)]))
     return items
+
+
+def _last_key(stack: list[tuple[str, list[Any]]]) -> str | None:
+    """The last key of the outermost map among the collections that are open."""
+    items = next((items for opened, items in stack if opened == "{"), [])
+    return str(items[(len(items) - 1) // 2 * 2]) if items else None
 
 
 def _scalar(word: str) -> Any:

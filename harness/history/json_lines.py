@@ -39,12 +39,14 @@ def operations(file: Path, *, repeats: bool = False) -> Iterator[tuple[int, dict
     """Line numbers and operations; raises HistoryError for a line that holds none. `repeats`: an
     index may be that of the line before."""
     number, before = 0, -1
-    values = edn.records(file) if file.suffix == ".edn" else _json_values(file)
+    is_edn = file.suffix == ".edn"
+    values = edn.records(file) if is_edn else _json_values(file)
+    form = "an EDN map" if is_edn else "a JSON object"
     try:
         for line, value in values:
             number += 1
             complain = complaint(file, line)
-            op = _operation(value, complain)
+            op = _operation(value, form, complain)
             before = _in_order(op, before, complain, repeats=repeats)
             yield line, op
     except OSError as error:
@@ -67,9 +69,9 @@ def _json_values(file: Path) -> Iterator[tuple[int, Any]]:
                 raise complain(f"is not JSON: {error}", None) from error
 
 
-def _operation(op: Any, complain: Complain) -> dict[str, Any]:
+def _operation(op: Any, form: str, complain: Complain) -> dict[str, Any]:
     if not isinstance(op, dict):
-        raise complain("is not an object: one operation a line is expected", None)
+        raise complain(f"is not {form}: one operation a line is expected", None)
     if op.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise complain(
             f"has schema {op['schema']!r}, this ackloss reads {SCHEMA_VERSION}", "schema"

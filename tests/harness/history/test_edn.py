@@ -110,8 +110,10 @@ def test_operations_stand_one_a_line_in_a_vector_or_over_lines(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "line", "key"),
     [
-        ("{:index 0}\n{:index 1, :type :in", 2, "in"),
-        ("{:index 0}\n{:index 1, :value [[:send", 2, "send"),
+        ("{:index 0}\n{:index 1, :type :in", 2, "type"),
+        ("{:index 0}\n{:index 1, :value [[:send {:a", 2, "value"),
+        ("{:index 0}\n{:index 1, :value 3, :ty", 2, "ty"),
+        ("{:index 0}\n{:index 1, :value 3", 2, "value"),
         ('{:index 0, :value "a', 1, "value"),
         ("{", 1, "type"),
         ("[{:index 0}\n", 1, "type"),
@@ -155,7 +157,7 @@ def test_operations_are_checked_as_those_of_json_lines(tmp_path: Path) -> None:
     file = tmp_path / "history.edn"
     file.write_text(OP)
     assert list(operations(file)) == [(1, READ)]
-    for text, what in (("[1]", "is not an object"), ("{:type :done}", "'done' is none of")):
+    for text, what in (("[1]", "is not an EDN map"), ("{:type :done}", "'done' is none of")):
         file.write_text(text)
         with pytest.raises(HistoryError, match=what):
             list(operations(file))
