@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.transactional_log.columns import ABSENT, ASSIGN, POLLING, SUBSCRIBE, History
-from checkers.transactional_log.grouping import begins, codes_of, ordered
+from checkers.transactional_log.grouping import begins, codes_of, ordered, starts
 from harness.models.micro_ops import ASSIGNED, POLL, SEND
 from harness.protocols import NULL, Ints
 from harness.protocols.runs import FAIL, OK
@@ -137,9 +137,11 @@ def _next_choice(history: History, process: Ints, processes: int, op: Ints) -> I
     number = len(ops.mark)
     chose = np.flatnonzero((ops.f <= SUBSCRIBE) & (ops.mark == OK))
     chose = chose[ordered(process[chose], processes)]
+    found = np.full(len(op), number)
+    if not len(chose):
+        return found
     codes = process[chose] * number + chose
     at = np.searchsorted(codes, process[op] * number + op, side="right")
-    found = np.full(len(op), number)
     inside = at < len(codes)
     inside[inside] = process[chose[at[inside]]] == process[op[inside]]
     found[inside] = chose[at[inside]]
@@ -150,13 +152,14 @@ def _last_polls(history: History, spans: _Spans) -> Ints:
     """The last ok poll within each span, ABSENT where there is none."""
     ops = history.ops
     process, processes = codes_of(ops.process)
-    number = len(ops.mark) + 1
-    polls = np.flatnonzero((ops.mark == OK) & (ops.f == POLLING))
-    polls = polls[ordered(process[polls], processes)]
-    codes = process[polls] * number + polls
-    at = np.searchsorted(codes, spans.process * number + spans.end) - 1
-    inside = at >= 0
-    inside[inside] = codes[at[inside]] >= (spans.process * number + spans.begin)[inside]
-    found = np.full(len(at), ABSENT)
-    found[inside] = polls[at[inside]]
-    return found
+    order = ordered(process, processes)
+    polled = np.where((ops.mark == OK) & (ops.f == POLLING), np.arange(len(process)), ABSENT)[order]
+    first = starts(begins(process[order]))
+    latest = np.maximum.accumulate(np.where(polled == ABSENT, ABSENT, np.arange(len(order))))
+    latest = np.where(latest >= first, polled[latest], ABSENT)
+    before = np.full(len(order) + 1, ABSENT)
+    before[order[1:]] = np.where(first[1:] < np.arange(1, len(order)), latest[:-1], ABSENT)
+    at_last = np.full(processes, ABSENT)
+    at_last[process[order]] = latest
+    found = np.where(spans.end == len(order), at_last[spans.process], before[spans.end])
+    return np.where(found >= spans.begin, found, ABSENT)

@@ -149,6 +149,29 @@ def test_an_assignment_forgets_the_positions_of_other_keys(choose: Any, tmp_path
         assert names(result) == {"nonmonotonic-poll"}
 
 
+@pytest.mark.parametrize("end", ["fail", "info"])
+def test_a_poll_that_is_not_ok_is_compared_and_moves_no_position(end: str, tmp_path: Path) -> None:
+    log = (sends(A, B, C), polls(A, B, C, process=6), polls(A))
+    again = timed(*log, polls(B, end=end), polls(B))
+    assert said(tmp_path, again)["verdict"] == "valid"
+    on = timed(*log, polls(B, end=end), polls(C))
+    assert said(tmp_path, on)["counts"]["poll-skip"] == 1
+    skipped = timed(*log, polls(C, end=end))
+    assert said(tmp_path, skipped)["counts"]["poll-skip"] == 1
+
+
+def test_an_assignment_of_unknown_outcome_counts_as_one(tmp_path: Path) -> None:
+    ops = timed(sends(A, B), polls(A, B), assign(5, "1", end="info"), polls(B))
+    assert said(tmp_path, ops)["verdict"] == "valid"
+
+
+def test_offsets_of_what_may_not_have_committed_say_nothing(tmp_path: Path) -> None:
+    maybe = op(1, send("0", 20, 0), end="info")
+    assert said(tmp_path, timed(maybe, sends(A), polls(A)))["verdict"] == "valid"
+    proven = said(tmp_path, timed(maybe, sends(A), polls(A, (1, 20))))
+    assert names(proven) == {"inconsistent-offsets", "duplicate"}
+
+
 def test_a_rebalance_within_an_operation_excuses_its_keys(tmp_path: Path) -> None:
     micro = poll(**{"0": [B, A], "1": [[1, 21], [0, 20]]})
     log = {"rebalance-log": [{"keys": [1]}]}
@@ -211,6 +234,12 @@ def test_texts_are_keys_and_values_as_well(tmp_path: Path) -> None:
     )
     (lost,) = [each for each in found(tmp_path, ops) if each["kind"] == "lost-write"]
     assert (lost["key"], lost["value"], lost["index"]) == ("x", "a", 1)
+
+
+def test_an_operation_counts_once_whatever_number_of_keys_show_it(tmp_path: Path) -> None:
+    own = poll(**{"0": [A], "1": [(0, 20)]})
+    ops = timed(op(0, send("0", 10, 0), send("1", 20, 0), own))
+    assert said(tmp_path, ops)["counts"]["precommitted-read"] == 1
 
 
 def test_what_never_completed_is_of_unknown_outcome(tmp_path: Path) -> None:

@@ -76,6 +76,15 @@ def test_real_time_closes_a_cycle() -> None:
     assert cycles_of(edges((2, 0, WR)), ops((0, 6), (2, 3), (4, 5))).realtime == 0
 
 
+def test_operations_that_end_meanwhile_do_not_lengthen_a_cycle() -> None:
+    """From 0 to 1 real time passes the ends of seven operations, and is one step all the same."""
+    u, v, w, fillers = (90, 95), (0, 100), (1, 85), [(10 * n, 10 * n + 5) for n in range(1, 8)]
+    spans = ops((1, 2), u, v, w, *fillers)
+    forwards = [(n, n + 1, WR) for n in range(4, 10)]
+    (cycle,) = cycles_of(edges((1, 2, WR), (2, 3, WR), *forwards, (1, 0, WR)), spans).shown
+    assert [(step.source, step.target) for step in cycle.steps] == [(1, 0), (0, 1)]
+
+
 def test_what_is_not_ok_leads_nowhere_in_real_time() -> None:
     spans = ops((0, 1), (4, 5))
     for mark, expected in ((OK, 1), (8, 0)):
