@@ -9,6 +9,7 @@ before such an edge and once after it.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -97,6 +98,37 @@ class _Search:
 def shortest(edges: Edges, rank: Ints, *, through: int | None) -> Shortest:
     """The smallest cycle of a component that has an edge of the kind `through`. `rank`: of each
     operation; nodes beyond those stand for real time."""
+    for part in _parts(edges, rank):
+        whole = len(part.kind) == len(edges.kind)
+        found = _smallest(part, rank, through, patient=whole)
+        if found is not None:
+            return found._replace(exact=found.exact and whole)
+    raise AssertionError("a strongly connected component has a cycle")
+
+
+def _parts(edges: Edges, rank: Ints) -> Iterator[Edges]:
+    """The edges; of a component too large to search, first those near the edge that leads back the
+    least, more and more of them."""
+    nodes = len(rank)
+    real = (edges.source < nodes) & (edges.target < nodes)
+    if len(edges.kind) > EDGES_AT_MOST and real.all():
+        source, target = rank[edges.source], rank[edges.target]
+        length = np.where(target < source, source - target, nodes)
+        at = int(length.argmin())
+        low, high, room = int(target[at]), int(source[at]), int(length[at])
+        while room < nodes:
+            near = (np.minimum(source, target) >= low - room) & (
+                np.maximum(source, target) <= high + room
+            )
+            if np.count_nonzero(near) > EDGES_AT_MOST:
+                break
+            yield edges.take(near)
+            room *= 4
+    yield edges
+
+
+def _smallest(edges: Edges, rank: Ints, through: int | None, *, patient: bool) -> Shortest | None:
+    """The smallest cycle that is found; without patience none, where the search takes too long."""
     nodes = len(rank)
     real = np.flatnonzero((edges.source < nodes) & (edges.target < nodes))
     back = real[rank[edges.target[real]] < rank[edges.source[real]]]
@@ -105,14 +137,15 @@ def shortest(edges: Edges, rank: Ints, *, through: int | None) -> Shortest:
     length = len(search.steps)
     exact = True
     for start in back.tolist():
-        if best is not None and search.followed > EDGES_AT_MOST:
+        if search.followed > EDGES_AT_MOST and (best is not None or not patient):
             exact = False
             break
         found = search.back(start, length)
         if found is not None:
             best = found
             length = sum(search.steps[row].target < nodes for row in found) - 1
-    assert best is not None  # the component is strongly connected
+    if best is None:
+        return None
     return Shortest(_joined([search.steps[row] for row in best], nodes), exact)
 
 

@@ -8,6 +8,7 @@ import pytest
 from checkers.transactional_log.columns import Ops
 from checkers.transactional_log.cycles import cycles_of, document
 from checkers.transactional_log.edges import WR, WW, Edges
+from checkers.transactional_log.shortest import shortest
 from harness.protocols import NULL
 from harness.protocols.runs import OK
 
@@ -97,3 +98,21 @@ def test_a_search_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -
     ring = [(n, (n + 1) % 20, WR) for n in range(20)]
     found = cycles_of(edges(*ring, (7, 3, WR), (19, 3, WR)), TOGETHER)
     assert [each.exact for each in found.shown] == [False]
+
+
+def test_a_component_too_large_to_search_is_searched_near_its_tightest_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A ring of a million operations, and a turn of three in its middle."""
+    number = 1_000_000
+    ring = np.arange(number)
+    source, target = np.append(ring, 500_002), np.append((ring + 1) % number, 500_000)
+    zeros, nothing = np.zeros(number + 1, np.int64), np.full(number + 1, NULL)
+    large = Edges(source, target, np.full(number + 1, WR), zeros, zeros, nothing)
+    found = shortest(large, ring, through=WR)
+    assert [step.source for step in found.steps] == [500_002, 500_000, 500_001]
+    assert not found.exact
+    monkeypatch.setattr("checkers.transactional_log.shortest.EDGES_AT_MOST", 10)
+    writes = edges(*((n, (n + 1) % 20, WW) for n in range(20)), (5, 4, WW), (12, 19, WR))
+    needs = shortest(writes, np.arange(20), through=WR)
+    assert {step.kind for step in needs.steps} == {WW, WR}
