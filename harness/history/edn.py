@@ -163,7 +163,7 @@ def _scalar(word: str) -> Any:
         raise _NotPlain  # a ratio, or a number with a suffix
     if _NAME.fullmatch(word):
         return word
-    raise ValueError(f"{word} is no value")
+    raise ValueError(f"{word} cannot be a value")
 
 
 def _unescaped(match: re.Match[str]) -> str:
