@@ -40,7 +40,12 @@ LIBRARIES = {
     "Targets are reached only by name": (["targets"], ["targets"]),
     "pyspark only in checkers and the lake": (["pyspark"], ["checkers", "analysis.lake"]),
     "duckdb only in the lake": (["duckdb"], ["analysis.lake"]),
-    "matplotlib and scipy only in analysis": (["matplotlib", "scipy"], ["analysis"]),
+    "matplotlib only in analysis": (["matplotlib"], ["analysis"]),
+    "scipy only in analysis and the checker of transactions": (
+        ["scipy"],
+        ["analysis", "checkers.transactional_log"],
+    ),
+    "EDN is read in one place": (["edn_format"], ["harness.history.edn"]),
     "jinja2 only in reports": (["jinja2"], ["reports"]),
     "docker only in clusters and images": (["docker"], ["harness.clusters", "harness.images"]),
     "paramiko only in clusters": (["paramiko"], ["harness.clusters"]),

@@ -1,4 +1,4 @@
-"""Histories from elsewhere: JSON lines with Jepsen's names, made into the Parquet of a run.
+"""Histories from elsewhere: JSON lines or EDN with Jepsen's names, made into the Parquet of a run.
 
 One operation a line, `{"index":0,"process":3,"type":"invoke","f":"add","value":17,"time":123}`, and
 the final read as one operation `f: "read"` whose value is a list. `index` and `time` may be absent:
@@ -43,6 +43,7 @@ from harness.history.json_lines import (
     operations,
     refuse_repeated,
 )
+from harness.history.outside import run_id_of
 from harness.history.parquet_writer import ParquetWriter
 from harness.models import APPEND
 from harness.protocols import Facts, Gaps, Ints, PartitionEnd
@@ -57,7 +58,7 @@ def convert(file: Path, folder: Path) -> Facts:
 
     Raises HistoryError with the line that cannot be used.
     """
-    run_id = file.stem
+    run_id = run_id_of(file)
     history, reads = folder / "history", folder / "reads"
     for each in (history, reads):
         each.mkdir(parents=True, exist_ok=True)

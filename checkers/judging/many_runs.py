@@ -10,7 +10,7 @@ Each input that cannot be judged is one error, and one whose checker breaks, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,7 @@ from checkers.judging.results import Document, Judged
 from checkers.judging.spark import context, told_clearly
 from checkers.judging.tasks import Answer, Stored, Task
 from harness.errors import AcklossError
+from harness.history.outside import histories
 from harness.history.remote_run import RemoteRun
 from harness.history.run_folder import RunDir
 
@@ -71,11 +72,13 @@ def check_histories(
     conf: Mapping[str, str] | None = None,
     errors: list[AcklossError] | None = None,
 ) -> list[Document]:
-    """Judge histories from outside (JSON lines), as `check_runs` does run folders.
+    """Judge histories from outside (JSON lines, EDN, or a folder of Jepsen's store, which may hold
+    several), as `check_runs` does run folders.
 
     Raises PlanError for a checker or an option that is not known.
     """
     checks = {checker: checker_of(checker, options or {}, key="--checker")}
+    files = list(_histories(files, errors))
     sized = [(file.stat().st_size if file.is_file() else 0, file) for file in files]
     here, there = (
         partial(judge_history, checks=checks),
@@ -85,6 +88,17 @@ def check_histories(
         here, there, tasks.history_died, Path.absolute, lambda _, judged: judged.document
     )
     return judging.judged(sized, master, conf, errors)
+
+
+def _histories(paths: Sequence[Path], errors: list[AcklossError] | None) -> Iterator[Path]:
+    """The files of operations that paths mean."""
+    for path in paths:
+        try:
+            yield from histories(path)
+        except AcklossError as error:
+            if errors is None:
+                raise
+            errors.append(error)
 
 
 @dataclass(frozen=True)

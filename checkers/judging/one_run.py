@@ -26,6 +26,7 @@ from checkers.judging.watched_rows import WatchedRows
 from harness import registry
 from harness.errors import AcklossError, HistoryError
 from harness.history.facts import facts_of
+from harness.history.outside import run_id_of
 from harness.history.rows import Rows
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
 from harness.machine.scratch import scratch
@@ -117,8 +118,8 @@ def broken_run(rundir: RunDir, why: str) -> Judged:
 
 
 def judge_history(file: Path, checks: Checks) -> Document:
-    """Judge a history from outside (JSON lines); nothing is written. A checker that raises makes
-    it `unknown`.
+    """Judge a history from outside (JSON lines or EDN); nothing is written. A checker that raises
+    makes it `unknown`.
 
     Raises HistoryError with the line that cannot be used.
     """
@@ -143,7 +144,7 @@ def _converted(file: Path, folder: Path, checks: Checks) -> Facts:
 
 def broken_history(file: Path, why: str) -> Document:
     """The document of a history whose checker did not come to an end."""
-    return _broken(nameless(file.stem), f"{why}: {file}")
+    return _broken(nameless(run_id_of(file)), f"{why}: {file}")
 
 
 def _broken(facts: Facts, why: str) -> Document:

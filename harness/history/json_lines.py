@@ -1,6 +1,8 @@
-"""Operations of JSON lines with Jepsen's names: what every reader of a history file has in common.
+"""Operations with Jepsen's names, of JSON lines or EDN: what every reader of a history file has in
+common.
 
-One operation a line, `{"index":0,"process":3,"type":"invoke","f":"add","value":17,"time":123}`.
+One operation a line, `{"index":0,"process":3,"type":"invoke","f":"add","value":17,"time":123}`; a
+file whose name ends in `.edn` is read as EDN (`harness.history.edn`), with the same names.
 `index` and `time` may be absent: the order of lines rules, and an `index` that contradicts it is
 bad input. What cannot be used is one HistoryError with the file, the line and the key.
 """
@@ -15,7 +17,7 @@ import numpy as np
 import orjson
 
 from harness.errors import HistoryError
-from harness.history import SCHEMA_VERSION
+from harness.history import SCHEMA_VERSION, edn
 from harness.protocols.runs import Bools, Ints
 
 ADD: Final = "add"
@@ -33,34 +35,43 @@ def complaint(file: Path, line: int) -> Complain:
     return lambda what, key: HistoryError(what, file=f"{file}:{line}", key=key)
 
 
-def operations(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers and operations; raises HistoryError for a line that holds none."""
+def operations(file: Path, *, repeats: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers and operations; raises HistoryError for a line that holds none. `repeats`: an
+    index may be that of the line before."""
     number, before = 0, -1
+    is_edn = file.suffix == ".edn"
+    values = edn.records(file) if is_edn else _json_values(file)
+    form = "an EDN map" if is_edn else "a JSON object"
     try:
-        with file.open("rb") as stream:
-            for line, text in enumerate(stream, start=1):
-                if text.isspace():
-                    continue
-                number += 1
-                complain = complaint(file, line)
-                op = _operation(text, complain)
-                before = _in_order(op, before, complain)
-                yield line, op
+        for line, value in values:
+            number += 1
+            complain = complaint(file, line)
+            op = _operation(value, form, complain)
+            before = _in_order(op, before, complain, repeats=repeats)
+            yield line, op
     except OSError as error:
         raise HistoryError(f"cannot be read: {error.strerror}", file=str(file)) from error
     if not number:
         raise HistoryError("is empty: it holds no operation", file=str(file))
 
 
-def _operation(text: bytes, complain: Complain) -> dict[str, Any]:
-    try:
-        op = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        if not text.endswith(b"\n"):
-            raise complain("is cut off: its last line is incomplete", None) from error
-        raise complain(f"is not JSON: {error}", None) from error
+def _json_values(file: Path) -> Iterator[tuple[int, Any]]:
+    with file.open("rb") as stream:
+        for line, text in enumerate(stream, start=1):
+            if text.isspace():
+                continue
+            try:
+                yield line, orjson.loads(text)
+            except orjson.JSONDecodeError as error:
+                complain = complaint(file, line)
+                if not text.endswith(b"\n"):
+                    raise complain("is cut off: its last line is incomplete", None) from error
+                raise complain(f"is not JSON: {error}", None) from error
+
+
+def _operation(op: Any, form: str, complain: Complain) -> dict[str, Any]:
     if not isinstance(op, dict):
-        raise complain("is not a JSON object: one operation a line is expected", None)
+        raise complain(f"is not {form}: one operation a line is expected", None)
     if op.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise complain(
             f"has schema {op['schema']!r}, this ackloss reads {SCHEMA_VERSION}", "schema"
@@ -70,12 +81,12 @@ def _operation(text: bytes, complain: Complain) -> dict[str, Any]:
     return op
 
 
-def _in_order(op: dict[str, Any], before: int, complain: Complain) -> int:
+def _in_order(op: dict[str, Any], before: int, complain: Complain, *, repeats: bool) -> int:
     """The index of an operation, or that `before` it where it has none (as -1, Jepsen's own)."""
     index = index_of(op, complain)
     if index is None:
         return before
-    if index <= before:
+    if index < before or (index == before and not repeats):
         raise complain(
             f"index {index} follows {before}: the order of lines decides which read is the last; "
             "sort them by index",

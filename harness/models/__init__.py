@@ -85,4 +85,20 @@ LOCK: Final = Model(
 """`acquire` takes the lock `key`, or fails as it is held; `confirm` asks whether this process still
 holds it (`result` 1 or 0); `release` gives it back. A lock ends with its holder's session."""
 
-MODELS: Final = {model.name: model for model in (LOG, REGISTER, SET, WATCH, SEQUENCE, LOCK)}
+TRANSACTION: Final = Model(
+    name="transaction",
+    functions=frozenset(
+        {"txn", "send", "poll", "assign", "subscribe", "crash", "debug-topic-partitions"}
+    ),
+    writes=frozenset({"txn", "send"}),
+    final_read=False,
+    check="kafka",
+)
+"""`txn` is a transaction of micro-operations that send values to logs and poll what the logs hold;
+`send` and `poll` are those that only do one of the two. `assign` and `subscribe` say which logs the
+process polls from then on; the others say nothing of any log. The names are Jepsen's. What an
+operation did stands in `elements` (`harness.models.micro_ops`)."""
+
+MODELS: Final = {
+    model.name: model for model in (LOG, REGISTER, SET, WATCH, SEQUENCE, LOCK, TRANSACTION)
+}

@@ -227,7 +227,8 @@ class Facts:
     `outside`: the file of a history from outside, which has no `folder`.
     `simulated`: nothing real was tested. `final_from_ns`: operations that were due from then on
     belong to the workload's final scripts, and not to the load; None where it has none. `clients`:
-    what clients that are processes of the user's did; None where there are none.
+    what clients that are processes of the user's did; None where there are none. `texts`: what
+    numbers of micro-operations stand for (`harness.models.micro_ops`).
     """
 
     run_id: str
@@ -250,6 +251,7 @@ class Facts:
     one_reader: bool = False
     gaps: Gaps = field(default_factory=Gaps)
     simulated: bool = False
+    texts: tuple[str, ...] = ()
     final_from_ns: int | None = None
     timings: Mapping[str, float | None] = field(default_factory=dict)
     clients: Conduct | None = None

@@ -42,7 +42,13 @@ class _Spark:
 
 @click.command()
 @click.argument("runs", nargs=-1, type=_PathOrUrl())
-@click.option("--history", "histories", multiple=True, type=_PATH, help="JSON lines (repeatable).")
+@click.option(
+    "--history",
+    "histories",
+    multiple=True,
+    type=_PATH,
+    help="JSON lines, EDN, or a folder of Jepsen's store (repeatable).",
+)
 @click.option("--checker", default="loss", show_default=True, help="The checker for --history.")
 @click.option("--option", "options", multiple=True, metavar="K=V", help="The checker's options.")
 @click.option("--master", help="Spark's master, default local[*] (docs/scale.md).")

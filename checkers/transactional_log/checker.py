@@ -1,0 +1,203 @@
+"""The checker of transactions on logs: Jepsen's `kafka` family of anomalies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, NamedTuple
+
+from checkers.transactional_log import cycles, found
+from checkers.transactional_log.columns import Ops, history_of, named
+from checkers.transactional_log.judging import Judged, Tally, merge, tally
+from checkers.transactional_log.lag import Lag
+from harness.protocols import (
+    DOUBTS,
+    Checker,
+    CheckResult,
+    HasPrimaryFinding,
+    PrimaryFinding,
+    Run,
+    Statement,
+)
+
+_SHARD_BYTES: Final = 2**28
+"""Of Parquet; a micro-operation takes some bytes in it, and some hundred here."""
+
+_SENTENCES: Final = {
+    "lost-write": "committed values that polls went past and none returned: {n}",
+    "G1a": "records that were polled though the operation that sent them failed: {n}",
+    "unexpected": "values that were polled and never sent: {n}",
+    "inconsistent-offsets": "offsets that hold several values: {n}",
+    "duplicate": "values that stand at several offsets: {n}",
+    "torn-transaction": "transactions of which a part was polled and a part is lost: {n}",
+    "offsets-without-output": "inputs that were consumed and whose output never came: {n}",
+    "output-without-offsets": "inputs that were consumed again after their output: {n}",
+    "precommitted-read": "operations that polled what they sent themselves: {n}",
+    "unseen": "acknowledged values that no ok poll returned by the end, lost or late: {n}",
+    "poll-skip": "polls that skip values after the process's poll before: {n}",
+    "nonmonotonic-poll": "polls that go back behind the process's poll before: {n}",
+    "int-poll-skip": "skips of values within the polls of one operation: {n}",
+    "int-nonmonotonic-poll": "steps back within the polls of one operation: {n}",
+    "nonmonotonic-send": "sends that stand before the process's send before: {n}",
+    "int-nonmonotonic-send": "sends of one operation that stand in another order: {n}",
+    "int-send-skip": "other values between the sends of one operation: {n}",
+    cycles.G0: "cycles of operations whose sends interleave: {n}",
+    cycles.G1C: "cycles of operations that polled each other's values: {n}",
+    cycles.REALTIME: "cycles of polls and real time (a value polled before it was sent): {n}",
+}
+"""By Jepsen's names, in the order in which a verdict gives them; `torn-transaction`, `unexpected`,
+`offsets-without-output` and `output-without-offsets` are not Jepsen's."""
+
+_ALWAYS_TOLERATED: Final = frozenset({"int-send-skip", cycles.G0})
+"""Writes of transactions are not isolated from each other, in no log that is known."""
+_POSITIONS: Final = frozenset({"poll-skip", "nonmonotonic-poll"})
+_CONSUMED: Final = frozenset({"offsets-without-output", "output-without-offsets"})
+
+
+class Slice(NamedTuple):
+    """A shard: the keys whose place leaves `number` when divided by `of`."""
+
+    number: int
+    of: int
+
+
+class Part(NamedTuple):
+    """What one shard says, with the operations of the whole history."""
+
+    tally: Tally
+    ops: Ops
+
+
+@dataclass(frozen=True)
+class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
+    """Transactions that send to logs and poll them, as Jepsen's workload kafka checks them: lost
+    and unseen writes, aborted, precommitted and unexpected reads, inconsistent offsets, duplicates,
+    skips and steps back of polls and sends, cycles (G0, G1c), transactions that are torn.
+
+    sub_via       assign, or subscribe: the logs of a process may be dealt out again between its
+                  polls, so that poll-skip and nonmonotonic-poll are reported and no error
+    unseen        error, as Jepsen has it, or doubt: the run is unknown, not invalid, where nothing
+                  is wrong but that acknowledged values were not polled by the end
+    exactly_once  inputs of subscribed transactions are consumed once: offsets-without-output and
+                  output-without-offsets are errors (clients go back to what is committed when a
+                  transaction fails), and not only reported
+    """
+
+    plugin: ClassVar[str] = "kafka"
+    models: ClassVar[frozenset[str]] = frozenset({"transaction"})
+
+    sub_via: Literal["assign", "subscribe"] = "assign"
+    unseen: Literal["error", "doubt"] = "error"
+    exactly_once: bool = False
+
+    @property
+    def primary(self) -> PrimaryFinding:
+        """Lost writes."""
+        return PrimaryFinding(
+            counter_examples=("lost-write", "unseen"),
+            noun="loss",
+            adjective="lossy",
+            head="lost",
+            found="Acknowledged writes were lost",
+            none="No acknowledged write was lost",
+            one="lost an acknowledged write",
+            some="lost writes",
+            does="loses",
+            do="lose",
+            can="lose writes",
+        )
+
+    def shards(self, run: Run) -> list[Slice]:
+        """One shard for every so many bytes of history."""
+        of = 1 + sum(path.stat().st_size for path in run.facts.history) // _SHARD_BYTES
+        return [Slice(number, of) for number in range(of)]
+
+    def check(self, run: Run, shard: Slice) -> Part:
+        """What the keys of one shard say."""
+        history = history_of(run.operations(), file=run.facts.source)
+        return Part(tally(history, shard.number, of=shard.of), history.ops)
+
+    def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:
+        """The counts, findings and statements of all shards together."""
+        judged = merge(parts[0].ops, [part.tally for part in parts])
+        numbers = {kind: _number(judged, kind) for kind in _SENTENCES}
+        tolerated = {kind for kind in _SENTENCES if self._tolerates(kind)}
+        errors = {kind: n for kind, n in numbers.items() if n and kind not in tolerated}
+        errors.pop(cycles.G1C, None)
+        if judged.cycles.polls:
+            errors[cycles.G1C] = judged.cycles.polls
+        return CheckResult(
+            counts={
+                **judged.counts._asdict(),
+                **numbers,
+                "worst_realtime_lag_s": _lag_s(judged.lag) if run.facts.timed else None,
+            },
+            findings=found.table(
+                judged.found,
+                judged.ops,
+                judged.keys,
+                run_id=run.facts.run_id,
+                texts=run.facts.texts,
+                tolerated=tolerated.__contains__,
+            ),
+            counter_examples=tuple(
+                Statement(kind, sentence.format(n=f"{errors[kind]:,}"))
+                for kind, sentence in _SENTENCES.items()
+                if kind in errors
+            ),
+            doubts=tuple(self._doubts(judged)),
+            all_well=f"all {judged.counts.acknowledged:,} acknowledged values were polled",
+            details=_details(judged, run, tolerated),
+        )
+
+    def _tolerates(self, kind: str) -> bool:
+        """Whether an anomaly of this kind is reported, and no counter-example."""
+        if kind in _POSITIONS:
+            return self.sub_via == "subscribe"
+        if kind in _CONSUMED:
+            return not self.exactly_once
+        return kind in _ALWAYS_TOLERATED or (kind == "unseen" and self.unseen == "doubt")
+
+    def _doubts(self, judged: Judged) -> Iterator[Statement]:
+        if not judged.counts.acknowledged:
+            yield Statement(DOUBTS.vacuous, "no send was acknowledged")
+        if not judged.counts.polled_ok:
+            yield Statement(DOUBTS.vacuous, "no ok poll returned anything")
+        if self.unseen == "doubt" and (number := judged.number("unseen")):
+            sentence = _SENTENCES["unseen"].format(n=f"{number:,}")
+            yield Statement(DOUBTS.not_yet_visible, sentence)
+
+
+def _number(judged: Judged, kind: str) -> int:
+    found = judged.cycles
+    components = {
+        cycles.G0: found.writes,
+        cycles.G1C: found.polls + found.mixed,
+        cycles.REALTIME: found.realtime,
+    }
+    return components[kind] if kind in components else judged.number(kind)
+
+
+def _lag_s(lag: Lag | None) -> float | None:
+    return None if lag is None else lag.lag_ns / 1e9
+
+
+def _details(judged: Judged, run: Run, tolerated: set[str]) -> dict[str, Any]:
+    """The kinds that were found, the cycles that are shown, and where polls lagged most."""
+    texts, lag = run.facts.texts, judged.lag
+    return {
+        "error_types": sorted(kind for kind in _SENTENCES if _number(judged, kind)),
+        "tolerated": sorted(kind for kind in tolerated if _number(judged, kind)),
+        "cycles": [
+            cycles.document(each, judged.ops, texts, tolerated=not each.wr_alone)
+            for each in judged.cycles.shown
+        ],
+        "worst_realtime_lag": None
+        if lag is None or not run.facts.timed
+        else {
+            "lag_s": lag.lag_ns / 1e9,
+            "process": lag.process,
+            "key": named(lag.key, texts),
+            "time_s": lag.time_ns / 1e9,
+        },
+    }

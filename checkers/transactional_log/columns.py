@@ -1,0 +1,261 @@
+"""A history of transactions on logs as numpy columns: its operations, and what each of them did.
+
+Two sources fill them, by way of the rows of a run (`harness.protocols.Operations`):
+
+    histories from outside  JSON lines or EDN of Jepsen's workload
+    runs of our own         the same Parquet: `f`, `process`, `type`, `time_ns` as ever, and the
+                            micro-operations of a row in `elements`, four integers each
+                            (`harness.models.micro_ops`). A client answers them as the `result` of
+                            its completion; a workload that wants to know what was sent by an
+                            operation whose client raised puts its sends into the invocation's
+                            `elements` as well
+
+Operations stand in the order in which they completed, those that never did at the end; `place` is
+that of their completion (or invocation) in the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from checkers.transactional_log.grouping import Codes, codes_of, ordered
+from harness.errors import HistoryError
+from harness.models.micro_ops import POLL, SEND, TEXT, WIDTH
+from harness.protocols import NULL, Ints, Operations
+from harness.protocols.runs import INFO, INVOKED, OK, Bits, Bools
+
+ABSENT: Final = -1
+"""The place of an invocation or completion that the history does not hold."""
+
+ASSIGN, SUBSCRIBE, POLLING, OTHER = range(4)
+_FUNCTIONS: Final = {"assign": ASSIGN, "subscribe": SUBSCRIBE, "poll": POLLING, "txn": POLLING}
+
+
+class Ops(NamedTuple):
+    """One row an operation. `mark` is OK, FAIL or INFO (also of one that never completed);
+    `begun` and `ended` are places in the order of all rows, ABSENT where there is no such row;
+    `f` is ASSIGN, SUBSCRIBE, POLLING (`poll` and `txn`) or OTHER."""
+
+    place: Ints
+    process: Ints
+    mark: Bits
+    f: Ints
+    begun: Ints
+    ended: Ints
+    begun_ns: Ints
+    ended_ns: Ints
+
+
+class MicroOps(NamedTuple):
+    """One row a micro-operation, in the order of `op`, its operation's row. `key` is a place in
+    `History.keys`; `thing` numbers the pairs of key and value that were sent or polled."""
+
+    op: Ints
+    kind: Ints
+    key: Ints
+    offset: Ints
+    value: Ints
+    thing: Ints
+
+    def take(self, rows: Ints | Bools) -> MicroOps:
+        """Some of them."""
+        rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        return MicroOps._make(column[rows] for column in self)
+
+
+class History(NamedTuple):
+    """Operations and micro-operations, and the numbers of the keys. `things`: how many pairs of key
+    and value there are; `key_of`, `value_of`: of each."""
+
+    ops: Ops
+    micro: MicroOps
+    keys: Ints
+    key_of: Ints
+    value_of: Ints
+
+    @property
+    def things(self) -> int:
+        """How many pairs of key and value were sent or polled."""
+        return len(self.key_of)
+
+
+def named(number: int, texts: Sequence[str]) -> str:
+    """A key or value as people write it."""
+    return texts[number - TEXT] if number >= TEXT else str(number)
+
+
+def history_of(parts: Iterable[Operations], *, file: str) -> History:
+    """The columns of a run's rows. Raises HistoryError for a value that is sent twice to one key,
+    and for micro-operations that are not whole."""
+    rows = _Rows.of(list(parts))
+    began, ended = _paired(rows)
+    ops = _ops(rows, began, ended)
+    history = _numbered(ops, *_micro_ops(rows, began, ended, file))
+    _refuse_repeats(history, file)
+    return history
+
+
+class _Rows(NamedTuple):
+    """The columns of all rows; what a row did stands in `micro` from `start` to `stop`."""
+
+    place: Ints
+    process: Ints
+    mark: Bits
+    f: Ints
+    time_ns: Ints
+    start: Ints
+    stop: Ints
+    elements: Ints
+
+    @classmethod
+    def of(cls, parts: list[Operations]) -> _Rows:
+        """Of all parts."""
+        starts, stops, begin = [], [], 0
+        for part in parts:
+            starts.append(part.elements.starts[:-1] + begin)
+            stops.append(part.elements.starts[1:] + begin)
+            begin += len(part.elements.values)
+        f = [
+            np.array([*(_FUNCTIONS.get(n, OTHER) for n in p.f.names), OTHER])[p.f.codes]
+            for p in parts
+        ]
+        return cls(
+            place=_all([part.place for part in parts]),
+            process=_all([part.process for part in parts]),
+            mark=np.concatenate([np.empty(0, np.uint8), *(part.mark for part in parts)]),
+            f=_all(f),
+            time_ns=_all([part.time_ns for part in parts]),
+            start=_all(starts),
+            stop=_all(stops),
+            elements=_all([part.elements.values for part in parts]),
+        )
+
+
+def _all(columns: list[Ints]) -> Ints:
+    return columns[0] if len(columns) == 1 else np.concatenate([np.empty(0, np.int64), *columns])
+
+
+def _paired(rows: _Rows) -> tuple[Ints, Ints]:
+    """The rows of invocation and completion of each operation, ABSENT where there is none. A
+    process does one thing at a time, so a completion belongs to the row before it of its process,
+    where that is an invocation."""
+    order = ordered(*codes_of(rows.process))
+    begins = (rows.mark == INVOKED)[order]
+    process = rows.process[order]
+    answered = np.zeros(len(order), np.bool_)
+    answered[:-1] = begins[:-1] & ~begins[1:] & (process[:-1] == process[1:])
+    began = np.full(len(order), ABSENT)
+    began[order[1:][answered[:-1]]] = order[:-1][answered[:-1]]
+    completions = np.flatnonzero(rows.mark != INVOKED)
+    open_ = np.sort(order[begins & ~answered])
+    return (
+        np.concatenate([began[completions], open_]),
+        np.concatenate([completions, np.full(len(open_), ABSENT)]),
+    )
+
+
+def _ops(rows: _Rows, began: Ints, ended: Ints) -> Ops:
+    known = np.where(ended == ABSENT, began, ended)
+    completed, invoked = ended != ABSENT, began != ABSENT
+    return Ops(
+        place=rows.place[known],
+        process=rows.process[known],
+        mark=np.where(completed, rows.mark[known], INFO).astype(np.uint8),
+        f=rows.f[known],
+        begun=began,
+        ended=ended,
+        begun_ns=np.where(invoked, rows.time_ns[began], NULL),
+        ended_ns=np.where(completed, rows.time_ns[ended], NULL),
+    )
+
+
+def _micro_ops(rows: _Rows, began: Ints, ended: Ints, file: str) -> tuple[Ints, Ints]:
+    """The operation and the four integers of each micro-operation."""
+    nothing = (ended == ABSENT) | (rows.stop[ended] == rows.start[ended])
+    source = np.where(nothing, began, ended)
+    there = source != ABSENT
+    start = np.where(there, rows.start[source], 0)
+    length = np.where(there, rows.stop[source], 0) - start
+    if (length % WIDTH).any():
+        raise HistoryError(
+            f"an operation's elements are not {WIDTH} integers a micro-operation",
+            file=file,
+            key="elements",
+        )
+    numbers = length // WIDTH
+    op = np.repeat(np.arange(len(numbers)), numbers)
+    first = np.cumsum(numbers) - numbers
+    at = start[op] // WIDTH + np.arange(len(op)) - first[op]
+    return op, rows.elements.reshape(-1, WIDTH)[at]
+
+
+def _numbered(ops: Ops, op: Ints, four: Ints) -> History:
+    kind, key, offset, value = (np.ascontiguousarray(four[:, n]) for n in range(WIDTH))
+    keys = codes_of(key)
+    moves = np.flatnonzero((kind == SEND) | (kind == POLL))
+    pairs = _pairs(value[moves], keys.codes[moves])
+    thing = np.full(len(op), ABSENT)
+    thing[moves] = pairs.codes
+    one = np.zeros(pairs.number, np.int64)
+    one[pairs.codes] = moves
+    micro = MicroOps(op, kind, keys.codes, offset, value, thing)
+    return History(ops, micro, keys.firsts(key), keys.codes[one], value[one])
+
+
+def _pairs(value: Ints, key: Ints) -> Codes:
+    """Numbers of pairs; of values alone, which is less work, where each has one key."""
+    alone = codes_of(value)
+    if bool((alone.firsts(key)[alone.codes] == key).all()):
+        return alone
+    return codes_of(value, key)
+
+
+def _refuse_repeats(history: History, file: str) -> None:
+    """Raise HistoryError for a value that is sent to one key twice: nobody could tell which of the
+    two a poll returns."""
+    micro = history.micro
+    times = np.bincount(micro.thing[micro.kind == SEND], minlength=history.things)
+    if (times > 1).any():
+        thing = int(np.argmax(times > 1))
+        again = micro.op[np.flatnonzero((micro.thing == thing) & (micro.kind == SEND))[1]]
+        raise HistoryError(
+            f"a value is sent to one key twice: the second time in operation "
+            f"{history.ops.place[again]}",
+            file=file,
+            key="value",
+            hint="give every send to a key a value of its own",
+        )
+
+
+class Shown(NamedTuple):
+    """Of each operation: one that is ok and polled a value which it sent, ABSENT where there is
+    none; and whether it has surely committed: it is ok, or of unknown outcome and was polled so."""
+
+    by: Ints
+    committed: Bools
+
+
+def shown_of(history: History) -> Shown:
+    """Which operations committed, by all keys."""
+    ops, micro = history.ops, history.micro
+    polls, sends = np.flatnonzero(micro.kind == POLL), np.flatnonzero(micro.kind == SEND)
+    polls = polls[ops.mark[micro.op[polls]] == OK]
+    reader = np.full(history.things, ABSENT)
+    reader[micro.thing[polls]] = micro.op[polls]
+    sends = sends[reader[micro.thing[sends]] != ABSENT]
+    by = np.full(len(ops.mark), ABSENT)
+    by[micro.op[sends]] = reader[micro.thing[sends]]
+    return Shown(by, (ops.mark == OK) | ((ops.mark == INFO) & (by != ABSENT)))
+
+
+def shard(history: History, number: int, *, of: int) -> History:
+    """The keys of a history that belong to shard `number` of `of`, with all operations."""
+    if of == 1:
+        return history
+    micro = history.micro
+    rows = np.flatnonzero(micro.key % of == number)
+    four = np.stack([micro.kind, history.keys[micro.key], micro.offset, micro.value], axis=1)
+    return _numbered(history.ops, micro.op[rows], four[rows])

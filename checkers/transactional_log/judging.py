@@ -1,0 +1,127 @@
+"""Judges a history of transactions on logs, whole or in shards of keys that merge exactly.
+
+judge(history)                          a whole history
+merge([tally(history, n, of=k) ...])    the same, each shard tallied anywhere
+
+What is said of a log depends on the other logs only by what committed, which is known of the whole
+history first. Cycles go through all logs: shards hand their edges over, and they are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from checkers.transactional_log import exactly_once, positions, values
+from checkers.transactional_log.columns import History, Ops, shard, shown_of
+from checkers.transactional_log.cycles import Cycles, cycles_of
+from checkers.transactional_log.edges import Edges, edges_of, joined
+from checkers.transactional_log.found import Found
+from checkers.transactional_log.lag import Lag, worst, worst_lag
+from checkers.transactional_log.versions import versions_of
+from harness.models.micro_ops import POLL, SEND
+from harness.protocols import Ints
+from harness.protocols.runs import FAIL, INFO, OK
+
+ONE_EACH: Final = ("precommitted-read", "torn-transaction")
+"""Kinds of which an operation counts once, whatever number of keys show it."""
+
+
+class Counts(NamedTuple):
+    """Values that were sent, by how their operations ended; records that were polled, and by ok
+    operations."""
+
+    attempted: int
+    acknowledged: int
+    failed: int
+    unknown: int
+    polled: int
+    polled_ok: int
+
+
+class Tally(NamedTuple):
+    """What a shard says. `keys`: the numbers of the keys that rows of `found` name by their
+    place."""
+
+    counts: Counts
+    found: tuple[Found, ...]
+    edges: Edges
+    lag: Lag | None
+    keys: Ints
+
+
+class Judged(NamedTuple):
+    """What a whole history says; `ops` are its operations."""
+
+    counts: Counts
+    found: tuple[Found, ...]
+    cycles: Cycles
+    lag: Lag | None
+    keys: Ints
+    ops: Ops
+
+    def number(self, kind: str) -> int:
+        """How many anomalies of a kind there are; cycles are none."""
+        return sum(each.number for each in self.found if each.kind == kind)
+
+
+def judge(history: History, *, shards: int = 1) -> Judged:
+    """Judge a whole history. The answer does not depend on the number of shards."""
+    return merge(history.ops, [tally(history, number, of=shards) for number in range(shards)])
+
+
+def tally(history: History, number: int = 0, *, of: int = 1) -> Tally:
+    """What the keys of one shard say."""
+    shown, consuming = shown_of(history), exactly_once.consumers(history)
+    part = shard(history, number, of=of)
+    versions = versions_of(part, shown.committed)
+    became = values.values_of(part)
+    found = (
+        *values.anomalies(part, became, versions, shown),
+        *positions.anomalies(part, versions),
+        *exactly_once.anomalies(part, versions, shown, consuming),
+    )
+    return Tally(_counts(part), found, edges_of(part, became, versions), worst_lag(part), part.keys)
+
+
+def merge(ops: Ops, tallies: Sequence[Tally]) -> Judged:
+    """What all shards of one history say together."""
+    keys = np.unique(np.concatenate([each.keys for each in tallies]))
+    found: dict[str, Found] = {}
+    for each in tallies:
+        place = np.searchsorted(keys, each.keys)
+        for one in each.found:
+            moved = one._replace(key=place[one.key])
+            found[one.kind] = _both(found[one.kind], moved) if one.kind in found else moved
+    for kind in ONE_EACH:
+        found[kind] = _once(found[kind])
+    return Judged(
+        Counts._make(map(sum, zip(*(each.counts for each in tallies), strict=True))),
+        tuple(found.values()),
+        cycles_of(joined([each.edges for each in tallies]), ops),
+        reduce(worst, (each.lag for each in tallies)),
+        keys,
+        ops,
+    )
+
+
+def _both(one: Found, other: Found) -> Found:
+    columns = (np.concatenate(pair) for pair in zip(one[1:], other[1:], strict=True))
+    return Found(one.kind, *columns)
+
+
+def _once(found: Found) -> Found:
+    """One row an operation: that of the least key and value."""
+    found = found.take(np.lexsort((found.value, found.key, found.op)))
+    return found.take(np.unique(found.op, return_index=True)[1])
+
+
+def _counts(history: History) -> Counts:
+    ops, micro = history.ops, history.micro
+    marks = ops.mark[micro.op[micro.kind == SEND]]
+    polls = ops.mark[micro.op[micro.kind == POLL]]
+    ok, failed, unknown = (int(np.count_nonzero(marks == mark)) for mark in (OK, FAIL, INFO))
+    return Counts(len(marks), ok, failed, unknown, len(polls), int(np.count_nonzero(polls == OK)))
