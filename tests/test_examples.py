@@ -256,4 +256,4 @@ def test_the_page_lists_every_lever_and_every_model() -> None:
     models = re.findall(r"^\| `(\w+)` \| (`\w+`: .*?) \| ", PAGE, re.MULTILINE)
     assert [name for name, _ in models] == list(MODELS)
     for name, functions in models:
-        assert set(re.findall(r"(?:^|; )`(\w+)`(?=:|$)", functions)) == MODELS[name].functions
+        assert set(re.findall(r"(?:^|; )`([\w-]+)`(?=:|;|$)", functions)) == MODELS[name].functions
