@@ -22,17 +22,12 @@ from kafka.protocol.producer import (
 )
 
 from tests.fixtures.fake_kafka import FakeKafka, fake_kafka, record_set
-from tests.fixtures.proxy import Proxied, compiled, proxy_before
+from tests.fixtures.proxy import Proxied, proxy_before
 
 pytestmark = pytest.mark.java
 
 PRODUCE, INIT = 0, 22
 WITHIN_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return compiled(tmp_path_factory.mktemp("proxy"))
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +38,10 @@ def module_server() -> Iterator[FakeKafka]:
 
 @pytest.fixture(scope="module")
 def proxied(
-    module_server: FakeKafka, class_path: str, tmp_path_factory: pytest.TempPathFactory
+    module_server: FakeKafka, proxy_classes: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Proxied]:
     folder = tmp_path_factory.mktemp("run")
-    with proxy_before(module_server.port, class_path, folder) as made:
+    with proxy_before(module_server.port, proxy_classes, folder) as made:
         module_server.port = made.port  # what it tells its clients
         yield made
 
@@ -341,10 +336,10 @@ def test_a_share_is_drawn_from_the_seed(server: FakeKafka, proxied: Proxied) -> 
     assert met(1) == first
 
 
-def test_a_server_that_is_not_there_refuses(class_path: str, tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_refuses(proxy_classes: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
-    with proxy_before(port, class_path, tmp_path) as nothing:
+    with proxy_before(port, proxy_classes, tmp_path) as nothing:
         client = Client(nothing)
         with pytest.raises((ConnectionResetError, EOFError)):
             client.answer()
