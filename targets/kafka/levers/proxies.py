@@ -21,8 +21,11 @@ from targets.kafka.plan import KafkaPlan
 
 JAR: Final = "proxy.jar"
 
-_CORE: Final = Path(lever.__file__).parent / "proxy"
-_OURS: Final = Path(__file__).parent / "proxy"
+CORE: Final = Path(lever.__file__).parent / "proxy"
+"""The sources of the proxy."""
+OURS: Final = Path(__file__).parent / "proxy"
+"""The sources of what it must know of Kafka."""
+
 _READS: Final = "KafkaMessages.java"
 _HEAP_MB: Final = 64
 _LOOPBACK: Final = "127.0.0.1"
@@ -32,7 +35,7 @@ def proxy_files(plan: KafkaPlan, image: ImageRef, say: Say) -> dict[str, bytes]:
     """The jar, where the plan needs it, for the target's ingredients."""
     if not proxied(plan):
         return {}
-    found = sorted([*_CORE.glob("*.java"), *_OURS.glob("*.java")])
+    found = sorted([*CORE.glob("*.java"), *OURS.glob("*.java")])
     if number_of(image.version or DEFAULT_VERSION) < number_of(ERRORS_SINCE):
         found = [source for source in found if source.name != _READS]
     return {JAR: compiling.jar(image, JAR, found, say, needed_by="faults")}
