@@ -2,8 +2,8 @@
 
 One real broker on loopback, without containers: its own JVM, one listener that is reached directly
 and one before which the proxy stands, compiled as for a node. The two take turns; each round gives
-a ratio, and their median is the result. Flat out (100-byte values, acks=all): bar 0.8. One write at a
-time: the median latency of both, of which the proxy's hop is a part; no bar, as it is a share of
+a ratio, and their median is the result. Flat out (100-byte values, acks=all): bar 0.8. One write at
+a time: the median latency of both, of which the proxy's hop is a part; no bar, as it is a share of
 whatever else a write takes.
 
     python -m bench.proxy [ROUNDS]
