@@ -76,7 +76,9 @@ class ProtocolLever(Lever[ProtocolRecord], PreparesNodes):
         """Redirect the node's ports, then wait for its proxy: until it listens, a connection is
         refused, as before the system itself listens."""
         if ports := self.requests.ports(node):
-            redirect(node, {port: port_of_proxy(port) for port in ports})
+            wanted = {port: port_of_proxy(port) for port in ports}
+            if redirected(node) != wanted:
+                redirect(node, wanted)
             if not poll_until(lambda: state_of(node) is not None, within_s=_STARTS_S, every_s=0.2):
                 raise HarnessFailure(f"{node.name}: its proxy did not start")
 
