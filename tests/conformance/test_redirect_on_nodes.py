@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.clusters.ssh.cluster import SshCluster
 from harness.faults.records import NetRecord, Peer, ProcessRecord
 from harness.levers import net_rules
 from harness.levers.clients import connect
@@ -16,7 +17,7 @@ from harness.levers.net import NetLever
 from harness.levers.process import ProcessLever
 from harness.levers.redirect import CHAIN, redirect, redirected
 from harness.protocols import Node
-from tests.conformance.conftest import Pods, pods_in
+from tests.conformance.conftest import SSH, Pods, pods_in
 
 pytestmark = pytest.mark.docker
 
@@ -110,11 +111,12 @@ def test_the_process_beside_goes_on_when_the_other_one_is_killed(proxied: Pods) 
         time.sleep(0.1)
 
 
-def test_nothing_of_it_stays_on_a_host(kind: str, tmp_path: Path) -> None:
-    with pods_in(tmp_path, kind=kind, beside=FORWARD) as pods:
+def test_nothing_of_it_stays_on_a_host(tmp_path: Path) -> None:
+    with pods_in(tmp_path, kind=SSH, beside=FORWARD) as pods:
+        assert isinstance(pods, SshCluster)
         redirect(pods.nodes["b1"], {9092: 19092})
-        node = pods.nodes["b1"]
-    if kind == "ssh":
-        host = node.host  # type: ignore[attr-defined]
+        host = pods.hosts["b1"]
+        host.down(pods.run_id)
         assert CHAIN not in host.admin(["iptables", "-w", "-t", "nat", "-S"]).output
-        assert host.admin(["ls", "/run"]).output.count("ackloss") == 0
+        assert "ackloss" not in host.admin(["ls", "/run"]).output
+        assert "19092" not in host.admin(["ss", "-Hltn"]).output
