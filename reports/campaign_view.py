@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from analysis.campaign import CampaignCell, CampaignDocument, RunRow
 from analysis.matrix import Matrix, matrix
@@ -90,6 +90,13 @@ class Failure:
     sentence: str
     runs: tuple[str, ...]
     count: int
+
+
+class Found(NamedTuple):
+    """So many of so many writes."""
+
+    part: int
+    whole: int
 
 
 @dataclass(frozen=True)
@@ -178,6 +185,22 @@ class CampaignView:
     def cells(self) -> list[tuple[int, CampaignCell]]:
         """The cells with their numbers, in this order."""
         return [(self.numbers[at], self.document.cells[at]) for at in self.table.in_order]
+
+    @property
+    def unacknowledged(self) -> list[tuple[int, CampaignCell, Found]]:
+        """The cells with how many writes of their conclusive runs were found that nobody
+        acknowledged; none where no such write was found."""
+        found: dict[str, Found] = {}
+        for row in self.rows:
+            if row["conclusive"]:
+                part, whole = found.get(row["cell"], Found(0, 0))
+                others = (row["attempted"] or 0) - (row["acknowledged"] or 0)
+                found[row["cell"]] = Found(
+                    part + (row["unacknowledged_found"] or 0), whole + others
+                )
+        if not any(each.part for each in found.values()):
+            return []
+        return [(n, cell, found.get(cell.name, Found(0, 0))) for n, cell in self.cells]
 
     @property
     def state(self) -> State:

@@ -66,7 +66,7 @@ def outcome_of(row: Row) -> Outcome:
         return FailedRun(run_id=row["run_id"], error=row["reason"])
     return RunResult(
         verdict=row["verdict"],
-        counts=Counts(**{field.name: row[field.name] for field in fields(Counts)}),
+        counts=Counts(**{field.name: row[field.name] or 0 for field in fields(Counts)}),
         run_id=row["run_id"],
         seed=row["seed"],
         model=row["model"],

@@ -77,6 +77,8 @@ _COUNTS: Final = {
     "failed_found": "those of them whose writes had failed",
     "unknown_found": "those of them whose writes had ended unknown",
     "duplicates": "copies beyond the first",
+    "duplicates_acknowledged": "those of values whose writes were acknowledged",
+    "duplicates_unknown": "those of values whose writes had ended unknown",
     "unexpected": "values read that nobody wrote",
     "not_yet_visible": "acknowledged writes that consumers may not read yet",
     "deleted": "lost writes below the start of the log",

@@ -20,6 +20,8 @@ class Counts:
     failed_found: int = 0
     unknown_found: int = 0
     duplicates: int = 0
+    duplicates_acknowledged: int = 0
+    duplicates_unknown: int = 0
     unexpected: int = 0
     not_yet_visible: int = 0
     deleted: int = 0

@@ -17,16 +17,23 @@ from harness.protocols.runs import FAIL, INFO, OK
 @dataclass(frozen=True)
 class Judged:
     """Whether each odd value is of each kind; and, of the copies, whether each is where it should
-    be. `extra`: the copies but each value's first."""
+    be. `owner`: the value of each copy; `extra`: the copies but each value's first."""
 
     by_name: Mapping[str, Bools]
     home: Bools
+    owner: Ints
     extra: Bools
 
     def counts(self) -> Counts:
         """How many there are of each."""
         counted = {name: int(each.sum()) for name, each in self.by_name.items()}
-        return Counts(**counted, duplicates=int(self.extra.sum()))
+        again = self.owner[self.extra]
+        return Counts(
+            **counted,
+            duplicates=len(again),
+            duplicates_acknowledged=int(self.by_name["acknowledged"][again].sum()),
+            duplicates_unknown=int(self.by_name["unknown"][again].sum()),
+        )
 
 
 def judge(facts: Facts, odd: Odd) -> Judged:
@@ -58,6 +65,7 @@ def judge(facts: Facts, odd: Odd) -> Judged:
             "unexpected": any_of(owner[~home], len(attempted)),
         },
         home=home,
+        owner=owner,
         extra=~is_first(owner),
     )
 

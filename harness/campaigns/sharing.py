@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 
 from harness.campaigns.plan import Campaign, Cell, Document
+from harness.errors import PlanError
 from harness.plan.cells import merged
 from harness.plan.changes import dotted_parts
 from harness.protocols import HoldsCells
@@ -39,8 +40,14 @@ Group = tuple[Cell, ...]
 def cell_keys(cell: Cell) -> Sequence[str]:
     """The keys of a plan, dotted, that the cell's target lets a cell of a run change with all that
     is below them; none: its runs cannot be shared."""
-    target = cell.resolved.target
-    return target.cell_keys if isinstance(target, HoldsCells) else ()
+    target, plan = cell.resolved.target, cell.resolved.plan
+    if not isinstance(target, HoldsCells):
+        return ()
+    try:
+        target.of_cell(plan, "cell", 0)
+    except PlanError:  # with these clients, say, a run has no cells
+        return ()
+    return target.cell_keys
 
 
 def groups_of_campaign(campaign: Campaign) -> list[Group]:

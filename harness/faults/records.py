@@ -32,6 +32,7 @@ Port = Annotated[int, Field(gt=0, lt=65536)]
 Folder = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*$")]
 Signal = Literal["KILL", "TERM"]
 Direction = Literal["in", "out", "both"]
+ProtocolAct = Literal["count", "drop", "delay", "reset", "error", "duplicate"]
 
 CLIENTS: Final = "clients"
 """The peer that stands for the workload's clients on this host, which are not nodes."""
@@ -234,6 +235,28 @@ class MembersRecord(UndoRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProtocolRecord(UndoRecord):
+    """Requests to a node, or their answers, are met by the proxy before it.
+
+    `apis` by the names that the system has for them; none: every one. Only requests from `peers`,
+    and none from `others`. `first` bounds how many are met, 0 does not. `ms` of a delay: 0 lasts
+    until the fault is undone. `code` is the name of an error.
+    """
+
+    act: ProtocolAct
+    side: Literal["request", "answer"]
+    apis: tuple[str, ...] = ()
+    client_id: str = field(default="", metadata=LEFT_OUT)
+    topic: str = field(default="", metadata=LEFT_OUT)
+    peers: tuple[Peer, ...] = field(default=(), metadata=LEFT_OUT)
+    others: tuple[Peer, ...] = field(default=(), metadata=LEFT_OUT)
+    share: float = field(default=1.0, metadata=LEFT_OUT)
+    first: int = field(default=0, metadata=LEFT_OUT)
+    ms: int = field(default=0, metadata=LEFT_OUT)
+    code: str = field(default="", metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ManualRecord(UndoRecord):
     """An operator is asked to do something, and later to undo it; each is waited for at most
     `at_most_s`. `places` are the nodes with their addresses, as the operator reads them."""
@@ -258,6 +281,7 @@ RECORD_TYPES: Final[Mapping[str, type[UndoRecord]]] = {
     "client": ClientRecord,
     "leadership": LeadershipRecord,
     "members": MembersRecord,
+    "protocol": ProtocolRecord,
     "manual": ManualRecord,
 }
 """The type of each lever's undo record, by the lever's name."""

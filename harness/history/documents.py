@@ -53,6 +53,8 @@ class Counts:
     failed_found: Count = 0
     unknown_found: Count = 0
     duplicates: Count = 0
+    duplicates_acknowledged: Count = 0
+    duplicates_unknown: Count = 0
     unexpected: Count = 0
     not_yet_visible: Count = 0
     deleted: Count = 0

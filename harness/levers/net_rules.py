@@ -8,12 +8,16 @@ Each rule stands twice: for packets of the system, and for those of the harness 
 which have the same effect and a counter of their own. Ours are TCP from or to the ports of
 `harness.faults.own_traffic`, and all that is not TCP: echo requests. A packet matches exactly one
 of the two, so their order does not matter.
+
+Where connections to a port are redirected (`harness.levers.redirect`), the filter sees the proxy's
+port: packets of the system are then known by the port to which their connection was begun. Our own
+connections are not redirected.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -21,6 +25,7 @@ from typing import NamedTuple
 from harness.faults.own_traffic import FIRST_PORT, LAST_PORT
 from harness.faults.records import CLIENTS, NetRecord
 from harness.levers.commands import must
+from harness.levers.redirect import redirected
 from harness.protocols import Node, OwnConnection, ReachedByNetwork
 
 OURS = "ACKLOSS-"
@@ -78,16 +83,18 @@ def directions(record: NetRecord) -> list[str]:
     return ["in", "out"] if record.direction == "both" else [record.direction]
 
 
-def rules(record: NetRecord) -> Iterator[tuple[str, list[str]]]:
+def rules(record: NetRecord, elsewhere: Collection[int] = ()) -> Iterator[tuple[str, list[str]]]:
     """Chain and rule, without the verb, for every peer, port and direction. Each is inserted before
-    the earlier ones, so the rule that counts is the first to see a packet."""
+    the earlier ones, so the rule that counts is the first to see a packet. `elsewhere`: the ports
+    of the node at which something else listens for them."""
     ports: Sequence[int | None] = record.ports or [None]
     for direction, peer, port in product(directions(record), record.peers, ports):
         ends = ["-s" if direction == "in" else "-d", f"{peer.address}/32"]
         chain, mark = CHAINS[direction][1], Mark(record.fault, peer.name)
         # clients connect to the node and never the other way: answers come from the node's port
         answers = direction == "out" and peer.name == CLIENTS
-        for match, own in _matches(record, port, answers=answers):
+        here = port in elsewhere and (direction == "in" or answers)
+        for match, own in _matches(record, port, answers=answers, redirected=here):
             kind = mark._replace(own=own)
             yield chain, [*ends, *match, *_does(record, kind)]
             if record.share < 1:
@@ -95,12 +102,17 @@ def rules(record: NetRecord) -> Iterator[tuple[str, list[str]]]:
 
 
 def _matches(
-    record: NetRecord, port: int | None, *, answers: bool
+    record: NetRecord, port: int | None, *, answers: bool, redirected: bool
 ) -> Iterator[tuple[list[str], bool]]:
     """The packets that are met, and whether they are our own."""
     if port is not None:
         here, there = ("--sport", "--dport") if answers else ("--dport", "--sport")
-        yield [*_TCP, here, str(port), "!", there, _PORTS], False
+        if redirected:
+            way = "REPLY" if answers else "ORIGINAL"
+            begun = ["-m", "conntrack", "--ctorigdstport", str(port), "--ctdir", way]
+            yield [*_TCP, "!", there, _PORTS, *begun], False
+        else:
+            yield [*_TCP, here, str(port), "!", there, _PORTS], False
         yield [*_TCP, here, str(port), there, _PORTS], True
         return
     yield [*_TCP, "!", "--sport", _PORTS, "!", "--dport", _PORTS], False
@@ -169,7 +181,8 @@ def add(node: Node, record: NetRecord) -> None:
     if any(mark.fault == record.fault and mark.peer in peers for mark, _, _ in standing(node)):
         return
     place = ["2"] if isinstance(node, ReachedByNetwork) else []
-    lines = [" ".join(["-I", chain, *place, *rule]) for chain, rule in rules(record)]
+    elsewhere = redirected(node) if record.ports else ()
+    lines = [" ".join(["-I", chain, *place, *rule]) for chain, rule in rules(record, elsewhere)]
     must(node, ["sh", "-c", _RESTORE, "rules", *lines])
 
 

@@ -140,6 +140,18 @@ class Waits(Protocol):
         ...
 
 
+@runtime_checkable
+class PreparesNodes(Protocol):
+    """A lever that works only on nodes that were prepared for it before anybody spoke to them.
+    Nodes of plans without such a fault are not prepared."""
+
+    @abstractmethod
+    def prepare(self, node: Node) -> None:
+        """Prepare a node whose process was just started; nothing when it is prepared already.
+        Raises HarnessFailure."""
+        ...
+
+
 class Act(NamedTuple):
     """One use of a lever: its name and the undo record that says what it does."""
 

@@ -230,7 +230,9 @@ class NodeSpec:
     `files` are written below the node's data folder (`NODE_DATA` where the process runs), `mounts`
     are read-only host paths of ackloss' own cache. With `data_mb`, the folder `STORED` is a disk of
     its own of that size, in memory; with `own_disk_mb`, one that can lose power (`OwnDisk`).
-    `ports` are the TCP ports on which it will listen.
+    `ports` are the TCP ports on which it will listen. `beside` is the command of a second process
+    with the same files and rights, which is no part of the system: it lives on when the first one
+    dies, and is not paused with it.
     """
 
     name: str
@@ -243,6 +245,7 @@ class NodeSpec:
     data_mb: int | None = None
     own_disk_mb: int | None = None
     ports: Sequence[int] = ()
+    beside: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

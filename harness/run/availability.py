@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from harness.errors import EnvironmentFailure, HarnessFailure
+from harness.faults.acts import required
 from harness.faults.availability import unavailable
 from harness.levers.client import ClientLever
 from harness.levers.manual import ManualLever, SaidOperator
-from harness.protocols import Client, Cluster, HasLevers, Lever, Nemesis
+from harness.protocols import Client, Cluster, HasLevers, Lever, Nemesis, PreparesNodes
 from harness.protocols.crashes import ClientNemesis, Crashes
 from harness.run.resolving import ResolvedPlan
 
@@ -57,6 +58,23 @@ def refuse_without_crashes(bound: ResolvedPlan, client: Client) -> None:
                 f"the fault {step.step.id!r} ({step.step.nemesis}) cannot be made here: "
                 f"the clients of {bound.plan.target.system} cannot crash one by one"
             )
+
+
+def prepare_nodes(bound: ResolvedPlan, cluster: Cluster) -> None:
+    """Prepare every node, at once, for the faults of the plan that need it. Raises
+    HarnessFailure."""
+    nemeses = [step.nemesis for step in bound.steps if isinstance(step.nemesis, Nemesis)]
+    wanted = {act.lever for nemesis in nemeses for act in required(nemesis, "any")}
+    levers = levers_of(bound, cluster) if wanted else {}
+    preparing = [each for name, each in levers.items() if name in wanted]
+    calls = [
+        (lever, node)
+        for lever in preparing
+        if isinstance(lever, PreparesNodes)
+        for node in cluster.nodes.values()
+    ]
+    with ThreadPoolExecutor(max_workers=max(1, len(calls))) as pool:
+        list(pool.map(lambda pair: pair[0].prepare(pair[1]), calls))
 
 
 def prove_unfaulted(cluster: Cluster) -> None:

@@ -320,7 +320,7 @@ def _check_levers(name: str, nemesis: Nemesis, here: _Here, where: str) -> None:
     """The cluster offers every lever that the fault needs, or else the target has it."""
     target, provider = here.target, here.provider
     own = target.own_levers if isinstance(target, HasLevers) else frozenset()
-    offered = [*provider.levers, *own]
+    offered = [*provider.levers, *sorted(own)]
     if not provider.simulated:
         offered.append(ManualLever.name)
     if missing := missing_levers(nemesis, offered):

@@ -43,6 +43,7 @@ from harness.protocols.clock import RunClock
 from harness.run.answers import readers_of, writer_of
 from harness.run.availability import (
     levers_of,
+    prepare_nodes,
     prove_unfaulted,
     refuse_unavailable,
     refuse_without_crashes,
@@ -133,6 +134,7 @@ def run_on(cluster: RunCluster, bound: ResolvedPlan, record: RunMetadata, how: R
     cells = cell_runs(bound, record, cluster)
     with cluster.clock.taking_part("main"), how.interrupts.unless_lost(cluster):
         with how.interrupts.raising(), record.timed("cluster_s"):
+            prepare_nodes(bound, cluster)
             _come_up(bound, cells, cluster, record)
         refuse_unavailable(bound, cluster)
         prove_unfaulted(cluster)

@@ -68,10 +68,7 @@ def formatted_here(
     """Files of a log directory, `FILES`/data, that the version's own StorageTool formats on this
     machine. Raises EnvironmentFailure with what it said as the hint."""
     jars = maven.kept(era.recipe(image.version or DEFAULT_VERSION))
-    home = os.environ.get("JAVA_HOME")
-    java = f"{home}/bin/java" if home else shutil.which("java")
-    if java is None:
-        raise EnvironmentFailure("Java is missing", hint="apt-get install openjdk-17-jre-headless")
+    java = java_here()
     argv = [java if word == "java" else word for word in era.java(heap_mb=_HEAP_MB)]
     argv[argv.index(f"{JAR_FOLDER}/*")] = f"{jars}/*"
     with scratch() as folder:
@@ -96,6 +93,15 @@ def formatted_here(
                 f"the storage of {image.reference} could not be formatted", hint=last_line(said)
             ) from error
     return made
+
+
+def java_here() -> str:
+    """The Java of this machine. Raises EnvironmentFailure."""
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else shutil.which("java")
+    if java is None:
+        raise EnvironmentFailure("Java is missing", hint="apt-get install openjdk-17-jre-headless")
+    return java
 
 
 def last_line(output: str) -> str:

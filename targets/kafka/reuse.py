@@ -13,15 +13,20 @@ from targets.kafka.clients.nodes import client_names
 from targets.kafka.configuration import LOGS
 from targets.kafka.eras import KRAFT, metadata_of
 from targets.kafka.kraft.admin import delete_topic
+from targets.kafka.levers.requests import proxied
 from targets.kafka.plan import KafkaPlan
 
 
 def cluster_key(plan: KafkaPlan) -> str | None:
-    """What a cluster is made of: everything of the plan's target, and nodes of clients. Null: it
-    serves one run."""
+    """What a cluster is made of: everything of the plan's target, nodes of clients, and proxies.
+    Null: it serves one run."""
     if metadata_of(plan) != KRAFT:
         return None
-    body = {**plan.target.model_dump(mode="json"), "clients": client_names(plan)}
+    body = {
+        **plan.target.model_dump(mode="json"),
+        "clients": client_names(plan),
+        "proxied": proxied(plan),
+    }
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
 
 

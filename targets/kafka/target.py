@@ -13,6 +13,7 @@ import pyarrow as pa
 from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.levers.disk import DiskLever
+from harness.levers.protocol import ProtocolLever
 from harness.models import LOG
 from harness.protocols import (
     CLIENT_ROLE,
@@ -67,8 +68,10 @@ from targets.kafka.clients.nodes import (
 from targets.kafka.configuration import LOGS, check_settings, node_ids
 from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, era_for, era_of
 from targets.kafka.external import KafkaGuest
+from targets.kafka.levers import requests
 from targets.kafka.levers.dry_run import DryRunLeadership
 from targets.kafka.levers.leadership import LeadershipLever
+from targets.kafka.levers.proxies import proxy_files, with_proxies
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.storage import KafkaStorage
@@ -110,7 +113,7 @@ class Kafka(
     libraries: ClassVar[tuple[str, ...]] = tuple(name for name in LIBRARIES if name != EXEC)
     settings_files: ClassVar[Mapping[str, str]] = own_settings.FILES
     cell_keys: ClassVar[tuple[str, ...]] = cells.KEYS
-    own_levers: ClassVar[frozenset[str]] = frozenset({LeadershipLever.name})
+    own_levers: ClassVar[frozenset[str]] = frozenset({LeadershipLever.name, ProtocolLever.name})
 
     def check(self, plan: KafkaPlan) -> None:
         """Refuse settings that a plan may not touch, and versions of no known era."""
@@ -119,6 +122,7 @@ class Kafka(
         if plan.target.version is None and plan.target.image is None:
             raise PlanError("is missing", key="target.version", hint='such as version = "4.3.1"')
         era_for(plan)
+        requests.check(plan)
 
     def unsupported(self, plan: KafkaPlan) -> list[Unsupported]:
         """What the plan asks for and its version does not honour."""
@@ -199,7 +203,8 @@ class Kafka(
 
         plan, image = support.sent(plan), images.resolve(plan.target, say)
         made = mode_of(plan).ingredients(plan, image, say)
-        return replace(made, files={**made.files, **client_files(plan, image, say)})
+        clients = client_files(plan, image, say)
+        return replace(made, files={**made.files, **clients, **proxy_files(plan, image, say)})
 
     def for_hosts(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
         """The jars, and what the plan's mode needs besides."""
@@ -216,6 +221,7 @@ class Kafka(
         made = mode_of(plan).ingredients(plan, image, say)
         return replace(
             made,
+            files={**made.files, **proxy_files(plan, image, say)},
             folders={folder: JAR_FOLDER},
             programs=jars.PROGRAMS,
             distribution=jars.INSTALLED,
@@ -226,6 +232,7 @@ class Kafka(
     ) -> list[NodeSpec]:
         """Every node with its files."""
         servers = mode_of(plan).specs(support.sent(plan), ingredients, addresses)
+        servers = with_proxies(servers, plan, ingredients, addresses)
         return servers + client_nodes(plan, era_for(plan), ingredients)
 
     def reached_by(self, access: Access) -> KafkaGuest:
@@ -318,8 +325,8 @@ class Kafka(
     def levers(
         self, cluster: Cluster, plan: KafkaPlan, *, say: Callable[[str], None] | None = None
     ) -> Mapping[str, Lever[Any]]:
-        """The lever that moves leaders; and the cluster's lever of disks, which learns how Kafka
-        stores."""
+        """The lever that moves leaders, the one that meets requests; and the cluster's lever of
+        disks, which learns how Kafka stores."""
         leadership = mode_of(plan).leadership(cluster.nodes, plan)
         if say is not None:
             names = [name for name, node in cluster.nodes.items() if CLIENT_ROLE not in node.roles]
@@ -327,6 +334,7 @@ class Kafka(
         found: dict[str, Lever[Any]] = {
             LeadershipLever.name: LeadershipLever(leadership, cluster.nodes)
         }
+        found[ProtocolLever.name] = ProtocolLever(cluster.nodes, requests.requests())
         if isinstance(disk := cluster.levers.get(DiskLever.name), DiskLever):
             found[DiskLever.name] = replace(disk, storage=KafkaStorage())
         return found

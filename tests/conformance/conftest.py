@@ -7,7 +7,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -42,24 +42,32 @@ DOCKER, SSH = "docker", "ssh"
 
 @contextmanager
 def pods_in(
-    folder: Path, *, talk: bool = False, own_disks: bool = False, kind: str = DOCKER
+    folder: Path,
+    *,
+    talk: bool = False,
+    own_disks: bool = False,
+    kind: str = DOCKER,
+    beside: Sequence[str] = (),
 ) -> Iterator[Pods]:
-    """A cluster of its own, with its run folder; its processes may talk to each other, and store on
-    disks that can lose power."""
+    """A cluster of its own, with its run folder; its processes may talk to each other, store on
+    disks that can lose power, and have others beside them."""
     needs = _needs() | ({OWN_DISK} if own_disks else set())
-    with {DOCKER: _in_docker, SSH: _over_ssh}[kind](folder, needs, talk=talk) as cluster:
+    begin = {DOCKER: _in_docker, SSH: _over_ssh}[kind]
+    with begin(folder, needs, talk=talk, beside=beside) as cluster:
         time.sleep(0.3)
         yield cluster
 
 
 @contextmanager
-def _in_docker(folder: Path, needs: frozenset[str], *, talk: bool) -> Iterator[DockerCluster]:
+def _in_docker(
+    folder: Path, needs: frozenset[str], *, talk: bool, beside: Sequence[str] = ()
+) -> Iterator[DockerCluster]:
     run_id, image = new_run_id(), infra_image()
     with state.registered(run_id, folder):
         cluster = DockerCluster(run_id, connect(), image.id)
         try:
             addresses = cluster.create_network(list(ROLES))
-            specs = prepared(_specs(addresses, talk=talk), needs, holder_id=image.id)
+            specs = prepared(_specs(addresses, talk, beside), needs, holder_id=image.id)
             cluster.start(specs, image.id, addresses)
             yield cluster
         finally:
@@ -68,26 +76,29 @@ def _in_docker(folder: Path, needs: frozenset[str], *, talk: bool) -> Iterator[D
 
 
 @contextmanager
-def _over_ssh(folder: Path, needs: frozenset[str], *, talk: bool) -> Iterator[SshCluster]:
+def _over_ssh(
+    folder: Path, needs: frozenset[str], *, talk: bool, beside: Sequence[str] = ()
+) -> Iterator[SshCluster]:
     with ssh_hosts(folder, len(ROLES)) as hosts:
         inventory = read_inventory(hosts.inventory())
         by_node = dict(zip(ROLES, hosts_of(inventory), strict=True))
         cluster = SshCluster(new_run_id(), by_node, needs)
         try:
             addresses = cluster.admit()
-            cluster.start(_specs(addresses, talk=talk), folders={}, programs={})
+            cluster.start(_specs(addresses, talk, beside), folders={}, programs={})
             yield cluster
         finally:
             cluster.down()
 
 
-def _specs(addresses: Mapping[str, str], *, talk: bool) -> list[NodeSpec]:
+def _specs(addresses: Mapping[str, str], talk: bool, beside: Sequence[str]) -> list[NodeSpec]:
     return [
         NodeSpec(
             name=name,
             roles=roles,
             argv=["perl", "-e", TALK, *addresses.values()] if talk else LISTEN,
             files={"conf/x": name.encode()},
+            beside=beside,
         )
         for name, roles in ROLES.items()
     ]

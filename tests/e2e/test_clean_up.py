@@ -32,6 +32,8 @@ ZOOKEEPER_AND_JAVA = (
     'target.settings."zookeeper.session.timeout.ms"=6000',
 )
 
+PROXIED = ("plans/faults/unacknowledged-reset.toml",)
+
 
 def started(out: Path, plan: Sequence[str] = KRAFT) -> subprocess.Popen[str]:
     return machine.started(out, *plan)
@@ -84,7 +86,9 @@ def test_ctrl_c_while_the_cluster_starts_undoes_everything(tmp_path: Path) -> No
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize("plan", [KRAFT, ZOOKEEPER_AND_JAVA], ids=["kraft", "zookeeper"])
+@pytest.mark.parametrize(
+    "plan", [KRAFT, ZOOKEEPER_AND_JAVA, PROXIED], ids=["kraft", "zookeeper", "proxied"]
+)
 def test_clean_removes_what_a_killed_run_left_and_leaves_a_live_one_alone(
     tmp_path: Path, plan: Sequence[str]
 ) -> None:

@@ -296,3 +296,26 @@ def test_the_page_names_the_test_of_each_comparison(
     page = Parsed(write_campaign(folder).read_text(encoding="utf-8"))
     assert test in page.text
     assert ("McNemar" in page.text) == shared
+
+
+def test_unacknowledged_success_has_a_table_with_intervals_where_there_is_any(
+    matrix36: tuple[Parsed, Truth, CampaignDir], tmp_path: Path
+) -> None:
+    assert "Unacknowledged success" not in matrix36[0].words
+    kind = Synthetic(axes=ONE_AXIS, runs=12, chances=lambda _: Chances())
+    _, _, folder = made(tmp_path / "c", kind)
+    for number, path in enumerate(sorted(folder.path.glob("runs/*/result.json"))):
+        document = json.loads(path.read_text())
+        counts = document["counts"]
+        counts["attempted"], counts["unknown"] = counts["acknowledged"] + 10, 10
+        counts["unacknowledged_found"] = counts["unknown_found"] = 1 + number % 4
+        rate = counts["unacknowledged_found"] / counts["acknowledged"]
+        document["rates"]["unacknowledged_success"] = rate
+        path.write_text(json.dumps(document))
+    page = Parsed(write_campaign(folder).read_text(encoding="utf-8"))
+    words = page.words[page.words.index("Unacknowledged success") :]
+    rows = folder.result.read_text()
+    for cell in json.loads(rows)["cells"]:
+        found = cell["unacknowledged_success_rate"]
+        assert found["low"] < found["mean"] < found["high"]
+    assert words.count(" of 120 ") == 2, "found, of those without acknowledgement, by cell"

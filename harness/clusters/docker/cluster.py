@@ -5,7 +5,8 @@ runs our own image. It owns the network and process namespaces, the address, the
 data volumes and the right to administer them. The *target's* container joins those namespaces with
 every capability dropped. So the target's image needs no tools, and its process can die and start
 again while address, rules and data stay. The target must not be process 1, which ignores signals
-from inside its own namespace.
+from inside its own namespace. A process beside the target's (`NodeSpec.beside`) has a third
+container, of the same image: it would die with the target's in that one.
 
 Everything made carries the labels `ackloss` and `ackloss.run`; nothing without them is touched.
 """
@@ -17,15 +18,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import docker
 from docker.errors import APIError
 from docker.types import IPAMConfig, IPAMPool, LogConfig
 
 from harness.clusters.docker.container import infra_host_config
-from harness.clusters.docker.pod import PID_FILE, DockerNode
-from harness.clusters.docker.removal import INFRA_SUFFIX, remove_run
+from harness.clusters.docker.pod import BESIDE_PID_FILE, PID_FILE, DockerNode
+from harness.clusters.docker.removal import BESIDE_SUFFIX, INFRA_SUFFIX, remove_run
 from harness.errors import EnvironmentFailure
 from harness.images.archives import packed
 from harness.images.daemon import LABEL, RUN_LABEL
@@ -41,6 +42,25 @@ SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
 _INFRA_COMMAND = ["sh", "-c", "while :; do sleep 86400 & wait; done"]
 # Writes its own process id, as the pod sees it, then becomes the target's process.
 _START = 'echo $$ > "$0" && exec "$@"'
+
+_BESIDE_MB = 192
+
+
+class _Inside(NamedTuple):
+    """What a pod's processes share: the infrastructure container, and the node's volumes."""
+
+    infra: str
+    volumes: Sequence[str]
+
+
+class _Argv(NamedTuple):
+    """A process of a pod: its command, where it writes its id, how the name of its container ends,
+    the memory that it may use."""
+
+    words: Sequence[str]
+    pid_file: str
+    suffix: str
+    memory_mb: int
 
 
 @dataclass
@@ -104,7 +124,12 @@ class DockerCluster:
         api.put_archive(infra, NODE_DATA, packed(spec.files))
         if disk is not None:
             disk.flush()
-        target = self._start_target(spec, image_id, infra, volumes)
+        inside = _Inside(infra, volumes)
+        if spec.beside:
+            beside = _Argv(spec.beside, BESIDE_PID_FILE, BESIDE_SUFFIX, _BESIDE_MB)
+            self._start_process(spec, image_id, inside, beside)
+        argv = _Argv(spec.argv, PID_FILE, "", spec.memory_mb)
+        target = self._start_process(spec, image_id, inside, argv)
         infra_pid = int(api.inspect_container(infra)["State"]["Pid"])
         roles, client = spec.roles, self.client
         return DockerNode(spec.name, roles, address, infra, target, infra_pid, client, disk)
@@ -130,25 +155,27 @@ class DockerCluster:
         api.start(container)
         return str(container)
 
-    def _start_target(self, spec: NodeSpec, image_id: str, infra: str, volumes: list[str]) -> str:
+    def _start_process(self, spec: NodeSpec, image_id: str, inside: _Inside, argv: _Argv) -> str:
+        """Start a container of the image in the pod's namespaces, with the node's files and no
+        rights."""
         api = self.client.api
-        mounts = (f"{host}:{inside}:ro" for host, inside in spec.mounts.items())
+        mounts = (f"{host}:{path}:ro" for host, path in spec.mounts.items())
         container = api.create_container(
             image_id,
-            entrypoint=["/bin/sh", "-c", _START, PID_FILE],
-            command=list(spec.argv),
+            entrypoint=["/bin/sh", "-c", _START, argv.pid_file],
+            command=list(argv.words),
             user="0:0",
-            name=self._name(spec),
+            name=f"{self._name(spec)}{argv.suffix}",
             labels=self.labels(),
             environment=dict(spec.env),
             working_dir="/",
             host_config=api.create_host_config(
-                network_mode=f"container:{infra}",
-                pid_mode=f"container:{infra}",
-                binds=[*volumes, *mounts],
+                network_mode=f"container:{inside.infra}",
+                pid_mode=f"container:{inside.infra}",
+                binds=[*inside.volumes, *mounts],
                 cap_drop=["ALL"],
                 security_opt=["no-new-privileges"],
-                mem_limit=_memory_limit(spec.memory_mb, spec),
+                mem_limit=_memory_limit(argv.memory_mb, spec),
                 pids_limit=1024,
                 log_config=LogConfig(type="json-file", config={"max-size": "16m"}),
             ),

@@ -13,6 +13,7 @@ from harness.images.archives import packed, unpacked
 from harness.protocols import NODE_DATA, Completed, OwnDisk, ProcessState
 
 PID_FILE = f"{NODE_DATA}/pid"
+BESIDE_PID_FILE = f"{NODE_DATA}/beside.pid"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ from harness.machine import loop_disks
 INFRA_SUFFIX = "-infra"
 """How the name of an infrastructure container ends."""
 
+BESIDE_SUFFIX = "-beside"
+"""How the name of a container beside the target's ends."""
+
 _INFRA_SUFFIXES = (INFRA_SUFFIX, "-holder")
 """Earlier versions named these containers differently; `ackloss clean` removes theirs too."""
 

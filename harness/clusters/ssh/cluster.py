@@ -94,6 +94,8 @@ class SshCluster:
         host.enter(_hold(host, self.run_id, spec, places))
         node = SshNode(spec.name, spec.roles, host.address, host)
         node.put(spec.files)
+        if spec.beside:
+            node.start_beside(spec.beside)
         node.start()
         return node
 

@@ -74,6 +74,15 @@ class SshNode:
         if done.exit_code:
             raise HarnessFailure(f"{self.name}: its process did not start: {done.output.strip()}")
 
+    def start_beside(self, argv: Sequence[str]) -> None:
+        """Start a second process with the rights of the system's, which ends with the node."""
+        done = self.host.in_node([*_PROCESS, "second", *argv], timeout_s=10)
+        if done.exit_code:
+            raise HarnessFailure(
+                f"{self.name}: the process beside the system's did not start: "
+                f"{done.output.strip()[:300]}"
+            )
+
     def pid(self) -> int | None:
         """The process id of the system, as the node's commands see it."""
         words = self._state()

@@ -72,12 +72,20 @@ queues() { # DEVICE HANDLE of ours, but those that stood there before
     done
 }
 
-rules_off() { # the hooks first: what exempts our connection goes last
+redirect_off() { # the words of the hook's rule are to be split
+    chain=ACKLOSS-REDIRECT
+    hook=$(iptables -w 5 -t nat -S PREROUTING 2>/dev/null | sed -n "s/^-A \(.* -j $chain\)$/\1/p")
+    [ -z "$hook" ] || iptables -w 5 -t nat -D $hook
+    iptables -w 5 -t nat -F $chain 2>/dev/null && iptables -w 5 -t nat -X $chain && removed=yes
+}
+
+rules_off() { # the hooks first: what exempts our connection goes last; before the proxies end
     [ ! -x $claim/bin/iptables ] || PATH=$claim/bin:$PATH
     for hook in INPUT OUTPUT; do
         chain=ACKLOSS-${hook%PUT}
         while iptables -w 5 -D $hook -j $chain 2>/dev/null; do removed=yes; done
     done
+    [ ! -e /run/ackloss.redirected ] || redirect_off
     for chain in ACKLOSS-IN ACKLOSS-OUT ACKLOSS-TRIAL; do
         iptables -w 5 -F $chain 2>/dev/null && iptables -w 5 -X $chain && removed=yes
     done
@@ -116,7 +124,7 @@ down() { # of another run nothing is touched
     fi
     rmdir $runs 2>/dev/null
     [ "$(cat $claim/run 2>/dev/null)" = "$run" ] || return 0
-    rm -f /run/ackloss.paused.* /run/ackloss.shaped.*
+    rm -f /run/ackloss.paused.* /run/ackloss.shaped.* /run/ackloss.redirected
     rm -rf --one-file-system $claim
     echo "claim $claim"
     return 0
@@ -223,8 +231,9 @@ set +e
 while :; do sleep 86400 & wait; done
 """
 
-PROCESS: Final = r"""# process.sh start|state|wrap|beside COMMAND: in the node's namespaces, the
-# system's process, and commands beside it with its rights
+PROCESS: Final = r"""# process.sh start|state|wrap|beside COMMAND|second COMMAND: in the node's
+# namespaces, the system's process, commands beside it with its rights, and a process that ends with
+# the node
 cd @CLAIM@ || exit 1
 runs_still() {
     read -r pid 2>/dev/null <pid || return 1
@@ -250,6 +259,11 @@ beside)
     shift
     cd /
     exec setpriv @RIGHTS@ "$@"
+    ;;
+second)
+    shift
+    cd /
+    setsid setpriv @RIGHTS@ "$@" >>@CLAIM@/out/beside 2>&1 </dev/null &
     ;;
 wrap)
     (exec sh command.sh) >>out/console 2>&1 </dev/null

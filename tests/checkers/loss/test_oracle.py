@@ -143,6 +143,8 @@ class Oracle:
         state = {"o": "acknowledged", "f": "failed", "i": "unknown", ".": "unknown"}[write.end]
         if state == "acknowledged" and fire_and_forget:
             state = "sent"
+        if len(places) > 1 and state in ("acknowledged", "unknown"):
+            self.counts[f"duplicates_{state}"] += len(places) - 1
         self.counts[state] += 1
         if at_home:
             self.counts["survivors"] += 1

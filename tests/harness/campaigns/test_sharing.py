@@ -166,6 +166,17 @@ def test_a_campaign_shares_what_its_target_allows(tmp_path: Path) -> None:
     assert [{each.key["version"] for each in group} for group in groups] == [{"4.2.0"}, {"4.3.1"}]
 
 
+def test_clients_of_which_a_run_has_no_cells_run_alone(tmp_path: Path) -> None:
+    clients = '[axes.client]\nkey = "workload.client"\nvalues = ["librdkafka", "java"]\n'
+    shared = campaign(tmp_path, 'share = "auto"', AXES + clients)
+    groups = groups_of_campaign(shared)
+    sizes = {
+        client: [len(group) for group in groups if group[0].key["client"] == client]
+        for client in ("librdkafka", "java")
+    }
+    assert sizes == {"librdkafka": [4, 4], "java": [1] * 8}
+
+
 @pytest.mark.usefixtures("kafka_shares")
 def test_the_plan_of_a_shared_run_gives_each_cell_its_own_keys(tmp_path: Path) -> None:
     group = groups_of_campaign(campaign(tmp_path, 'share = "auto"'))[0]

@@ -32,9 +32,11 @@ from harness.faults.records import (
 from harness.levers import all_levers
 from harness.levers.client import ClientLever
 from harness.levers.manual import ManualLever, SaidOperator
+from harness.levers.protocol import ProtocolLever
 from harness.protocols import PartitionView, UndoRecord
 from harness.run.dry_run import DryRunClients, DryRunNode
 from targets.kafka.levers.leadership import LeadershipLever
+from targets.kafka.levers.requests import requests
 from targets.zookeeper.members import MembersLever
 from targets.zookeeper.plan import ZooKeeperPlan
 
@@ -71,6 +73,7 @@ def test_every_lever_names_its_record_type_and_all_are_stored() -> None:
         "leadership": LeadershipLever,
         "manual": ManualLever,
         "members": MembersLever,
+        "protocol": ProtocolLever,
     }
     levers = {**all_levers({}), **own}
     assert {name: lever.record_type for name, lever in levers.items()} == RECORD_TYPES
@@ -108,10 +111,11 @@ def test_a_run_of_an_older_version_is_undone_from_its_journal() -> None:
         "leadership": LeadershipLever(placed),
         "manual": ManualLever(SaidOperator(said.append)),
         "members": MembersLever({}, ZooKeeperPlan.model_construct(), asked.append),
+        "protocol": ProtocolLever(nodes, requests()),
     }
     left = open_acts(JOURNAL)
     assert left.unreadable == []
-    assert [act.n for act in left.acts] == list(range(2, 26))
+    assert [act.n for act in left.acts] == list(range(2, 27))
     for act in left.acts:
         levers[act.lever].undo(act.record)
     commands = [line for node in nodes.values() for line in node.commands]
@@ -120,6 +124,7 @@ def test_a_run_of_an_older_version_is_undone_from_its_journal() -> None:
         "b1# rm -f -- /var/lib/ackloss/ackloss-disk/disk-5.json",
         "b2# rm -f -- /var/lib/ackloss/data/ackloss-full.full-6",
         "b2# iptables-save -c -t filter",
+        "b1# rm -f -- /var/lib/ackloss/proxy/rules/cut",
         "b2# find /var/lib/ackloss/data -type d ! -perm -u+w -exec chmod u+w {} +",
         "b2# rm -f /run/ackloss.shaped.shaping-15",
         "b3# ps -e -ww -o pid=,args=",

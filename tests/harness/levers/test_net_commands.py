@@ -11,7 +11,7 @@ import pytest
 from harness.errors import HarnessFailure
 from harness.faults.records import NetRecord, Peer
 from harness.levers.net import NetLever
-from harness.levers.net_rules import refused
+from harness.levers.net_rules import refused, rules
 from harness.protocols import Completed
 from harness.run.dry_run import DryRunNode
 
@@ -147,3 +147,23 @@ def test_rules_that_cannot_be_seen_are_not_taken_for_gone(
     blind = {name: Blind(name, frozenset(), f"198.18.0.1{name[1]}") for name in ("b1", "b2")}
     with pytest.raises(HarnessFailure, match="iptables-save"):
         NetLever(blind).probe(replace(RECORD, action=action), applied=False)
+
+
+def test_under_a_redirect_packets_are_known_by_the_port_that_was_meant() -> None:
+    """The filter sees the proxy's port; our own connections are not redirected."""
+    clients = replace(RECORD, peers=(Peer(name="clients", address="198.18.0.1"),), direction="both")
+    into, out = "ACKLOSS-IN -s 198.18.0.1/32", "ACKLOSS-OUT -d 198.18.0.1/32"
+    begun = "-m conntrack --ctorigdstport 9092 --ctdir"
+    mark = "-m comment --comment ackloss/cut/clients"
+    assert [" ".join([chain, *rule]) for chain, rule in rules(clients, {9092})] == [
+        f"{into} -p tcp -m tcp ! --sport {OURS} {begun} ORIGINAL {mark} -j DROP",
+        f"{into} -p tcp -m tcp --dport 9092 --sport {OURS} {mark}/own -j DROP",
+        f"{out} -p tcp -m tcp ! --dport {OURS} {begun} REPLY {mark} -j DROP",
+        f"{out} -p tcp -m tcp --sport 9092 --dport {OURS} {mark}/own -j DROP",
+    ]
+    assert list(rules(clients, {9093})) == list(rules(clients))
+
+
+def test_what_a_node_sends_to_a_port_of_others_is_not_redirected_there() -> None:
+    outwards = replace(RECORD, direction="out")
+    assert list(rules(outwards, {9092})) == list(rules(outwards))

@@ -1,18 +1,12 @@
-"""The nodes k1, k2 ... of Java clients, and the driver's jar, compiled once per image.
-
-The driver is compiled by the Java of the very image that it will run in, against the kafka-clients
-there: the distribution's headless Java has the compiler's module, though no `javac`.
-"""
+"""The nodes k1, k2 ... of Java clients, and the driver's jar, compiled once per image by the Java
+that runs it (`targets.kafka.compiling`)."""
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Final
 
-from harness.errors import EnvironmentFailure, PlanError
-from harness.images.recipe import FILES
-from harness.images.steps import Say, step
+from harness.images.steps import Say
 from harness.protocols import (
     CLIENT_ROLE,
     NODE_DATA,
@@ -21,8 +15,9 @@ from harness.protocols import (
     Ingredients,
     NodeSpec,
 )
+from targets.kafka import compiling
 from targets.kafka.clients.java.lines import DRIVER_PORT
-from targets.kafka.eras import JAR_FOLDER, Era
+from targets.kafka.eras import Era
 from targets.kafka.plan import KafkaPlan
 
 JAR: Final = "driver.jar"
@@ -31,12 +26,6 @@ _SOURCE: Final = Path(__file__).with_name("Driver.java")
 _LOGS: Final = "log"
 _HEAP_MB: Final = 64
 _MEMORY_MB: Final = 256
-_COMPILE_S: Final = 60
-_COMPILE: Final = """\
-jars=$(printf %s: "$1"/*.jar)
-java -m jdk.compiler/com.sun.tools.javac.Main -cp "$jars" -d "$0/out" "$0/Driver.java" &&
-java -m jdk.jartool/sun.tools.jar.Main -c -f "$0/driver.jar" -C "$0/out" .
-"""
 
 
 def names(plan: KafkaPlan) -> list[str]:
@@ -46,15 +35,7 @@ def names(plan: KafkaPlan) -> list[str]:
 
 def jar(image: ImageRef, say: Say) -> bytes:
     """The compiled driver. Raises PlanError for an image whose Java cannot compile it."""
-    from targets.kafka import images  # imports Docker's client
-
-    source = _SOURCE.read_bytes()
-
-    def make() -> bytes:
-        with step(say, f"Java client for {image.reference}"):
-            return _compiled(image, source)
-
-    return images.kept(image, JAR, hashlib.sha256(source).hexdigest(), make).read_bytes()
+    return compiling.jar(image, JAR, [_SOURCE], say, needed_by="workload.client")
 
 
 def specs(plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
@@ -85,24 +66,3 @@ def specs(plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]
         )
         for name in names(plan)
     ]
-
-
-def _compiled(image: ImageRef, source: bytes) -> bytes:
-    from harness.images.oneoff import one_off
-
-    argv = ["sh", "-c", _COMPILE, FILES, JAR_FOLDER]
-    with one_off(image.id, argv, files={_SOURCE.name: source}) as compiler:
-        code = compiler.wait(limit_s=_COMPILE_S)
-        output = compiler.output()
-        made = compiler.read(f"{FILES}/driver.jar")
-    if "jdk.compiler not found" in output:
-        raise PlanError(
-            "the Java of this image has no compiler, which the Java client needs",
-            key="workload.client",
-            hint="name a version instead of an image",
-        )
-    if code or made is None:
-        raise EnvironmentFailure(
-            f"the Java client could not be compiled in {image.reference}: {output.strip()[:300]}"
-        )
-    return made

@@ -1,0 +1,198 @@
+"""The protocol lever: requests to a node, or their answers, are dropped, delayed, cut, repeated or
+answered with an error, one by one, by a proxy that knows where each begins and ends.
+
+The proxy (`proxy/Proxy.java`) is a process beside the target's on the node (`NodeSpec.beside`).
+Connections are redirected to it (`harness.levers.redirect`) before anybody connects, so that a
+fault is a rule in the proxy: it begins and ends without a connection that breaks. A rule is a file
+on the node, and ends with it; what it had stalled is reset then, what it had held is let go. A
+plain hit counts when the act is done.
+
+What the requests of a system are called, and the class that reads them, its target says
+(`Requests`); nothing here knows any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from harness.errors import HarnessFailure
+from harness.faults.records import ProtocolRecord
+from harness.levers.commands import must
+from harness.levers.redirect import redirect, redirected
+from harness.levers.waiting import poll_until
+from harness.protocols import NODE_DATA, Lever, Node, PreparesNodes, Proof, UndoRecord
+
+FOLDER: Final = "proxy"
+"""The folder of the proxy below the node's data."""
+MORE: Final = 10_000
+"""By how much the proxy's port is above the one before which it stands."""
+
+_STARTS_S: Final = 30
+_TAKEN_S: Final = 5
+
+
+def port_of_proxy(port: int) -> int:
+    """Where the proxy before a port listens."""
+    return port + MORE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requests:
+    """What a target says of its requests: the number of each API and of each error by name,
+    `ports` where a node is asked (none: it has no proxy), other names of a `topic` in requests."""
+
+    apis: Mapping[str, int]
+    codes: Mapping[str, int]
+    ports: Callable[[Node], tuple[int, ...]]
+    other_names: Callable[[str], tuple[str, ...]] = lambda _: ()
+
+    def named(self, number: int) -> str:
+        """The name of an API."""
+        names = (name for name, each in self.apis.items() if each == number)
+        return next(names, f"API {number}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxyState:
+    """What the proxy of a node says: hits by API of each rule, and requests by API that it met at
+    all, by port."""
+
+    rules: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    ports: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProtocolLever(Lever[ProtocolRecord], PreparesNodes):
+    """Rules in the proxies before the nodes of a system."""
+
+    nodes: Mapping[str, Node]
+    requests: Requests
+    name: ClassVar[str] = "protocol"
+    record_type: ClassVar[type[UndoRecord]] = ProtocolRecord
+
+    def prepare(self, node: Node) -> None:
+        """Redirect the node's ports, then wait for its proxy: until it listens, a connection is
+        refused, as before the system itself listens."""
+        if ports := self.requests.ports(node):
+            wanted = {port: port_of_proxy(port) for port in ports}
+            if redirected(node) != wanted:
+                redirect(node, wanted)
+            if not poll_until(lambda: state_of(node) is not None, within_s=_STARTS_S, every_s=0.2):
+                raise HarnessFailure(f"{node.name}: its proxy did not start")
+
+    def unavailable(self, node: Node, record: ProtocolRecord) -> str | None:  # noqa: ARG002
+        """Where a node was not prepared. Nodes that nobody asks need no proxy."""
+        if not self.requests.ports(node):
+            return None
+        if state_of(node) is None:
+            return f"{node.name} has no proxy: it was not started for such a fault"
+        return _why_blind(node, self.requests.ports(node))
+
+    def apply(self, record: ProtocolRecord) -> None:
+        """Write the rule; the probe sees whether the proxy has taken it."""
+        node = self.nodes[record.node]
+        if not self.requests.ports(node):
+            raise HarnessFailure(f"{node.name} has no proxy: it has no requests to meet")
+        node.put({f"{_RULES}/{record.fault}": self._rule(record).encode()})
+
+    def undo(self, record: ProtocolRecord) -> None:
+        """Remove the rule; the proxy lets go what it held and resets what it had stalled."""
+        path = f"{NODE_DATA}/{_RULES}/{record.fault}"
+        must(self.nodes[record.node], ["rm", "-f", "--", path])
+
+    def probe(self, record: ProtocolRecord, *, applied: bool) -> Proof:
+        """In force: the proxy has the rule, and connections are redirected to it; `met` are the
+        requests to which its act was done. Undone: it has the rule no more."""
+        node = self.nodes[record.node]
+        taken = poll_until(
+            lambda: (record.fault in _rules(node)) == applied, within_s=_TAKEN_S, every_s=0.1
+        )
+        if not applied:
+            words = "does not have the rule any more" if taken else "still has the rule"
+            return Proof(taken, [f"{node.name}: its proxy {words}"])
+        if not taken:
+            return Proof(False, [f"{node.name}: its proxy does not have the rule"], 0)
+        hits = _rules(node)[record.fault]
+        blind = _why_blind(node, self.requests.ports(node))
+        evidence = f"{node.name}: its proxy {_DONE[record.act]} {self._counted(hits, record)}"
+        met = sum(hits.values())
+        return Proof(blind is None, [evidence, *([blind] if blind else [])], met)
+
+    def leftover_state(self, node: Node) -> list[str]:
+        """The rules in the node's proxy; a proxy that passes everything on is none."""
+        return [f"{node.name}: the proxy's rule of fault {fault}" for fault in _rules(node)]
+
+    def _rule(self, record: ProtocolRecord) -> str:
+        """The file of a rule, as `Rule.java` reads it."""
+        topics = (record.topic, *self.requests.other_names(record.topic)) if record.topic else ()
+        return "".join(
+            f"{key}={value}\n"
+            for key, value in {
+                "act": record.act,
+                "side": record.side,
+                "apis": ",".join(str(self.requests.apis[api]) for api in record.apis),
+                "client": record.client_id.replace("\\", "\\\\"),
+                "subjects": ",".join(topics),
+                "peers": ",".join(peer.address or "" for peer in record.peers),
+                "others": ",".join(peer.address or "" for peer in record.others),
+                "share": record.share,
+                "first": record.first,
+                "ms": record.ms or -1,
+                "code": self.requests.codes[record.code] if record.code else 0,
+                "seed": record.seed,
+                "whole": "yes",
+            }.items()
+        )
+
+    def _counted(self, hits: Mapping[int, int], record: ProtocolRecord) -> str:
+        what = "requests" if record.side == "request" else "answers"
+        if not hits:
+            return f"no {what}"
+        by_api = ", ".join(f"{self.requests.named(api)} {count:,}" for api, count in hits.items())
+        return f"{sum(hits.values()):,} {what} ({by_api})"
+
+
+_RULES: Final = f"{FOLDER}/rules"
+_DONE: Final[Mapping[str, str]] = {
+    "count": "counted",
+    "drop": "dropped, with all that followed on their connections,",
+    "delay": "delayed",
+    "reset": "reset the connection instead of",
+    "error": "gave an error for",
+    "duplicate": "sent once more",
+}
+
+
+def state_of(node: Node) -> ProxyState | None:
+    """What the proxy of a node says of itself; `None`: there is none, or none yet."""
+    read = node.admin(["cat", f"{NODE_DATA}/{FOLDER}/state"])
+    if read.exit_code:
+        return None
+    rules: dict[str, dict[int, int]] = {}
+    ports: dict[int, dict[int, int]] = {}
+    for line in read.output.splitlines():
+        kind, name, *counts = line.split()
+        by_api = {int(api): int(count) for api, _, count in (c.partition(":") for c in counts)}
+        if kind == "rule":
+            rules[name] = by_api
+        else:
+            ports[int(name)] = by_api
+    return ProxyState(rules=rules, ports=ports)
+
+
+def _rules(node: Node) -> Mapping[str, Mapping[int, int]]:
+    state = state_of(node)
+    return state.rules if state else {}
+
+
+def _why_blind(node: Node, ports: tuple[int, ...]) -> str | None:
+    """Why the proxy meets nothing at a node, if so."""
+    stand = redirected(node)
+    if missing := [port for port in ports if stand.get(port) != port_of_proxy(port)]:
+        return f"{node.name}: port {missing[0]} is not redirected to its proxy"
+    listening = must(node, ["ss", "-Hltn"])
+    if dead := [port for port in ports if f":{port_of_proxy(port)} " not in listening]:
+        return f"{node.name}: no proxy listens at port {port_of_proxy(dead[0])}"
+    return None

@@ -1,0 +1,121 @@
+"""Faults of single requests and answers: between clients and a node, or between nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from harness.faults import selectors
+from harness.faults.records import CLIENTS, Peer, ProtocolAct, ProtocolRecord
+from harness.protocols import CLIENT_ROLE, Act, Nemesis, Node, Select
+
+_ANYBODY = "anybody"
+_ANY = "any"
+_LONGEST_MS = 3_600_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol(Nemesis):
+    """Drop, delay, cut, repeat or refuse requests to the chosen nodes, or the answers to them.
+
+    A proxy stands before every node of such a plan from its start and passes on what no rule meets.
+
+    act        count: pass them on; drop: nothing more passes on the connection, in neither
+               direction, and healing resets it; delay: by `ms`, and what follows on the connection
+               waits too; reset: the connection ends by a reset instead; error: the answer has the
+               error `code`; duplicate: the request is sent twice, the second time on a connection
+               of its own
+    side       request: before the node has it (an error is then given without the node); answer:
+               after the node has done what was asked. By default request for count and duplicate
+    api        what is requested, by the system's own names (several: a list); any: whatever it is
+    client_id  only requests of clients whose id begins with it
+    topic      only requests that concern it, as the system names it
+    peers      who asks: anybody, clients, or a selector of the nodes
+    share      of those that match, the share that is met, drawn at random
+    first      of those that match, only so many at each node; 0: all
+    ms         of a delay: how long; 0: until it is healed. A delayed request reaches the node even
+               if its client has gone by then
+    code       of an error: its name, as the system has it
+    """
+
+    plugin: ClassVar[str] = "protocol"
+
+    act: ProtocolAct = "reset"
+    side: Literal["request", "answer"] | None = None
+    api: str | tuple[str, ...] = _ANY
+    client_id: str = ""
+    topic: str = ""
+    peers: str = _ANYBODY
+    share: float = 1.0
+    first: int = 0
+    ms: int = 0
+    code: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ValueError("share is more than 0 and at most 1")
+        if self.first < 0:
+            raise ValueError("first is 0 (all) or how many")
+        if not 0 <= self.ms <= _LONGEST_MS:
+            raise ValueError("ms is from 0 (until it is healed) to an hour")
+        if self.ms and self.act != "delay":
+            raise ValueError(f"ms is of a delay: leave it out of act = {self.act!r}")
+        if bool(self.code) != (self.act == "error"):
+            raise ValueError("code names the error of act = 'error', which needs one")
+        if self.act == "duplicate" and self.side == "answer":
+            raise ValueError("requests are sent twice, not answers: leave out side")
+        if self.peers not in (_ANYBODY, CLIENTS):
+            selectors.check_grammar(self.peers, key="peers")
+        if any("\n" in text or "," in text for text in (self.client_id, self.topic)):
+            raise ValueError("client_id and topic are one word each")
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The names of what is met; none: everything."""
+        names = (self.api,) if isinstance(self.api, str) else self.api
+        return () if names == (_ANY,) else names
+
+    @property
+    def selectors(self) -> dict[str, str]:
+        """The peers, where they are nodes."""
+        return {} if self.peers in (_ANYBODY, CLIENTS) else {"peers": self.peers}
+
+    def requires(self, node: str) -> list[Act]:
+        """A proxy that knows the system's requests."""
+        return [self._act(node)]
+
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
+        """One act per node: its proxy's rule."""
+        peers: list[Peer] = []
+        others: list[Peer] = []
+        if self.peers == CLIENTS:  # whoever is no node of the system
+            holding = {node.name for node in select(f"role:{CLIENT_ROLE}")}
+            others = [_peer(node) for node in select("all") if node.name not in holding]
+        elif self.peers != _ANYBODY:
+            peers = [_peer(node) for node in select(self.peers)]
+            if not peers:
+                return []
+        return [self._act(node.name, peers, others) for node in nodes]
+
+    def _act(self, node: str, peers: Sequence[Peer] = (), others: Sequence[Peer] = ()) -> Act:
+        before = self.act in ("count", "duplicate")
+        record = ProtocolRecord(
+            node=node,
+            act=self.act,
+            side=self.side or ("request" if before else "answer"),
+            apis=self.apis,
+            client_id=self.client_id,
+            topic=self.topic,
+            peers=tuple(peers),
+            others=tuple(others),
+            share=self.share,
+            first=self.first,
+            ms=self.ms,
+            code=self.code,
+        )
+        return Act("protocol", record)
+
+
+def _peer(node: Node) -> Peer:
+    return Peer(name=node.name, address=node.address)

@@ -1,0 +1,80 @@
+"""What each library says of writes that were done and whose answers it never got, or got as errors.
+
+A broker that does every write, behind a proxy that deals with the answers, for longer than a write
+may take. None of these writes may be called failed. The table in docs/clients.md is this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from harness.protocols import FAIL, INFO, OK
+from tests.fixtures.fake_kafka import FakeKafka, fake_kafka
+from tests.fixtures.proxy import Proxied, proxy_before
+from tests.targets.kafka.test_attempts import OWN, Writer, held
+
+pytestmark = pytest.mark.java
+
+SHORT: Final[dict[str, dict[str, Any]]] = {
+    "librdkafka": {"message.timeout.ms": 5000, "socket.timeout.ms": 2500},
+    "kafka-python": {"message.timeout.ms": 5000, "request.timeout.ms": 2500},
+    "java": {"delivery.timeout.ms": 5000, "request.timeout.ms": 2500, "linger.ms": 0},
+}
+ACTS: Final[dict[str, dict[str, Any]]] = {
+    "reset": {"act": "reset"},
+    "drop": {"act": "drop"},
+    "delay": {"act": "delay", "ms": 9000},
+    "error": {"act": "error", "code": "NOT_ENOUGH_REPLICAS_AFTER_APPEND"},
+}
+SAID: Final = {
+    "librdkafka": "_MSG_TIMED_OUT",
+    "kafka-python": "_MSG_TIMED_OUT",
+    "java": "REQUEST_TIMED_OUT",
+}
+"""The error of all such writes, whatever was done to the answers."""
+
+
+@pytest.fixture(scope="module")
+def module_broker() -> Iterator[FakeKafka]:
+    with fake_kafka() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def proxied(
+    module_broker: FakeKafka, proxy_classes: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Proxied]:
+    with proxy_before(module_broker.port, proxy_classes, tmp_path_factory.mktemp("run")) as made:
+        module_broker.port = made.port
+        yield made
+
+
+@pytest.fixture
+def broker(module_broker: FakeKafka, proxied: Proxied) -> FakeKafka:
+    module_broker.stored.clear()
+    module_broker.produced.clear()
+    return module_broker
+
+
+@pytest.fixture(params=OWN)
+def writer(request: pytest.FixtureRequest) -> Writer:
+    name: str = request.param
+    return Writer(name, request.getfixturevalue("java") if name == "java" else None)
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_what_was_done_is_unknown_and_never_failed(
+    writer: Writer, act: str, broker: FakeKafka, proxied: Proxied, tmp_path: Path
+) -> None:
+    client = writer.client(broker, {"enable.idempotence": False, **SHORT[writer.library]})
+    writer.write(client, 0)
+    with proxied.rule(**ACTS[act], apis=("Produce",)):
+        writer.write(client, 1, 2, 3)
+    writer.close(client)
+    assert (writer.of(OK), writer.of(FAIL), writer.of(INFO)) == ({0}, set(), {1, 2, 3})
+    assert held(broker) == {0, 1, 2, 3}, "all of them are there"
+    assert {writer.told[value][2] for value in (1, 2, 3)} == {SAID[writer.library]}
