@@ -85,4 +85,18 @@ LOCK: Final = Model(
 """`acquire` takes the lock `key`, or fails as it is held; `confirm` asks whether this process still
 holds it (`result` 1 or 0); `release` gives it back. A lock ends with its holder's session."""
 
-MODELS: Final = {model.name: model for model in (LOG, REGISTER, SET, WATCH, SEQUENCE, LOCK)}
+GROUP: Final = Model(
+    name="group",
+    functions=frozenset({APPEND}),
+    writes=frozenset({APPEND}),
+    final_read=True,
+    check="delivery",
+)
+"""A log, as `LOG`, that a group of consumers reads meanwhile. A *group* shares out partitions among
+its *members*; each change of who has what is a *generation*. A member's *position* in a partition
+is the next offset that it will read; to *commit* an offset is to have the system keep it, as where
+the next member begins. What consumers did is in `deliveries/` (`harness.protocols.groups`)."""
+
+MODELS: Final = {
+    model.name: model for model in (LOG, REGISTER, SET, WATCH, SEQUENCE, LOCK, GROUP)
+}

@@ -23,7 +23,7 @@ from harness.protocols import (
     Warns,
     vocabulary_of,
 )
-from harness.protocols.crashes import ClientNemesis, client_names
+from harness.protocols.crashes import ClientNemesis, names_met
 from harness.protocols.vocabulary import Choice
 from harness.run.availability import levers_of
 from harness.run.dry_run import (
@@ -133,7 +133,7 @@ def _dry_acts(
     plan = bound.plan
     if isinstance(nemesis, ClientNemesis):
         draw = random.Random(f"{plan.seed}/{step.id}")
-        acts = nemesis.client_acts(client_names(plan), draw)
+        acts = nemesis.client_acts(names_met(nemesis, plan), draw)
         return acts, [act.record.node for act in acts]
     choice = Choice(
         roles={name: node.roles for name, node in nodes.items()},
