@@ -12,8 +12,8 @@ from harness.protocols.groups import GroupSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Consume(GroupSettings, Workload):
-    """Each process appends increasing integers, unique in the run, to every partition in turn, while
-    one group of consumers reads them.
+    """Each process appends increasing integers, unique in the run, to every partition in turn, and
+    one group of consumers reads them meanwhile.
 
     members_count      consumers from the start
     protocol           who assigns partitions: range, cooperative-sticky (a member of the group),

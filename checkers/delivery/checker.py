@@ -198,9 +198,7 @@ def _untrusted(facts: Facts, rows: GroupRows) -> list[str]:
     return why
 
 
-def _doubts(
-    facts: Facts, judged: Judged, counts: Mapping[str, Number]
-) -> Iterator[Statement]:
+def _doubts(facts: Facts, judged: Judged, counts: Mapping[str, Number]) -> Iterator[Statement]:
     rows = judged.rows
     for why in _untrusted(facts, rows):
         yield Statement(DOUBTS.incomplete, why)
@@ -212,9 +210,7 @@ def _doubts(
         sentence = f"not exactly one node says what is committed in {what} {which}"
         yield Statement(DOUBTS.incomplete, sentence)
     if not rows.drain.reached:
-        yield Statement(
-            DOUBTS.not_yet_visible, f"the group was not drained ({rows.drain.error})"
-        )
+        yield Statement(DOUBTS.not_yet_visible, f"the group was not drained ({rows.drain.error})")
     if pending := counts["pending"]:
         what = "record is" if pending == 1 else "records are"
         sentence = f"{pending:,} acknowledged {what} pending, beyond what is committed"

@@ -63,7 +63,7 @@ class Commits(NamedTuple):
     def lost(self, rows: GroupRows) -> tuple[Did, Ints]:
         """Reads of a committed offset that show that a commit was lost, and the offset that was."""
         asked, final = rows.did[KINDS.committed], rows.did[KINDS.final]
-        final = final.some(final.mark == OK)
+        asked, final = asked.some(asked.mark == OK), final.some(final.mark == OK)
         reads = Did(*map(np.concatenate, zip(asked, final, strict=True)))
         lost = np.full(len(reads.row), NULL)
         for at in range(len(reads.row)):

@@ -76,7 +76,9 @@ def sessions(rows: GroupRows, did: Did) -> Ints:
     found = np.full(len(did.row), NOBODY)
     if not len(assign.row):
         return found
-    pairs = place(np.concatenate([assign.who, did.who]), np.concatenate([assign.partition, did.partition]))
+    pairs = place(
+        np.concatenate([assign.who, did.who]), np.concatenate([assign.partition, did.partition])
+    )
     row = np.concatenate([assign.row, did.row])
     is_assign = np.arange(len(row)) < len(assign.row)
     order = np.lexsort((row, pairs))
@@ -104,8 +106,8 @@ def _partition(places: Ints) -> Ints:
 
 
 def _bound(rows: GroupRows) -> Ints:
-    """Of each partition the offset below which the group has passed for good: the greater of what is
-    committed at the end and of where its last owner stood as it left."""
+    """Of each partition the offset below which the group has passed for good: the greater of what
+    is committed at the end and of where its last owner stood as it left."""
     bound = np.full(len(rows.log.start), -1)
     position, final = rows.did[KINDS.position], rows.did[KINDS.final]
     order = np.argsort(position.time_ns, kind="stable")
@@ -166,8 +168,6 @@ def _out_of_order(rows: GroupRows, delivered: Did, at: Ints) -> Did:
     order = np.lexsort((delivered.row, session))
     one, two = order[:-1], order[1:]
     back = delivered.offset[two] <= delivered.offset[one]
-    gone = (at[one] == NOBODY) & (
-        delivered.offset[one] >= rows.log.start[delivered.partition[one]]
-    )
+    gone = (at[one] == NOBODY) & (delivered.offset[one] >= rows.log.start[delivered.partition[one]])
     wrong = (session[one] == session[two]) & (session[two] != NOBODY) & back & ~gone
     return delivered.some(np.sort(two[wrong]))

@@ -119,8 +119,8 @@ DELIVERIES: Final = pa.schema(
     ],
     metadata={"ackloss.schema": str(SCHEMA_VERSION)},
 )
-"""What the consumers of a group did: `harness.protocols.groups.Delivery`, one row each. Times before
-the load are negative."""
+"""What the consumers of a group did: `harness.protocols.groups.Delivery`, one row each. Times
+before the load are negative."""
 
 ADDED: Final = frozenset(
     {

@@ -97,6 +97,4 @@ its *members*; each change of who has what is a *generation*. A member's *positi
 is the next offset that it will read; to *commit* an offset is to have the system keep it, as where
 the next member begins. What consumers did is in `deliveries/` (`harness.protocols.groups`)."""
 
-MODELS: Final = {
-    model.name: model for model in (LOG, REGISTER, SET, WATCH, SEQUENCE, LOCK, GROUP)
-}
+MODELS: Final = {model.name: model for model in (LOG, REGISTER, SET, WATCH, SEQUENCE, LOCK, GROUP)}

@@ -21,7 +21,6 @@ from harness.plan import Plan
 from harness.protocols import Act
 from harness.protocols.groups import consumer_names
 
-
 CLIENTS: Final = "clients"
 CONSUMERS: Final = "consumers"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 
 from harness.plan import Plan
-from harness.protocols.nodes import Cluster
+from harness.protocols.clusters import RunCluster
 from harness.protocols.operations import INFO, OK
 from harness.protocols.systems import PlanOf
 
@@ -180,7 +180,7 @@ class HasConsumers(Protocol[PlanOf]):
 
     @abstractmethod
     def consumers(
-        self, cluster: Cluster, plan: PlanOf, group: GroupSettings, record: Record
+        self, cluster: RunCluster, plan: PlanOf, group: GroupSettings, record: Record
     ) -> Consumers:
         """The consumers of a group; none is started yet."""
         ...

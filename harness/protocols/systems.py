@@ -36,7 +36,7 @@ class NodeView:
     """One node's answer: the partitions it knows, and the controller, if it can tell.
 
     `authority`: it keeps what was decided, where others only have heard of it. `coordination`: the
-    partition in which the run's group keeps what it has committed; its leader coordinates the group.
+    partition in which the run's group keeps what it has committed; its leader coordinates it.
     """
 
     answered_by: str

@@ -20,8 +20,8 @@ from harness.protocols.clock import RunClock
 from harness.protocols.groups import GroupSettings
 from harness.run.answers import promises_of, settings_of
 from harness.run.clients import Clients
-from harness.run.groups import GroupRun
 from harness.run.final_read import read_everything
+from harness.run.groups import GroupRun
 from harness.run.interpreter import run_final, run_workload
 from harness.run.loop import LoadReport
 from harness.run.metadata import RunMetadata

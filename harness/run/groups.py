@@ -20,7 +20,7 @@ from harness.history import DELIVERIES
 from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir
 from harness.plan import Plan
-from harness.protocols import FAIL, INFO, OK, Cluster, Target
+from harness.protocols import FAIL, INFO, OK, RunCluster, Target
 from harness.protocols.clock import Clock, RunClock
 from harness.protocols.groups import KINDS, Consumers, Delivery, GroupSettings, HasConsumers
 
@@ -34,7 +34,12 @@ class GroupRun:
     whatever consumer is left."""
 
     def __init__(
-        self, target: Target[Any], cluster: Cluster, plan: Plan, group: GroupSettings, clock: Clock
+        self,
+        target: Target[Any],
+        cluster: RunCluster,
+        plan: Plan,
+        group: GroupSettings,
+        clock: Clock,
     ) -> None:
         assert isinstance(target, HasConsumers)
         self._plan, self._clock = plan, clock

@@ -367,7 +367,9 @@ def _check_clients(
         raise PlanError(why, key=f"{where}.nemesis", hint="choose another nemesis, such as kill")
     if step.nodes not in (part.model_fields["nodes"].default for part in (FaultStep, Family)):
         raise PlanError(
-            f"{step.nemesis} meets {nemesis.meets}, not nodes", key=f"{where}.nodes", hint="leave it out"
+            f"{step.nemesis} meets {nemesis.meets}, not nodes",
+            key=f"{where}.nodes",
+            hint="leave it out",
         )
     try:
         nemesis.client_acts(names_met(nemesis, plan), random.Random(plan.seed))

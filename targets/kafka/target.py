@@ -13,7 +13,7 @@ import pyarrow as pa
 from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.levers.disk import DiskLever
-from harness.models import LOG
+from harness.models import GROUP, LOG
 from harness.protocols import (
     CLIENT_ROLE,
     Access,
@@ -34,6 +34,7 @@ from harness.protocols import (
     Range,
     ReadsRanges,
     Reusable,
+    RunCluster,
     RunsElsewhere,
     RunsInContainers,
     RunsOnHosts,
@@ -43,6 +44,7 @@ from harness.protocols import (
     Warns,
 )
 from harness.protocols.any_client import EXEC, JSON, HasLibraries, ServesAnyClient
+from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
 from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from harness.protocols.tools import MadeBeforehand, TakesSettingsFiles, UsesPackages
 from targets.kafka import (
@@ -67,6 +69,9 @@ from targets.kafka.clients.nodes import (
 from targets.kafka.configuration import LOGS, check_settings, node_ids
 from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, era_for, era_of
 from targets.kafka.external import KafkaGuest
+from targets.kafka.groups import offsets
+from targets.kafka.groups.group import KafkaConsumers
+from targets.kafka.groups.settings import check_group
 from targets.kafka.levers.dry_run import DryRunLeadership
 from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.modes import mode_of
@@ -96,13 +101,14 @@ class Kafka(
     ReadsRanges[KafkaPlan],
     Reusable[KafkaPlan],
     HoldsCells[KafkaPlan],
+    HasConsumers[KafkaPlan],
 ):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
     z1 ... ."""
 
     plugin: ClassVar[str] = "kafka"
     plan: ClassVar[type[KafkaPlan]] = KafkaPlan
-    models: ClassVar[frozenset[str]] = frozenset({LOG.name})
+    models: ClassVar[frozenset[str]] = frozenset({LOG.name, GROUP.name})
     default: ClassVar[bool] = True
     """Plans that name no system mean this one, as they always did."""
     default_version: ClassVar[str] = DEFAULT_VERSION
@@ -119,6 +125,7 @@ class Kafka(
         if plan.target.version is None and plan.target.image is None:
             raise PlanError("is missing", key="target.version", hint='such as version = "4.3.1"')
         era_for(plan)
+        check_group(plan)
 
     def unsupported(self, plan: KafkaPlan) -> list[Unsupported]:
         """What the plan asks for and its version does not honour."""
@@ -274,6 +281,12 @@ class Kafka(
         """Producers of the plan's library, shared by the processes of the workload."""
         return library_of(plan).client(cluster, plan)
 
+    def consumers(
+        self, cluster: RunCluster, plan: KafkaPlan, group: GroupSettings, record: Record
+    ) -> Consumers:
+        """See `targets.kafka.groups`."""
+        return KafkaConsumers(cluster, plan, group, record)
+
     def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
         """See `targets.kafka.clients.any_client`."""
         return any_client.connection(cluster, plan, number)
@@ -313,7 +326,8 @@ class Kafka(
         client's node has none."""
         if CLIENT_ROLE in node.roles:
             return None
-        return mode_of(plan).observe(node, plan, timeout_s=timeout_s)
+        (view,) = self._observe_each(node, [plan], timeout_s)
+        return view
 
     def levers(
         self, cluster: Cluster, plan: KafkaPlan, *, say: Callable[[str], None] | None = None
@@ -351,7 +365,24 @@ class Kafka(
         self, node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
     ) -> list[NodeView | None]:
         """A node's own view of the topic of each plan, as `observe` has that of one."""
-        return mode_of(plans[0]).observe_each(node, plans, timeout_s=timeout_s)
+        return self._observe_each(node, plans, timeout_s)
+
+    def _observe_each(
+        self, node: Node, plans: Sequence[KafkaPlan], timeout_s: float
+    ) -> list[NodeView | None]:
+        """A node's own view of the topics, and with groups of who coordinates each of them."""
+        mode = mode_of(plans[0])
+        if promises.model_of(plans[0].workload.name) != GROUP.name:
+            return mode.observe_each(node, plans, timeout_s=timeout_s)
+        *views, kept = mode.observe_each(
+            node, [*plans, offsets.offsets_plan(plans[0])], timeout_s=timeout_s
+        )
+        return [
+            replace(view, coordination=offsets.coordination(plan, kept.partitions))
+            if view is not None and kept is not None
+            else view
+            for plan, view in zip(plans, views, strict=True)
+        ]
 
     def logs(self, node: Node) -> dict[str, bytes]:
         """server.log, which tells elections and changes of the ISR."""

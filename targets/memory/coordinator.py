@@ -33,9 +33,7 @@ class Coordinator:
     def __post_init__(self) -> None:
         self.generation = self.epoch * _A_TERM
 
-    def answer(
-        self, f: str, member: str, generation: int | None, now_ns: int
-    ) -> tuple[str, Any]:
+    def answer(self, f: str, member: str, generation: int | None, now_ns: int) -> tuple[str, Any]:
         """What is answered to a request: `ok` and the generation with the member's partitions, or
         `fail` and why."""
         self._forget_silent(now_ns)

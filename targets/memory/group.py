@@ -10,8 +10,8 @@ from harness.protocols import FAIL
 from harness.protocols.groups import (
     KINDS,
     Action,
-    ConsumerState,
     Consumers,
+    ConsumerState,
     Delivery,
     GroupSettings,
     Record,

@@ -61,9 +61,7 @@ class Leading:
         self.state, self.epoch, self.isr = state, state.epoch, state.isr
         self.proposed: tuple[str, ...] | None = None
         self.waiting: dict[int, tuple[str, Request]] = {}
-        self.coordinator = Coordinator(
-            state.epoch, settings.group, settings.group_session_ms * MS
-        )
+        self.coordinator = Coordinator(state.epoch, settings.group, settings.group_session_ms * MS)
         end, now_ns = stored.log.end, node.host.now_ns()
         others = [name for name in settings.names if name != node.name]
         self.followers = {name: Follower(end, now_ns) for name in others}

@@ -100,9 +100,7 @@ class Replica:
         if f in READS and STALE_READS in part.settings.defects:
             stored, (offset, limit) = part.stored, message[7:9]
             found = (
-                stored.fetch(offset, limit, stored.commit)
-                if f == "fetch"
-                else stored.read(f, key)
+                stored.fetch(offset, limit, stored.commit) if f == "fetch" else stored.read(f, key)
             )
             answer: tuple[Any, ...] = ("ok", found, None)
         elif part.leading is not None:

@@ -25,12 +25,13 @@ from harness.protocols import (
     NodeView,
     PartitionView,
     Promises,
+    RunCluster,
     Target,
     Vocabulary,
 )
 from harness.protocols.crashes import KnowsCrashes
-from harness.protocols.pages import DescribesRuns
 from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
+from harness.protocols.pages import DescribesRuns
 from harness.run.cells import cell_plans
 from harness.run.workload import group_of
 from targets.memory import reading
@@ -193,7 +194,7 @@ class Memory(
         return make(simulated, requests, plan.partitions, plan.target.first_partition)
 
     def consumers(
-        self, cluster: Cluster, plan: MemoryPlan, group: GroupSettings, record: Record
+        self, cluster: RunCluster, plan: MemoryPlan, group: GroupSettings, record: Record
     ) -> Consumers:
         """See `targets.memory.group`; each cell has a group of its own."""
         system = _system(cluster)
