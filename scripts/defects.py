@@ -27,7 +27,7 @@ from harness.plan import parse_plan, read_plan
 from harness.run.interrupts import Interrupts
 from harness.run.resolving import resolve
 from harness.run.runner import RunOptions, play
-from targets.memory.settings import DEFECTS, LOOSE_CAS, STALE_READS
+from targets.memory.settings import DEFECTS, GROUP_DEFECTS, LOOSE_CAS, STALE_READS
 
 ROOT: Final = Path(__file__).parents[1]
 PLANS: Final = ROOT / "plans" / "memory"
@@ -40,6 +40,7 @@ WORKLOADS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "loss": ("append", {}),
     "register": ("register", {"keys_count": 100, "read_share": 0.5, "cas_share": 0.1}),
     "set": ("set", {"read_share": 0.2}),
+    "delivery": ("consume", {"process_ms": 4, "session_s": 0.6}),
 }
 """By check: the workload that it judges, and its options where the plan has another workload."""
 
@@ -47,6 +48,7 @@ CHECKS: Final[Mapping[str, object]] = {
     "loss": "loss",
     "register": "register",
     "set": {"name": "set", "linearizable": True},
+    "delivery": "delivery",
 }
 
 NO_CAS: Final = "its workload has no compare-and-set"
@@ -54,6 +56,13 @@ UNFIT: Final[Mapping[tuple[str, str], str]] = {
     (STALE_READS, "loss"): "its workload reads once, when all is over and nothing is stale",
     (LOOSE_CAS, "loss"): NO_CAS,
     (LOOSE_CAS, "set"): NO_CAS,
+    (LOOSE_CAS, "delivery"): NO_CAS,
+    **{
+        (defect, check): "its workload has no consumers"
+        for defect in DEFECTS
+        if defect in GROUP_DEFECTS
+        for check in ("loss", "register", "set")
+    },
 }
 """Why a check cannot see a defect at all."""
 

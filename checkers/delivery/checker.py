@@ -39,7 +39,7 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from checkers.delivery.columns import Did, GroupRows, rows_of
+from checkers.delivery.columns import WIDTH, Did, GroupRows, rows_of
 from checkers.delivery.commits import Commits
 from checkers.delivery.gaps import longest_gap_s, longest_partition_gap_s
 from checkers.delivery.records import Records, records_of
@@ -254,11 +254,11 @@ def _findings(run_id: str, judged: Judged) -> pa.Table:
     """One row an anomaly: kind, partition, offset, the value where it is about a record, and the
     instant where it is about what a consumer did; of a lost commit the offset that was lost."""
     rows, records = judged.rows, judged.records
-    log, width = rows.log, 2**40
+    log = rows.log
     at = np.concatenate([records.skipped, records.pending])
     kinds = ["skipped"] * len(records.skipped) + ["pending"] * len(records.pending)
     nobody = np.full(len(at), NULL)
-    columns = [[log.place[at] // width], [log.place[at] % width], [log.value[at]], [nobody]]
+    columns = [[log.place[at] // WIDTH], [log.place[at] % WIDTH], [log.value[at]], [nobody]]
     for kind, did in {
         "reprocessed_beyond": records.again.some(records.beyond),
         "phantoms": records.phantoms,

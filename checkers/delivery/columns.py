@@ -10,9 +10,9 @@ import numpy as np
 
 from harness.protocols import Deliveries, Facts, Reads, Run, Texts, Writes
 from harness.protocols.groups import KINDS
-from harness.protocols.runs import INVOKED, NULL, OK, Bits, Bools, Ints
+from harness.protocols.runs import INVOKED, NULL, OK, Bools, Ints
 
-_WIDTH: Final = 2**40
+WIDTH: Final = 2**40
 """More records than a partition has: a partition and an offset are one number, as `place`."""
 
 NOBODY: Final = -1
@@ -20,7 +20,7 @@ NOBODY: Final = -1
 
 def place(partition: Ints, offset: Ints) -> Ints:
     """A partition and an offset as one number."""
-    return partition * _WIDTH + offset
+    return partition * WIDTH + offset
 
 
 class Written(NamedTuple):
@@ -65,7 +65,7 @@ class Did(NamedTuple):
     partition: Ints
     offset: Ints
     value: Ints
-    mark: Bits
+    mark: Ints
     begun_ns: Ints
     time_ns: Ints
     node: Ints
@@ -165,7 +165,7 @@ def _did(parts: Iterable[Deliveries]) -> tuple[dict[str, Did], int, dict[int, st
             chosen = part.f.isin([kind])
             columns = (
                 *(rows, who, part.partition, part.offset, part.value),
-                *(part.mark, part.begun_ns, part.time_ns, node),
+                *(part.mark.astype(np.int64), part.begun_ns, part.time_ns, node),
             )
             kept[kind].append([column[chosen] for column in columns])
         of_group = np.flatnonzero(part.f.isin([KINDS.gate, KINDS.drain]))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.delivery.columns import NOBODY, Did, GroupRows, place
+from checkers.delivery.columns import NOBODY, WIDTH, Did, GroupRows, place
 from checkers.delivery.commits import Commits
 from harness.protocols.groups import KINDS
 from harness.protocols.runs import NULL, Bools, Ints
@@ -102,7 +102,8 @@ def _marked(at: Ints, length: int) -> Bools:
 
 
 def _partition(places: Ints) -> Ints:
-    return places // place(np.array([1]), np.array([0]))[0]
+    numbers: Ints = places // WIDTH
+    return numbers
 
 
 def _bound(rows: GroupRows) -> Ints:

@@ -38,7 +38,8 @@ class Report(NamedTuple):
 
     def rows(self, consumer: str, life: int) -> Iterator[Delivery]:
         """As rows of `deliveries/`."""
-        for partition, offset, value in self.where or [(None, None, None)]:
+        nowhere: Sequence[tuple[int | None, int | None, int | None]] = [(None, None, None)]
+        for partition, offset, value in self.where or nowhere:
             yield Delivery(
                 *(self.f, self.begun_ns, self.time_ns, self.type),
                 consumer=consumer,
