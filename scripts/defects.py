@@ -27,7 +27,7 @@ from harness.plan import parse_plan, read_plan
 from harness.run.interrupts import Interrupts
 from harness.run.resolving import resolve
 from harness.run.runner import RunOptions, play
-from targets.memory.settings import DEFECTS, GROUP_DEFECTS, LOOSE_CAS, STALE_READS
+from targets.memory.settings import DEFECTS, DUPLICATES, GROUP_DEFECTS, LOOSE_CAS, STALE_READS
 
 ROOT: Final = Path(__file__).parents[1]
 PLANS: Final = ROOT / "plans" / "memory"
@@ -57,6 +57,7 @@ UNFIT: Final[Mapping[tuple[str, str], str]] = {
     (LOOSE_CAS, "loss"): NO_CAS,
     (LOOSE_CAS, "set"): NO_CAS,
     (LOOSE_CAS, "delivery"): NO_CAS,
+    (DUPLICATES, "delivery"): "a group may see a record twice, and each is one of the log",
     **{
         (defect, check): "its workload has no consumers"
         for defect in DEFECTS

@@ -68,7 +68,7 @@ class Did(NamedTuple):
     mark: Ints
     begun_ns: Ints
     time_ns: Ints
-    node: Ints
+    generation: Ints
 
     def some(self, chosen: Bools | Ints) -> Did:
         """Some of them."""
@@ -152,20 +152,19 @@ def _log(facts: Facts, parts: Iterable[Reads]) -> Log:
 
 def _did(parts: Iterable[Deliveries]) -> tuple[dict[str, Did], int, dict[int, str]]:
     """Rows by kind, how many generations there were, and the errors of rows of the whole group."""
-    lives, nodes = dict[tuple[str | None, int], int](), dict[str | None, int]()
+    lives = dict[tuple[str | None, int], int]()
     kept: dict[str, list[list[Ints]]] = {kind: [] for kind in KINDS}
     generations, errors, first = set[int](), dict[int, str](), 0
     for part in parts:
         rows = np.arange(first, first + len(part.time_ns))
         first += len(rows)
         who = _numbered(lives, part.consumer, part.life)
-        node = np.array([nodes.setdefault(name, len(nodes)) for name in part.node.objects()])
         generations.update(np.unique(part.generation[part.generation != NULL]).tolist())
         for kind in KINDS:
             chosen = part.f.isin([kind])
             columns = (
                 *(rows, who, part.partition, part.offset, part.value),
-                *(part.mark.astype(np.int64), part.begun_ns, part.time_ns, node),
+                *(part.mark.astype(np.int64), part.begun_ns, part.time_ns, part.generation),
             )
             kept[kind].append([column[chosen] for column in columns])
         of_group = np.flatnonzero(part.f.isin([KINDS.gate, KINDS.drain]))

@@ -98,19 +98,19 @@ class Commits(NamedTuple):
         return acknowledged.some(np.sort(_all(found)))
 
     def zombies(self, rows: GroupRows) -> Did:
-        """Acknowledged commits of a partition that had been assigned to somebody else, after their
-        own member had it, when they began."""
+        """Acknowledged commits of a partition that had been assigned to another life when they
+        began, in a generation later than that in which their own had it."""
         acknowledged, assign, found = self.rows.some(self.ok), rows.did[KINDS.assign], []
         for partition in np.unique(acknowledged.partition):
             here = np.flatnonzero(acknowledged.partition == partition)
-            given = np.flatnonzero(assign.partition == partition)
-            given = given[np.argsort(assign.time_ns[given], kind="stable")]
-            last = (
-                np.searchsorted(assign.time_ns[given], acknowledged.begun_ns[here], side="left") - 1
-            )
-            owner = assign.who[given[np.maximum(last, 0)]] if len(given) else acknowledged.who[here]
-            foreign = (last >= 0) & (owner != acknowledged.who[here])
-            found.append(here[foreign])
+            given = assign.some((assign.partition == partition) & (assign.generation != NULL))
+            commit = acknowledged.some(here)
+            before = given.time_ns[None, :] < commit.begun_ns[:, None]
+            own = given.who[None, :] == commit.who[:, None]
+            generation = np.where(before, given.generation[None, :], NULL)
+            latest_own = np.where(own, generation, NULL).max(axis=1, initial=NULL)
+            latest_other = np.where(own, NULL, generation).max(axis=1, initial=NULL)
+            found.append(here[latest_other > latest_own])
         return acknowledged.some(np.sort(_all(found)))
 
     def beyond_end(self, rows: GroupRows) -> Ints:

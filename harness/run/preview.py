@@ -29,6 +29,7 @@ from harness.run.availability import levers_of
 from harness.run.dry_run import (
     DryRunClients,
     DryRunCluster,
+    DryRunConsumers,
     DryRunNode,
     as_if_first_led,
 )
@@ -44,7 +45,9 @@ def dry_run(bound: ResolvedPlan) -> dict[str, Any]:
     plan, outline = bound.plan, bound.provider.outline(bound.order)
     nodes = {each.name: DryRunNode(each.name, each.roles, each.address) for each in outline}
     clients = DryRunClients()
-    levers = levers_of(bound, DryRunCluster(nodes), clients, say=clients.told.append)
+    say = clients.told.append
+    consumers = [DryRunConsumers(say)]
+    levers = levers_of(bound, DryRunCluster(nodes), clients, consumers, say=say)
     met: dict[str, tuple[str, ...]] = {}
     cells = [{"name": each.name, "changes": dict(each.overrides)} for each in bound.cells]
     return {

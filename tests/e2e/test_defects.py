@@ -52,7 +52,7 @@ def test_nothing_is_found_where_it_is_off(cell: Any) -> None:
 
 def test_every_defect_is_run_with_every_check_that_fits() -> None:
     run = {(cell.defect, cell.check) for cell in defects.cells()}
-    every = {(defect, check) for defect in DEFECTS for check in ("loss", "register", "set")}
+    every = {(defect, check) for defect in DEFECTS for check in defects.CHECKS}
     assert run | set(defects.UNFIT) == every
     assert not run & set(defects.UNFIT)
     assert {defect for defect, _ in run} == set(DEFECTS)

@@ -59,12 +59,13 @@ class Librdkafka(ConsumerLoop):
 
     def poll(self) -> list[Record]:
         """See `ConsumerLoop`; errors go to the log."""
-        records = []
+        records: list[Record] = []
         for message in self._one.consume(self.batch, timeout=_POLL_S):
+            partition, offset = message.partition(), message.offset()
             if (error := message.error()) is not None:
                 print(error, file=sys.stderr, flush=True)
-                continue
-            records.append((message.partition(), message.offset(), int(message.value() or b"")))
+            elif partition is not None and offset is not None:
+                records.append((partition, offset, int(message.value() or b"")))
         return records
 
     def commit_and_wait(self, offsets: Offsets) -> Iterable[Answer]:

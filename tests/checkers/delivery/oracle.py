@@ -156,13 +156,15 @@ def went_back(made: Made, commit: Commit) -> bool:
 
 
 def is_zombie(made: Made, commit: Commit) -> bool:
-    """The last assignment of its partition before it began was another's."""
+    """Another had the partition before it began, in a later generation than its own life had."""
     given = [
-        (row.time_ns, made.did.index(row), who(row))
+        (row.generation, who(row))
         for row in of_kind(made, KINDS.assign)
         if row.partition == commit.partition and row.time_ns < commit.begun
+        if row.generation is not None
     ]
-    return bool(given) and max(given)[2] != commit.who
+    own = max((number for number, each in given if each == commit.who), default=-1)
+    return any(number > own for number, each in given if each != commit.who)
 
 
 def session(made: Made, row: Delivery) -> Delivery | None:

@@ -152,12 +152,14 @@ def test_a_lower_commit_after_a_higher_one_goes_back() -> None:
 
 
 def test_a_commit_after_somebody_else_has_the_partition_is_a_zombies() -> None:
-    taken = row(KINDS.assign, 20, 4, consumer=TWO)
-    late = row(KINDS.commit, 30, 4)
-    assert found(group(*everything(), taken, late)) == {"zombie_commits": 1}
+    taken = row(KINDS.assign, 20, 4, consumer=TWO, generation=2)
+    late, own = row(KINDS.commit, 30, 4), everything(generation=1)
+    assert found(group(*own, taken, late)) == {"zombie_commits": 1}
+    earlier = taken._replace(generation=0)  # assigned before, and recorded late
+    assert found(group(*own, earlier, late)) == {}
     refused = late._replace(type="fail")
-    assert found(group(*everything(), taken, refused)) == {}
-    assert judged(group(*everything(), taken, refused)).counts["commits_refused"] == 1
+    assert found(group(*own, taken, refused)) == {}
+    assert judged(group(*own, taken, refused)).counts["commits_refused"] == 1
 
 
 def test_the_gap_of_a_partition_shows_what_that_of_the_group_hides() -> None:

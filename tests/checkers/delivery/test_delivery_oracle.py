@@ -48,6 +48,7 @@ def groups(draw: st.DrawFn) -> Made:
             life=draw(st.sampled_from([1, 1, 2])),
             partition=draw(where),
             offset=draw(SMALL),
+            generation=draw(st.none() | SMALL),
         )
         if kind in (KINDS.deliver, KINDS.process):
             row = row._replace(value=draw(SMALL))
