@@ -47,6 +47,7 @@ from harness.protocols.any_client import EXEC, JSON, HasLibraries, ServesAnyClie
 from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
 from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from harness.protocols.tools import MadeBeforehand, TakesSettingsFiles, UsesPackages
+from harness.run.workload import group_of
 from targets.kafka import (
     brokers,
     cells,
@@ -71,7 +72,7 @@ from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, era_for, era_of
 from targets.kafka.external import KafkaGuest
 from targets.kafka.groups import offsets
 from targets.kafka.groups.group import KafkaConsumers
-from targets.kafka.groups.settings import check_group
+from targets.kafka.groups.settings import check_group, consumer_settings
 from targets.kafka.levers.dry_run import DryRunLeadership
 from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.modes import mode_of
@@ -255,6 +256,8 @@ class Kafka(
             raise TimeoutError(f"its settings were not reported: {error}") from error
         warnings = support.unheeded(plan, told) + settings.untold(cluster, plan)
         told["producer"] = producers_settings(plan, cluster)
+        if (group := group_of(plan)) is not None:
+            told["consumer"] = consumer_settings(plan, group)
         for feature, level in support.comparable(plan).target.features.items():
             if features.get(feature, 0) != level:
                 raise PlanError(
@@ -269,6 +272,7 @@ class Kafka(
             "broker": plan.target.settings,
             "topic": plan.topic.settings,
             "producer": plan.workload.producer,
+            **({"consumer": plan.workload.consumer} if group_of(plan) is not None else {}),
         }
         return {"settings": settings, "features": plan.target.features}
 

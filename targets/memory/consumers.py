@@ -7,7 +7,7 @@ takes its scripts with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
@@ -22,7 +22,9 @@ MS: Final = 1_000_000
 _POLL_NS: Final = 20 * MS
 _AGAIN_NS: Final = 50 * MS
 _END: Final = 2**62
-_FIRST_PROCESS: Final = 2**45
+_APART: Final = 2**40
+"""More requests than the scripts of one group make. Numbers below -1 are of no client that writes,
+nor of a leader's own entries."""
 _ENDED_WELL: Final = "it left"
 
 Script = Generator[int | Command, Outcome | None, None]
@@ -46,8 +48,10 @@ class Shared:
     place: Place
     settings: GroupSettings
     record: Record
-    processes: Iterator[int] = field(default_factory=lambda: count(_FIRST_PROCESS))
     confirmed: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.processes = count(-2 - self.place.group * _APART, -1)
 
     def now_ns(self) -> int:
         return self.system.cluster.simulation.now_ns
@@ -279,7 +283,3 @@ class Life:
             **where,
         )
         self.shared.record([row])
-
-
-NewLife = Callable[[int, int], Life]
-"""Makes a life of a consumer, by both numbers."""
