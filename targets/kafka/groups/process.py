@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ MODULES: Final[Mapping[str, str]] = {
     "kafka-python": "targets.kafka.groups.python",
 }
 _KILLED_S: Final = 5.0
+_TAIL_BYTES: Final = 4000
 _ROOT: Final = Path(__file__).parents[3]
 
 
@@ -42,11 +44,12 @@ class ConsumerProcess:
         self.number, self.life, self._take = number, life, take
         self.leaving = False
         path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  (it is open as long as the process)
         self._process = subprocess.Popen(
             [sys.executable, "-m", MODULES[library], json.dumps(setup)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._log,
             env={**os.environ, MARK: run_id, "PYTHONPATH": path},
         )
         self._thread = threading.Thread(target=self._read, name=f"consumer-{number}", daemon=True)
@@ -96,9 +99,17 @@ class ConsumerProcess:
         self._process.wait()
         if not ended:
             now_ns, code = time.monotonic_ns(), self._process.returncode
-            error = f"it ended with {code}" if code >= 0 else signal.Signals(-code).name
+            error = self._last_words(code) if code >= 0 else signal.Signals(-code).name
             row = Delivery(KINDS.stop, now_ns, now_ns, INFO, consumer=name, life=self.life)
             self._take([row._replace(error=error)])
         self._process.stdout.close()
+        self._log.close()
         if self._process.stdin is not None:
             self._process.stdin.close()
+
+    def _last_words(self, code: int) -> str:
+        """How it ended by itself, with the last line that it wrote to stderr."""
+        size = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, size - _TAIL_BYTES))
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return f"it ended with {code}" + (f": {lines[-1]}" if lines else "")

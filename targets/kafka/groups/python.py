@@ -56,6 +56,7 @@ class KafkaPython(ConsumerLoop, ConsumerRebalanceListener):  # type: ignore[misc
 
     def __init__(self, setup: Mapping[str, Any]) -> None:
         self._consumer: Any = None
+        self._new: list[TopicPartition] = []
         super().__init__(setup)
         self._consumer = KafkaConsumer(
             **_settings(setup["settings"]), default_offset_commit_callback=self._committed
@@ -66,11 +67,13 @@ class KafkaPython(ConsumerLoop, ConsumerRebalanceListener):  # type: ignore[misc
         else:
             places = [TopicPartition(self.topic, partition) for partition in own]
             self._consumer.assign(places)
-            self.on_partitions_assigned(places)
+            self._new = places
 
     def poll(self) -> list[Record]:
         """See `ConsumerLoop`."""
         found = self._consumer.poll(timeout_ms=_POLL_MS, max_records=self.batch)
+        if self._new:
+            self._ask_committed()
         return [
             (place.partition, record.offset, int(record.value))
             for place, records in found.items()
@@ -97,13 +100,18 @@ class KafkaPython(ConsumerLoop, ConsumerRebalanceListener):  # type: ignore[misc
         """See `ConsumerLoop`."""
         coordinator = getattr(self._consumer, "_coordinator", None)
         generation = getattr(coordinator, "_generation", None)
-        if generation is None:
+        if generation is None or generation.generation_id < 0:
             return None, None
         return generation.member_id or None, generation.generation_id
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Ask what is committed of them."""
-        begun_ns, places = time.monotonic_ns(), list(assigned)
+        """Note them: nothing can be asked in here, which is the library's own thread."""
+        self._new += assigned
+
+    def _ask_committed(self) -> None:
+        """Ask what is committed of what was assigned, before any record of it is reported."""
+        begun_ns, places = time.monotonic_ns(), self._new
+        self._new = []
         try:
             starts = {place.partition: self._consumer.committed(place) for place in places}
         except KafkaError as error:
@@ -138,7 +146,7 @@ def _answers(offsets: Offsets, error: Exception | None) -> Iterable[Answer]:
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by this library's names."""
     settings = {
-        NAMES.get(key, key.replace(".", "_")): value
+        NAMES.get(key, key.replace(".", "_")): tuple(value) if isinstance(value, list) else value
         for key, value in given.items()
         if key not in _NOT_ITS
     }

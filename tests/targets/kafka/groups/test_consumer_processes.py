@@ -95,6 +95,19 @@ def test_a_paused_one_reports_nothing_until_it_goes_on(
     assert not one.paused
 
 
+def test_one_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "MODULES", {"endless": "tests.fixtures.consumer_process"})
+    rows: Rows = []
+    one = ConsumerProcess("endless", {}, run_id="r", number=1, life=1, take=rows.extend)
+    one.wait(time.monotonic() + 30)
+    (row,) = rows
+    assert (row.f, row.type, row.error) == (
+        KINDS.stop,
+        "info",
+        "it ended with 1: KeyError: 'topic'",
+    )
+
+
 def test_it_ends_when_the_harness_has_ended() -> None:
     code = (
         "import json, sys; from targets.kafka.groups.lines import end_with_the_harness\n"
