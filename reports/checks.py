@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.history.documents import CheckRecord, RunResult
-from harness.models import LOG, REGISTER, SET
+from harness.models import GROUP, LOG, REGISTER, SET
 from reports import formatting
 from reports.counterexample import Drawing, drawings
 
@@ -53,6 +53,33 @@ _SET: Final = {
     "read_before_add": "read before their add began",
 }
 
+_DELIVERY: Final = {
+    "attempted": "writes attempted",
+    "acknowledged": "acknowledged",
+    "processed": "records processed",
+    "skipped": "skipped",
+    "skipped_delivered": "of these, delivered before",
+    "pending": "pending, beyond what is committed",
+    "purged_unseen": "deleted before anybody processed them",
+    "reprocessed": "processed again",
+    "reprocessed_most": "times that one record was processed, at most",
+    "reprocessed_beyond": "processed again beyond the bound",
+    "phantoms": "phantoms",
+    "phantoms_acknowledged": "of these, acknowledged",
+    "phantoms_moved": "of these, elsewhere in the log",
+    "out_of_order": "delivered out of order",
+    "commits": "commits acknowledged",
+    "commits_refused": "commits refused",
+    "commits_unknown": "commits of unknown outcome",
+    "lost_commits": "commits lost",
+    "commits_back": "commits that went back",
+    "zombie_commits": "commits by a member without the partition",
+    "committed_beyond_end": "partitions committed beyond their end",
+    "generations": "generations of the group",
+    "group_gap_s_max": "longest time in which nothing was processed",
+    "partition_gap_s_max": "longest time in which nothing of a partition was",
+}
+
 CLIENT: Final = "client"
 _CLIENT: Final = {
     "attempted": "operations attempted",
@@ -71,11 +98,13 @@ _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     CLIENT: _CLIENT,
     REGISTER.check: _REGISTER,
     SET.check: _SET,
+    GROUP.check: _DELIVERY,
 }
 
 _UNKNOWN: Final = {
     REGISTER.name: "It is not known whether the registers are consistent",
     SET.name: "It is not known whether elements of the set were lost",
+    GROUP.name: "It is not known whether the group has processed every record",
 }
 
 _IN_SHORT: Final[Mapping[str, tuple[str, ...]]] = {
@@ -84,12 +113,21 @@ _IN_SHORT: Final[Mapping[str, tuple[str, ...]]] = {
         *("reads", "stale_reads", "stale_s_max"),
     ),
     SET.check: ("stable", "lost", "stale", "never_read", "unexpected", "duplicated"),
+    GROUP.check: (
+        *("skipped", "reprocessed", "phantoms"),
+        *("lost_commits", "partition_gap_s_max", "pending"),
+    ),
     CLIENT: ("started", "lies", "floods", "hangs", "deaths", "blocked"),
 }
 
 
 _POINTS: Final = ("0", "0.5", "0.95", "0.99", "1")
-_TITLES: Final = {CLIENT: "Clients", REGISTER.check: "Registers", SET.check: "Elements of the set"}
+_TITLES: Final = {
+    CLIENT: "Clients",
+    REGISTER.check: "Registers",
+    SET.check: "Elements of the set",
+    GROUP.check: "Consumers",
+}
 
 
 @dataclass(frozen=True)

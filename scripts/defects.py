@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write docs/defects.md: which check finds which defect of the reference system.
 
-    scripts/defects.py [--seeds 200] [--workers 2]
+    scripts/defects.py [--seeds 200] [--workers 2] [--checks delivery]
 
 Each plan in plans/memory that is named after a defect is run with every check that fits, with the
 defect and without it, through the whole path: plan, run, check. Needs no Docker and no rights.
@@ -27,7 +27,7 @@ from harness.plan import parse_plan, read_plan
 from harness.run.interrupts import Interrupts
 from harness.run.resolving import resolve
 from harness.run.runner import RunOptions, play
-from targets.memory.settings import DEFECTS, LOOSE_CAS, STALE_READS
+from targets.memory.settings import DEFECTS, DUPLICATES, GROUP_DEFECTS, LOOSE_CAS, STALE_READS
 
 ROOT: Final = Path(__file__).parents[1]
 PLANS: Final = ROOT / "plans" / "memory"
@@ -40,6 +40,7 @@ WORKLOADS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "loss": ("append", {}),
     "register": ("register", {"keys_count": 100, "read_share": 0.5, "cas_share": 0.1}),
     "set": ("set", {"read_share": 0.2}),
+    "delivery": ("consume", {"process_ms": 4, "session_s": 0.6}),
 }
 """By check: the workload that it judges, and its options where the plan has another workload."""
 
@@ -47,6 +48,7 @@ CHECKS: Final[Mapping[str, object]] = {
     "loss": "loss",
     "register": "register",
     "set": {"name": "set", "linearizable": True},
+    "delivery": "delivery",
 }
 
 NO_CAS: Final = "its workload has no compare-and-set"
@@ -54,6 +56,14 @@ UNFIT: Final[Mapping[tuple[str, str], str]] = {
     (STALE_READS, "loss"): "its workload reads once, when all is over and nothing is stale",
     (LOOSE_CAS, "loss"): NO_CAS,
     (LOOSE_CAS, "set"): NO_CAS,
+    (LOOSE_CAS, "delivery"): NO_CAS,
+    (DUPLICATES, "delivery"): "a group may see a record twice, and each is one of the log",
+    **{
+        (defect, check): "its workload has no consumers"
+        for defect in DEFECTS
+        if defect in GROUP_DEFECTS
+        for check in ("loss", "register", "set")
+    },
 }
 """Why a check cannot see a defect at all."""
 
@@ -86,12 +96,12 @@ class Tally:
         return self.verdicts.get("unknown", 0)
 
 
-def cells() -> list[Cell]:
-    """Every defect with every check that fits, with and without the defect."""
+def cells(checks: Iterable[str] = CHECKS) -> list[Cell]:
+    """Every defect with every one of these checks that fits, with and without the defect."""
     return [
         Cell(defect, check, on)
         for defect in DEFECTS
-        for check in CHECKS
+        for check in checks
         if (defect, check) not in UNFIT
         for on in (True, False)
     ]
@@ -130,41 +140,44 @@ def tally(outcomes: Iterable[Outcome]) -> Tally:
     return Tally(dict(verdicts), dict(found.most_common()))
 
 
-def page(tallies: Mapping[Cell, Tally], seeds: int) -> str:
-    """docs/defects.md."""
+def page(tallies: Mapping[Cell, Tally], before: str = "") -> str:
+    """docs/defects.md. Of checks that were not run it keeps what it said `before`."""
     parts = [
         "# Which check finds which defect",
-        f"Made by `scripts/defects.py --seeds {seeds}`: each plan in `plans/memory/` that is named "
+        "Made by `scripts/defects.py`: each plan in `plans/memory/` that is named "
         "after a defect of the [reference system](memory.md), run with each check that fits. "
         "*on*: with the defect, the number of runs that are `invalid`; *off*: the same plan and "
         "seeds without the defect. Everything is simulated: this tests ackloss, and nothing real.",
-        table(tallies),
+        table(tallies, before),
         "`-`: the check cannot see the defect, because",
         "\n".join(f"- `{check}`, {defect}: {why}." for (defect, check), why in UNFIT.items()),
         "## What was found",
-        "\n".join(found(tallies)),
+        "\n".join(found(tallies, before)),
         notes(),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def table(tallies: Mapping[Cell, Tally]) -> str:
+def table(tallies: Mapping[Cell, Tally], before: str) -> str:
     """A row for each defect, a column for each check."""
+    said = dict(_entries_before(before))
     lines = [f"| defect | {' | '.join(CHECKS)} |", f"|---|{'---|' * len(CHECKS)}"]
     for defect in DEFECTS:
-        each = (_entry(tallies, defect, check) for check in CHECKS)
+        each = (_entry(tallies, defect, check, said) for check in CHECKS)
         lines.append(f"| {defect} | {' | '.join(each)} |")
     return "\n".join(lines)
 
 
-def found(tallies: Mapping[Cell, Tally]) -> list[str]:
+def found(tallies: Mapping[Cell, Tally], before: str) -> list[str]:
     """A sentence for each cell with a defect: what was found, and how often."""
-    return [
-        f"- {cell.defect}, `{cell.check}`: "
-        + (", ".join(f"{name} {number}" for name, number in each.found.items()) or "nothing")
-        for cell, each in tallies.items()
-        if cell.on
-    ]
+    lines = {line.partition(":")[0]: line for line in before.splitlines() if line[:2] == "- "}
+    for cell, each in tallies.items():
+        if cell.on:
+            what = ", ".join(f"{name} {number}" for name, number in each.found.items())
+            head = f"- {cell.defect}, `{cell.check}`"
+            lines[head] = f"{head}: {what or 'nothing'}"
+    heads = (f"- {cell.defect}, `{cell.check}`" for cell in cells() if cell.on)
+    return [lines[head] for head in heads if head in lines]
 
 
 def notes() -> str:
@@ -179,9 +192,21 @@ def notes() -> str:
     )
 
 
-def _entry(tallies: Mapping[Cell, Tally], defect: str, check: str) -> str:
+def _entries_before(before: str) -> Iterator[tuple[tuple[str, str], str]]:
+    """The entries of the table as it was, by defect and check."""
+    rows = [line.strip("| ").split(" | ") for line in before.splitlines() if line[:2] == "| "]
+    for defect, *entries in rows[1:]:
+        for check, entry in zip(rows[0][1:], entries, strict=False):
+            yield (defect, check), entry
+
+
+def _entry(
+    tallies: Mapping[Cell, Tally], defect: str, check: str, said: Mapping[tuple[str, str], str]
+) -> str:
     if (defect, check) in UNFIT:
         return "-"
+    if Cell(defect, check, True) not in tallies:
+        return said.get((defect, check), "not run")
     on, off = (tallies[Cell(defect, check, which)] for which in (True, False))
     return f"on {_counted(on)}; off {_counted(off)}"
 
@@ -214,10 +239,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=200, help="runs of each cell")
     parser.add_argument("--workers", type=int, default=2, help="processes in parallel")
+    parser.add_argument(
+        "--checks", nargs="+", choices=list(CHECKS), default=list(CHECKS), help="only these"
+    )
     given = parser.parse_args()
-    for tallies in run_all(cells(), given.seeds, given.workers):
+    before = PAGE.read_text(encoding="utf-8")
+    for tallies in run_all(cells(given.checks), given.seeds, given.workers):
         runs = min(each.runs for each in tallies.values())
-        PAGE.write_text(page(tallies, runs), encoding="utf-8")
+        PAGE.write_text(page(tallies, before), encoding="utf-8")
         print(f"{runs} of {given.seeds} seeds: {PAGE}", flush=True)
 
 

@@ -28,6 +28,18 @@ def controller(choice: Choice) -> set[str]:
     return set() if active is None else {active}
 
 
+def coordinator(choice: Choice) -> set[str]:
+    """The node that coordinates the run's group: of the first cell, where there are several."""
+    view = choice.situation.coordination
+    return set() if view is None or view.leader is None else {view.leader}
+
+
+def coordinator_followers(choice: Choice) -> set[str]:
+    """The in-sync members of the partition that the group's coordinator leads, without it."""
+    view = choice.situation.coordination
+    return set() if view is None else set(view.members) - {view.leader or ""}
+
+
 def leading_most(choice: Choice) -> set[str]:
     """The node that leads most partitions; the lowest name when several do."""
     leaders = Counter(v.leader for v in choice.situation.partitions.values() if v.leader)
@@ -100,6 +112,21 @@ def _controller_moved(groups: Groups, now: Situation, since: Since) -> bool:  # 
     return now.controller not in (None, since.situation.controller)
 
 
+def _coordinator_alone(groups: Groups, now: Situation, since: Since) -> bool:  # noqa: ARG001
+    view = now.coordination
+    return view is not None and view.members == (view.leader,)
+
+
+def _coordinator_moved(groups: Groups, now: Situation, since: Since) -> bool:  # noqa: ARG001
+    view, before = now.coordination, since.situation.coordination
+    return (
+        view is not None
+        and view.leader is not None
+        and before is not None
+        and view.leader != before.leader
+    )
+
+
 LEADER_MOVED: Final = on_partitions("leader moved", rf"leader{PARTITION} moved", _has_moved)
 """Every concerned partition has a leader, and not the one of before."""
 
@@ -110,3 +137,13 @@ CONTROLLER_MOVED: Final = ConditionForm(
     form="controller moved", pattern=re.compile("controller moved"), holds=_controller_moved
 )
 """Another controller is active than before."""
+
+COORDINATOR_ALONE: Final = ConditionForm(
+    form="coordinator alone", pattern=re.compile("coordinator alone"), holds=_coordinator_alone
+)
+"""The group's coordinator is the only in-sync member of the partition that it leads."""
+
+COORDINATOR_MOVED: Final = ConditionForm(
+    form="coordinator moved", pattern=re.compile("coordinator moved"), holds=_coordinator_moved
+)
+"""Another node coordinates the group than before."""

@@ -195,6 +195,14 @@ class ClientRecord(UndoRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConsumerRecord(UndoRecord):
+    """Something happens to a consumer of the run's groups, by its number."""
+
+    consumer: Annotated[int, Field(gt=0)]
+    action: Literal["crash", "pause", "leave", "join"]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Move:
     """One partition: its leader, leader epoch and order of replicas `before`, and the order that is
     `wanted`."""
@@ -279,6 +287,7 @@ RECORD_TYPES: Final[Mapping[str, type[UndoRecord]]] = {
     "read-only": ReadOnlyRecord,
     "full": FullRecord,
     "client": ClientRecord,
+    "consumer": ConsumerRecord,
     "leadership": LeadershipRecord,
     "members": MembersRecord,
     "protocol": ProtocolRecord,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.history.schemas import (
     ADDED,
+    DELIVERIES,
     ENDS,
     HISTORY,
     MEMBERS,
@@ -15,6 +16,7 @@ from harness.history.schemas import (
 
 __all__ = [
     "ADDED",
+    "DELIVERIES",
     "ENDS",
     "HISTORY",
     "MEMBERS",

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from harness.errors import HistoryError
 from harness.faults.journal import windows
-from harness.history import ADDED, ENDS, HISTORY, MEMBERS, READS, SCHEMA_VERSION
+from harness.history import ADDED, DELIVERIES, ENDS, HISTORY, MEMBERS, READS, SCHEMA_VERSION
 from harness.history.gaps import gaps
 from harness.history.run_folder import RunDir
 from harness.protocols import DONE, Facts, PartitionEnd, Promises, ScriptedFault
@@ -55,6 +55,7 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: 
         folder=rundir.path,
         history=history,
         reads=reads,
+        deliveries=_parts(rundir.parts(rundir.deliveries), DELIVERIES),
         # Where records may be missing from our own files, nobody has read anything to its end.
         ends=tuple(map(_not_reached, ends) if missing.reads else ends),
         plan=plan["name"],

@@ -159,4 +159,6 @@ def _field(path: str) -> str:
     place = path.split("/")[0]
     if place in ("nodes", "observations", "clients"):
         return "aside"
+    if place == "deliveries":
+        return "history"
     return place if place in ("history", "reads") else "other"

@@ -25,7 +25,7 @@ from harness.errors import EnvironmentFailure, HistoryError
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
 
 FILES: Final = ("plan.json", "run.json", "faults.jsonl")
-FOLDERS: Final = ("history", "reads", "observations", "nodes", "clients")
+FOLDERS: Final = ("history", "reads", "observations", "deliveries", "nodes", "clients")
 _CELLS: Final = "cells"
 
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.errors import HistoryError
-from harness.history.schemas import ADDED, HISTORY, READS
+from harness.history.schemas import ADDED, DELIVERIES, HISTORY, READS
 from harness.protocols.runs import (
     FAIL,
     INFO,
@@ -31,6 +31,7 @@ from harness.protocols.runs import (
     OK,
     Bits,
     Bools,
+    Deliveries,
     Ints,
     Lists,
     Operations,
@@ -81,6 +82,12 @@ def operations(paths: Iterable[Path], functions: Collection[str]) -> Iterator[Op
 def reads(paths: Iterable[Path]) -> Iterator[Reads]:
     """The records of `reads/`, of all readers."""
     return decoded(paths, _READS, _reads)
+
+
+def deliveries(paths: Iterable[Path]) -> Iterator[Deliveries]:
+    """The rows of `deliveries/`."""
+    columns: list[str] = [_STORED_NAMES.get(name, name) for name in Deliveries._fields]
+    return decoded(paths, columns, _deliveries)
 
 
 def written(paths: Iterable[Path], functions: Collection[str]) -> Iterator[tuple[Texts, Ints]]:
@@ -241,6 +248,22 @@ def _reads(batch: pa.RecordBatch) -> Reads:
     _refuse_nulls(batch, READS)
     partition, offset = integers(batch, "partition"), integers(batch, "offset")
     return Reads(texts(batch, "reader"), *_keys_and_values(batch), partition, offset)
+
+
+def _deliveries(batch: pa.RecordBatch) -> Deliveries:
+    _refuse_nulls(batch, DELIVERIES)
+    kind = texts(batch, "type")
+    marks = np.array([_MARKS.get(name, 0) for name in kind.names] + [0], np.uint8)[kind.codes]
+    if not marks.all():
+        raise UnusableRow("a row neither begins nor ends as ok, fail or info", "type")
+
+    def column(name: str) -> Ints | Texts:
+        is_text = pa.types.is_dictionary(DELIVERIES.field(name).type)
+        return texts(batch, name) if is_text else integers(batch, name)
+
+    return Deliveries._make(
+        marks if name == "mark" else column(name) for name in Deliveries._fields
+    )
 
 
 def _written(batch: pa.RecordBatch, functions: Collection[str]) -> tuple[Texts, Ints]:

@@ -16,6 +16,7 @@ from harness.history.ahead import ahead
 from harness.models import MODELS
 from harness.protocols.runs import (
     Bools,
+    Deliveries,
     Facts,
     FaultWindow,
     Ints,
@@ -75,6 +76,10 @@ class Rows:
         if self._reads:
             return iter(self._reads)
         return self._far(parquet_reader.reads(self._facts.reads))
+
+    def deliveries(self) -> Iterator[Deliveries]:
+        """What consumers did."""
+        return self._far(parquet_reader.deliveries(self._facts.deliveries))
 
     def things(self) -> Iterator[tuple[Texts, Ints]]:
         """The keys and values of all rows."""

@@ -3,7 +3,8 @@
     plan.json  run.json  faults.jsonl  manifest.json
     result.json  report.html  lost.csv  timeline.png
     history/part-*.parquet  reads/part-*.parquet  reads/ends.parquet
-    observations/part-*.parquet  findings/*.parquet  nodes/<node>/*.log  clients/client-<n>.log
+    observations/part-*.parquet  deliveries/part-*.parquet  findings/*.parquet
+    nodes/<node>/*.log  clients/client-<n>.log
 
 A run with cells has no history of its own; each of its cells is a run folder of the same kind:
 
@@ -155,6 +156,11 @@ class RunDir:
     @property
     def observations(self) -> Path:
         return self.path / "observations"
+
+    @property
+    def deliveries(self) -> Path:
+        """What the consumers of a group did; absent where there are none."""
+        return self.path / "deliveries"
 
     @property
     def findings(self) -> Path:

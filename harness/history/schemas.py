@@ -100,6 +100,28 @@ OBSERVATIONS: Final = pa.schema(
     metadata={"ackloss.schema": str(SCHEMA_VERSION)},
 )
 
+DELIVERIES: Final = pa.schema(
+    [
+        pa.field("run_id", _TEXT, nullable=False),
+        pa.field("f", _TEXT, nullable=False),
+        pa.field("begun_ns", pa.int64(), nullable=False),
+        pa.field("time_ns", pa.int64(), nullable=False),
+        pa.field("type", _TEXT, nullable=False),
+        pa.field("consumer", _TEXT),
+        pa.field("life", pa.int32()),
+        pa.field("member", _TEXT),
+        pa.field("generation", pa.int64()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("value", pa.int64()),
+        pa.field("node", _TEXT),
+        pa.field("error", _TEXT),
+    ],
+    metadata={"ackloss.schema": str(SCHEMA_VERSION)},
+)
+"""What the consumers of a group did: `harness.protocols.groups.Delivery`, one row each. Times
+before the load are negative."""
+
 ADDED: Final = frozenset(
     {
         ("ends.parquet", "error"),

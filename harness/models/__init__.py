@@ -99,6 +99,19 @@ TRANSACTION: Final = Model(
 process polls from then on; the others say nothing of any log. The names are Jepsen's. What an
 operation did stands in `elements` (`harness.models.micro_ops`)."""
 
+GROUP: Final = Model(
+    name="group",
+    functions=frozenset({APPEND}),
+    writes=frozenset({APPEND}),
+    final_read=True,
+    check="delivery",
+)
+"""A log, as `LOG`, that a group of consumers reads meanwhile. A *group* shares out partitions among
+its *members*; each change of who has what is a *generation*. A member's *position* in a partition
+is the next offset that it will read; to *commit* an offset is to have the system keep it, as where
+the next member begins. What consumers did is in `deliveries/` (`harness.protocols.groups`)."""
+
+
 MODELS: Final = {
-    model.name: model for model in (LOG, REGISTER, SET, WATCH, SEQUENCE, LOCK, TRANSACTION)
+    model.name: model for model in (LOG, REGISTER, SET, WATCH, SEQUENCE, LOCK, TRANSACTION, GROUP)
 }

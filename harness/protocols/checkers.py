@@ -16,7 +16,7 @@ from typing import (
     runtime_checkable,
 )
 
-from harness.protocols.runs import Facts, Ints, Operations, Reads, Texts, Writes
+from harness.protocols.runs import Deliveries, Facts, Ints, Operations, Reads, Texts, Writes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -151,6 +151,11 @@ class Run(Protocol):
     @abstractmethod
     def reads(self) -> Iterator[Reads]:
         """The records of the final read, of all readers."""
+        ...
+
+    @abstractmethod
+    def deliveries(self) -> Iterator[Deliveries]:
+        """What the consumers of a group did; none where there is no group."""
         ...
 
     @abstractmethod

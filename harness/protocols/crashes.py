@@ -15,10 +15,14 @@ import random
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Final, Protocol, runtime_checkable
 
 from harness.plan import Plan
 from harness.protocols import Act
+from harness.protocols.groups import consumer_names
+
+CLIENTS: Final = "clients"
+CONSUMERS: Final = "consumers"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +77,8 @@ class ClientNemesis(Protocol):
     """A nemesis whose faults meet the workload's clients; a step's `nodes` means nothing to it."""
 
     plugin: ClassVar[str]
+    meets: ClassVar[str] = CLIENTS
+    """Whom its faults meet: `clients`, or `consumers` of a group."""
 
     @abstractmethod
     def client_acts(self, clients: Sequence[str], draw: random.Random) -> list[Act]:
@@ -91,6 +97,11 @@ class KnowsCrashes(Protocol):
     def why_no_crashes(self, plan: Plan) -> str | None:
         """Why this plan's clients cannot crash one by one; null when they can."""
         ...
+
+
+def names_met(nemesis: ClientNemesis, plan: Plan) -> list[str]:
+    """What those whom a nemesis meets are called."""
+    return consumer_names(plan) if nemesis.meets == CONSUMERS else client_names(plan)
 
 
 def client_names(plan: Plan) -> list[str]:

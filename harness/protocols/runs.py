@@ -132,6 +132,24 @@ class Reads(NamedTuple):
     offset: Ints
 
 
+class Deliveries(NamedTuple):
+    """Rows of DELIVERIES: what the consumers of a group did (`harness.protocols.groups`)."""
+
+    f: Texts
+    begun_ns: Ints
+    time_ns: Ints
+    mark: Bits
+    consumer: Texts
+    life: Ints
+    member: Texts
+    generation: Ints
+    partition: Ints
+    offset: Ints
+    value: Ints
+    node: Texts
+    error: Texts
+
+
 @dataclass(frozen=True, kw_only=True)
 class FaultWindow:
     """One fault as result.json and the page tell it; times in seconds since the run's start.
@@ -236,6 +254,7 @@ class Facts:
     outside: Path | None = None
     history: tuple[Path, ...]
     reads: tuple[Path, ...]
+    deliveries: tuple[Path, ...] = ()
     ends: tuple[PartitionEnd, ...]
     plan: str | None = None
     seed: int | None = None

@@ -35,11 +35,13 @@ class PartitionView:
 class NodeView:
     """One node's answer: the partitions it knows, and the controller, if it can tell.
 
-    `authority`: it keeps what was decided, where others only have heard of it.
+    `authority`: it keeps what was decided, where others only have heard of it. `coordination`: the
+    partition in which the run's group keeps what it has committed; its leader coordinates it.
     """
 
     answered_by: str
     partitions: tuple[PartitionView, ...] = ()
+    coordination: PartitionView | None = None
     controller: str | None = None
     controller_epoch: int | None = None
     authority: bool = False
@@ -53,6 +55,7 @@ class Situation:
 
     time_ns: int
     partitions: Mapping[int, PartitionView] = field(default_factory=dict)
+    coordination: PartitionView | None = None
     controller: str | None = None
     answered: frozenset[str] = frozenset()
 

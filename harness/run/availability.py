@@ -3,7 +3,7 @@ and the proof that no fault is in force before the first operation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,9 +11,11 @@ from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.faults.acts import required
 from harness.faults.availability import unavailable
 from harness.levers.client import ClientLever
+from harness.levers.consumer import ConsumerLever
 from harness.levers.manual import ManualLever, SaidOperator
 from harness.protocols import Client, Cluster, HasLevers, Lever, Nemesis, PreparesNodes
-from harness.protocols.crashes import ClientNemesis, Crashes
+from harness.protocols.crashes import CLIENTS, ClientNemesis, Crashes
+from harness.protocols.groups import Consumers
 from harness.run.resolving import ResolvedPlan
 
 
@@ -21,6 +23,7 @@ def levers_of(
     bound: ResolvedPlan,
     cluster: Cluster,
     client: object = None,
+    groups: Sequence[Consumers] = (),
     *,
     say: Callable[[str], None] | None = None,
 ) -> dict[str, Lever[Any]]:
@@ -32,6 +35,8 @@ def levers_of(
         levers |= bound.target.levers(cluster, bound.plan, say=say)
     if isinstance(client, Crashes):
         levers[ClientLever.name] = ClientLever(client)
+    if groups:
+        levers[ConsumerLever.name] = ConsumerLever(groups)
     if (operator := bound.operator if say is None else SaidOperator(say)) is not None:
         levers[ManualLever.name] = ManualLever(operator)
     return levers
@@ -53,7 +58,8 @@ def refuse_unavailable(bound: ResolvedPlan, cluster: Cluster) -> None:
 def refuse_without_crashes(bound: ResolvedPlan, client: Client) -> None:
     """Raise EnvironmentFailure for the first client crash that this target's client cannot have."""
     for step in bound.steps:
-        if isinstance(step.nemesis, ClientNemesis) and not isinstance(client, Crashes):
+        meets_clients = isinstance(step.nemesis, ClientNemesis) and step.nemesis.meets == CLIENTS
+        if meets_clients and not isinstance(client, Crashes):
             raise EnvironmentFailure(
                 f"the fault {step.step.id!r} ({step.step.nemesis}) cannot be made here: "
                 f"the clients of {bound.plan.target.system} cannot crash one by one"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -17,9 +17,11 @@ from harness.history import OBSERVATIONS
 from harness.history.parquet_writer import ParquetWriter
 from harness.protocols import Client, HasFinal, RunCluster
 from harness.protocols.clock import RunClock
+from harness.protocols.groups import GroupSettings
 from harness.run.answers import promises_of, settings_of
 from harness.run.clients import Clients
 from harness.run.final_read import read_everything
+from harness.run.groups import GroupRun
 from harness.run.interpreter import run_final, run_workload
 from harness.run.loop import LoadReport
 from harness.run.metadata import RunMetadata
@@ -27,6 +29,7 @@ from harness.run.observer import Watched
 from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan
 from harness.run.together import Meeting
+from harness.run.workload import workload_of
 
 
 @dataclass
@@ -38,6 +41,7 @@ class CellRun:
     bound: ResolvedPlan
     record: RunMetadata
     cluster: RunCluster
+    group: GroupRun | None = None
     failure: Exception | None = None
 
     def bring_up(self, timeout_s: float) -> None:
@@ -61,8 +65,13 @@ class CellRun:
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Have clients that are processes of the user's end with the run."""
-        with Clients(self.bound, self.cluster, self.record) as self.clients:
+        """Have clients that are processes of the user's, and consumers, end with the run."""
+        with ExitStack() as stack:
+            self.clients = stack.enter_context(Clients(self.bound, self.cluster, self.record))
+            if isinstance(group := self.bound.workload, GroupSettings):
+                target, plan = self.bound.target, self.bound.plan
+                made = GroupRun(target, self.cluster, plan, group, self.cluster.clock)
+                self.group = stack.enter_context(made)
             yield
 
     def begin(self) -> Client:
@@ -79,6 +88,7 @@ class CellRun:
         with (
             ParquetWriter(rundir.observations, OBSERVATIONS, run_id=run_id) as observations,
             Recorder(rundir.history, run_id=run_id) as self.recorder,
+            self.group.recording(clock, rundir) if self.group else nullcontext(),
         ):
             yield Watched(self.bound.plan, observations.append)
 
@@ -99,6 +109,8 @@ class CellRun:
                 )
             finally:
                 healed.leave(self.name)
+            if self.group is not None:
+                self.group.drain(stop)
 
     def play_final(self, stop: threading.Event) -> None:
         """Run the final scripts over new clients: those of the load are closed, so all of it has
@@ -156,7 +168,7 @@ def cell_runs(bound: ResolvedPlan, record: RunMetadata, cluster: RunCluster) -> 
     return [
         CellRun(
             cell.name,
-            replace(bound, plan=cell.plan),
+            replace(bound, plan=cell.plan, workload=workload_of(cell.plan)),
             record.begin_cell(cell.name, cell.plan, overrides=cell.overrides),
             cluster,
         )

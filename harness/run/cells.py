@@ -23,6 +23,7 @@ from harness.plan.changes import dotted_parts
 from harness.plan.explanations import dotted, explain
 from harness.protocols import HoldsCells, Limited, Target, Unsupported
 from harness.protocols.any_client import EXEC
+from harness.run.workload import workload_of
 
 _NAME_LENGTH = 200
 
@@ -69,6 +70,7 @@ def checked_cells(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
         )
     for cell in cells:
         with _blaming(cell.number, cell.overrides):
+            workload_of(cell.plan)
             target.check(cell.plan)
     return cells
 

@@ -3,9 +3,9 @@ of the exact commands of levers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from harness.levers import all_levers
 from harness.plan import Plan
@@ -21,6 +21,7 @@ from harness.protocols import (
     Situation,
 )
 from harness.protocols.crashes import ClientState
+from harness.protocols.groups import Action, Consumers, ConsumerState, Delivery, consumer_name
 
 EXAMPLE_SUBNET = "198.18.0"
 
@@ -116,6 +117,55 @@ class DryRunClients:
 
     def state(self, number: int, fault: str) -> ClientState:  # noqa: ARG002
         return ClientState(alive=f"client-{number}", kept_dead_by=frozenset(), death=None)
+
+
+@dataclass(frozen=True)
+class DryRunConsumers(Consumers):
+    """Consumers that never start: what would happen to them is reported to `say`."""
+
+    say: Callable[[str], None]
+
+    def start(self) -> None:
+        """Nothing starts."""
+
+    def assigned(self) -> str | None:
+        """Nothing is waited for."""
+
+    def drained(self) -> str | None:
+        """Nothing is waited for."""
+
+    def act(self, number: int, action: Action) -> None:
+        """Report it."""
+        self.say(f"{consumer_name(number)}: {_DONE[action]}")
+
+    def undo(self, number: int, action: Action) -> None:
+        """Report it."""
+        self.say(f"{consumer_name(number)}: {_UNDONE[action]}")
+
+    def state(self, number: int) -> ConsumerState:  # noqa: ARG002
+        """It runs, for all that anybody knows."""
+        return ConsumerState(life=1)
+
+    def close(self, timeout_s: float) -> None:
+        """Nothing is there."""
+
+    def committed(self, timeout_s: float) -> list[Delivery]:  # noqa: ARG002
+        """Nothing is."""
+        return []
+
+
+_DONE: Final[Mapping[Action, str]] = {
+    "crash": "SIGKILL",
+    "pause": "SIGSTOP",
+    "leave": "it commits and leaves the group",
+    "join": "it joins the group",
+}
+_UNDONE: Final[Mapping[Action, str]] = {
+    "crash": "a new one takes its place",
+    "pause": "SIGCONT",
+    "leave": "a new one takes its place",
+    "join": "it leaves the group",
+}
 
 
 @dataclass(frozen=True)

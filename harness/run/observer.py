@@ -109,6 +109,7 @@ def merge(time_ns: int, answers: Iterable[tuple[int, NodeView]]) -> Situation:
     """The situation that answers (time, view) of several nodes amount to."""
     by_partition: dict[int, list[_Told]] = {}
     controllers: list[tuple[int, str]] = []
+    coordination: list[_Told] = []
     answered = set()
     for at_ns, view in answers:
         answered.add(view.answered_by)
@@ -116,11 +117,14 @@ def merge(time_ns: int, answers: Iterable[tuple[int, NodeView]]) -> Situation:
             by_partition.setdefault(partition.partition, []).append(
                 (view.authority, at_ns, partition)
             )
+        if view.coordination is not None:
+            coordination.append((view.authority, at_ns, view.coordination))
         if view.controller is not None:
             controllers.append((view.controller_epoch or 0, view.controller))
     return Situation(
         time_ns=time_ns,
         partitions={number: _believed(views) for number, views in sorted(by_partition.items())},
+        coordination=_believed(coordination) if coordination else None,
         controller=max(controllers)[1] if controllers else None,
         answered=frozenset(answered),
     )

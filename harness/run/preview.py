@@ -23,12 +23,13 @@ from harness.protocols import (
     Warns,
     vocabulary_of,
 )
-from harness.protocols.crashes import ClientNemesis, client_names
+from harness.protocols.crashes import ClientNemesis, names_met
 from harness.protocols.vocabulary import Choice
 from harness.run.availability import levers_of
 from harness.run.dry_run import (
     DryRunClients,
     DryRunCluster,
+    DryRunConsumers,
     DryRunNode,
     as_if_first_led,
 )
@@ -44,7 +45,9 @@ def dry_run(bound: ResolvedPlan) -> dict[str, Any]:
     plan, outline = bound.plan, bound.provider.outline(bound.order)
     nodes = {each.name: DryRunNode(each.name, each.roles, each.address) for each in outline}
     clients = DryRunClients()
-    levers = levers_of(bound, DryRunCluster(nodes), clients, say=clients.told.append)
+    say = clients.told.append
+    consumers = [DryRunConsumers(say)]
+    levers = levers_of(bound, DryRunCluster(nodes), clients, consumers, say=say)
     met: dict[str, tuple[str, ...]] = {}
     cells = [{"name": each.name, "changes": dict(each.overrides)} for each in bound.cells]
     return {
@@ -133,7 +136,7 @@ def _dry_acts(
     plan = bound.plan
     if isinstance(nemesis, ClientNemesis):
         draw = random.Random(f"{plan.seed}/{step.id}")
-        acts = nemesis.client_acts(client_names(plan), draw)
+        acts = nemesis.client_acts(names_met(nemesis, plan), draw)
         return acts, [act.record.node for act in acts]
     choice = Choice(
         roles={name: node.roles for name, node in nodes.items()},

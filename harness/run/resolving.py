@@ -16,7 +16,7 @@ from harness.faults.acts import required
 from harness.faults.availability import missing_levers
 from harness.faults.records import NetRecord, ShapingRecord
 from harness.levers.manual import ManualLever, Operator
-from harness.models import MODELS
+from harness.models import GROUP, MODELS
 from harness.plan import Family, FaultStep, Plan
 from harness.protocols import (
     Checker,
@@ -34,11 +34,12 @@ from harness.protocols import (
     vocabulary_of,
 )
 from harness.protocols.any_client import EXEC, HasLibraries, ServesAnyClient
-from harness.protocols.crashes import ClientNemesis, KnowsCrashes, client_names
+from harness.protocols.crashes import CONSUMERS, ClientNemesis, KnowsCrashes, names_met
 from harness.run.cells import CellPlan, asked_in_vain, cell_plans, checked_cells
 from harness.run.client_process import ClientCommand
 from harness.run.elsewhere import Place
 from harness.run.schedule import ResolvedStep
+from harness.run.workload import workload_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,14 +85,7 @@ def resolve(
         if place is not None
         else registry.make("targets", plan.target.system, {}, key="target.system", file=file)
     )
-    registry.check_name("workloads", plan.workload.name, key="workload.name", file=file)
-    workload: Workload = registry.make(
-        "workloads",
-        plan.workload.name,
-        plan.workload.options,
-        key="workload.options.name",
-        file=file,
-    )
+    workload = workload_of(plan, file=file)
     provider = _provider(plan, inventory, place, file)
     try:
         _check_cluster(target, provider)
@@ -360,23 +354,38 @@ def _check_gateways(nodes: str, nemesis: Nemesis, here: _Here, where: str) -> No
 def _check_clients(
     plan: Plan, step: FaultStep, nemesis: ClientNemesis, target: Target[Any], where: str
 ) -> None:
-    """The clients are there and can crash, and no nodes are named that it would not meet."""
-    if plan.cells:
+    """Whom it meets is there, and no nodes are named that it would not meet."""
+    if nemesis.meets == CONSUMERS:
+        _check_consumers(plan, step, where)
+    elif plan.cells:
         raise PlanError(
             "no cell's clients can crash by themselves: a fault meets all cells alike",
             key=f"{where}.nemesis",
             hint="choose another nemesis, or leave out cells",
         )
-    if isinstance(target, KnowsCrashes) and (why := target.why_no_crashes(plan)):
+    elif isinstance(target, KnowsCrashes) and (why := target.why_no_crashes(plan)):
         raise PlanError(why, key=f"{where}.nemesis", hint="choose another nemesis, such as kill")
     if step.nodes not in (part.model_fields["nodes"].default for part in (FaultStep, Family)):
         raise PlanError(
-            f"{step.nemesis} meets clients, not nodes", key=f"{where}.nodes", hint="leave it out"
+            f"{step.nemesis} meets {nemesis.meets}, not nodes",
+            key=f"{where}.nodes",
+            hint="leave it out",
         )
     try:
-        nemesis.client_acts(client_names(plan), random.Random(plan.seed))
+        nemesis.client_acts(names_met(nemesis, plan), random.Random(plan.seed))
     except ValueError as error:
         raise PlanError(str(error), key=where) from error
+
+
+def _check_consumers(plan: Plan, step: FaultStep, where: str) -> None:
+    """The workload has a group, of as many consumers in each cell."""
+    workload = registry.plugins("workloads")[plan.workload.name]
+    if workload.model != GROUP.name:
+        raise PlanError(
+            f"{step.nemesis} meets the consumers of a group, and {plan.workload.name} has none",
+            key=f"{where}.nemesis",
+            hint='use workload.name = "consume", or another nemesis',
+        )
 
 
 def _check_same(steps: Sequence[ResolvedStep]) -> None:

@@ -215,7 +215,11 @@ def _play(
     """Workload, schedule and observer, then the final reads, all on the run's own clock."""
     client, *_ = [cell.begin() for cell in cells]
     refuse_without_crashes(bound, client)
-    levers = levers_of(bound, cluster, client)
+    groups = [cell.group for cell in cells if cell.group is not None]
+    levers = levers_of(bound, cluster, client, [group.consumers for group in groups])
+    if groups:
+        how.status.enter("waiting until every partition is assigned")
+        together(cluster.clock, "groups", [group.begin for group in groups])
     clock = RunClock(cluster.clock)
     record.update(state="running", wall_time=clock.wall_time)
     with ExitStack() as stack:

@@ -21,7 +21,7 @@ from harness.faults.injection import Faults
 from harness.plan import FaultStep, Plan
 from harness.protocols import Act, Nemesis, Node, Situation
 from harness.protocols.clock import Clock, Task
-from harness.protocols.crashes import ClientNemesis, client_names
+from harness.protocols.crashes import ClientNemesis, names_met
 from harness.protocols.vocabulary import Choice, Since, Vocabulary
 
 _TICK_S = 0.05
@@ -148,7 +148,7 @@ class Schedule:
         draw = random.Random(f"{self.plan.seed}/{step.id}")
         acts: list[Act] = []
         if isinstance(nemesis, ClientNemesis):
-            acts = nemesis.client_acts(client_names(self.plan), draw)
+            acts = nemesis.client_acts(names_met(nemesis, self.plan), draw)
             names = [act.record.node for act in acts]
         else:
             names = self._select(step.nodes, draw)

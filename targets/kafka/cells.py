@@ -21,6 +21,9 @@ KEYS: Final = (
     "topic.first_leader",
     "topic.settings",
     "workload.producer",
+    "workload.consumer",
+    "workload.consumer_client",
+    "workload.options",
     "workload.clients",
     "workload.bootstrap",
 )

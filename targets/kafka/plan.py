@@ -72,6 +72,13 @@ class KafkaWorkloadPlan(WorkloadPlan):
     producer: Settings = Field(
         default_factory=dict, description="Settings of the clients, from the allow-list."
     )
+    consumer: Settings = Field(
+        default_factory=dict,
+        description="Settings of the group's consumers, from their allow-list.",
+    )
+    consumer_client: Literal["librdkafka", "kafka-python"] = Field(
+        "librdkafka", description="The client library of the group's consumers."
+    )
 
 
 class KafkaPlan(Plan):

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from harness import registry
+from harness.models import LOG
 from harness.protocols import Promises
 from targets.kafka.acks import ALL, NOBODY, acks_of
 
@@ -24,7 +26,7 @@ def promises(plan: Mapping[str, Any], producer: Mapping[str, Any]) -> Promises:
     Raises KeyError, TypeError or ValueError for a document that is no plan's.
     """
     return Promises(
-        model="log",
+        model=model_of(plan["workload"].get("name")),
         # Earlier versions took "00" and "0abc", which are 0 on the wire: nobody acknowledges.
         acknowledges=(acks_of(producer.get("acks", ALL)) or NOBODY) != NOBODY,
         once=str(producer.get("enable.idempotence", False)).lower() == "true",
@@ -33,6 +35,12 @@ def promises(plan: Mapping[str, Any], producer: Mapping[str, Any]) -> Promises:
         replicas=max(int(plan["topic"]["replication_factor"]), min_insync_replicas(plan)),
         clients=int(plan["workload"].get("clients") or 1),
     )
+
+
+def model_of(workload: object) -> str:
+    """The model of a workload's operations; that of runs of earlier versions is a log."""
+    plugin = registry.plugins("workloads").get(str(workload))
+    return str(plugin.model) if plugin is not None else LOG.name
 
 
 def min_insync_replicas(plan: Mapping[str, Any]) -> int:

@@ -14,7 +14,7 @@ from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.levers.disk import DiskLever
 from harness.levers.protocol import ProtocolLever
-from harness.models import LOG
+from harness.models import GROUP, LOG
 from harness.protocols import (
     CLIENT_ROLE,
     Access,
@@ -35,6 +35,7 @@ from harness.protocols import (
     Range,
     ReadsRanges,
     Reusable,
+    RunCluster,
     RunsElsewhere,
     RunsInContainers,
     RunsOnHosts,
@@ -44,8 +45,10 @@ from harness.protocols import (
     Warns,
 )
 from harness.protocols.any_client import EXEC, JSON, HasLibraries, ServesAnyClient
+from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
 from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from harness.protocols.tools import MadeBeforehand, TakesSettingsFiles, UsesPackages
+from harness.run.workload import group_of
 from targets.kafka import (
     brokers,
     cells,
@@ -68,6 +71,9 @@ from targets.kafka.clients.nodes import (
 from targets.kafka.configuration import LOGS, check_settings, node_ids
 from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, era_for, era_of
 from targets.kafka.external import KafkaGuest
+from targets.kafka.groups import offsets
+from targets.kafka.groups.group import KafkaConsumers
+from targets.kafka.groups.settings import check_group, consumer_settings
 from targets.kafka.levers import requests
 from targets.kafka.levers.dry_run import DryRunLeadership
 from targets.kafka.levers.leadership import LeadershipLever
@@ -99,13 +105,14 @@ class Kafka(
     ReadsRanges[KafkaPlan],
     Reusable[KafkaPlan],
     HoldsCells[KafkaPlan],
+    HasConsumers[KafkaPlan],
 ):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
     z1 ... ."""
 
     plugin: ClassVar[str] = "kafka"
     plan: ClassVar[type[KafkaPlan]] = KafkaPlan
-    models: ClassVar[frozenset[str]] = frozenset({LOG.name})
+    models: ClassVar[frozenset[str]] = frozenset({LOG.name, GROUP.name})
     default: ClassVar[bool] = True
     """Plans that name no system mean this one, as they always did."""
     default_version: ClassVar[str] = DEFAULT_VERSION
@@ -123,6 +130,7 @@ class Kafka(
             raise PlanError("is missing", key="target.version", hint='such as version = "4.3.1"')
         era_for(plan)
         requests.check(plan)
+        check_group(plan)
 
     def unsupported(self, plan: KafkaPlan) -> list[Unsupported]:
         """What the plan asks for and its version does not honour."""
@@ -255,6 +263,8 @@ class Kafka(
             raise TimeoutError(f"its settings were not reported: {error}") from error
         warnings = support.unheeded(plan, told) + settings.untold(cluster, plan)
         told["producer"] = producers_settings(plan, cluster)
+        if (group := group_of(plan)) is not None:
+            told["consumer"] = consumer_settings(plan, group)
         for feature, level in support.comparable(plan).target.features.items():
             if features.get(feature, 0) != level:
                 raise PlanError(
@@ -269,6 +279,7 @@ class Kafka(
             "broker": plan.target.settings,
             "topic": plan.topic.settings,
             "producer": plan.workload.producer,
+            **({"consumer": plan.workload.consumer} if group_of(plan) is not None else {}),
         }
         return {"settings": settings, "features": plan.target.features}
 
@@ -280,6 +291,12 @@ class Kafka(
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """Producers of the plan's library, shared by the processes of the workload."""
         return library_of(plan).client(cluster, plan)
+
+    def consumers(
+        self, cluster: RunCluster, plan: KafkaPlan, group: GroupSettings, record: Record
+    ) -> Consumers:
+        """See `targets.kafka.groups`."""
+        return KafkaConsumers(cluster, plan, group, record)
 
     def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
         """See `targets.kafka.clients.any_client`."""
@@ -320,7 +337,8 @@ class Kafka(
         client's node has none."""
         if CLIENT_ROLE in node.roles:
             return None
-        return mode_of(plan).observe(node, plan, timeout_s=timeout_s)
+        (view,) = self._observe_each(node, [plan], timeout_s)
+        return view
 
     def levers(
         self, cluster: Cluster, plan: KafkaPlan, *, say: Callable[[str], None] | None = None
@@ -359,7 +377,24 @@ class Kafka(
         self, node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
     ) -> list[NodeView | None]:
         """A node's own view of the topic of each plan, as `observe` has that of one."""
-        return mode_of(plans[0]).observe_each(node, plans, timeout_s=timeout_s)
+        return self._observe_each(node, plans, timeout_s)
+
+    def _observe_each(
+        self, node: Node, plans: Sequence[KafkaPlan], timeout_s: float
+    ) -> list[NodeView | None]:
+        """A node's own view of the topics, and with groups of who coordinates each of them."""
+        mode = mode_of(plans[0])
+        if promises.model_of(plans[0].workload.name) != GROUP.name:
+            return mode.observe_each(node, plans, timeout_s=timeout_s)
+        *views, kept = mode.observe_each(
+            node, [*plans, offsets.offsets_plan(plans[0])], timeout_s=timeout_s
+        )
+        return [
+            replace(view, coordination=offsets.coordination(plan, kept.partitions))
+            if view is not None and kept is not None
+            else view
+            for plan, view in zip(plans, views, strict=True)
+        ]
 
     def logs(self, node: Node) -> dict[str, bytes]:
         """server.log, which tells elections and changes of the ISR."""

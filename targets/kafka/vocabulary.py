@@ -7,6 +7,8 @@
     isr(P)              its in-sync replicas; follower(P): without the leader
     out-of-isr(P)       the brokers that are not among them
     broker(N)           the Nth broker: 1, 2 ...
+    coordinator         the coordinator of the run's group of consumers: the leader of its partition
+                        of __consumer_offsets; coordinator-followers: its other in-sync replicas
 
 `one`, `minority`, `majority` and `random` mean brokers. A step can wait until
 
@@ -16,6 +18,8 @@
     leader moved        every concerned partition has a leader, and not the one of before
     no leader           every concerned partition has no leader
     controller moved    another controller is active than before
+    coordinator alone   the coordinator is the only in-sync replica of that partition
+    coordinator moved   another broker coordinates the group than before
 
 "Before" is when the last fault began. A condition may name its partition: `isr(0) == [leader]`,
 `leader(0) moved`. Otherwise the concerned partitions are those that were led, before, by the nodes
@@ -48,7 +52,12 @@ def _size(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: A
 VOCABULARY: Final = Vocabulary(
     owner="kafka",
     member_roles=frozenset({"broker"}),
-    words={"controller": leaders.controller, "leader": leaders.leading_most},
+    words={
+        "controller": leaders.controller,
+        "leader": leaders.leading_most,
+        "coordinator": leaders.coordinator,
+        "coordinator-followers": leaders.coordinator_followers,
+    },
     numbered={
         "leader": leaders.leader_of,
         "follower": leaders.followers_of,
@@ -63,6 +72,8 @@ VOCABULARY: Final = Vocabulary(
         leaders.LEADER_MOVED,
         leaders.NO_LEADER,
         leaders.CONTROLLER_MOVED,
+        leaders.COORDINATOR_ALONE,
+        leaders.COORDINATOR_MOVED,
     ),
 )
 """Kafka's words."""

@@ -6,14 +6,20 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from harness.clusters.memory.node import MemoryNode
+from targets.memory.coordinator import MEMBERSHIP, Coordinator
 from targets.memory.log import NO_OP, Entry, Stored
 from targets.memory.settings import (
     CONTROLLER,
     DUPLICATES,
     EARLY_ACK,
+    EARLY_COMMIT,
+    FORGOTTEN,
     LOOSE_CAS,
     READS,
     ROLLBACK,
+    UNCOMMITTED,
+    UNORDERED,
+    ZOMBIES,
     Settings,
 )
 from targets.memory.state import State
@@ -55,6 +61,7 @@ class Leading:
         self.state, self.epoch, self.isr = state, state.epoch, state.isr
         self.proposed: tuple[str, ...] | None = None
         self.waiting: dict[int, tuple[str, Request]] = {}
+        self.coordinator = Coordinator(state.epoch, settings.group, settings.group_session_ms * MS)
         end, now_ns = stored.log.end, node.host.now_ns()
         others = [name for name in settings.names if name != node.name]
         self.followers = {name: Follower(end, now_ns) for name in others}
@@ -80,6 +87,9 @@ class Leading:
         if f in READS:
             self._read(source, request)
             return
+        if f in MEMBERSHIP:
+            self._reply(source, request, *self._coordinate(f, key or "", expected))
+            return
         stored = self.stored
         known = stored.log.requests.get(process)
         if known is not None and DUPLICATES not in self.defects:
@@ -90,13 +100,20 @@ class Leading:
         if self.settings.commit == "isr" and len(self.isr) < self.settings.min_insync:
             self._reply(source, request, "refused", "not-enough-replicas")
             return
+        if f == "commit":
+            member, _, key = (key or "").partition("/")
+            refused = self.coordinator.refuses(member, expected, self.node.host.now_ns())
+            if refused is not None and ZOMBIES not in self.defects:
+                self._reply(source, request, "fail", refused)
+                return
         if f == "cas" and LOOSE_CAS in self.defects:
             if stored.registers.values.get(key) != expected:
                 self._reply(source, request, "fail", "another-value")
                 return
             f = "write"
         offset = stored.log.append(Entry(self.epoch, f, key, value, expected, process, seq))
-        if EARLY_ACK in self.defects and f != "cas":
+        early = EARLY_ACK in self.defects or (f == "commit" and EARLY_COMMIT in self.defects)
+        if early and f != "cas":
             self._reply(source, request, "ok", None, offset)
         else:
             self.waiting[offset] = (source, request)
@@ -213,7 +230,27 @@ class Leading:
         elif not self.has_lease():
             self._reply(source, request, "refused", "no-lease")
         else:
-            self._reply(source, request, "ok", self.stored.read(request[5], request[6]))
+            self._reply(source, request, "ok", self._answer(request))
+
+    def _answer(self, request: Request) -> Any:
+        """What is read by a request that may be answered."""
+        f, key, offset, limit = request[5:]
+        if f == "fetch":
+            log_end = UNCOMMITTED in self.defects
+            behind = self.stored.log.end if log_end else self.stored.commit
+            records, following = self.stored.fetch(offset or 0, limit or 0, behind)
+            return (records[::-1] if UNORDERED in self.defects else records), following
+        found = self.stored.read(f, key)
+        if FORGOTTEN in self.defects and self.settings.group:
+            return [each for each in found if each[0] >= self.first]
+        return found
+
+    def _coordinate(self, f: str, member: str, generation: int | None) -> tuple[str, Any]:
+        """What the group's coordinator answers; one that may not lead any more answers nothing of
+        its own."""
+        if self.stored.commit <= self.first or not self.has_lease():
+            return "refused", "not-ready"
+        return self.coordinator.answer(f, member, generation, self.node.host.now_ns())
 
     def _reply(
         self, target: str, request: Request, kind: str, what: Any, position: int | None = None

@@ -152,3 +152,17 @@ class Stored:
             return self.registers.values.get(key)
         entries = self.log.entries[: self.commit]
         return [(at, entry.key, entry.value) for at, entry in enumerate(entries) if entry.seq]
+
+    def fetch(self, first: int, limit: int, behind: int) -> tuple[list[tuple[int, int]], int]:
+        """The records of clients from an offset on, so many at most and below `behind`, as (offset,
+        value), and the offset to go on from."""
+        records: list[tuple[int, int]] = []
+        following = min(first, behind)
+        for offset in range(first, behind):
+            if len(records) == limit:
+                break
+            entry = self.log.entries[offset]
+            if entry.seq and entry.value is not None:
+                records.append((offset, entry.value))
+            following = offset + 1
+        return records, following

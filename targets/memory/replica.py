@@ -98,7 +98,11 @@ class Replica:
     def _on_request(self, part: Part, source: str, message: Any) -> None:
         f, key = message[5], message[6]
         if f in READS and STALE_READS in part.settings.defects:
-            answer: tuple[Any, ...] = ("ok", part.stored.read(f, key), None)
+            stored, (offset, limit) = part.stored, message[7:9]
+            found = (
+                stored.fetch(offset, limit, stored.commit) if f == "fetch" else stored.read(f, key)
+            )
+            answer: tuple[Any, ...] = ("ok", found, None)
         elif part.leading is not None:
             part.leading.on_request(source, message)
             return

@@ -24,7 +24,8 @@ _BACK_OFF_NS: Final = 15 * MS
 
 
 class Command(NamedTuple):
-    """What a process wants done. `f`: append, write, cas, read or read-all."""
+    """What a process wants done. `f`: append, write, cas, read or read-all; of a consumer: fetch,
+    commit, and what `targets.memory.coordinator` answers."""
 
     f: str
     key: str | None = None

@@ -19,6 +19,11 @@ LOOSE_CAS: Final = "non-atomic-cas"
 FORGETFUL: Final = "lost-write-on-failover"
 DUPLICATES: Final = "duplicate-on-retry"
 ROLLBACK: Final = "acknowledged-then-rolled-back"
+EARLY_COMMIT: Final = "commit-before-replication"
+FORGOTTEN: Final = "forgotten-commits"
+ZOMBIES: Final = "stale-generation-commits"
+UNCOMMITTED: Final = "deliver-uncommitted"
+UNORDERED: Final = "deliver-out-of-order"
 
 DEFECTS: Final = {
     EARLY_ACK: "the leader acknowledges what it has appended, without waiting for its commit",
@@ -29,6 +34,11 @@ DEFECTS: Final = {
     FORGETFUL: "a new leader discards what it does not know to be committed",
     DUPLICATES: "a retried request is appended again",
     ROLLBACK: "a leader counts only the replicas that it can reach, unconfirmed by the controller",
+    EARLY_COMMIT: "the coordinator acknowledges a commit without waiting until it is replicated",
+    FORGOTTEN: "a new coordinator knows only what was committed since it took over",
+    ZOMBIES: "the coordinator takes commits of members that are not in the group any more",
+    UNCOMMITTED: "a leader delivers to consumers what it has appended, committed or not",
+    UNORDERED: "a leader delivers the records of a batch in another order than that of offsets",
 }
 """Every defect by name, with the condition that it skips."""
 
@@ -48,6 +58,8 @@ class Settings:
     lag_ms        isr only: a follower that has not caught up for so long leaves the in-sync set
     attempt_ms    how long a client waits for one node's answer
     request_ms    how long it tries in all
+    group         how many partitions of others a group reads whose own partition this is; 0: none
+    group_session_ms  a member of it that was not heard of for so long is removed
     defects       see `DEFECTS`
     """
 
@@ -61,6 +73,8 @@ class Settings:
     lag_ms: int = 150
     attempt_ms: int = 120
     request_ms: int = 800
+    group: int = 0
+    group_session_ms: int = 1000
     defects: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -87,5 +101,8 @@ class Settings:
 CONTROLLER: Final = "c1"
 """The node that keeps who leads, decided once and fenced by epochs."""
 
-READS: Final = frozenset({"read", "read-all"})
+GROUP_DEFECTS: Final = frozenset({EARLY_COMMIT, FORGOTTEN, ZOMBIES, UNCOMMITTED, UNORDERED})
+"""Those that only consumers meet."""
+
+READS: Final = frozenset({"read", "read-all", "fetch"})
 """Requests without effect."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -46,11 +47,19 @@ def roles(settings: Settings) -> dict[str, frozenset[str]]:
 
 class System:
     """The reference system on a simulated cluster. Of several `settings` each has partitions of its
-    own, one after the other; nodes and times are those of the first."""
+    own, one after the other; nodes and times are those of the first. Behind them is a partition for
+    each group of consumers: what its members have committed."""
 
-    def __init__(self, cluster: MemoryCluster, settings: Settings, *others: Settings) -> None:
+    def __init__(
+        self,
+        cluster: MemoryCluster,
+        settings: Settings,
+        *others: Settings,
+        groups: Sequence[Settings] = (),
+    ) -> None:
         self.cluster, self.settings = cluster, settings
-        self.of_part = [each for each in (settings, *others) for _ in range(each.partitions)]
+        data = [each for each in (settings, *others) for _ in range(each.partitions)]
+        self.of_part = [*data, *groups]
         self.requests = Requests(cluster, settings)
         _SYSTEMS[cluster] = self
 

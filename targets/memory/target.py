@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import registry
@@ -12,7 +12,7 @@ from harness.clusters.memory.cluster import MemoryCluster
 from harness.clusters.memory.node import MemoryNode
 from harness.clusters.memory.provider import RunsSimulated, simulated_of
 from harness.errors import PlanError, nearest
-from harness.models import LOG, REGISTER, SET
+from harness.models import GROUP, LOG, REGISTER, SET
 from harness.plan import Plan
 from harness.protocols import (
     Client,
@@ -25,17 +25,22 @@ from harness.protocols import (
     NodeView,
     PartitionView,
     Promises,
+    RunCluster,
     Target,
     Vocabulary,
 )
 from harness.protocols.crashes import KnowsCrashes
+from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
 from harness.protocols.pages import DescribesRuns
 from harness.run.cells import cell_plans
+from harness.run.workload import group_of
 from targets.memory import reading
 from targets.memory.clients import LogClient, RegisterClient, SetClient
+from targets.memory.consumers import Place
+from targets.memory.group import MemoryConsumers
 from targets.memory.plan import MemoryPlan
 from targets.memory.settings import DEFECTS, Settings
-from targets.memory.system import System, roles, seen_by, system_of
+from targets.memory.system import Seen, System, roles, seen_by, system_of
 from targets.memory.vocabulary import VOCABULARY
 
 if TYPE_CHECKING:
@@ -43,9 +48,11 @@ if TYPE_CHECKING:
 
 _CLIENTS: dict[str, type[LogClient] | type[RegisterClient] | type[SetClient]] = {
     LOG.name: LogClient,
+    GROUP.name: LogClient,
     REGISTER.name: RegisterClient,
     SET.name: SetClient,
 }
+_PROTOCOLS = ("range", "manual")
 _LOOK_S = 0.05
 _SOFTWARE = "the reference system's own client"
 
@@ -59,6 +66,7 @@ class Memory(
     KnowsCrashes,
     DescribesRuns,
     HoldsCells[MemoryPlan],
+    HasConsumers[MemoryPlan],
 ):
     """A reference system with switchable defects, simulated: a replicated log, and registers that
     follow from it. It tests ackloss itself, and nothing real."""
@@ -66,8 +74,9 @@ class Memory(
     plugin: ClassVar[str] = "memory"
     plan: ClassVar[type[Plan]] = MemoryPlan
     models: ClassVar[frozenset[str]] = frozenset(_CLIENTS)
-    cell_keys: ClassVar[tuple[str, ...]] = tuple(
-        f"target.{key}" for key in ("commit", "min_insync", "fsync", "defects")
+    cell_keys: ClassVar[tuple[str, ...]] = (
+        *(f"target.{key}" for key in ("commit", "min_insync", "fsync", "defects")),
+        "workload.options",
     )
 
     def check(self, plan: MemoryPlan) -> None:
@@ -87,6 +96,19 @@ class Memory(
                     key=f"target.defects.{place}",
                     hint=f"did you mean {near!r}?" if near else f"there are: {', '.join(DEFECTS)}",
                 )
+        group = group_of(plan)
+        if group is not None and group.protocol not in _PROTOCOLS:
+            raise PlanError(
+                f"the reference system does not know the group protocol {group.protocol!r}",
+                key="workload.options.protocol",
+                hint=f"use {' or '.join(_PROTOCOLS)}",
+            )
+        if group is not None and group.reset == "none":
+            raise PlanError(
+                "its consumers begin at the earliest or the latest offset",
+                key="workload.options.reset",
+                hint='use "earliest" or "latest"',
+            )
         try:
             target.system_settings()
         except ValueError as error:
@@ -119,7 +141,8 @@ class Memory(
     def start(self, cluster: MemoryCluster, plan: MemoryPlan) -> None:
         """All processes run; nobody leads yet."""
         plans: list[Any] = [cell.plan for cell in cell_plans(plan, self)] or [plan]
-        System(cluster, *(each.target.system_settings() for each in plans)).start()
+        groups = [made for each in plans if (made := _group_settings(each)) is not None]
+        System(cluster, *(each.target.system_settings() for each in plans), groups=groups).start()
 
     def of_cell(self, plan: MemoryPlan, name: str, number: int) -> MemoryPlan:
         """The plan on partitions of its own."""
@@ -170,6 +193,15 @@ class Memory(
         requests = system_of(simulated).requests
         return make(simulated, requests, plan.partitions, plan.target.first_partition)
 
+    def consumers(
+        self, cluster: RunCluster, plan: MemoryPlan, group: GroupSettings, record: Record
+    ) -> Consumers:
+        """See `targets.memory.group`; each cell has a group of its own."""
+        system = _system(cluster)
+        first, partitions = plan.target.first_partition, plan.partitions
+        place = Place(_group_partition(plan, len(system.of_part)), first, partitions)
+        return MemoryConsumers(system, place, group, record)
+
     def writer(self, plan: MemoryPlan) -> str:  # noqa: ARG002
         """The requests of `targets.memory.requests`."""
         return _SOFTWARE
@@ -197,18 +229,22 @@ class Memory(
         names = plan.target.system_settings().names
         authority = any(each.authority for each in seen)
         first = plan.target.first_partition
+
+        def view(each: Seen) -> PartitionView:
+            return PartitionView(
+                partition=each.partition - first,
+                leader=each.leader,
+                leader_epoch=each.epoch,
+                members=each.members,
+                replicas=names,
+            )
+
         return NodeView(
             answered_by=node.name,
-            partitions=tuple(
-                PartitionView(
-                    partition=each.partition - first,
-                    leader=each.leader,
-                    leader_epoch=each.epoch,
-                    members=each.members,
-                    replicas=names,
-                )
-                for each in seen[first : first + plan.partitions]
-            ),
+            partitions=tuple(map(view, seen[first : first + plan.partitions])),
+            coordination=view(seen[_group_partition(plan, len(seen))])
+            if model_of(plan.workload.name) == GROUP.name
+            else None,
             controller=node.name if authority else None,
             controller_epoch=0 if authority else None,
             authority=authority,
@@ -229,6 +265,26 @@ class Memory(
                 return False
             clock.wait(never, _LOOK_S)
         return True
+
+
+def _group_settings(plan: MemoryPlan) -> Settings | None:
+    """The settings of the partition in which a group keeps what it has committed."""
+    if (group := group_of(plan)) is None:
+        return None
+    session_ms = round(group.session_s * 1000)
+    return replace(
+        plan.target.system_settings(),
+        partitions=1,
+        group=plan.partitions,
+        group_session_ms=session_ms,
+    )
+
+
+def _group_partition(plan: MemoryPlan, partitions: int) -> int:
+    """The partition to which a cell's group commits, of so many in the system: one for each cell
+    stands behind those of all cells."""
+    cells = partitions // (plan.partitions + 1)
+    return cells * plan.partitions + plan.target.first_partition // plan.partitions
 
 
 def model_of(workload: str) -> str:

@@ -6,12 +6,16 @@
     followers           the replicas that do not lead most partitions
     follower(P)         the in-sync replicas of partition P without its leader
     replica(N)          the Nth replica: 1, 2 ...
+    coordinator         the node that coordinates the group of consumers
+    coordinator-followers  the other in-sync replicas of the partition that the group commits to
 
 `one`, `minority`, `majority` and `random` mean replicas. A step can wait until
 
     fully replicated    all replicas of every partition are in sync
     leader moved        every concerned partition has a leader, and not the one of before
     no leader           every concerned partition has no leader
+    coordinator alone   the coordinator is the only in-sync replica of that partition
+    coordinator moved   another node coordinates the group than before
 
 For "before" and the concerned partitions see `harness.faults.leaders`.
 """
@@ -42,6 +46,8 @@ VOCABULARY: Final = Vocabulary(
         "controller": leaders.controller,
         "leader": leaders.leading_most,
         "followers": _followers,
+        "coordinator": leaders.coordinator,
+        "coordinator-followers": leaders.coordinator_followers,
     },
     numbered={
         "leader": leaders.leader_of,
@@ -54,6 +60,8 @@ VOCABULARY: Final = Vocabulary(
         ),
         leaders.LEADER_MOVED,
         leaders.NO_LEADER,
+        leaders.COORDINATOR_ALONE,
+        leaders.COORDINATOR_MOVED,
     ),
 )
 """The reference system's words."""

@@ -38,7 +38,7 @@ def test_nothing_is_found_where_it_is_off(cell: Any) -> None:
 
 def test_every_defect_is_run_with_every_check_that_fits() -> None:
     run = {(cell.defect, cell.check) for cell in defects.cells()}
-    every = {(defect, check) for defect in DEFECTS for check in ("loss", "register", "set")}
+    every = {(defect, check) for defect in DEFECTS for check in defects.CHECKS}
     assert run | set(defects.UNFIT) == every
     assert not run & set(defects.UNFIT)
     assert {defect for defect, _ in run} == set(DEFECTS)
@@ -57,12 +57,22 @@ def test_the_page_counts_both_ways_and_names_what_cannot_be_seen() -> None:
     tallies = {
         cell: found if cell.on else defects.Tally({"valid": 10}, {}) for cell in defects.cells()
     }
-    page = defects.page(tallies, 10)
+    page = defects.page(tallies)
     both = "on 9 of 10 (1 unknown); off 0 of 10"
-    assert f"| stale-reads | - | {both} | {both} |" in page
-    assert f"| non-atomic-cas | - | {both} | - |" in page
+    assert f"| stale-reads | - | {both} | {both} | {both} |" in page
+    assert f"| non-atomic-cas | - | {both} | - | - |" in page
     assert "`set`, non-atomic-cas: its workload has no compare-and-set." in page
     assert "- unclean-election, `loss`: lost 9" in page
+
+
+def test_checks_that_are_not_run_keep_what_the_page_says() -> None:
+    some = {cell: defects.Tally({"valid": 3}, {"lost": 3}) for cell in defects.cells(["set"])}
+    before = defects.page({cell: defects.Tally({"invalid": 7}, {}) for cell in defects.cells()})
+    page = defects.page(some, before)
+    kept, new = "on 7 of 7; off 7 of 7", "on 0 of 3; off 0 of 3"
+    assert f"| unclean-election | {kept} | {kept} | {new} | {kept} |" in page
+    assert "- unclean-election, `loss`: nothing" in page
+    assert "- unclean-election, `set`: lost 3" in page
 
 
 def test_the_page_in_docs_is_of_this_table() -> None:

@@ -1,0 +1,285 @@
+"""The delivery checker: what a group of consumers did with the records of a log.
+
+For each partition, from the rows of `deliveries/`, the acknowledged writes and the final log:
+
+    skipped      acknowledged, in the final log, its value processed by nobody, and below the offset
+                 that the group has passed: the greater of what is committed at the end and of where
+                 the partition's last owner stood as it left. Either delivered to a consumer before
+                 (a crash between) or not (a reset jumped over it)
+    pending      the same, but not below that offset: nobody knows what will become of it
+    purged       acknowledged, deleted from the log since, and processed by nobody
+    reprocessed  each processing of a record (partition, offset, value) but the first. Beyond its
+                 bound, if the record stands below what had been committed for sure when the member
+                 that repeats it was assigned the partition
+    phantom      delivered to a consumer, at or above the start of the log, and not in the final log
+    out of order delivered after a record of the same or a greater offset in one assignment, unless
+                 that one is a phantom: the log was truncated then, and going back is right
+    lost commit  a commit of an offset was acknowledged, and a later read of what is committed gives
+                 less, or nothing, though no commit of what it gives was under way or acknowledged
+                 after that one had begun
+    back         an acknowledged commit of an offset below one that had been acknowledged before it
+                 began, in a partition without phantoms (there going back is right)
+    zombie       an acknowledged commit of a partition by a member, begun after the partition had
+                 been assigned to another one in a later generation
+    beyond end   what is committed at the end is behind the end of the log
+    gap          the longest time in which nothing was processed while writes were acknowledged
+
+Skipped, beyond its bound, phantom, out of order, lost commit, back and zombie are counter-examples.
+A group that did not have every partition assigned before the load, or whose consumers' rows are not
+all there, proves nothing; one that was not drained, or of which records are pending, is unknown
+unless a counter-example was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.delivery.columns import WIDTH, Did, GroupRows, rows_of
+from checkers.delivery.commits import Commits
+from checkers.delivery.gaps import longest_gap_s, longest_partition_gap_s
+from checkers.delivery.records import Records, records_of
+from harness.protocols import (
+    DOUBTS,
+    CheckResult,
+    Facts,
+    HasPrimaryFinding,
+    Number,
+    OneShard,
+    PrimaryFinding,
+    Run,
+    Statement,
+)
+from harness.protocols.groups import KINDS
+from harness.protocols.runs import NULL, OK, Ints
+
+_BAD: Final = {
+    "skipped": ("acknowledged record was skipped", "acknowledged records were skipped"),
+    "reprocessed_beyond": (
+        "committed record was processed again",
+        "committed records were processed again",
+    ),
+    "phantoms": (
+        "record was delivered that is not in the log",
+        "records were delivered that are not in the log",
+    ),
+    "out_of_order": (
+        "record was delivered out of order",
+        "records were delivered out of order",
+    ),
+    "lost_commits": ("commit was lost", "commits were lost"),
+    "commits_back": ("commit went back", "commits went back"),
+    "zombie_commits": (
+        "commit was taken from a member that did not own the partition",
+        "commits were taken from members that did not own the partition",
+    ),
+}
+"""Counts that are counter-examples, in words for one and for more."""
+
+
+class Judged(NamedTuple):
+    """What was found in a group's rows; `back` without partitions that have phantoms."""
+
+    rows: GroupRows
+    records: Records
+    commits: Commits
+    lost: Did
+    lost_offset: Ints
+    back: Did
+    zombies: Did
+
+
+@dataclass(frozen=True)
+class Delivery(OneShard[GroupRows], HasPrimaryFinding):
+    """What a group of consumers skipped, processed again, read although it is not in the log, and
+    what became of its commits."""
+
+    plugin: ClassVar[str] = "delivery"
+    models: ClassVar[frozenset[str]] = frozenset({"group"})
+
+    @property
+    def primary(self) -> PrimaryFinding:
+        """Skipped records."""
+        return PrimaryFinding(
+            counter_examples=("skipped",),
+            noun="a skip",
+            adjective="skipping",
+            head="skipped",
+            found="Acknowledged records were skipped",
+            none="No acknowledged record was skipped",
+            one="skipped an acknowledged record",
+            some="skipped records",
+            does="skips",
+            do="skip",
+            can="skip records",
+        )
+
+    def gather(self, run: Run) -> GroupRows:
+        """The rows of the group, the log and the writes."""
+        return rows_of(run)
+
+    def judge(self, run: Run, gathered: GroupRows) -> CheckResult:
+        """What follows from them."""
+        judged = judge_rows(gathered)
+        counts = counts_of(judged)
+        proves = not _untrusted(run.facts, gathered)
+        found = tuple(_counter_examples(counts)) if proves else ()
+        return CheckResult(
+            counts=counts,
+            rates=_rates(counts),
+            findings=_findings(run.facts.run_id, judged),
+            counter_examples=found,
+            doubts=tuple(_doubts(run.facts, judged, counts)),
+            all_well=_all_well(counts),
+        )
+
+
+def judge_rows(rows: GroupRows) -> Judged:
+    """Everything that is found in the rows of a group."""
+    commits = Commits.of(rows)
+    records = records_of(rows, commits)
+    lost, lost_offset = commits.lost(rows)
+    back = commits.back()
+    truncated = np.isin(back.partition, records.phantoms.partition)
+    zombies = commits.zombies(rows)
+    return Judged(rows, records, commits, lost, lost_offset, back.some(~truncated), zombies)
+
+
+def counts_of(judged: Judged) -> dict[str, Number]:
+    """The counts, in the words of result.json."""
+    rows, records, commits = judged.rows, judged.records, judged.commits
+    return {
+        "attempted": rows.written.attempted,
+        "acknowledged": len(rows.written.value),
+        "processed": records.processed,
+        "skipped": len(records.skipped),
+        "skipped_delivered": int(np.count_nonzero(records.skipped_delivered)),
+        "pending": len(records.pending),
+        "purged_unseen": records.purged,
+        "reprocessed": len(records.again.row),
+        "reprocessed_most": records.most,
+        "reprocessed_beyond": int(np.count_nonzero(records.beyond)),
+        "phantoms": len(records.phantoms.row),
+        "phantoms_acknowledged": int(np.count_nonzero(records.phantoms_acknowledged)),
+        "phantoms_moved": int(np.count_nonzero(records.phantoms_moved)),
+        "out_of_order": len(records.out_of_order.row),
+        "commits": int(np.count_nonzero(commits.ok)),
+        "commits_refused": commits.refused,
+        "commits_unknown": int(np.count_nonzero(~commits.ok)),
+        "lost_commits": len(judged.lost.row),
+        "commits_back": len(judged.back.row),
+        "zombie_commits": len(judged.zombies.row),
+        "committed_beyond_end": len(commits.beyond_end(rows)),
+        "generations": rows.generations,
+        "group_gap_s_max": longest_gap_s(rows),
+        "partition_gap_s_max": longest_partition_gap_s(rows),
+    }
+
+
+def _counter_examples(counts: Mapping[str, Number]) -> Iterator[Statement]:
+    for name, (one, more) in _BAD.items():
+        if number := int(counts[name] or 0):
+            yield Statement(name, f"{number:,} {one if number == 1 else more}")
+
+
+def _untrusted(facts: Facts, rows: GroupRows) -> list[str]:
+    """Why nothing follows from what was found."""
+    why = []
+    if not rows.gate.reached:
+        why.append(f"not every partition was assigned before the load ({rows.gate.error})")
+    if facts.gaps.history or facts.gaps.reads:
+        why.append("rows of the run are missing")
+    if not rows.log.complete:
+        why.append("the log was not read to its end")
+    return why
+
+
+def _doubts(facts: Facts, judged: Judged, counts: Mapping[str, Number]) -> Iterator[Statement]:
+    rows = judged.rows
+    for why in _untrusted(facts, rows):
+        yield Statement(DOUBTS.incomplete, why)
+    if not rows.log.agreed:
+        yield Statement(DOUBTS.readers, "complete readers met different records")
+    if silent := _without_one_answer(rows):
+        what = "partition" if len(silent) == 1 else "partitions"
+        which = ", ".join(map(str, silent))
+        sentence = f"not exactly one node says what is committed in {what} {which}"
+        yield Statement(DOUBTS.incomplete, sentence)
+    if not rows.drain.reached:
+        yield Statement(DOUBTS.not_yet_visible, f"the group was not drained ({rows.drain.error})")
+    if pending := counts["pending"]:
+        what = "record is" if pending == 1 else "records are"
+        sentence = f"{pending:,} acknowledged {what} pending, beyond what is committed"
+        yield Statement(DOUBTS.not_yet_visible, sentence)
+    if not counts["acknowledged"]:
+        yield Statement(DOUBTS.vacuous, "no write was acknowledged")
+    elif not counts["processed"]:
+        yield Statement(DOUBTS.vacuous, "no record was processed")
+
+
+def _without_one_answer(rows: GroupRows) -> list[int]:
+    """The partitions of which not exactly one node says what is committed at the end."""
+    final = rows.did[KINDS.final]
+    answered = np.bincount(
+        final.partition[(final.mark == OK) & (final.partition != NULL)],
+        minlength=len(rows.log.start),
+    )
+    return [int(each) for each in np.flatnonzero(answered != 1)]
+
+
+def _rates(counts: Mapping[str, Number]) -> dict[str, float | None]:
+    def share(part: str, of: str) -> float | None:
+        whole = counts[of]
+        return (counts[part] or 0) / whole if whole else None
+
+    return {
+        "ack": share("acknowledged", "attempted"),
+        "skipped": share("skipped", "acknowledged"),
+        "reprocessed": share("reprocessed", "processed"),
+    }
+
+
+def _all_well(counts: Mapping[str, Number]) -> str:
+    number, again = int(counts["acknowledged"] or 0), int(counts["reprocessed"] or 0)
+    said = f"all {number:,} acknowledged records" if number != 1 else "the acknowledged record"
+    repeated = f", {again:,} of them again within the bound" if again else ", none twice"
+    return f"{said} were processed{repeated}, and no commit was lost"
+
+
+def _findings(run_id: str, judged: Judged) -> pa.Table:
+    """One row an anomaly: kind, partition, offset, the value where it is about a record, and the
+    instant where it is about what a consumer did; of a lost commit the offset that was lost."""
+    rows, records = judged.rows, judged.records
+    log = rows.log
+    at = np.concatenate([records.skipped, records.pending])
+    kinds = ["skipped"] * len(records.skipped) + ["pending"] * len(records.pending)
+    nobody = np.full(len(at), NULL)
+    columns = [[log.place[at] // WIDTH], [log.place[at] % WIDTH], [log.value[at]], [nobody]]
+    for kind, did in {
+        "reprocessed_beyond": records.again.some(records.beyond),
+        "phantoms": records.phantoms,
+        "out_of_order": records.out_of_order,
+        "lost_commits": judged.lost._replace(offset=judged.lost_offset),
+        "commits_back": judged.back,
+        "zombie_commits": judged.zombies,
+    }.items():
+        kinds += [kind] * len(did.row)
+        for column, part in zip(
+            columns, (did.partition, did.offset, did.value, did.time_ns), strict=True
+        ):
+            column.append(part)
+    partition, offset, value, time_ns = (np.concatenate(column) for column in columns)
+    return pa.table(
+        {
+            "run_id": pa.array([run_id] * len(kinds), pa.string()),
+            "kind": pa.array(kinds, pa.string()),
+            "partition": pa.array(partition, pa.int64()),
+            "offset": pa.array(offset, pa.int64()),
+            "value": pa.array(value, pa.int64(), mask=value == NULL),
+            "time_ns": pa.array(time_ns, pa.int64(), mask=time_ns == NULL),
+        }
+    )

@@ -1,0 +1,202 @@
+"""Groups of consumers: what a workload asks for, what a target runs, and what each consumer did.
+
+A group shares out the partitions of a log among its *members*. Each consumer of a run is one
+member at a time; it is started, may crash, and is started again: its *lives* are counted from 1.
+What happened is kept in rows (`Delivery`), one table of the run folder, `deliveries/`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
+
+from harness.plan import Plan
+from harness.protocols.clusters import RunCluster
+from harness.protocols.operations import INFO, OK
+from harness.protocols.systems import PlanOf
+
+Commit = Literal["after", "before", "async", "auto"]
+Action = Literal["crash", "pause", "leave", "join"]
+
+CONSUMERS_MOST: Final = 64
+"""As many consumers as a group may have, those that join later included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSettings:
+    """What the consumers of one group do; a workload that has them is of the model `group`.
+
+    members_count      consumers from the start
+    protocol           who assigns partitions: range, cooperative-sticky (a member of the group),
+                       consumer (the system itself), manual (nobody: each takes its share)
+    commit             after: after each batch, waiting for the answer; before: before the batch is
+                       processed; async: after each batch, without waiting; auto: the library does
+    commit_interval_s  auto only: how often; by default 1
+    reset              where to begin without a committed offset: earliest, latest, none (not)
+    batch_count        records of a batch, at most
+    process_ms         how long one record takes
+    session_s          a member that is not heard of for so long is removed
+    """
+
+    members_count: int = 2
+    protocol: Literal["range", "cooperative-sticky", "consumer", "manual"] = "range"
+    commit: Commit = "after"
+    commit_interval_s: float | None = None
+    reset: Literal["earliest", "latest", "none"] = "earliest"
+    batch_count: int = 50
+    process_ms: float = 2.0
+    session_s: float = 6.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.members_count <= CONSUMERS_MOST:
+            raise ValueError(f"members_count is {self.members_count}; use 1 to {CONSUMERS_MOST}")
+        if self.commit != "auto" and self.commit_interval_s is not None:
+            raise ValueError(
+                f"commit_interval_s switches auto-commit on, but commit is {self.commit!r}; "
+                'leave it out, or use commit = "auto"'
+            )
+        if self.commit_interval_s is not None and self.commit_interval_s <= 0:
+            raise ValueError(f"commit_interval_s is {self.commit_interval_s:g}; use more than 0")
+        if not 1 <= self.batch_count <= 10_000:
+            raise ValueError(f"batch_count is {self.batch_count}; use 1 to 10000")
+        if not 0 <= self.process_ms <= 60_000:
+            raise ValueError(f"process_ms is {self.process_ms:g}; use 0 to 60000")
+        if not 0.1 <= self.session_s <= 300:
+            raise ValueError(f"session_s is {self.session_s:g}; use 0.1 to 300")
+
+    @property
+    def interval_s(self) -> float:
+        """How often auto-commit commits."""
+        return 1.0 if self.commit_interval_s is None else self.commit_interval_s
+
+
+class _Kinds(NamedTuple):
+    """What a row of `deliveries/` is about; `partition` and `offset` as said."""
+
+    start: str = "start"  # a consumer begins a life
+    assign: str = "assign"  # a partition, and the offset at which the member begins (null: unknown)
+    revoke: str = "revoke"  # it is not its any more
+    committed: str = "committed"  # the consumer asked for the committed offset (null: none)
+    deliver: str = "deliver"  # a record was handed to it: offset, value
+    process: str = "process"  # it has processed the record
+    commit: str = "commit"  # it commits the offset: `invoke`, then `ok`, `fail` or `info`
+    position: str = "position"  # the next offset that it would read, as it leaves
+    stop: str = "stop"  # the life ends: `ok` it left, `info` it crashed
+    gate: str = "gate"  # of the group: every partition was assigned before the load (`ok`), or not
+    drain: str = "drain"  # of the group: all was read and committed at the end (`ok`), or not
+    final: str = "final"  # what `node` says at the end is committed (null: none; `fail`: nothing)
+
+
+KINDS: Final = _Kinds()
+
+
+class Delivery(NamedTuple):
+    """One row of `deliveries/`, in the order of its schema, without the run.
+
+    Times are nanoseconds of the run's monotonic clock: `begun_ns` when what the row states was
+    asked for, `time_ns` when it was over. A commit has a row as it begins and one as it ends, with
+    the same `begun_ns`. `generation`: of the group, as the member knew it then.
+    """
+
+    f: str
+    begun_ns: int
+    time_ns: int
+    type: str = OK
+    consumer: str | None = None
+    life: int | None = None
+    member: str | None = None
+    generation: int | None = None
+    partition: int | None = None
+    offset: int | None = None
+    value: int | None = None
+    node: str | None = None
+    error: str | None = None
+
+
+Record = Callable[[Sequence[Delivery]], None]
+"""Takes rows as they happen, from any thread."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerState:
+    """One consumer now: the life that runs (`None`: none does), whether it is paused, and the last
+    life that ended, in words of whoever ended it."""
+
+    life: int | None
+    paused: bool = False
+    ended: str = "none has ended"
+
+
+class Consumers(Protocol):
+    """The consumers of one group, counted from 1, while a run goes on. What a fault asks for may
+    come from any thread."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begin the first life of those that are there from the start."""
+        ...
+
+    @abstractmethod
+    def assigned(self) -> str | None:
+        """Why not every partition has a member that reads it; `None` when each has."""
+        ...
+
+    @abstractmethod
+    def drained(self) -> str | None:
+        """Why not everything has been read and committed; `None` when each partition is."""
+        ...
+
+    @abstractmethod
+    def act(self, number: int, action: Action) -> None:
+        """Crash or pause a consumer, or have it leave or join."""
+        ...
+
+    @abstractmethod
+    def undo(self, number: int, action: Action) -> None:
+        """Have what a fault asked for be over: it goes on, is started again, or leaves."""
+        ...
+
+    @abstractmethod
+    def state(self, number: int) -> ConsumerState:
+        """What is there now."""
+        ...
+
+    @abstractmethod
+    def close(self, timeout_s: float) -> None:
+        """Have all leave, each with its positions; whoever does not in time is ended."""
+        ...
+
+    @abstractmethod
+    def committed(self, timeout_s: float) -> list[Delivery]:
+        """What each node says of the group's committed offsets: rows `final`."""
+        ...
+
+
+@runtime_checkable
+class HasConsumers(Protocol[PlanOf]):
+    """A target that groups of consumers can read: it serves the model `group`."""
+
+    @abstractmethod
+    def consumers(
+        self, cluster: RunCluster, plan: PlanOf, group: GroupSettings, record: Record
+    ) -> Consumers:
+        """The consumers of a group; none is started yet."""
+        ...
+
+
+def consumer_names(plan: Plan) -> list[str]:
+    """What the consumers of a plan are called from its start; those that join are numbered on."""
+    count = plan.workload.options.get("members_count", GroupSettings.members_count)
+    return [consumer_name(number) for number in range(1, int(count) + 1)]
+
+
+def consumer_name(number: int) -> str:
+    """The name of a consumer, as rows and faults have it."""
+    return f"consumer-{number}"
+
+
+def unfinished(row: Delivery, error: str) -> Delivery:
+    """How a commit that began and whose answer never came ended."""
+    return row._replace(type=INFO, error=error)

@@ -1,0 +1,177 @@
+"""All consumers of one group on Kafka, and how far they are."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from harness.protocols import OK, RunCluster, with_role
+from harness.protocols.groups import (
+    KINDS,
+    Action,
+    Consumers,
+    ConsumerState,
+    Delivery,
+    GroupSettings,
+    Record,
+    consumer_name,
+)
+from targets.kafka import brokers
+from targets.kafka.clients.library import bootstrap
+from targets.kafka.groups import offsets
+from targets.kafka.groups.process import ConsumerProcess
+from targets.kafka.groups.settings import consumer_settings
+from targets.kafka.plan import KafkaPlan
+
+_LEAVE_S: Final = 10.0
+
+
+class KafkaConsumers(Consumers):
+    """The processes of one group. What they report is recorded, and says who owns what."""
+
+    def __init__(
+        self, cluster: RunCluster, plan: KafkaPlan, group: GroupSettings, record: Record
+    ) -> None:
+        self._cluster, self._plan, self._group, self._record = cluster, plan, group, record
+        self._lock = threading.Lock()
+        self._lives: dict[int, list[ConsumerProcess]] = {}
+        self._owner: dict[int, tuple[str, int]] = {}
+        self._known: dict[int, int | None] = {}
+
+    def start(self) -> None:
+        """See `Consumers`."""
+        for number in range(1, self._group.members_count + 1):
+            self._begin(number)
+
+    def assigned(self) -> str | None:
+        """See `Consumers`."""
+        with self._lock:
+            missing = set(range(self._plan.topic.partitions)) - set(self._owner)
+        return f"nobody reads partition {min(missing)}" if missing else None
+
+    def drained(self) -> str | None:
+        """See `Consumers`."""
+        if (why := self.assigned()) is not None:
+            return why
+        for partition in range(self._plan.topic.partitions):
+            end = self._end_of(partition)
+            with self._lock:
+                known = self._known.get(partition)
+            if end is None or (known or 0) != end:
+                return f"partition {partition} ends at {end}, the last commit is {known}"
+        return None
+
+    def act(self, number: int, action: Action) -> None:
+        """See `Consumers`."""
+        if action == "join":
+            self._begin(number)
+        elif (life := self._life(number)) is not None:
+            if action == "crash":
+                life.kill()
+            elif action == "pause":
+                life.send(signal.SIGSTOP)
+            else:
+                life.send(signal.SIGTERM)
+
+    def undo(self, number: int, action: Action) -> None:
+        """See `Consumers`."""
+        life = self._life(number)
+        if action == "pause" and life is not None:
+            life.send(signal.SIGCONT)
+        elif action == "join" and life is not None:
+            life.send(signal.SIGTERM)
+        elif action in ("crash", "leave"):
+            self._begin(number)
+
+    def state(self, number: int) -> ConsumerState:
+        """See `Consumers`."""
+        lives, life = self._lives.get(number, []), self._life(number)
+        ended = [each for each in lives if not each.alive]
+        said = f"life {ended[-1].life} has ended" if ended else "none has ended"
+        if life is None:
+            return ConsumerState(life=None, ended=said)
+        return ConsumerState(life=life.life, paused=life.paused, ended=said)
+
+    def close(self, timeout_s: float) -> None:
+        """See `Consumers`."""
+        running = [each for lives in self._lives.values() for each in lives if each.alive]
+        for life in running:
+            life.send(signal.SIGCONT)
+            life.send(signal.SIGTERM if timeout_s else signal.SIGKILL)
+        deadline = time.monotonic() + timeout_s
+        for life in running:
+            life.wait(deadline)
+
+    def committed(self, timeout_s: float) -> list[Delivery]:
+        """See `Consumers`."""
+        return offsets.committed(self._cluster, self._plan, timeout_s)
+
+    def _begin(self, number: int) -> None:
+        if (life := self._life(number)) is not None:
+            if not life.leaving:
+                return
+            life.wait(time.monotonic() + _LEAVE_S)
+        lives = self._lives.setdefault(number, [])
+        nth = len(lives) + 1
+        lives.append(
+            ConsumerProcess(
+                self._plan.workload.consumer_client,
+                self._setup(number, nth),
+                run_id=self._cluster.run_id,
+                number=number,
+                life=nth,
+                take=self._take,
+            )
+        )
+
+    def _setup(self, number: int, life: int) -> dict[str, Any]:
+        group, plan = self._group, self._plan
+        settings = {
+            **consumer_settings(plan, group),
+            "bootstrap.servers": bootstrap(self._cluster),
+            "client.id": f"{consumer_name(number)}.{life}",
+        }
+        manual = range(number - 1, plan.topic.partitions, group.members_count)
+        return {
+            "settings": settings,
+            "topic": plan.topic.name,
+            "partitions": list(manual) if group.protocol == "manual" else None,
+            "commit": group.commit,
+            "interval_s": group.interval_s,
+            "batch_count": group.batch_count,
+            "process_ms": group.process_ms,
+        }
+
+    def _life(self, number: int) -> ConsumerProcess | None:
+        lives = self._lives.get(number)
+        return lives[-1] if lives and lives[-1].alive else None
+
+    def _take(self, rows: Sequence[Delivery]) -> None:
+        with self._lock:
+            for row in rows:
+                self._note(row)
+        self._record(rows)
+
+    def _note(self, row: Delivery) -> None:
+        """Who owns what, and what is known to be committed."""
+        who = (row.consumer or "", row.life or 0)
+        if row.f == KINDS.stop:
+            self._owner = {p: owner for p, owner in self._owner.items() if owner != who}
+        if row.partition is None:
+            return
+        if row.f == KINDS.assign:
+            self._owner[row.partition] = who
+        elif row.f == KINDS.revoke and self._owner.get(row.partition) == who:
+            del self._owner[row.partition]
+        elif row.f in (KINDS.commit, KINDS.committed) and row.type == OK:
+            self._known[row.partition] = row.offset
+
+    def _end_of(self, partition: int) -> int | None:
+        """Where the log ends, as its leader says."""
+        for node in with_role(self._cluster, "broker"):
+            if (end := brokers.offset(node, self._plan, partition, brokers.LATEST)) is not None:
+                return end
+        return None

@@ -1,0 +1,148 @@
+"""A consumer's process over confluent-kafka (librdkafka): `python -m ... SETUP`, SETUP in JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import struct
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from targets.kafka.groups.lines import end_with_the_harness
+from targets.kafka.groups.loop import Answer, ConsumerLoop, Offsets, Record
+
+REFUSED: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError._NO_OFFSET,
+    }
+)
+"""Answers to a commit that say that it was not kept."""
+
+_POLL_S: Final = 0.1
+_COMMITTED_S: Final = 10.0
+_GENERATION: Final = b"CGMDv2:"
+"""What the group's metadata begins with; then the generation or member epoch, 32 bits, little
+endian (`rd_kafka_consumer_group_metadata_write` in rdkafka_cgrp.c)."""
+
+
+class Librdkafka(ConsumerLoop):
+    """See `targets.kafka.groups.loop`."""
+
+    def __init__(self, setup: Mapping[str, Any]) -> None:
+        self._consumer: Consumer | None = None
+        super().__init__(setup)
+        logger = logging.getLogger("consumer")
+        logger.addHandler(logging.StreamHandler(sys.stderr))
+        settings = {**setup["settings"], "on_commit": self._committed}
+        self._consumer = consumer = Consumer(settings, logger=logger)
+        self.report.say("start")
+        if (own := setup["partitions"]) is None:
+            consumer.subscribe(
+                [self.topic],
+                on_assign=self._assigned,
+                on_revoke=lambda _, places: self.revoked(each.partition for each in places),
+                on_lost=lambda _, places: self.revoked((p.partition for p in places), "lost"),
+            )
+        else:
+            places = [TopicPartition(self.topic, partition) for partition in own]
+            self._assigned(consumer, places)
+            consumer.assign(places)
+
+    def poll(self) -> list[Record]:
+        """See `ConsumerLoop`; errors go to the log."""
+        records: list[Record] = []
+        for message in self._one.consume(self.batch, timeout=_POLL_S):
+            partition, offset = message.partition(), message.offset()
+            if (error := message.error()) is not None:
+                print(error, file=sys.stderr, flush=True)
+            elif partition is not None and offset is not None:
+                records.append((partition, offset, int(message.value() or b"")))
+        return records
+
+    def commit_and_wait(self, offsets: Offsets) -> Iterable[Answer]:
+        """See `ConsumerLoop`."""
+        places = self._places(offsets)
+        try:
+            answered = self._one.commit(offsets=places, asynchronous=False)
+        except KafkaException as error:
+            return _answers(places, error.args[0])
+        return _answers(answered or [], None)
+
+    def commit_soon(self, offsets: Offsets) -> None:
+        """See `ConsumerLoop`."""
+        places = self._places(offsets)
+        try:
+            self._one.commit(offsets=places, asynchronous=True)
+        except KafkaException as error:
+            self.answered(_answers(places, error.args[0]))
+
+    def close(self) -> None:
+        """See `ConsumerLoop`."""
+        self._one.close()
+
+    def identity(self) -> tuple[str | None, int | None]:
+        """See `ConsumerLoop`."""
+        if self._consumer is None:
+            return None, None
+        try:
+            member = self._consumer.memberid()
+            known = self._consumer.consumer_group_metadata()
+        except (KafkaException, RuntimeError):  # it is closed
+            return None, None
+        if not isinstance(known, bytes) or not known.startswith(_GENERATION):
+            return member or None, None
+        (generation,) = struct.unpack_from("<i", known, len(_GENERATION))
+        return member or None, generation
+
+    @property
+    def _one(self) -> Consumer:
+        assert self._consumer is not None
+        return self._consumer
+
+    def _places(self, offsets: Offsets) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, p, offset) for p, offset in offsets.items()]
+
+    def _committed(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
+        """librdkafka's report of a commit that nobody waited for, its own ones too."""
+        self.answered(_answers(places, error))
+
+    def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        begun_ns = time.monotonic_ns()
+        try:
+            known = consumer.committed(places, timeout=_COMMITTED_S)
+        except KafkaException as error:
+            unknown = dict.fromkeys((each.partition for each in places), None)
+            self.assigned(unknown, begun_ns, error.args[0].name())
+        else:
+            starts = {each.partition: max(-1, each.offset) for each in known}
+            self.assigned({p: None if o < 0 else o for p, o in starts.items()}, begun_ns)
+
+
+def _answers(places: Iterable[TopicPartition], error: KafkaError | None) -> Iterable[Answer]:
+    """How each partition's commit ended; without an offset there was none."""
+    for place in places:
+        if place.offset < 0:
+            continue
+        why = place.error or error
+        name = None if why is None else why.name()
+        refused = why is not None and why.code() in REFUSED
+        yield Answer(place.partition, place.offset, name, refused)
+
+
+def main() -> None:
+    """Run the process."""
+    end_with_the_harness()
+    Librdkafka(json.loads(sys.argv[1])).run()
+
+
+if __name__ == "__main__":
+    main()

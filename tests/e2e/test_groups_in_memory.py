@@ -1,0 +1,90 @@
+"""Groups of consumers of the reference system, from a plan to a page."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from checkers.judging.one_run import judge_run
+from harness.history.run_folder import RunDir
+from tests.e2e.test_memory import Run, run
+from tests.fixtures.command_line import ackloss
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(tmp_path_factory.mktemp("group"), "group")
+
+
+def test_a_group_under_faults_processes_everything(valid: Run) -> None:
+    counts = valid.result["counts"]
+    assert (valid.done.exit_code, valid.result["verdict"]) == (0, "valid")
+    assert counts["processed"] == counts["acknowledged"] == 720
+    assert counts["skipped"] == counts["lost_commits"] == 0
+    assert counts["generations"] > 2
+    assert all(fault["proven"] for fault in valid.result["faults"])
+
+
+def test_the_page_has_a_section_of_consumers(valid: Run) -> None:
+    text = valid.rundir.report.read_text(encoding="utf-8")
+    assert ">Consumers</h2>" in text
+    for words in ("processed again", "commits acknowledged", "generations of the group"):
+        assert words in text
+
+
+def test_members_that_commit_before_they_process_skip_and_others_do_not(tmp_path: Path) -> None:
+    before = run(tmp_path / "before", "group-commit-before")
+    after = run(tmp_path / "after", "group-commit-after")
+    assert before.result["counter_examples"] == ["skipped"]
+    assert before.result["counts"]["skipped_delivered"] == before.result["counts"]["skipped"] > 0
+    assert (after.result["verdict"], after.result["counts"]["skipped"]) == ("valid", 0)
+
+
+def test_a_group_that_begins_at_the_latest_offset_skips_where_its_commits_are_forgotten(
+    tmp_path: Path,
+) -> None:
+    latest = run(tmp_path, "forgotten-commits", "workload.options.reset=latest")
+    counts = latest.result["counts"]
+    assert {"skipped", "lost_commits"} <= set(latest.result["counter_examples"])
+    assert counts["skipped"] > counts["skipped_delivered"]
+
+
+def test_each_cell_has_a_group_of_its_own(tmp_path: Path) -> None:
+    cells = (
+        "cells=[{ name = 'before', workload = { options = { commit = 'before' } } },"
+        " { name = 'after', workload = { options = { commit = 'after' } } }]"
+    )
+    both = run(tmp_path, "group-commit-before", cells, "workload.rate_per_s=200")
+    verdicts = {cell["name"]: cell["verdict"] for cell in both.result["cells"]}
+    assert verdicts == {"before": "invalid", "after": "valid"}
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_rows_that_are_missing_prove_nothing(valid: Run, tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / valid.rundir.path.name
+    shutil.copytree(valid.rundir.path, folder)
+    rundir = RunDir.open(folder)
+    (part,) = rundir.parts(rundir.deliveries)
+    if damage == "missing":
+        part.unlink()
+    else:
+        table = pq.read_table(part)
+        kept = pc.not_equal(table["f"].cast("string"), "process")
+        pq.write_table(table.filter(kept), part)
+    result = judge_run(rundir)
+    assert (result["verdict"], result["counter_examples"]) == ("unknown", [])
+    assert any("deliveries/part-00000.parquet" in gap for gap in result["gaps"])
+
+
+def test_what_the_reference_system_does_not_know_is_refused(tmp_path: Path) -> None:
+    plan = str(Path(__file__).parents[2] / "plans" / "memory" / "group.toml")
+    refused = ackloss(
+        "run", plan, "--out", str(tmp_path), "--set", "workload.options.protocol=consumer"
+    )
+    assert refused.exit_code == 4
+    assert "workload.options.protocol" in refused.output
+    assert "does not know the group protocol 'consumer'" in refused.output

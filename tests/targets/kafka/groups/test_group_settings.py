@@ -1,0 +1,154 @@
+"""What a plan may ask of consumers on Kafka: each refusal is one sentence with its key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.errors import PlanError
+from harness.plan import parse_plan
+from harness.protocols import PartitionView
+from harness.run.resolving import resolve
+from harness.run.workload import group_of
+from targets.kafka.groups import offsets, python
+from targets.kafka.groups.settings import consumer_settings
+from targets.kafka.plan import KafkaPlan
+
+
+def plan(version: str = "4.3.1", options: Any = None, **workload: Any) -> Any:
+    made = {"name": "consume", "options": options or {}, **workload}
+    target = {"system": "kafka", "version": version}
+    return parse_plan({"schema": 1, "name": "p", "target": target, "workload": made})
+
+
+def settings(**options: Any) -> dict[str, Any]:
+    one = plan(options=options)
+    assert isinstance(one, KafkaPlan)
+    group = group_of(one)
+    assert group is not None
+    return consumer_settings(one, group)
+
+
+@pytest.mark.parametrize(
+    ("made", "key", "what"),
+    [
+        (
+            {"options": {"commit": "before"}, "consumer": {"enable.auto.commit": True}},
+            'workload.consumer."enable.auto.commit"',
+            "commit is 'before', and auto-commit is on: both would commit",
+        ),
+        (
+            {"options": {"commit": "before", "commit_interval_s": 1}},
+            "workload.options",
+            "commit_interval_s switches auto-commit on, but commit is 'before'",
+        ),
+        (
+            {"options": {"protocol": "consumer"}, "version": "3.9.1"},
+            "workload.options.protocol",
+            "Kafka 3.9.1 does not know the group protocol 'consumer'",
+        ),
+        (
+            {"options": {"protocol": "consumer"}, "consumer_client": "kafka-python"},
+            "workload.options.protocol",
+            "kafka-python does not know the group protocol 'consumer'",
+        ),
+        ({"options": {"protocol": "eager"}}, "workload.options.protocol", "input should be"),
+        ({"options": {"reset": "first"}}, "workload.options.reset", "input should be"),
+        ({"options": {"members_count": 0}}, "workload.options", "members_count is 0"),
+        (
+            {"consumer": {"session.timeout.ms": 100}},
+            'workload.consumer."session.timeout.ms"',
+            "an option of the workload stands for it",
+        ),
+        (
+            {"consumer": {"plugin.library.paths": "x"}},
+            'workload.consumer."plugin.library.paths"',
+            "no plan may set it for consumers",
+        ),
+        (
+            {"name": "append", "consumer": {"check.crcs": True}},
+            "workload.consumer",
+            "the workload 'append' has no consumers",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_key(made: Any, key: str, what: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        resolve(plan(**made))
+    assert refused.value.key == key
+    assert what in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        {"options": {"commit": "before"}},
+        {"options": {"commit": "auto", "commit_interval_s": 1}},
+        {"options": {"protocol": "consumer"}},
+        {"options": {"protocol": "range"}, "version": "3.9.1"},
+        {"options": {"protocol": "cooperative-sticky"}, "consumer_client": "kafka-python"},
+        {"consumer": {"check.crcs": True}},
+    ],
+)
+def test_their_twins_are_accepted(made: Any) -> None:
+    resolve(plan(**made))
+
+
+def test_a_nemesis_of_consumers_needs_consumers() -> None:
+    step = {"id": "s", "at_s": 1, "nemesis": "consumer", "for_s": 1}
+    document = plan(name="append", options={}).document()
+    with pytest.raises(PlanError, match="meets the consumers of a group"):
+        resolve(parse_plan({**document, "faults": [step]}))
+    group = plan().document()
+    resolve(parse_plan({**group, "faults": [step]}))
+    with pytest.raises(PlanError, match="there is no consumer 9: members_count is 2"):
+        resolve(parse_plan({**group, "faults": [{**step, "consumers": [9]}]}))
+
+
+def test_consumers_are_started_as_the_options_say() -> None:
+    classic = settings(commit="after", session_s=9)
+    assert classic["enable.auto.commit"] is False
+    assert classic["session.timeout.ms"] == 9000
+    assert classic["partition.assignment.strategy"] == "range"
+    server = settings(protocol="consumer", commit="auto", commit_interval_s=3, reset="none")
+    assert server["group.protocol"] == "consumer"
+    assert server["auto.commit.interval.ms"] == 3000
+    assert server["auto.offset.reset"] == "error"
+    assert "session.timeout.ms" not in server
+
+
+def test_kafka_python_gets_them_by_its_own_names() -> None:
+    named = python._settings({**settings(reset="none"), "fetch.wait.max.ms": 5, "log_level": 3})
+    assert named["group_id"] == "ackloss-group"
+    assert named["auto_offset_reset"] == "none"
+    assert named["fetch_max_wait_ms"] == 5
+    assert not {"log_level", "group_protocol"} & set(named)
+
+
+def test_every_setting_that_a_plan_may_set_is_one_of_the_library() -> None:
+    from confluent_kafka import Consumer
+    from kafka import KafkaConsumer
+
+    from targets.kafka.groups.settings import _ALLOWED
+
+    values = dict.fromkeys(_ALLOWED, 100000) | {"check.crcs": True, "fetch.wait.max.ms": 5}
+    values["heartbeat.interval.ms"] = 1000
+    Consumer({**settings(), **values}).close()
+    known = set(KafkaConsumer.DEFAULT_CONFIG)
+    assert set(python._settings({**settings(), **values})) <= known
+
+
+def test_the_hash_is_javas() -> None:
+    assert offsets._java_hash("hello") == 99162322  # "hello".hashCode() in any Java
+    assert offsets._java_hash("polygenelubricants") == 0  # it is Integer.MIN_VALUE: Utils.abs
+
+
+def test_the_group_is_kept_in_the_partition_of_its_hash() -> None:
+    views = tuple(
+        PartitionView(partition=n, leader=f"b{n}", leader_epoch=0, members=()) for n in range(50)
+    )
+    found = offsets.coordination(plan(), views)
+    assert found is not None
+    assert found.partition == offsets._java_hash("ackloss-group") % 50
+    assert offsets.coordination(plan(), ()) is None

@@ -1,0 +1,40 @@
+"""Appends that a group of consumers reads: what is committed must have been processed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.models import APPEND, GROUP
+from harness.protocols import NULL, Script, Workload
+from harness.protocols.groups import GroupSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consume(GroupSettings, Workload):
+    """Each process appends increasing integers, unique in the run, to every partition in turn, and
+    one group of consumers reads them meanwhile.
+
+    members_count      consumers from the start
+    protocol           who assigns partitions: range, cooperative-sticky (a member of the group),
+                       consumer (the system itself), manual (nobody: each takes its share)
+    commit             after: after each batch, waiting for the answer; before: before the batch is
+                       processed; async: after each batch, without waiting; auto: the library does
+    commit_interval_s  auto only: how often; by default 1
+    reset              where to begin without a committed offset: earliest, latest, none (not)
+    batch_count        records of a batch, at most
+    process_ms         how long one record takes
+    session_s          a member that is not heard of for so long is removed
+    """
+
+    plugin: ClassVar[str] = "consume"
+    model: ClassVar[str] = GROUP.name
+
+    def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """Process p of P writes p, p + P, p + 2 P ..."""
+        del seed  # nothing is drawn
+        value, partition = process, process % partitions
+        while True:
+            yield APPEND, value, partition, None, NULL
+            value += processes
+            partition = (partition + 1) % partitions
