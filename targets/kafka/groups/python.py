@@ -145,7 +145,7 @@ def _answers(offsets: Offsets, error: Exception | None) -> Iterable[Answer]:
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by this library's names."""
-    settings = {
+    settings: dict[str, Any] = {
         NAMES.get(key, key.replace(".", "_")): tuple(value) if isinstance(value, list) else value
         for key, value in given.items()
         if key not in _NOT_ITS
