@@ -99,17 +99,19 @@ class Commits(NamedTuple):
 
     def zombies(self, rows: GroupRows) -> Did:
         """Acknowledged commits of a partition that had been assigned to another life when they
-        began, in a generation later than that in which their own had it."""
+        began, in a generation later than any in which their own had it until they ended (when an
+        auto-commit began is known roughly, and when it ended exactly)."""
         acknowledged, assign, found = self.rows.some(self.ok), rows.did[KINDS.assign], []
         for partition in np.unique(acknowledged.partition):
             here = np.flatnonzero(acknowledged.partition == partition)
             given = assign.some((assign.partition == partition) & (assign.generation != NULL))
             commit = acknowledged.some(here)
-            before = given.time_ns[None, :] < commit.begun_ns[:, None]
             own = given.who[None, :] == commit.who[:, None]
-            generation = np.where(before, given.generation[None, :], NULL)
-            latest_own = np.where(own, generation, NULL).max(axis=1, initial=NULL)
-            latest_other = np.where(own, NULL, generation).max(axis=1, initial=NULL)
+            by_end = given.time_ns[None, :] < commit.time_ns[:, None]
+            by_begin = given.time_ns[None, :] < commit.begun_ns[:, None]
+            generation = np.broadcast_to(given.generation, own.shape)
+            latest_own = np.where(own & by_end, generation, NULL).max(axis=1, initial=NULL)
+            latest_other = np.where(~own & by_begin, generation, NULL).max(axis=1, initial=NULL)
             found.append(here[latest_other > latest_own])
         return acknowledged.some(np.sort(_all(found)))
 

@@ -140,7 +140,8 @@ class Consumers(Protocol):
 
     @abstractmethod
     def assigned(self) -> str | None:
-        """Why not every partition has a member that reads it; `None` when each has."""
+        """Why not every partition has a member that reads it, or not every member has one (as far
+        as there are enough); `None` when it is so."""
         ...
 
     @abstractmethod

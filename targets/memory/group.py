@@ -40,6 +40,13 @@ class MemoryConsumers(Consumers):
 
     def assigned(self) -> str | None:
         """See `Consumers`."""
+        if (why := self._unread()) is not None:
+            return why
+        owners = sum(bool(life.position) for life in self._running())
+        wanted = min(self._shared.settings.members_count, self._shared.place.partitions)
+        return None if owners >= wanted else f"{owners} of {wanted} members have a partition"
+
+    def _unread(self) -> str | None:
         with self._simulation.held():
             read = {partition for life in self._running() for partition in life.position}
             missing = set(range(self._shared.place.partitions)) - read
@@ -47,7 +54,7 @@ class MemoryConsumers(Consumers):
 
     def drained(self) -> str | None:
         """See `Consumers`."""
-        if (why := self.assigned()) is not None:
+        if (why := self._unread()) is not None:
             return why
         with self._simulation.held():
             for partition in range(self._shared.place.partitions):

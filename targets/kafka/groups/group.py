@@ -48,13 +48,21 @@ class KafkaConsumers(Consumers):
 
     def assigned(self) -> str | None:
         """See `Consumers`."""
+        if (why := self._unread()) is not None:
+            return why
+        with self._lock:
+            owners = len(set(self._owner.values()))
+        wanted = min(self._group.members_count, self._plan.topic.partitions)
+        return None if owners >= wanted else f"{owners} of {wanted} members have a partition"
+
+    def _unread(self) -> str | None:
         with self._lock:
             missing = set(range(self._plan.topic.partitions)) - set(self._owner)
         return f"nobody reads partition {min(missing)}" if missing else None
 
     def drained(self) -> str | None:
         """See `Consumers`."""
-        if (why := self.assigned()) is not None:
+        if (why := self._unread()) is not None:
             return why
         for partition in range(self._plan.topic.partitions):
             end = self._end_of(partition)

@@ -39,6 +39,7 @@ class Librdkafka(ConsumerLoop):
 
     def __init__(self, setup: Mapping[str, Any]) -> None:
         self._consumer: Consumer | None = None
+        self._known: tuple[str | None, int | None] = None, None
         super().__init__(setup)
         logger = logging.getLogger("consumer")
         logger.addHandler(logging.StreamHandler(sys.stderr))
@@ -60,7 +61,9 @@ class Librdkafka(ConsumerLoop):
     def poll(self) -> list[Record]:
         """See `ConsumerLoop`; errors go to the log."""
         records: list[Record] = []
-        for message in self._one.consume(self.batch, timeout=_POLL_S):
+        found = self._one.consume(self.batch, timeout=_POLL_S)
+        self._identify()
+        for message in found:
             partition, offset = message.partition(), message.offset()
             if (error := message.error()) is not None:
                 print(error, file=sys.stderr, flush=True)
@@ -90,18 +93,15 @@ class Librdkafka(ConsumerLoop):
         self._one.close()
 
     def identity(self) -> tuple[str | None, int | None]:
-        """See `ConsumerLoop`."""
-        if self._consumer is None:
-            return None, None
-        try:
-            member = self._consumer.memberid()
-            known = self._consumer.consumer_group_metadata()
-        except (KafkaException, RuntimeError):  # it is closed
-            return None, None
-        if not isinstance(known, bytes) or not known.startswith(_GENERATION):
-            return member or None, None
-        (generation,) = struct.unpack_from("<i", known, len(_GENERATION))
-        return member or None, generation
+        """See `ConsumerLoop`: as it was at the last poll or assignment. To ask within a callback of
+        `close` would wait for what waits for it."""
+        return self._known
+
+    def _identify(self) -> None:
+        known = self._one.consumer_group_metadata()
+        if isinstance(known, bytes) and known.startswith(_GENERATION):
+            (generation,) = struct.unpack_from("<i", known, len(_GENERATION))
+            self._known = self._one.memberid() or None, generation if generation >= 0 else None
 
     @property
     def _one(self) -> Consumer:
@@ -117,6 +117,8 @@ class Librdkafka(ConsumerLoop):
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         begun_ns = time.monotonic_ns()
+        if self._consumer is not None:
+            self._identify()
         try:
             known = consumer.committed(places, timeout=_COMMITTED_S)
         except KafkaException as error:

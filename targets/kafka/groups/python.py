@@ -150,7 +150,7 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in given.items()
         if key not in _NOT_ITS
     }
-    if (strategy := settings.get("partition_assignment_strategy")) is not None:
+    if (strategy := given.get("partition.assignment.strategy")) is not None:
         settings["partition_assignment_strategy"] = [_ASSIGNORS[strategy]]
     if settings.get("auto_offset_reset") == _NO_RESET:
         settings["auto_offset_reset"] = "none"

@@ -156,15 +156,20 @@ def went_back(made: Made, commit: Commit) -> bool:
 
 
 def is_zombie(made: Made, commit: Commit) -> bool:
-    """Another had the partition before it began, in a later generation than its own life had."""
+    """Another had the partition before it began, in a later generation than its own life had it
+    until it ended."""
+    assert commit.end is not None
     given = [
-        (row.generation, who(row))
+        (row.generation, who(row), row.time_ns)
         for row in of_kind(made, KINDS.assign)
-        if row.partition == commit.partition and row.time_ns < commit.begun
-        if row.generation is not None
+        if row.partition == commit.partition and row.generation is not None
     ]
-    own = max((number for number, each in given if each == commit.who), default=-1)
-    return any(number > own for number, each in given if each != commit.who)
+    own = [number for number, each, at in given if each == commit.who and at < commit.end]
+    return any(
+        number > max(own, default=-1)
+        for number, each, at in given
+        if each != commit.who and at < commit.begun
+    )
 
 
 def session(made: Made, row: Delivery) -> Delivery | None:

@@ -157,6 +157,8 @@ def test_a_commit_after_somebody_else_has_the_partition_is_a_zombies() -> None:
     assert found(group(*own, taken, late)) == {"zombie_commits": 1}
     earlier = taken._replace(generation=0)  # assigned before, and recorded late
     assert found(group(*own, earlier, late)) == {}
+    again = row(KINDS.assign, 31, 4, generation=3)  # begun when nobody knows, and ended after it
+    assert found(group(*own, taken, again, late._replace(time_ns=40))) == {}
     refused = late._replace(type="fail")
     assert found(group(*own, taken, refused)) == {}
     assert judged(group(*own, taken, refused)).counts["commits_refused"] == 1
