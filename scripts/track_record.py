@@ -30,7 +30,8 @@ PAGE: Final = ROOT / "docs" / "track-record.md"
 LONGEST_S: Final = 600
 
 COUNTS: Final = ("lost", "duplicates", "not_yet_visible")
-Shows = Literal["lost", "duplicates", "not_yet_visible", "valid", "invalid"]
+Shows = Literal["lost", "duplicates", "not_yet_visible", "readable", "valid", "invalid"]
+"""`readable`: nothing that was acknowledged is lost or not yet visible, whatever the verdict is."""
 
 
 class _Document(BaseModel):
@@ -76,6 +77,8 @@ class Run(_Document):
     not_yet_visible: int = 0
 
     def has_shown(self, what: Shows) -> bool:
+        if what == "readable":
+            return self.acknowledged > 0 and not (self.lost or self.not_yet_visible)
         return getattr(self, what) > 0 if what in COUNTS else self.verdict == what
 
 

@@ -57,6 +57,14 @@ def test_a_defect_is_seen_with_its_control(
     assert track.is_seen(ROW, played(affected, control)) is seen
 
 
+@pytest.mark.parametrize(
+    ("run", "readable"), [(KEEPS, True), (UNKNOWN, True), (LOSES, False), (FAILED, False)]
+)
+def test_what_is_unknown_for_another_reason_can_be_readable(run: Any, readable: bool) -> None:
+    assert run.has_shown("readable") is readable
+    assert not run.has_shown("not_yet_visible")
+
+
 def test_the_page_has_counts_and_what_was_not_seen() -> None:
     first, second = ROWS[0], ROWS[1]
     assert first.affected.shows == second.affected.shows == "lost"
