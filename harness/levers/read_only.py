@@ -19,6 +19,7 @@ from harness.levers.equipment import unequipped
 from harness.levers.writing import attempt, process_state, refusals, revive, tried
 from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
 
+_GONE = ": No such file or directory"
 _REFUSED = "Permission denied|AccessDenied|Read-only file system"
 
 
@@ -64,9 +65,10 @@ class ReadOnlyLever(Lever[ReadOnlyRecord]):
         return Proof(proven, [evidence])
 
     def leftover_state(self, node: Node) -> list[str]:
-        """Folders that cannot be written to."""
+        """Folders that cannot be written to. A folder that the system removes meanwhile is none."""
         found = node.admin(["find", NODE_DATA, "-type", "d", "!", "-perm", "-u+w"])
-        return [f"{node.name}: read-only: {folder}" for folder in found.output.splitlines()]
+        lines = [line for line in found.output.splitlines() if not line.endswith(_GONE)]
+        return [f"{node.name}: read-only: {line}" for line in lines]
 
 
 def _chmod(node: Node, folder: str, mode: Literal["u-w", "u+w"]) -> None:

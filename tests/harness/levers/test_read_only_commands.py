@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.faults.records import ReadOnlyRecord
 from harness.levers.read_only import ReadOnlyLever
+from harness.protocols import Completed
 from harness.run.dry_run import DryRunNode
 from nemeses.disk import Disk
 
@@ -36,3 +38,19 @@ def test_where_every_file_can_be_made_nothing_is_proven() -> None:
     node = DryRunNode("b1", frozenset({"broker"}), "198.18.0.11")
     proof = ReadOnlyLever({"b1": node}).probe(RECORD, applied=True)
     assert not proof.proven, proof.evidence
+
+
+class Answers(DryRunNode):
+    """A node whose commands print this."""
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        gone = f"find: '{DATA}/t-0.9f-delete': No such file or directory\n"
+        return Completed(1, f"{gone}{DATA}/closed\nfind: '{DATA}/x': Permission denied\n")
+
+
+def test_a_folder_that_is_removed_meanwhile_is_nothing_left() -> None:
+    node = Answers("b1", frozenset({"broker"}), "198.18.0.11")
+    assert ReadOnlyLever({"b1": node}).leftover_state(node) == [
+        f"b1: read-only: {DATA}/closed",
+        f"b1: read-only: find: '{DATA}/x': Permission denied",
+    ]
