@@ -36,6 +36,7 @@ from harness.faults.records import (
     CLIENTS,
     ClientRecord,
     ClockRecord,
+    ConsumerRecord,
     DiskRecord,
     FullRecord,
     LeadershipRecord,
@@ -46,6 +47,8 @@ from harness.faults.records import (
     Peer,
     PowerRecord,
     ProcessRecord,
+    ProtocolAct,
+    ProtocolRecord,
     ReadOnlyRecord,
     ShapingRecord,
     StressRecord,
@@ -73,6 +76,16 @@ from harness.protocols import *  # noqa: F403
 from harness.protocols import __all__ as _protocols
 from harness.protocols.clock import Clock, RealClock
 from harness.protocols.crashes import ClientNemesis, ClientState, Crashes, Death, KnowsCrashes
+from harness.protocols.groups import (
+    CONSUMERS_MOST,
+    Action,
+    Consumers,
+    ConsumerState,
+    Delivery,
+    GroupSettings,
+    HasConsumers,
+    consumer_name,
+)
 from harness.run.blocking import ThreadedClient
 
 if TYPE_CHECKING:
@@ -81,22 +94,30 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLIENTS",
+    "CONSUMERS_MOST",
     "MODELS",
     "READS",
     "AcklossError",
+    "Action",
     "ClientNemesis",
     "ClientRecord",
     "ClientState",
     "Clock",
     "ClockRecord",
     "ClusterPlan",
+    "ConsumerRecord",
+    "ConsumerState",
+    "Consumers",
     "Crashes",
     "Death",
+    "Delivery",
     "DiskRecord",
     "EnvironmentFailure",
     "FinalPlan",
     "FullRecord",
+    "GroupSettings",
     "HarnessFailure",
+    "HasConsumers",
     "HistoryError",
     "KnowsCrashes",
     "LeadershipRecord",
@@ -110,6 +131,8 @@ __all__ = [
     "PlanError",
     "PowerRecord",
     "ProcessRecord",
+    "ProtocolAct",
+    "ProtocolRecord",
     "ReadOnlyRecord",
     "RealClock",
     "Recipe",
@@ -124,6 +147,7 @@ __all__ = [
     "Version",
     "WorkloadPlan",
     "all_levers",
+    "consumer_name",
     "ensure_image",
     "leaders",
     "pulled_image",
