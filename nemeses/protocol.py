@@ -21,22 +21,22 @@ class Protocol(Nemesis):
 
     A proxy stands before every node of such a plan from its start and passes on what no rule meets.
 
-    act        count: pass them on; drop: nothing more passes on the connection, in neither
-               direction, and healing resets it; delay: by `ms`, and what follows on the connection
-               waits too; reset: the connection ends by a reset instead; error: the answer has the
-               error `code`; duplicate: the request is sent twice, the second time on a connection
-               of its own
-    side       request: before the node has it (an error is then given without the node); answer:
-               after the node has done what was asked. By default request for count and duplicate
-    api        what is requested, by the system's own names (several: a list); any: whatever it is
-    client_id  only requests of clients whose id begins with it
-    topic      only requests that concern it, as the system names it
-    peers      who asks: anybody, clients, or a selector of the nodes
-    share      of those that match, the share that is met, drawn at random
-    first      of those that match, only so many at each node; 0: all
-    ms         of a delay: how long; 0: until it is healed. A delayed request reaches the node even
-               if its client has gone by then
-    code       of an error: its name, as the system has it
+    act          count: pass them on; drop: nothing more passes on the connection, in neither
+                 direction, and healing resets it; delay: by `delay_ms`, and what follows on the
+                 connection waits too; reset: the connection ends by a reset instead; error: the
+                 answer has the error `code`; duplicate: the request is sent twice, the second time
+                 on a connection of its own
+    side         request: before the node has it (an error is then given without the node); answer:
+                 after the node has done what was asked. By default request for count and duplicate
+    api          what is requested, by the system's own names (several: a list); any: whatever it is
+    client_id    only requests of clients whose id begins with it
+    topic        only requests that concern it, as the system names it
+    peers        who asks: anybody, clients, or a selector of the nodes
+    met_share    of those that match, the share that is met, drawn at random
+    first_count  of those that match, only so many at each node; 0: all
+    delay_ms     of a delay: how long; 0: until it is healed. A delayed request reaches the node
+                 even if its client has gone by then
+    code         of an error: its name, as the system has it
     """
 
     plugin: ClassVar[str] = "protocol"
@@ -47,20 +47,20 @@ class Protocol(Nemesis):
     client_id: str = ""
     topic: str = ""
     peers: str = _ANYBODY
-    share: float = 1.0
-    first: int = 0
-    ms: int = 0
+    met_share: float = 1.0
+    first_count: int = 0
+    delay_ms: int = 0
     code: str = ""
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ValueError("share is more than 0 and at most 1")
-        if self.first < 0:
-            raise ValueError("first is 0 (all) or how many")
-        if not 0 <= self.ms <= _LONGEST_MS:
-            raise ValueError("ms is from 0 (until it is healed) to an hour")
-        if self.ms and self.act != "delay":
-            raise ValueError(f"ms is of a delay: leave it out of act = {self.act!r}")
+        if not 0 < self.met_share <= 1:
+            raise ValueError("met_share is more than 0 and at most 1")
+        if self.first_count < 0:
+            raise ValueError("first_count is 0 (all) or how many")
+        if not 0 <= self.delay_ms <= _LONGEST_MS:
+            raise ValueError("delay_ms is from 0 (until it is healed) to an hour")
+        if self.delay_ms and self.act != "delay":
+            raise ValueError(f"delay_ms is of a delay: leave it out of act = {self.act!r}")
         if bool(self.code) != (self.act == "error"):
             raise ValueError("code names the error of act = 'error', which needs one")
         if self.act == "duplicate" and self.side == "answer":
@@ -109,9 +109,9 @@ class Protocol(Nemesis):
             topic=self.topic,
             peers=tuple(peers),
             others=tuple(others),
-            share=self.share,
-            first=self.first,
-            ms=self.ms,
+            share=self.met_share,
+            first=self.first_count,
+            ms=self.delay_ms,
             code=self.code,
         )
         return Act("protocol", record)

@@ -45,11 +45,11 @@ def record(**options: Any) -> ProtocolRecord:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"share": 0}, "share is more than 0"),
-        ({"share": 1.1}, "share is more than 0"),
-        ({"first": -1}, "first is 0"),
-        ({"act": "delay", "ms": -1}, "ms is from 0"),
-        ({"ms": 10}, "ms is of a delay"),
+        ({"met_share": 0}, "met_share is more than 0"),
+        ({"met_share": 1.1}, "met_share is more than 0"),
+        ({"first_count": -1}, "first_count is 0"),
+        ({"act": "delay", "delay_ms": -1}, "delay_ms is from 0"),
+        ({"delay_ms": 10}, "delay_ms is of a delay"),
         ({"act": "error"}, "code names the error"),
         ({"code": "X"}, "code names the error"),
         ({"act": "duplicate", "side": "answer"}, "requests are sent twice"),
@@ -102,7 +102,7 @@ def test_its_selectors_are_those_of_nodes() -> None:
 def test_a_record_comes_back_from_the_journal() -> None:
     from dataclasses import replace
 
-    for options in ({}, {"act": "delay", "ms": 9}, {"peers": "clients", "share": 0.5}):
+    for options in ({}, {"act": "delay", "delay_ms": 9}, {"peers": "clients", "met_share": 0.5}):
         made = replace(record(**options), fault="x")
         document = to_document(made)
         assert "code" not in document
