@@ -17,7 +17,7 @@ from tests.fixtures.fake_kafka import FakeKafka, fake_kafka
 from tests.fixtures.proxy import Proxied, proxy_before
 from tests.targets.kafka.test_attempts import OWN, Writer, held
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.real_time]
 
 SHORT: Final[dict[str, dict[str, Any]]] = {
     "librdkafka": {"message.timeout.ms": 5000, "socket.timeout.ms": 2500},

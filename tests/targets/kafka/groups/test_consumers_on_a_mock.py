@@ -21,6 +21,8 @@ from targets.kafka.groups.process import MODULES, ConsumerProcess
 from targets.kafka.groups.settings import consumer_settings
 from targets.kafka.plan import KafkaPlan
 
+pytestmark = pytest.mark.real_time
+
 RECORDS, PARTITIONS = 40, 4
 Rows = list[Delivery]
 

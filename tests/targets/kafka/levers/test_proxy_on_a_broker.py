@@ -16,7 +16,7 @@ from tests.fixtures.java_driver import Address, java_client
 from tests.fixtures.proxy import HereNode, Proxied
 from tests.targets.kafka.test_attempts import Writer
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.real_time]
 
 TOPIC = "bench"
 AFTER = {"act": "error", "code": "NOT_ENOUGH_REPLICAS_AFTER_APPEND"}
