@@ -169,7 +169,7 @@ final class Connection {
                 } else {
                     pass(head, source, bytes);
                 }
-                answerOwn();
+                passed(one);
             }
         } catch (EOFException ended) {
             close();
@@ -186,16 +186,27 @@ final class Connection {
         reset();
     }
 
-    /** The request that is answered. Those before it have no answer and are forgotten. */
-    private Pending answered(byte[] head, long nth) {
+    /**
+     * The request that is answered, which is expected until its answer has passed: what comes after
+     * it waits. Those before it that the server has not answered have no answer.
+     */
+    private Pending answered(byte[] head, long nth) throws IOException {
         Long id = wire.answered(head, nth);
         if (id == null) return null;
         synchronized (pending) {
             if (pending.stream().noneMatch(each -> each.request().id() == id)) return null;
-            for (; ; ) {
-                Pending one = pending.poll();
-                if (one.request().id() == id) return one;
+            while (pending.peek().request().id() != id) {
+                Pending before = pending.poll();
+                if (before.answer() != null) toClient(before.answer());
             }
+            return pending.peek();
+        }
+    }
+
+    private void passed(Pending one) throws IOException {
+        synchronized (pending) {
+            pending.remove(one);
+            answerOwn();
         }
     }
 

@@ -31,11 +31,12 @@ ACTS: Final[dict[str, dict[str, Any]]] = {
     "error": {"act": "error", "code": "NOT_ENOUGH_REPLICAS_AFTER_APPEND"},
 }
 SAID: Final = {
-    "librdkafka": "_MSG_TIMED_OUT",
-    "kafka-python": "_MSG_TIMED_OUT",
-    "java": "REQUEST_TIMED_OUT",
+    "librdkafka": {"_MSG_TIMED_OUT"},
+    "kafka-python": {"_MSG_TIMED_OUT", "REQUEST_TIMED_OUT", "_TRANSPORT"},
+    "java": {"REQUEST_TIMED_OUT"},
 }
-"""The error of all such writes, whatever was done to the answers."""
+"""The error of all such writes, whatever was done to the answers. kafka-python says how its last
+attempt ended, if the time that a write may take is over just then."""
 
 
 @pytest.fixture(scope="module")
@@ -77,4 +78,4 @@ def test_what_was_done_is_unknown_and_never_failed(
     writer.close(client)
     assert (writer.of(OK), writer.of(FAIL), writer.of(INFO)) == ({0}, set(), {1, 2, 3})
     assert held(broker) == {0, 1, 2, 3}, "all of them are there"
-    assert {writer.told[value][2] for value in (1, 2, 3)} == {SAID[writer.library]}
+    assert {writer.told[value][2] for value in (1, 2, 3)} <= SAID[writer.library]

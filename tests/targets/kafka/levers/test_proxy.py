@@ -233,17 +233,30 @@ def test_a_refusal_never_reaches_the_server(
 ) -> None:
     """Its answer comes in its turn: clients pair answers by their order."""
     rule = {"act": "error", "side": "request", "code": "NOT_ENOUGH_REPLICAS", "first": 1}
-    with proxied.rule(act="delay", ms=400, apis=("InitProducerId",), fault="slow"):
-        client.begin(correlation=7)
-        with proxied.rule(**rule, apis=("Produce",)):
+    with proxied.rule(**rule, apis=("Produce",)):
+        with proxied.rule(act="delay", apis=("InitProducerId",), fault="slow"):
+            client.begin(correlation=7)
             client.produce("a", correlation=8)
             client.produce("b", correlation=9)
-            correlation, raw = client.answer()
-            assert correlation == 7
-            InitProducerIdResponse.decode(raw, version=1, header=True)
-            assert client.code() == 19
-            assert client.code() == 0
+            await_stored(server, ["b"])
+            assert client.silent()
+        correlation, raw = client.answer()
+        assert correlation == 7
+        InitProducerIdResponse.decode(raw, version=1, header=True)
+        assert client.code() == 19
+        assert client.code() == 0
     assert stored(server) == ["b"]
+
+
+def test_a_refusal_behind_a_write_without_an_answer_comes_before_the_next_answer(
+    client: Client, proxied: Proxied
+) -> None:
+    client.produce("a", correlation=1, acks=0)
+    rule = {"act": "error", "side": "request", "code": "NOT_ENOUGH_REPLICAS", "first": 1}
+    with proxied.rule(**rule, apis=("Produce",)):
+        client.produce("b", correlation=2)
+        client.produce("c", correlation=3)
+        assert [client.code(), client.code()] == [19, 0]
 
 
 def test_a_write_without_an_answer_is_refused_in_silence(
