@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Play historical defects of systems again, each with its control, and write docs/track-record.md.
+"""Run historical defects of systems again, each with its control, and write docs/track-record.md.
 
     scripts/track_record.py [--runs 3] [--only TICKET ...] [--page]
 
 The rows are those of scripts/track-record.toml. What was seen last of each row is kept in
 docs/track-record.json; `--page` only writes the page again. The exit code is 1 when a row that was
-played is not seen: a change to ackloss is done when old defects are found again.
+run is not seen: a change to ackloss is done when old defects are found again.
 """
 
 from __future__ import annotations
@@ -82,22 +82,28 @@ class Run(_Document):
         return getattr(self, what) > 0 if what in COUNTS else self.verdict == what
 
 
-class Played(_Document):
-    """A row as it was played last."""
+class Outcome(_Document):
+    """What the runs of a row showed last, and the commands of its two sides."""
 
     date: str
+    commands: tuple[tuple[str, ...], ...]
     affected: tuple[Run, ...]
     control: tuple[Run, ...]
 
 
-def is_seen(row: Row, played: Played) -> bool:
+def commands(row: Row) -> tuple[tuple[str, ...], ...]:
+    """Of the affected side, and of the control."""
+    return tuple(row.command(row.affected)), tuple(row.command(row.control))
+
+
+def is_seen(row: Row, outcome: Outcome) -> bool:
     """Whether the defect showed in a run of the affected version, and every run of the control was
     as it must be."""
-    affected = any(run.has_shown(row.affected.shows) for run in played.affected)
-    return affected and all(run.has_shown(row.control.shows) for run in played.control)
+    affected = any(run.has_shown(row.affected.shows) for run in outcome.affected)
+    return affected and all(run.has_shown(row.control.shows) for run in outcome.control)
 
 
-def play(row: Row, side: Side) -> Run:
+def run_once(row: Row, side: Side) -> Run:
     """One run of one side, through the command line."""
     with tempfile.TemporaryDirectory() as out:
         argv = [sys.executable, "-m", "harness", *row.command(side), "--json", "--out", out]
@@ -120,13 +126,17 @@ def rows() -> list[Row]:
     return [Row.model_validate({**row}) for row in listed]
 
 
-def seen() -> dict[str, Played]:
-    """What was played last, by ticket."""
+def seen() -> dict[str, Outcome]:
+    """What was seen last, by ticket. A row that has changed since has not been run."""
     if not SEEN.exists():
         return {}
+    now = {row.ticket: commands(row) for row in rows()}
+    kept = orjson.loads(SEEN.read_bytes()).items()
+    outcomes = {ticket: Outcome.model_validate(outcome) for ticket, outcome in kept}
     return {
-        ticket: Played.model_validate(played)
-        for ticket, played in orjson.loads(SEEN.read_bytes()).items()
+        ticket: outcome
+        for ticket, outcome in outcomes.items()
+        if outcome.commands == now.get(ticket)
     }
 
 
@@ -142,18 +152,18 @@ def _result(side: Side, runs: Sequence[Run]) -> str:
     return f"{text} (others: {', '.join(others)})" if others else text
 
 
-def _lines(of: Mapping[str, Played], *, as_expected: bool) -> Iterator[str]:
+def _lines(of: Mapping[str, Outcome], *, as_expected: bool) -> Iterator[str]:
     for row in rows():
-        played = of.get(row.ticket)
-        if played is None or is_seen(row, played) != as_expected:
+        outcome = of.get(row.ticket)
+        if outcome is None or is_seen(row, outcome) != as_expected:
             continue
         cells = (
             row.ticket,
             row.defect,
             f"`{row.plan}`",
-            _result(row.affected, played.affected),
-            _result(row.control, played.control),
-            played.date,
+            _result(row.affected, outcome.affected),
+            _result(row.control, outcome.control),
+            outcome.date,
         )
         yield f"| {' | '.join(cells)} |"
 
@@ -172,28 +182,28 @@ to ackloss is done when old defects are still found. The rows, with the changes 
 NOT_SEEN: Final = """
 ## Not seen
 
-Played, and not found again or with a control that was not as it must be:
+Run, and not found again or with a control that was not as it must be:
 
-| ticket | defect | plan | affected | control | last played |
+| ticket | defect | plan | affected | control | last run |
 |---|---|---|---|---|---|
 """
 
 
-def page(of: Mapping[str, Played]) -> str:
+def page(of: Mapping[str, Outcome]) -> str:
     """The whole page."""
     text = HEAD + "\n".join(_lines(of, as_expected=True)) + "\n"
     if others := list(_lines(of, as_expected=False)):
         text += NOT_SEEN + "\n".join(others) + "\n"
     if waiting := [row.ticket for row in rows() if row.ticket not in of]:
-        text += f"\nNever played: {', '.join(waiting)}.\n"
+        text += f"\nNever run: {', '.join(waiting)}.\n"
     return text
 
 
 def main() -> int:
-    """Play the rows; the page is written after each."""
+    """Run the rows; the page is written after each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=3, help="runs of each side")
-    parser.add_argument("--only", nargs="*", metavar="TICKET", help="play these rows")
+    parser.add_argument("--only", nargs="*", metavar="TICKET", help="run these rows")
     parser.add_argument("--page", action="store_true", help="only write the page again")
     given = parser.parse_args()
     known = [row.ticket for row in rows()]
@@ -203,19 +213,21 @@ def main() -> int:
     for row in [] if given.page else rows():
         if given.only and row.ticket not in given.only:
             continue
-        played = Played(
+        outcome = Outcome(
             date=datetime.datetime.now(datetime.UTC).date().isoformat(),
-            affected=tuple(play(row, row.affected) for _ in range(given.runs)),
-            control=tuple(play(row, row.control) for _ in range(given.runs)),
+            commands=commands(row),
+            affected=tuple(run_once(row, row.affected) for _ in range(given.runs)),
+            control=tuple(run_once(row, row.control) for _ in range(given.runs)),
         )
-        missed = missed or not is_seen(row, played)
-        of[row.ticket] = played
+        found = is_seen(row, outcome)
+        missed = missed or not found
+        of[row.ticket] = outcome
         kept = {ticket: each.model_dump() for ticket, each in of.items()}
         SEEN.write_bytes(orjson.dumps(kept, option=orjson.OPT_INDENT_2))
         PAGE.write_text(page(of), encoding="utf-8")
         print(
-            "seen" if is_seen(row, played) else "NOT SEEN",
-            *_lines({row.ticket: played}, as_expected=is_seen(row, played)),
+            "seen" if found else "NOT SEEN",
+            *_lines({row.ticket: outcome}, as_expected=found),
             flush=True,
         )
     PAGE.write_text(page(of), encoding="utf-8")

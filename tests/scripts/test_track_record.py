@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +25,10 @@ UNKNOWN = track.Run(verdict="unknown", reason="starved", acknowledged=100)
 FAILED = track.Run(verdict=None, reason="no Docker")
 
 
-def played(affected: list[Any], control: list[Any]) -> Any:
-    return track.Played(date="2026-11-23", affected=tuple(affected), control=tuple(control))
+def outcome(affected: list[Any], control: list[Any]) -> Any:
+    return track.Outcome(
+        date="2026-11-23", commands=(), affected=tuple(affected), control=tuple(control)
+    )
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.ticket)
@@ -54,7 +57,7 @@ def test_tickets_differ() -> None:
 def test_a_defect_is_seen_with_its_control(
     affected: list[Any], control: list[Any], seen: bool
 ) -> None:
-    assert track.is_seen(ROW, played(affected, control)) is seen
+    assert track.is_seen(ROW, outcome(affected, control)) is seen
 
 
 @pytest.mark.parametrize(
@@ -65,13 +68,24 @@ def test_what_is_unknown_for_another_reason_can_be_readable(run: Any, readable: 
     assert not run.has_shown("not_yet_visible")
 
 
+def test_a_row_that_has_changed_since_has_not_been_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, file = ROWS[0], tmp_path / "seen.json"
+    monkeypatch.setattr(track, "SEEN", file)
+    for commands, known in ((track.commands(row), {row.ticket}), ((("run", "old"),), set())):
+        last = outcome([LOSES], [KEEPS]).model_copy(update={"commands": commands})
+        file.write_text(f'{{"{row.ticket}": {last.model_dump_json()}}}')
+        assert set(track.seen()) == known
+
+
 def test_the_page_has_counts_and_what_was_not_seen() -> None:
     first, second = ROWS[0], ROWS[1]
     assert first.affected.shows == second.affected.shows == "lost"
     text = track.page(
         {
-            first.ticket: played([LOSES, UNKNOWN], [KEEPS]),
-            second.ticket: played([LOSES], [UNKNOWN]),
+            first.ticket: outcome([LOSES, UNKNOWN], [KEEPS]),
+            second.ticket: outcome([LOSES], [UNKNOWN]),
         }
     )
     found, missed = text.split("## Not seen")
@@ -79,4 +93,4 @@ def test_the_page_has_counts_and_what_was_not_seen() -> None:
     assert f"| {second.ticket} |" in missed
     assert "lost in 1 of 2: 7 of 100; 0 of 100 (others: unknown)" in found
     assert "valid in 0 of 1 (others: unknown)" in missed
-    assert f"Never played: {ROWS[2].ticket}" in missed
+    assert f"Never run: {ROWS[2].ticket}" in missed
