@@ -51,6 +51,7 @@ from harness.protocols import (
     Run,
     Texts,
 )
+from harness.protocols.checkers import LOST_WRITES
 from harness.protocols.runs import FAIL, INFO, OK, READ
 
 _SMALL_BYTES: Final = 2**27
@@ -115,19 +116,7 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
     @property
     def primary(self) -> PrimaryFinding:
         """Lost writes."""
-        return PrimaryFinding(
-            counter_examples=("lost",),
-            noun="loss",
-            adjective="lossy",
-            head="lost",
-            found="Acknowledged writes were lost",
-            none="No acknowledged write was lost",
-            one="lost an acknowledged write",
-            some="lost writes",
-            does="loses",
-            do="lose",
-            can="lose writes",
-        )
+        return LOST_WRITES
 
     def shards(self, run: Run) -> list[Slice]:
         """As many as have room in memory, one after the other. Each goes over all rows, so one is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from checkers.transactional_log import cycles, found
@@ -19,6 +19,7 @@ from harness.protocols import (
     Run,
     Statement,
 )
+from harness.protocols.checkers import LOST_WRITES
 
 _SHARD_BYTES: Final = 2**28
 """Of Parquet; a micro-operation takes some bytes in it, and some hundred here."""
@@ -93,19 +94,7 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
     @property
     def primary(self) -> PrimaryFinding:
         """Lost writes."""
-        return PrimaryFinding(
-            counter_examples=("lost-write", "unseen"),
-            noun="loss",
-            adjective="lossy",
-            head="lost",
-            found="Acknowledged writes were lost",
-            none="No acknowledged write was lost",
-            one="lost an acknowledged write",
-            some="lost writes",
-            does="loses",
-            do="lose",
-            can="lose writes",
-        )
+        return replace(LOST_WRITES, counter_examples=("lost-write", "unseen"))
 
     def shards(self, run: Run) -> list[Slice]:
         """One shard for every so many bytes of history."""

@@ -127,6 +127,22 @@ class PrimaryFinding:
         return bool(names if self.counter_examples is None else names & {*self.counter_examples})
 
 
+LOST_WRITES: Final = PrimaryFinding(
+    counter_examples=("lost",),
+    noun="loss",
+    adjective="lossy",
+    head="lost",
+    found="Acknowledged writes were lost",
+    none="No acknowledged write was lost",
+    one="lost an acknowledged write",
+    some="lost writes",
+    does="loses",
+    do="lose",
+    can="lose writes",
+)
+"""That of checkers which look for acknowledged writes that are gone."""
+
+
 class Run(Protocol):
     """One run's facts and rows. Rows come part after part and may be gone over again; each method
     raises HistoryError for a part that cannot be read."""
