@@ -2,12 +2,12 @@
 
 Real runs starve each other on two cores, and a starved run is `unknown`. So what needs Docker or
 plays in real time (the markers `docker` and `real_time`) is in groups, in each one test after the
-other, of which two are under way at a time: first the two on pods, which mostly wait for
-connections to time out, and then the files with plans on real clusters (the marker `e2e`). What
-needs no cluster computes meanwhile, at a low priority, in the other processes. A test that compares
-the whole machine before and after (the marker `alone`) waits for the end of the real test beside
-it, and no other begins before its own end: objects of others that come and go would look like its
-own.
+other, of which two are under way at a time: one of the files with plans on real clusters (the
+marker `e2e`), and beside it one of the two on pods, which mostly wait for connections to time out.
+What needs no cluster computes meanwhile, at a low priority, in the other processes. A test that
+compares the whole machine before and after (the marker `alone`) waits for the end of the real test
+beside it, and no other begins before its own end: objects of others that come and go would look
+like its own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from enum import IntEnum, auto
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +29,6 @@ ROOT = Path(__file__).parents[1]
 PROCESSES = "PYTEST_XDIST_WORKER"  # set in each process of `pytest -n`
 STARVABLE = ("docker", "real_time")
 FAULTS, PODS, PLAN = "faults on pods", "on pods", "real plans of "
-AT_A_TIME = 2
 LOW = 10
 """The nice value of the sessions of the others: they need a share of the time, as some of their
 tests wait for answers with a time-out."""
@@ -45,9 +45,23 @@ def group(file: str) -> str:
     return PLAN + file
 
 
+class Kind(IntEnum):
+    """What a group needs, in the order in which they begin; of the first two, one at a time."""
+
+    CLUSTERS = auto()
+    HOSTS = auto()
+    NONE = auto()
+
+
+def kind(group_of_tests: str) -> Kind:
+    if group_of_tests.startswith(PLAN):
+        return Kind.CLUSTERS
+    return Kind.HOSTS if group_of_tests in (FAULTS, PODS) else Kind.NONE
+
+
 def is_real(group_of_tests: str) -> bool:
     """Whether a cluster or real time is needed."""
-    return group_of_tests in (FAULTS, PODS) or group_of_tests.startswith(PLAN)
+    return kind(group_of_tests) is not Kind.NONE
 
 
 class SideBySide(LoadScopeScheduling):
@@ -57,18 +71,19 @@ class SideBySide(LoadScopeScheduling):
         return group(nodeid.split("::", 1)[0])
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Nothing while the real groups that are left have to wait: who ends one takes the next."""
-        under_way = sum(self._is_real(other) for other in self.nodes if other is not node)
-        real = sorted(filter(is_real, self.workqueue), key=lambda name: name.startswith(PLAN))
-        others = [name for name in self.workqueue if not is_real(name)]
-        if chosen := (real if under_way < AT_A_TIME else []) or others:
-            self.workqueue.move_to_end(chosen[0], last=False)
+        """Nothing while the groups that are left have to wait: who ends one takes the next."""
+        under_way = {
+            kind(name) for other in self.nodes if other is not node for name in self._real(other)
+        }
+        free = [name for name in self.workqueue if kind(name) not in under_way]
+        if free:
+            self.workqueue.move_to_end(min(free, key=kind), last=False)
             super()._assign_work_unit(node)
 
-    def _is_real(self, node: WorkerController) -> bool:
-        """Whether tests of a real group are left to it."""
+    def _real(self, node: WorkerController) -> list[str]:
+        """The real groups of which tests are left to it."""
         units = self.assigned_work.get(node, {}).items()
-        return any(is_real(name) and not all(tests.values()) for name, tests in units)
+        return [name for name, tests in units if is_real(name) and not all(tests.values())]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> SideBySide:
