@@ -115,7 +115,9 @@ def _split(document: Mapping[str, Any], roots: Sequence[list[str]]) -> tuple[Doc
 
 def shared_plan(cells: Sequence[Cell]) -> tuple[Document, tuple[str, ...]]:
     """The plan of a run of these cells, without a seed, and the names that it gives to them. Its
-    load is that of all cells together: a run shares it out evenly."""
+    load is that of all cells together: a run shares it out evenly. A key that every cell has stands
+    before its cells too, as the plan has to be valid without them: two brokers do not hold the
+    three replicas that a topic has by default."""
     if len(cells) == 1:
         return cells[0].document, ()
     halves = [split(cell.document, cell_keys(cell)) for cell in cells]
@@ -126,4 +128,18 @@ def shared_plan(cells: Sequence[Cell]) -> tuple[Document, tuple[str, ...]]:
         "rate_per_s": load.rate_per_s * len(cells),
         "processes": load.processes * len(cells),
     }
-    return merged(common, {"workload": of_all, "cells": named}), names
+    every = _in_all([own for _, own in halves])
+    for key in _OF_ANY_CELL:
+        every.pop(key, None)
+    return merged(merged(common, every), {"workload": of_all, "cells": named}), names
+
+
+def _in_all(owns: Sequence[Mapping[str, Any]]) -> Document:
+    """The keys that all of these have, with the values of the first; tables are looked into."""
+    kept: Document = {}
+    for key in owns[0]:
+        if all(key in own for own in owns):
+            values = [own[key] for own in owns]
+            tables = all(isinstance(value, Mapping) for value in values)
+            kept[key] = _in_all(values) if tables else values[0]
+    return kept

@@ -14,6 +14,7 @@ from harness.campaigns.estimate import estimate
 from harness.campaigns.plan import Campaign, Cell, load_campaign
 from harness.campaigns.sharing import groups_of, groups_of_campaign, shared_plan, split
 from harness.cli import main
+from harness.plan import parse_plan
 from targets.kafka.target import Kafka
 from tests.fixtures.campaign_folder import BASE
 
@@ -183,7 +184,12 @@ def test_the_plan_of_a_shared_run_gives_each_cell_its_own_keys(tmp_path: Path) -
     document, cells = shared_plan(group)
     assert cells == ("cell-1", "cell-2", "cell-3", "cell-4")
     assert document["target"] == {"version": "4.2.0", "controllers": 1}
-    assert document["workload"] == {"duration_s": 10, "rate_per_s": 4 * 50, "processes": 4 * 1000}
+    assert document["workload"] == {
+        "duration_s": 10,
+        "rate_per_s": 4 * 50,
+        "processes": 4 * 1000,
+        "producer": {"acks": "1"},
+    }
     assert document["cells"] == [
         {
             "name": name,
@@ -195,6 +201,28 @@ def test_the_plan_of_a_shared_run_gives_each_cell_its_own_keys(tmp_path: Path) -
         )
     ]
     assert shared_plan(group[:1]) == (group[0].document, ())
+
+
+@pytest.mark.parametrize("copies", ["[2]", "[1, 2]"])
+def test_the_plan_of_a_shared_run_is_valid_without_its_cells(tmp_path: Path, copies: str) -> None:
+    """Two brokers, and a topic has three replicas where the plan does not say otherwise."""
+    axes = """
+[axes.replicas]
+key = "topic.replication_factor"
+values = VALUES
+[axes.acks]
+key = "workload.producer.acks"
+values = ["1", "all"]
+[axes.brokers]
+key = "target.brokers"
+values = [2]
+"""
+    axes = axes.replace("VALUES", copies)
+    (group,) = groups_of_campaign(campaign(tmp_path, 'share = "auto"', axes))
+    document, names = shared_plan(group)
+    assert len(names) == len(group)
+    plan = parse_plan({**document, "seed": 0})
+    assert [each.name for each in plan.cells] == list(names)
 
 
 @pytest.mark.usefixtures("kafka_shares")
