@@ -29,9 +29,6 @@ ROOT = Path(__file__).parents[1]
 PROCESSES = "PYTEST_XDIST_WORKER"  # set in each process of `pytest -n`
 STARVABLE = ("docker", "real_time")
 FAULTS, PODS, PLAN = "faults on pods", "on pods", "real plans of "
-LOW = 10
-"""The nice value of the sessions of the others: they need a share of the time, as some of their
-tests wait for answers with a time-out."""
 
 
 @cache
@@ -51,6 +48,12 @@ class Kind(IntEnum):
     CLUSTERS = auto()
     HOSTS = auto()
     NONE = auto()
+
+
+NICE = {Kind.CLUSTERS: -10, Kind.HOSTS: 0, Kind.NONE: 10}
+"""The nice values of sessions. Loads on clusters come first, as in a campaign
+(`harness.machine.priority`); what needs no cluster has a share too, as some of its tests wait for
+answers with a time-out."""
 
 
 def kind(group_of_tests: str) -> Kind:
@@ -123,12 +126,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Only root can raise a priority again, and only root runs both kinds of test."""
     if PROCESSES in os.environ and os.geteuid() == 0:
         own_session()
-        real = is_real(group(item.nodeid.split("::", 1)[0]))
-        priority = 0 if real else LOW
-        os.setpriority(os.PRIO_PROCESS, 0, priority)
+        name = group(item.nodeid.split("::", 1)[0])
+        priority = NICE[kind(name)]
+        os.setpriority(os.PRIO_PROCESS, 0, max(priority, 0))
         with suppress(OSError):  # no autogroups here
             Path("/proc/self/autogroup").write_text(str(priority))
-        if real:
+        if is_real(name):
             with beside_others(alone=item.get_closest_marker("alone") is not None):
                 return (yield)
     return (yield)

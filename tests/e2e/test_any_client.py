@@ -96,6 +96,7 @@ ZOOKEEPER = (
 )
 
 
+@LONG
 def test_a_client_of_zookeeper_is_judged_too(tmp_path: Path) -> None:
     """By the same program, which says ok at the end or, as a liar, at the beginning."""
     plan, honest = ROOT / "plans/zookeeper/short-set.toml", EXAMPLES / "kazoo_client.py"
@@ -160,6 +161,7 @@ def test_a_campaign_judges_a_client_too(tmp_path: Path) -> None:
     assert {each["clients"]["software"].split()[0] for each in results} == {"kazoo"}
 
 
+@LONG
 def test_a_client_that_breaks_the_protocol_is_told(tmp_path: Path) -> None:
     """It stops the load: the run says so, and ends like any other."""
     babbler = tmp_path / "babbler.py"

@@ -125,7 +125,6 @@ def begun(tmp_path: Path, plan: str, cluster: Path, *more: str, **env: str) -> R
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**os.environ, **env},
-        start_new_session=True,  # see `harness.machine.priority`
     )
     running = Running(process)
 

@@ -33,7 +33,6 @@ def started(out: Path) -> subprocess.Popen[str]:
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        start_new_session=True,  # see `harness.machine.priority`
     )
 
 

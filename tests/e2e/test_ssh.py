@@ -131,12 +131,7 @@ def with_sets(changes: Sequence[str]) -> list[str]:
 def begun(out: Path, plan: str, inventory: Path, *sets: str) -> subprocess.Popen[str]:
     words = ["run", plan, "--inventory", str(inventory), "--out", str(out), *with_sets(sets)]
     return subprocess.Popen(
-        command(*words),
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,  # see `harness.machine.priority`
+        command(*words), cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
 
 
