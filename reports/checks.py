@@ -77,7 +77,7 @@ _DELIVERY: Final = {
     "committed_beyond_end": "partitions committed beyond their end",
     "generations": "generations of the group",
     "group_gap_s_max": "longest time in which nothing was processed",
-    "partition_gap_s_max": "longest time in which nothing of a partition was",
+    "partition_gap_s_max": "longest time without delivery",
 }
 
 CLIENT: Final = "client"
@@ -128,6 +128,11 @@ _TITLES: Final = {
     SET.check: "Elements of the set",
     GROUP.check: "Consumers",
 }
+
+
+def words(check: str, name: str) -> str:
+    """What a count, or a kind of finding, of a check means."""
+    return _WORDS.get(check, {}).get(name, name.replace("_", " "))
 
 
 @dataclass(frozen=True)
@@ -228,7 +233,7 @@ def _in_a_headline(check: CheckRecord) -> list[str]:
 
 def _count(check: CheckRecord, name: str) -> Count:
     value = check.counts[name]
-    label = _WORDS.get(check.name, {}).get(name, name.replace("_", " "))
+    label = words(check.name, name)
     counter_examples = {each for each, _ in check.counter_examples}
     if check.name == REGISTER.check and counter_examples:
         counter_examples = {"invalid_keys"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from harness.models import LOG, MODELS, REGISTER
 from harness.protocols.pages import DescribesRuns
 from reports import checks, formatting
 from reports.callouts import Callout, callouts
+from reports.examples import Examples, examples
 from reports.references import Reference, references
 
 DECISIVE: Final = (
@@ -57,7 +58,10 @@ _OTHER_FINDINGS: Final = {
 _EXAMPLES: Final = 5
 _SHOWN_ELSEWHERE: Final = ("id", "nemesis", "heal")
 _WAITING: Final = ("within_s", "else")
-_ACTS_ON_CLIENTS: Final = ("client",)  # `nodes` of such a step is a default without effect
+_ACTS_ON_CLIENTS: Final = (
+    "client",
+    "consumer",
+)  # `nodes` of such a step is a default without effect
 
 Records = list[dict[Hashable, Any]]
 
@@ -130,6 +134,14 @@ class RunView:
     def checks(self) -> list[checks.CheckView]:
         """The checks that have a section of their own."""
         return checks.views(self.result) if self.result else []
+
+    def examples(self, check: checks.CheckView) -> list[Examples]:
+        """The first findings of a check, of each kind; those of the loss check and of registers are
+        shown otherwise."""
+        if check.drawings or check.name == LOG.check:
+            return []
+        found = examples(self.run, check.name)
+        return [replace(each, kind=checks.words(check.name, each.kind)) for each in found]
 
     @property
     def simulated(self) -> bool:

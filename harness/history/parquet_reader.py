@@ -102,12 +102,12 @@ def keys_and_values(paths: Iterable[Path]) -> Iterator[tuple[Texts, Ints]]:
 
 def decoded(
     paths: Iterable[Path],
-    columns: Sequence[str],
+    columns: Sequence[str] | None,
     decode: Callable[[pa.RecordBatch], Made],
     *,
     optional: Iterable[str] = (),
 ) -> Iterator[Made]:
-    """What `decode` makes of each batch of these columns; `optional` ones may be absent.
+    """What `decode` makes of each batch of these columns, or of all; `optional` ones may be absent.
 
     Raises HistoryError when a file is damaged, lacks a column, or has an unusable row.
     """
@@ -116,7 +116,7 @@ def decoded(
         try:
             # A path would be looked up among file systems.
             with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as file:
-                names = _there(file, path, columns, may_lack)
+                names = None if columns is None else _there(file, path, columns, may_lack)
                 for batch in file.iter_batches(BATCH_ROWS, columns=names, use_threads=False):
                     if batch.num_rows:
                         yield decode(batch)
