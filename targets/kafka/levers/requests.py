@@ -63,9 +63,14 @@ def ports_of(node: Node) -> tuple[int, ...]:
     return ports_of_roles(node.roles)
 
 
-def requests(other_names: Callable[[str], tuple[str, ...]] = lambda _: ()) -> Requests:
-    """Kafka's requests, for the lever; `other_names` of a topic are its ids."""
-    return Requests(apis=apis(), codes=codes(), ports=ports_of, other_names=other_names)
+def no_ids(topic: str) -> tuple[str, ...]:  # noqa: ARG001
+    """A topic that has no id."""
+    return ()
+
+
+def requests(ids: Callable[[str], tuple[str, ...]] = no_ids) -> Requests:
+    """Kafka's requests, for the lever; `ids` of a topic by its name."""
+    return Requests(apis=apis(), codes=codes(), ports=ports_of, other_names=ids)
 
 
 @cache
