@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from harness.run.resolving import resolve
 from targets.zookeeper import outcomes
 from targets.zookeeper.levers.proxies import with_proxies
 from targets.zookeeper.levers.requests import APIS, CODES, SINCE
+from targets.zookeeper.target import ZooKeeper
 from targets.zookeeper.versions import DEFAULT_VERSION, release_of
 from tests.targets.zookeeper.test_layout import plan_of, specs
 
@@ -137,3 +139,13 @@ def test_errors_are_called_as_histories_call_them() -> None:
     assert {code: why.partition(":")[0] for code, why in said.items()} == {
         code: by_code[code] for code in said
     }
+
+
+@pytest.mark.java
+def test_hosts_get_a_proxy_that_this_machine_compiled(tmp_path: Path) -> None:
+    assert ZooKeeper().for_hosts(plan_of(), print).files == {}
+    made = ZooKeeper().for_hosts(faulty(), print)
+    jar = tmp_path / "proxy.jar"
+    jar.write_bytes(made.files["proxy.jar"])
+    names = set(zipfile.ZipFile(jar).namelist())
+    assert {"Proxy.class", "Connection.class", "ZooKeeperWire.class"} <= names
