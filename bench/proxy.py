@@ -26,6 +26,7 @@ from confluent_kafka import Producer
 
 import harness.levers.protocol as lever
 from harness.images import maven
+from harness.levers.proxied import SOURCES
 from targets.kafka.eras import DEFAULT_VERSION, era_of
 from targets.kafka.levers import proxies
 
@@ -80,7 +81,7 @@ def broker_and_proxy(folder: Path) -> Iterator[tuple[str, str, int]]:
     tool = [era_of(DEFAULT_VERSION).format_class, "format", "-t", "ackloss-AAAAAAAAAAAAAA"]
     subprocess.run([*java, *tool, "-c", str(config)], check=True, stdout=subprocess.DEVNULL)
     classes = folder / "classes"
-    sources = [*proxies.CORE.glob("*.java"), *proxies.OURS.glob("*.java")]
+    sources = [*SOURCES.glob("*.java"), *proxies.OURS.glob("*.java")]
     compiler = ["java", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn"]
     jars = os.pathsep.join(map(str, libs.glob("*.jar")))
     subprocess.run([*compiler, "-cp", jars, "-d", str(classes), *map(str, sources)], check=True)

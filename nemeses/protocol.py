@@ -30,7 +30,8 @@ class Protocol(Nemesis):
                  after the node has done what was asked. By default request for count and duplicate
     api          what is requested, by the system's own names (several: a list); any: whatever it is
     client_id    only requests of clients whose id begins with it
-    topic        only requests that concern it, as the system names it
+    topic        only requests that concern it, where the system has topics
+    path         only requests that concern it or what is below it, where the system has paths
     peers        who asks: anybody, clients, or a selector of the nodes
     met_share    of those that match, the share that is met, drawn at random
     first_count  of those that match, only so many at each node; 0: all
@@ -46,6 +47,7 @@ class Protocol(Nemesis):
     api: str | tuple[str, ...] = _ANY
     client_id: str = ""
     topic: str = ""
+    path: str = ""
     peers: str = _ANYBODY
     met_share: float = 1.0
     first_count: int = 0
@@ -67,8 +69,10 @@ class Protocol(Nemesis):
             raise ValueError("requests are sent twice, not answers: leave out side")
         if self.peers not in (_ANYBODY, CLIENTS):
             selectors.check_grammar(self.peers, key="peers")
-        if any("\n" in text or "," in text for text in (self.client_id, self.topic)):
-            raise ValueError("client_id and topic are one word each")
+        if any("\n" in text or "," in text for text in (self.client_id, self.topic, self.path)):
+            raise ValueError("client_id, topic and path are one word each")
+        if self.path and (self.path[0] != "/" or self.path != "/" + self.path.strip("/")):
+            raise ValueError("path begins with / and does not end with it, such as /a/b")
 
     @property
     def apis(self) -> tuple[str, ...]:
@@ -107,6 +111,7 @@ class Protocol(Nemesis):
             apis=self.apis,
             client_id=self.client_id,
             topic=self.topic,
+            below=self.path,
             peers=tuple(peers),
             others=tuple(others),
             share=self.met_share,

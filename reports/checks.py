@@ -48,6 +48,7 @@ _SET: Final = {
     "never_read_acknowledged": "never read, acknowledged",
     "recovered": "unknown adds that were read",
     "failed_found": "failed adds that were read",
+    "unacknowledged_found": "adds without acknowledgement that were read",
     "duplicated": "twice in one read",
     "unexpected": "read, and never added",
     "read_before_add": "read before their add began",
@@ -121,6 +122,12 @@ _IN_SHORT: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+_RATES: Final = {
+    "ack": "acknowledged, of all attempted",
+    "loss": "lost, of the acknowledged",
+    "unacknowledged_success": "unacknowledged success: found unacknowledged, per acknowledged",
+    "unacknowledged_success_of_unacknowledged": "found, of all without acknowledgement",
+}
 _POINTS: Final = ("0", "0.5", "0.95", "0.99", "1")
 _TITLES: Final = {
     CLIENT: "Clients",
@@ -149,8 +156,8 @@ class Count:
 @dataclass(frozen=True)
 class CheckView:
     """One check as the page shows it: all counts, the few that say most, and what it has besides.
-    `latencies` are rows of least, median, 95 %, 99 % and most; `final`: a read began after every
-    add had completed."""
+    `latencies` are rows of least, median, 95 %, 99 % and most; `rates` are what they are of, and
+    their text; `final`: a read began after every add had completed."""
 
     name: str
     title: str
@@ -159,6 +166,7 @@ class CheckView:
     doubts: list[str]
     drawings: list[Drawing]
     latencies: list[tuple[str, list[str]]]
+    rates: list[tuple[str, str]]
     final: bool
 
 
@@ -179,6 +187,7 @@ def _view(check: CheckRecord) -> CheckView:
         doubts=[sentence for _, sentence in check.doubts],
         drawings=drawings(check.details) if check.name == REGISTER.check else [],
         latencies=_latencies(check) if check.name == SET.check else [],
+        rates=_rates(check) if check.name == SET.check else [],
         final=bool(final.get("is_final")),
     )
 
@@ -189,6 +198,14 @@ def _latencies(check: CheckRecord) -> list[tuple[str, list[str]]]:
         (what, [formatting.milliseconds(points.get(point)) for point in _POINTS])
         for what in ("stable", "lost")
         if (points := known.get(what))
+    ]
+
+
+def _rates(check: CheckRecord) -> list[tuple[str, str]]:
+    return [
+        (label, formatting.rate(check.rates[name]))
+        for name, label in _RATES.items()
+        if name in check.rates
     ]
 
 

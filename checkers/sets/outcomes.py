@@ -67,7 +67,7 @@ class SetCounts:
 
     `stale` ones are stable too; `lost_unacknowledged` of the lost were never acknowledged, but
     read; `never_read_acknowledged` of the never read were acknowledged; `recovered` are unknown
-    adds that were read.
+    adds that were read, `failed_found` failed ones, `unacknowledged_found` both.
     """
 
     attempted: int = 0
@@ -82,17 +82,23 @@ class SetCounts:
     never_read_acknowledged: int = 0
     recovered: int = 0
     failed_found: int = 0
+    unacknowledged_found: int = 0
     duplicated: int = 0
     unexpected: int = 0
     read_before_add: int = 0
 
     def rates(self) -> dict[str, float | None]:
-        """Acknowledged adds of all, and the lost of the acknowledged; null where there is nothing
-        to divide by."""
+        """The rates of the loss checker: acknowledged adds of all, the lost of the acknowledged,
+        unacknowledged success; null where there is nothing to divide by."""
         lost = self.lost - self.lost_unacknowledged
+        found, unacknowledged = self.unacknowledged_found, self.attempted - self.acknowledged
         return {
-            "ack": self.acknowledged / self.attempted if self.attempted else None,
-            "loss": lost / self.acknowledged if self.acknowledged else None,
+            "ack": _share(self.acknowledged, self.attempted),
+            "loss": _share(lost, self.acknowledged),
+            "unacknowledged_success": _share(found, self.acknowledged),
+            "failed_success": _share(self.failed_found, self.acknowledged),
+            "unknown_success": _share(self.recovered, self.acknowledged),
+            "unacknowledged_success_of_unacknowledged": _share(found, unacknowledged),
         }
 
     def __add__(self, other: SetCounts) -> SetCounts:
@@ -142,10 +148,15 @@ def counts(seen: Sightings, became: Outcomes) -> SetCounts:
         never_read_acknowledged=_number(became.never_read & became.acknowledged),
         recovered=_number(became.unknown & became.found),
         failed_found=_number(became.failed & became.found),
+        unacknowledged_found=_number(~became.acknowledged & became.found),
         duplicated=_number(seen.copies > 1),
         unexpected=_number(seen.unexpected),
         read_before_add=_number(seen.too_early != NEVER),
     )
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def _number(chosen: Bools) -> int:

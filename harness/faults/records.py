@@ -246,9 +246,10 @@ class MembersRecord(UndoRecord):
 class ProtocolRecord(UndoRecord):
     """Requests to a node, or their answers, are met by the proxy before it.
 
-    `apis` by the names that the system has for them; none: every one. Only requests from `peers`,
-    and none from `others`. `first` bounds how many are met, 0 does not. `ms` of a delay: 0 lasts
-    until the fault is undone. `code` is the name of an error.
+    `apis` by the names that the system has for them; none: every one. Only requests that concern a
+    `topic`, or what is called `below` or lies below it; only from `peers`, and none from `others`.
+    `first` bounds how many are met, 0 does not. `ms` of a delay: 0 lasts until the fault is undone.
+    `code` is the name of an error.
     """
 
     act: ProtocolAct
@@ -256,6 +257,7 @@ class ProtocolRecord(UndoRecord):
     apis: tuple[str, ...] = ()
     client_id: str = field(default="", metadata=LEFT_OUT)
     topic: str = field(default="", metadata=LEFT_OUT)
+    below: str = field(default="", metadata=LEFT_OUT)
     peers: tuple[Peer, ...] = field(default=(), metadata=LEFT_OUT)
     others: tuple[Peer, ...] = field(default=(), metadata=LEFT_OUT)
     share: float = field(default=1.0, metadata=LEFT_OUT)

@@ -127,14 +127,15 @@ class ProtocolLever(Lever[ProtocolRecord], PreparesNodes):
     def _rule(self, record: ProtocolRecord) -> str:
         """The file of a rule, as `Rule.java` reads it."""
         topics = (record.topic, *self.requests.other_names(record.topic)) if record.topic else ()
+        subjects = [word for word in (*topics, record.below) if word]
         return "".join(
             f"{key}={value}\n"
             for key, value in {
                 "act": record.act,
                 "side": record.side,
                 "apis": ",".join(str(self.requests.apis[api]) for api in record.apis),
-                "client": record.client_id.replace("\\", "\\\\"),
-                "subjects": ",".join(topics),
+                "client": _escaped(record.client_id),
+                "subjects": _escaped(",".join(subjects)),
                 "peers": ",".join(peer.address or "" for peer in record.peers),
                 "others": ",".join(peer.address or "" for peer in record.others),
                 "share": record.share,
@@ -152,6 +153,10 @@ class ProtocolLever(Lever[ProtocolRecord], PreparesNodes):
             return f"no {what}"
         by_api = ", ".join(f"{self.requests.named(api)} {count:,}" for api, count in hits.items())
         return f"{sum(hits.values()):,} {what} ({by_api})"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\")
 
 
 _RULES: Final = f"{FOLDER}/rules"

@@ -8,22 +8,20 @@ cache folder by the image's id.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from harness.errors import EnvironmentFailure, PlanError
 from harness.images.building import base_reference, ensure, find, pulled
+from harness.images.keeping import keep, kept, place
 from harness.images.locks import alone
 from harness.images.oneoff import OneOff, one_off
 from harness.images.recipe import FILES
 from harness.images.steps import Say, quietly, step
-from harness.machine.paths import cache_dir
 from harness.protocols import ImageRef
 from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, KRAFT, VERSION_JAR, Era, era_of
 from targets.kafka.jars import formatted_here, is_jars, last_line
@@ -71,7 +69,7 @@ def archive(image: ImageRef, say: Say = quietly) -> Path | None:
             with step(say, f"class-data archive of {image.reference}"):
                 why = _make_archive(image, era, made, bootstrap_checkpoint(image, {}))
             if why is not None:
-                _keep(refused, why.encode())
+                keep(refused, why.encode())
     if refused.exists():
         say(f"no class-data archive for {image.reference}: {refused.read_text(encoding='utf-8')}")
         return None
@@ -89,15 +87,6 @@ def bootstrap_checkpoint(image: ImageRef, features: Mapping[str, int]) -> bytes:
         return _format(image, _era(image), features)
 
     return kept(image, "bootstrap.checkpoint", asked, make).read_bytes()
-
-
-def kept(image: ImageRef, name: str, depends_on: str, make: Callable[[], bytes]) -> Path:
-    """Something made of an image, and of what it depends on: made now unless it is there."""
-    made = _kept(image, name, depends_on)
-    with alone(f"{made.stem}-{made.parent.name}"):
-        if not made.exists():
-            _keep(made, make())
-    return made
 
 
 def prepare(version: str = DEFAULT_VERSION, say: Say = quietly) -> ImageRef:
@@ -118,27 +107,11 @@ def prepared(version: str) -> tuple[ImageRef | None, Path | None]:
 
 
 def _archive_path(image: ImageRef, era: Era) -> Path:
-    return _kept(image, "kafka.jsa", " ".join(era.jvm))
+    return place(image, "kafka.jsa", " ".join(era.jvm))
 
 
 def _era(image: ImageRef) -> Era:
     return era_of(image.version or _version_inside(image.id))
-
-
-def _kept(image: ImageRef, name: str, depends_on: str) -> Path:
-    """Where something made of an image, and of what it depends on, is kept."""
-    digest = hashlib.sha256(depends_on.encode()).hexdigest()[:12]
-    folder = cache_dir() / "images" / image.id.removeprefix("sha256:")[:16]
-    stem, _, suffix = name.partition(".")
-    return folder / f"{stem}-{digest}.{suffix}"
-
-
-def _keep(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(f".{path.name}.{os.getpid()}")
-    half.write_bytes(content)
-    half.replace(path)
 
 
 @lru_cache(maxsize=16)
@@ -260,7 +233,7 @@ def _make_archive(image: ImageRef, era: Era, made: Path, checkpoint: bytes) -> s
         content = node.read(inside)
         if content is None:
             return f"this JVM made none: {last_line(node.output())}"
-    _keep(made, content)
+    keep(made, content)
     if why := _unusable(image, era, made):
         made.unlink()
         return why

@@ -6,9 +6,7 @@ machine, from the same jars.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +14,9 @@ from typing import Final
 
 from harness.errors import EnvironmentFailure, PlanError
 from harness.images import maven
+from harness.images.java import jar, java_here
 from harness.images.recipe import FILES
+from harness.images.steps import Say
 from harness.machine.scratch import scratch
 from harness.protocols import Distribution, ImageRef
 from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, VERSION_JAR, Era, era_of
@@ -56,6 +56,17 @@ def is_jars(image: ImageRef) -> bool:
     return image.id.endswith(_JARS)
 
 
+def compiled(
+    image: ImageRef, name: str, sources: Sequence[Path], say: Say, *, needed_by: str
+) -> bytes:
+    """See `harness.images.java.jar`: against Kafka's own jars, in the image or on this machine."""
+    here = None
+    if is_jars(image):
+        version = image.version or DEFAULT_VERSION
+        here = maven.kept(era_of(version).recipe(version))
+    return jar(image, name, sources, say, against=JAR_FOLDER, here=here, needed_by=needed_by)
+
+
 def formatted_here(
     image: ImageRef,
     era: Era,
@@ -93,15 +104,6 @@ def formatted_here(
                 f"the storage of {image.reference} could not be formatted", hint=last_line(said)
             ) from error
     return made
-
-
-def java_here() -> str:
-    """The Java of this machine. Raises EnvironmentFailure."""
-    home = os.environ.get("JAVA_HOME")
-    java = f"{home}/bin/java" if home else shutil.which("java")
-    if java is None:
-        raise EnvironmentFailure("Java is missing", hint="apt-get install openjdk-17-jre-headless")
-    return java
 
 
 def last_line(output: str) -> str:

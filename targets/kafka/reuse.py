@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import orjson
 
+from harness.levers.proxied import proxied
 from harness.protocols import NODE_DATA, Cluster
 from targets.kafka.clients.nodes import client_names
 from targets.kafka.configuration import LOGS
 from targets.kafka.eras import KRAFT, metadata_of
 from targets.kafka.kraft.admin import delete_topic
-from targets.kafka.levers.requests import proxied
 from targets.kafka.plan import KafkaPlan
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -78,6 +79,7 @@ from targets.kafka.levers import requests
 from targets.kafka.levers.dry_run import DryRunLeadership
 from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.levers.proxies import proxy_files, with_proxies
+from targets.kafka.levers.topic_ids import topic_ids
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.storage import KafkaStorage
@@ -352,7 +354,8 @@ class Kafka(
         found: dict[str, Lever[Any]] = {
             LeadershipLever.name: LeadershipLever(leadership, cluster.nodes)
         }
-        found[ProtocolLever.name] = ProtocolLever(cluster.nodes, requests.requests())
+        ids = partial(topic_ids, cluster.nodes) if say is None else requests.no_ids
+        found[ProtocolLever.name] = ProtocolLever(cluster.nodes, requests.requests(ids))
         if isinstance(disk := cluster.levers.get(DiskLever.name), DiskLever):
             found[DiskLever.name] = replace(disk, storage=KafkaStorage())
         return found

@@ -5,6 +5,7 @@ layout         nodes and their files                     words     four-letter w
 settings       settings as servers report them           seeing    who leads
 session        kazoo without its retries                 clients   one for each model
 outcomes       error codes: fail or info                 versions  what differs between versions
+levers         what faults of single requests need to know
 """
 
 from targets.zookeeper.target import ZooKeeper

@@ -43,7 +43,7 @@ log4j.appender.file.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
 # Short-lived small JVMs on few cores: no parallel collector, no second compiler. Until 3.4 a server
 # wants log4j's JMX beans, and reload4j has none.
-_JVM: Final = (
+JVM: Final = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-Xshare:auto",
@@ -99,7 +99,7 @@ def argv(plan: ZooKeeperPlan) -> list[str]:
     """The command that starts a server."""
     return [
         "java",
-        *_JVM,
+        *JVM,
         f"-Xmx{plan.target.memory_mb // 2}m",
         f"-Dlog4j.configuration=file:{NODE_DATA}/{_LOG_CONFIG}",
         f"-Dackloss.log={NODE_DATA}/{LOGS}/zookeeper.log",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from harness import registry
 from harness.errors import HarnessFailure, PlanError
 from harness.faults.own_traffic import NoAnswer
+from harness.levers.protocol import ProtocolLever
 from harness.models import LOCK, REGISTER, SEQUENCE, SET, WATCH
 from harness.protocols import (
     Client,
@@ -38,6 +39,8 @@ from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from harness.protocols.tools import MadeBeforehand, UsesPackages
 from targets.zookeeper import any_client, layout, pages, seeing, settings
 from targets.zookeeper.configuration import check_settings
+from targets.zookeeper.levers import requests
+from targets.zookeeper.levers.proxies import proxy_files, with_proxies
 from targets.zookeeper.plan import ZooKeeperPlan
 from targets.zookeeper.versions import DEFAULT_VERSION, JAR_FOLDER, JAVA, release_of
 from targets.zookeeper.vocabulary import VOCABULARY
@@ -86,7 +89,7 @@ class ZooKeeper(
         f"workload.{key}" for key in ("read", "connect", "session_ms", "request_ms", "clients")
     )
     """What clients do: the servers and their settings are the same for all."""
-    own_levers: ClassVar[frozenset[str]] = frozenset({_MEMBERS})
+    own_levers: ClassVar[frozenset[str]] = frozenset({_MEMBERS, ProtocolLever.name})
 
     def check(self, plan: ZooKeeperPlan) -> None:
         """Refuse settings that a plan may not touch, and versions that are not supported."""
@@ -109,6 +112,7 @@ class ZooKeeper(
             )
         release_of(plan.target.version)
         any_client.check(plan, model_of(plan.workload.name))
+        requests.check(plan)
         if model_of(plan.workload.name) in _OF_ONE_SESSION and load_is_shared(plan):
             raise PlanError(
                 f"{plan.workload.name} needs one client for each process",
@@ -170,14 +174,15 @@ class ZooKeeper(
         return layout.names(plan)
 
     def prepare(self, plan: ZooKeeperPlan, say: Callable[[str], None]) -> Ingredients:
-        """The image of the plan's version."""
+        """The image of the plan's version, and its proxy."""
         from harness.images.building import ensure  # imports Docker's client
 
         version = plan.target.version or DEFAULT_VERSION
-        return Ingredients(image=ensure(release_of(version).recipe(version), say))
+        image = ensure(release_of(version).recipe(version), say)
+        return Ingredients(image=image, files=proxy_files(plan, image, say))
 
     def for_hosts(self, plan: ZooKeeperPlan, say: Callable[[str], None]) -> Ingredients:
-        """The jars of the plan's version."""
+        """The jars of the plan's version, and its proxy."""
         from harness.images import maven
 
         version = plan.target.version or DEFAULT_VERSION
@@ -185,21 +190,25 @@ class ZooKeeper(
         image = ImageRef(
             reference=f"jars of ZooKeeper {version}", id=recipe.digest(), version=version
         )
-        return Ingredients(image=image, folders={jars: JAR_FOLDER}, programs=JAVA)
+        files = proxy_files(plan, image, say, here=jars)
+        return Ingredients(image=image, files=files, folders={jars: JAR_FOLDER}, programs=JAVA)
 
     def nodes(
         self, plan: ZooKeeperPlan, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
         """Every node with its files."""
-        return layout.specs(plan, ingredients, addresses)
+        return with_proxies(layout.specs(plan, ingredients, addresses), plan, ingredients)
 
     def levers(
         self, cluster: Cluster, plan: ZooKeeperPlan, *, say: Callable[[str], None] | None = None
     ) -> Mapping[str, Lever[Any]]:
-        """The lever that changes the members of the ensemble."""
+        """The lever that changes the members of the ensemble, and the one that meets requests."""
         from targets.zookeeper.members import MembersLever  # imports kazoo
 
-        return {_MEMBERS: MembersLever(cluster.nodes, plan, say)}
+        return {
+            _MEMBERS: MembersLever(cluster.nodes, plan, say),
+            ProtocolLever.name: ProtocolLever(cluster.nodes, requests.requests()),
+        }
 
     def bring_up(self, cluster: Cluster, plan: ZooKeeperPlan, *, timeout_s: float) -> None:
         """Every server is in sync with one leader, and the parents of what is written are there."""

@@ -1,4 +1,4 @@
-"""Unacknowledged success on a real broker: provoked, counted, absent where nothing provokes it."""
+"""Unacknowledged success on real clusters: provoked, counted, absent where nothing provokes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
 
 
 def run(name: str, out: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "harness", "run", f"plans/faults/{name}.toml", "--json"]
+    command = [sys.executable, "-m", "harness", "run", f"plans/{name}.toml", "--json"]
     done = subprocess.run(
         [*command, "--out", str(out)],
         cwd=ROOT,
@@ -32,22 +32,47 @@ def run(name: str, out: Path) -> dict[str, Any]:
     return result
 
 
+def page(out: Path) -> str:
+    return next(out.glob("*/report.html")).read_text()
+
+
 def test_writes_whose_answers_are_cut_off_are_found_all_the_same(tmp_path: Path) -> None:
-    result = run("unacknowledged-reset", tmp_path)
+    result = run("faults/unacknowledged-reset", tmp_path)
     (fault,) = result["faults"]
     assert fault["proven"]
     assert fault["touched"] > 0
     assert result["counts"]["unknown_found"] > 0
     assert set(result["errors"]["unknown"]) == {"_MSG_TIMED_OUT"}
-    page = next(tmp_path.glob("*/report.html")).read_text()
-    assert "unacknowledged success" in page
+    assert "unacknowledged success" in page(tmp_path)
 
 
 def test_where_writes_are_only_counted_all_are_acknowledged(tmp_path: Path) -> None:
-    result = run("unacknowledged-count", tmp_path)
+    result = run("faults/unacknowledged-count", tmp_path)
     (fault,) = result["faults"]
     assert fault["proven"]
     assert fault["touched"] > 0
     counts = result["counts"]
     assert counts["acknowledged"] == counts["attempted"] > 0
     assert counts["unacknowledged_found"] == 0
+
+
+def test_znodes_are_created_though_the_connection_was_lost(tmp_path: Path) -> None:
+    result = run("zookeeper/unacknowledged-reset", tmp_path)
+    (fault,) = result["faults"]
+    assert fault["proven"]
+    counts = result["counts"]
+    assert counts["unacknowledged_found"] == counts["recovered"] >= fault["touched"] > 0
+    assert "ConnectionLoss" in result["errors"]["unknown"]
+    assert result["rates"]["unacknowledged_success"] > 0
+    assert "unacknowledged success" in page(tmp_path)
+
+
+def test_where_creates_are_only_counted_all_are_acknowledged(tmp_path: Path) -> None:
+    result = run("zookeeper/unacknowledged-count", tmp_path)
+    (fault,) = result["faults"]
+    assert fault["proven"]
+    assert fault["touched"] > 0
+    counts = result["counts"]
+    assert counts["acknowledged"] == counts["attempted"] > 0
+    assert counts["unacknowledged_found"] == 0
+    assert result["rates"]["unacknowledged_success"] == 0

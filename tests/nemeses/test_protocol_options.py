@@ -54,6 +54,9 @@ def record(**options: Any) -> ProtocolRecord:
         ({"code": "X"}, "code names the error"),
         ({"act": "duplicate", "side": "answer"}, "requests are sent twice"),
         ({"topic": "a,b"}, "one word each"),
+        ({"path": "/a,b"}, "one word each"),
+        ({"path": "a"}, "path begins with /"),
+        ({"path": "/a/"}, "path begins with /"),
         ({"peers": "role:"}, "role:"),
         ({"act": "mangle"}, "count"),
     ],
@@ -141,6 +144,7 @@ def plan(version: str = "4.3.1", **options: Any) -> Any:
         ("4.3.1", {"code": "NOT_ENOUGH_REPLICAS"}, "code", "name the api"),
         ("2.8.2", {"api": "Produce", "code": "NOT_ENOUGH_REPLICAS"}, "code", "needs Kafka 3.0"),
         ("2.8.2", {"api": "Produce", "topic": "t"}, "topic", "needs Kafka 3.0"),
+        ("4.3.1", {"api": "Produce", "path": "/t"}, "path", "Kafka has no paths"),
     ],
 )
 def test_what_a_version_lacks_is_refused(
@@ -180,7 +184,6 @@ def test_a_mix_is_checked_too() -> None:
 
 def test_another_system_offers_no_such_lever() -> None:
     step = {"id": "x", "nemesis": "protocol"}
-    target = {"system": "zookeeper", "version": "3.9.4"}
-    document = {"schema": 1, "name": "one", "target": target, "faults": [step]}
+    document = {"schema": 1, "name": "one", "target": {"system": "memory"}, "faults": [step]}
     with pytest.raises(PlanError, match="needs the lever 'protocol'"):
-        resolve(parse_plan({**document, "workload": {"name": "set"}}))
+        resolve(parse_plan({**document, "cluster": {"kind": "memory"}}))

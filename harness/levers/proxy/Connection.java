@@ -19,6 +19,7 @@ final class Connection {
     private static final int MOST_BYTES = 1 << 29;
     private static final int PIECE_BYTES = 1 << 16;
     private static final int HEAD_BYTES = 16;
+    private static final int LENGTH_BYTES = 4;
     private static final int CONNECT_MS = 5000;
 
     /** A request that was forwarded, or that the proxy answers itself (`answer`). */
@@ -34,6 +35,7 @@ final class Connection {
     private final DataOutputStream toClient;
     private volatile boolean stalled;
     private volatile boolean clientGone;
+    private volatile boolean plain;
 
     Connection(Proxy proxy, Wire wire, Socket client, InetSocketAddress target) throws IOException {
         this.proxy = proxy;
@@ -76,7 +78,9 @@ final class Connection {
     private void requests() throws IOException, InterruptedException {
         DataInputStream source = in(client);
         DataOutputStream sink = out(server);
-        for (long nth = 0; ; nth++) {
+        plain = wire.plain(peek(source, LENGTH_BYTES));
+        if (plain) source.transferTo(server.getOutputStream());
+        for (long nth = 0; !plain; nth++) {
             byte[] frame = next(source);
             if (frame == null) return;
             if (stalled) continue;
@@ -89,6 +93,14 @@ final class Connection {
             }
             send(sink, frame, source.available() == 0);
         }
+    }
+
+    /** What comes next, which stays to be read; fewer bytes if that is the end. */
+    private static byte[] peek(DataInputStream source, int bytes) throws IOException {
+        source.mark(bytes);
+        byte[] found = source.readNBytes(bytes);
+        source.reset();
+        return found;
     }
 
     /** The next request; null: the client has ended, or is gone. */
@@ -151,6 +163,8 @@ final class Connection {
     private void answers() {
         try {
             DataInputStream source = in(server);
+            peek(source, 1); // the client has spoken before the server does
+            if (plain) source.transferTo(client.getOutputStream());
             for (long nth = 0; ; nth++) {
                 int bytes = size(source);
                 byte[] head = source.readNBytes(Math.min(bytes, HEAD_BYTES));

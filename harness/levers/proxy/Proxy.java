@@ -126,6 +126,11 @@ public final class Proxy {
     /** A wire that counts the requests of one port by API. */
     private record Counting(Wire wire, Map<Integer, AtomicLong> counts) implements Wire {
         @Override
+        public boolean plain(byte[] first) {
+            return wire.plain(first);
+        }
+
+        @Override
         public Request request(byte[] frame, long nth) {
             Request request = wire.request(frame, nth);
             if (request != null) {

@@ -7,6 +7,11 @@ public interface Wire {
     /** A request by its header. `api` is what it asks for, `id` what its answer will repeat. */
     record Request(int api, int version, long id, String client) {}
 
+    /** Whether a connection that begins with these 4 bytes has no messages, and passes as it is. */
+    default boolean plain(byte[] first) {
+        return false;
+    }
+
     /** The header of the nth request of a connection, counted from 0; null: it is none. */
     Request request(byte[] frame, long nth);
 

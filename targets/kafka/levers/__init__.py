@@ -3,6 +3,10 @@
 leaders     leaders that can be moved on request, whichever the mode
 leadership  the lever that moves them
 dry_run     leaders that never move
+requests    what requests and errors are called, and what a plan may name
+carried     which errors answers carry
+proxies     the proxies beside brokers and controllers
+topic_ids   by what requests name a topic besides its name
 """
 
 from __future__ import annotations

@@ -7,28 +7,26 @@ are in a table here, by the KIP that brought them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from kafka import errors
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
-from harness.errors import PlanError, nearest
+from harness.errors import PlanError
 from harness.levers.protocol import Requests
-from harness.plan import Family, FaultStep
+from harness.levers.proxied import ANY, Rule, check_name, rules
 from harness.protocols import Node
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
 from targets.kafka.eras import DEFAULT_VERSION, KRAFT, metadata_of, number_of
 from targets.kafka.levers.carried import CARRIED, SAME, UNEXPECTED
 from targets.kafka.plan import KafkaPlan
 
-NEMESIS: Final = "protocol"
 ERRORS_SINCE: Final = "3.0"
 """Before it, kafka-clients has other ways to make an error's answer and to read requests."""
 
-_ANY: Final = "any"
 _AMONG_NODES: Final[Mapping[str, str]] = {
     "Vote": "2.8",
     "BeginQuorumEpoch": "2.8",
@@ -54,31 +52,6 @@ _OF_ZOOKEEPER: Final = frozenset({"LeaderAndIsr", "StopReplica", "UpdateMetadata
 """What a controller sends to brokers where ZooKeeper keeps the metadata, and nobody elsewhere."""
 
 
-class Rule(NamedTuple):
-    """The options of a fault of single requests, and where they stand in the plan."""
-
-    key: str
-    options: Mapping[str, Any]
-
-
-def rules(plan: KafkaPlan) -> Iterator[Rule]:
-    """The faults of single requests in a plan: among its steps, or in the mix of which its steps
-    are drawn."""
-    given: list[tuple[str, int, FaultStep | Family]]
-    if plan.mix is not None:
-        given = [("mix.families", place, each) for place, each in enumerate(plan.mix.families)]
-    else:
-        given = [("faults", place, each) for place, each in enumerate(plan.faults)]
-    for where, place, each in given:
-        if each.nemesis == NEMESIS:
-            yield Rule(f"{where}.{place}", each.options)
-
-
-def proxied(plan: KafkaPlan) -> bool:
-    """Whether nodes of this plan need proxies."""
-    return any(rules(plan))
-
-
 def ports_of_roles(roles: Collection[str]) -> tuple[int, ...]:
     """Where a node is asked: as a broker, as a controller of KRaft, or both."""
     ports = {"broker": BROKER_PORT, "controller": CONTROLLER_PORT}
@@ -90,10 +63,14 @@ def ports_of(node: Node) -> tuple[int, ...]:
     return ports_of_roles(node.roles)
 
 
-@cache
-def requests() -> Requests:
-    """Kafka's requests, for the lever."""
-    return Requests(apis=apis(), codes=codes(), ports=ports_of)
+def no_ids(topic: str) -> tuple[str, ...]:  # noqa: ARG001
+    """A topic that has no id."""
+    return ()
+
+
+def requests(ids: Callable[[str], tuple[str, ...]] = no_ids) -> Requests:
+    """Kafka's requests, for the lever; `ids` of a topic by its name."""
+    return Requests(apis=apis(), codes=codes(), ports=ports_of, other_names=ids)
 
 
 @cache
@@ -112,27 +89,22 @@ def codes() -> Mapping[str, int]:
 
 def check(plan: KafkaPlan) -> None:
     """Refuse what this plan's version does not have: APIs, errors, and errors before 3.0."""
-    for key, options in rules(plan):
-        for name in _named(options):
-            _check_api(name, plan, key=f"{key}.api")
-        reads = [word for word in ("code", "topic") if options.get(word)]
-        if reads and number_of(_version(plan)) < number_of(ERRORS_SINCE):
-            raise PlanError(
-                f"needs Kafka {ERRORS_SINCE} or later, not {_version(plan)}",
-                key=f"{key}.{reads[0]}",
-                hint="leave it out, or choose another act",
-            )
-        if "code" in options:
-            _check_code(options["code"], options, key=f"{key}.code")
+    for rule in rules(plan):
+        for name in rule.apis:
+            _check_api(name, plan, key=f"{rule.key}.api")
+        rule.refuse({"path": ("Kafka has no paths", "name a topic")})
+        if number_of(_version(plan)) < number_of(ERRORS_SINCE):
+            what = f"needs Kafka {ERRORS_SINCE} or later, not {_version(plan)}"
+            hint = "leave it out, or choose another act"
+            rule.refuse({"code": (what, hint), "topic": (what, hint)})
+        _check_code(rule, key=f"{rule.key}.code")
 
 
 def _check_api(name: str, plan: KafkaPlan, *, key: str) -> None:
-    if name == _ANY:
+    if name == ANY:
         return
-    if name not in apis():
-        near = nearest(name, list(apis()))
-        hint = f"did you mean {near!r}?" if near else "such as Produce, Fetch or EndTxn"
-        raise PlanError(f"Kafka has no API {name!r}", key=key, hint=hint)
+    such_as = "Produce, Fetch or EndTxn"
+    check_name(name, apis(), owner="Kafka", kind="API", key=key, such_as=such_as)
     version, mode = _version(plan), metadata_of(plan)
     if name not in _known(number_of(version), mode):
         raise PlanError(
@@ -154,17 +126,14 @@ def _known(version: tuple[int, ...], mode: str) -> frozenset[str]:
     return frozenset((told | among) - _OF_ZOOKEEPER)
 
 
-def _check_code(code: object, options: Mapping[str, Any], *, key: str) -> None:
+def _check_code(rule: Rule, *, key: str) -> None:
     """An error that there is, of APIs whose answers carry it."""
-    if code not in codes():
-        near = nearest(str(code).upper(), list(codes()))
-        hint = f"did you mean {near!r}?" if near else "such as NOT_ENOUGH_REPLICAS_AFTER_APPEND"
-        raise PlanError(f"Kafka has no error {code!r}", key=key, hint=hint)
-    for name in _named(options):
-        if name == _ANY:
-            raise PlanError(
-                "an error is that of an answer, and there is no API", key=key, hint="name the api"
-            )
+    if (code := rule.options.get("code")) is None:
+        return
+    such_as = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
+    check_name(str(code), codes(), owner="Kafka", kind="error", key=key, such_as=such_as)
+    rule.require_apis()
+    for name in rule.apis:
         carried = CARRIED.get(name)
         if carried is not None and codes()[str(code)] not in {*carried, UNEXPECTED}:
             names = [each for each, number in codes().items() if number in carried]
@@ -173,12 +142,6 @@ def _check_code(code: object, options: Mapping[str, Any], *, key: str) -> None:
                 key=key,
                 hint=f"it carries {', '.join(names)}",
             )
-
-
-def _named(options: Mapping[str, Any]) -> Sequence[str]:
-    """The APIs that a rule names."""
-    given = options.get("api", _ANY)
-    return [given] if isinstance(given, str) else [str(each) for each in given]
 
 
 def _version(plan: KafkaPlan) -> str:

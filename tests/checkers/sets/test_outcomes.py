@@ -120,6 +120,7 @@ def test_info_adds_are_not_acknowledged(tmp_path: Path) -> None:
 def test_unknown_adds_that_are_read_are_recovered(tmp_path: Path) -> None:
     answer = said(tmp_path, add(1), add(2, "info"), begin_add(3), add(4, "info"), read(1, 2, 3))
     assert (answer.counts["recovered"], answer.counts["stable"]) == (2, 3)
+    assert answer.counts["unacknowledged_found"] == 2
     assert answer.final["unknown_found"] == 2
     assert answer.judged.verdict == "valid"
 
@@ -132,9 +133,29 @@ def test_an_unknown_add_that_was_read_can_be_lost(tmp_path: Path) -> None:
 
 def test_the_loss_rate_is_that_of_acknowledged_elements() -> None:
     counts = SetCounts(attempted=10, acknowledged=8, unknown=2, stable=5, lost=4)
-    assert counts.rates() == {"ack": 0.8, "loss": 0.5}
-    assert replace(counts, lost_unacknowledged=2).rates() == {"ack": 0.8, "loss": 0.25}
-    assert SetCounts().rates() == {"ack": None, "loss": None}
+    rates = counts.rates()
+    assert (rates["ack"], rates["loss"]) == (0.8, 0.5)
+    assert replace(counts, lost_unacknowledged=2).rates()["loss"] == 0.25
+    assert set(SetCounts().rates().values()) == {None}
+
+
+def test_unacknowledged_success_has_the_rates_of_the_loss_checker(tmp_path: Path) -> None:
+    answer = said(
+        tmp_path, add(1), add(2), add(3, "info"), add(4, "info"), add(5, "fail"), read(1, 2, 3, 5)
+    )
+    assert (answer.counts["recovered"], answer.counts["failed_found"]) == (1, 1)
+    counts = SetCounts(**answer.counts)
+    assert counts.rates() == {
+        "ack": 0.4,
+        "loss": 0.0,
+        "unacknowledged_success": 1.0,
+        "failed_success": 0.5,
+        "unknown_success": 0.5,
+        "unacknowledged_success_of_unacknowledged": 2 / 3,
+    }
+    nothing = SetCounts(attempted=3, acknowledged=3).rates()
+    assert (nothing["unacknowledged_success"], nothing["loss"]) == (0.0, 0.0)
+    assert nothing["unacknowledged_success_of_unacknowledged"] is None
 
 
 @pytest.mark.parametrize(("linearizable", "verdict"), [(False, "valid"), (True, "invalid")])

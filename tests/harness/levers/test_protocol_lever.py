@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -133,3 +133,17 @@ def test_a_rule_is_a_file_in_numbers() -> None:
     }
     lever(node).undo(RECORD)
     assert node.removed == ["/var/lib/ackloss/proxy/rules/x"]
+
+
+@pytest.mark.parametrize(
+    ("of", "subjects"),
+    [
+        ({"topic": "t"}, "t,id-of-t"),
+        ({"below": "/a\\b"}, "/a\\\\b"),
+        ({}, ""),
+    ],
+)
+def test_a_rule_names_a_topic_by_all_its_names_or_a_path(of: dict[str, str], subjects: str) -> None:
+    node, words = Said(), replace(WORDS, other_names=lambda topic: (f"id-of-{topic}",))
+    lever(node, words).apply(replace(RECORD, **of))
+    assert f"subjects={subjects}\n".encode() in node.written["proxy/rules/x"]

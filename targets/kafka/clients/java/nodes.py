@@ -1,5 +1,5 @@
 """The nodes k1, k2 ... of Java clients, and the driver's jar, compiled once per image by the Java
-that runs it (`targets.kafka.compiling`)."""
+that runs it (`harness.images.java`)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from harness.protocols import (
     Ingredients,
     NodeSpec,
 )
-from targets.kafka import compiling
 from targets.kafka.clients.java.lines import DRIVER_PORT
 from targets.kafka.eras import Era
+from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
 
 JAR: Final = "driver.jar"
@@ -35,7 +35,7 @@ def names(plan: KafkaPlan) -> list[str]:
 
 def jar(image: ImageRef, say: Say) -> bytes:
     """The compiled driver. Raises PlanError for an image whose Java cannot compile it."""
-    return compiling.jar(image, JAR, [_SOURCE], say, needed_by="workload.client")
+    return compiled(image, JAR, [_SOURCE], say, needed_by="workload.client")
 
 
 def specs(plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:

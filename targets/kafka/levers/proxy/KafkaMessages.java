@@ -65,11 +65,13 @@ public final class KafkaMessages implements KafkaWire.Messages {
         return bytes.array();
     }
 
-    /** By the topic's name or its id, whichever the version carries. */
+    /** By the topic's name or its id, whichever the version carries; ids end where they are listed. */
     @Override
     public boolean concerns(Wire.Request request, byte[] frame, String subject) {
         String text = parsed(request, frame).data().toString();
-        return text.contains("'" + subject + "'") || text.contains("Id=" + subject);
+        return text.contains("'" + subject + "'")
+            || text.contains("topicId=" + subject + ",")
+            || text.contains("topicId=" + subject + ")");
     }
 
     @Override

@@ -3,22 +3,30 @@ machine, whose Produce requests name topics by id (Java) or by name (librdkafka)
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from kafka.protocol.consumer import FetchRequest
 
 from bench.proxy import broker_and_proxy, producer
+from harness.errors import HarnessFailure
 from harness.protocols import OK
+from targets.kafka.asking import ask
+from targets.kafka.levers import topic_ids
+from targets.kafka.levers.requests import requests
 from tests.fixtures.java_driver import Address, java_client
 from tests.fixtures.proxy import HereNode, Proxied
 from tests.targets.kafka.test_attempts import Writer
 
 pytestmark = [pytest.mark.java, pytest.mark.real_time]
 
-TOPIC = "bench"
+TOPIC, OTHER = "bench", "another"
 AFTER = {"act": "error", "code": "NOT_ENOUGH_REPLICAS_AFTER_APPEND"}
 BEFORE = {"act": "error", "side": "request", "code": "INVALID_RECORD"}
 
@@ -89,8 +97,81 @@ def test_a_topic_is_known_by_its_name_where_requests_have_it(
 ) -> None:
     _, address, proxied = where
     made = producer(address)
-    for topic, met in ((TOPIC, True), ("another", False)):
+    for topic, met in ((TOPIC, True), (OTHER, False)):
         with proxied.rule(act="count", side="request", apis=("Produce",), topic=topic):
             made.produce(TOPIC, b"x")
             assert made.flush(60) == 0
             assert bool(proxied.hits(1)) == met
+
+
+@pytest.fixture
+def by_ids(where: tuple[str, str, Proxied]) -> Proxied:
+    """The rules, where a topic is known by its id, too; there is another topic."""
+    direct, _, proxied = where
+    made = producer(direct)
+    made.produce(OTHER, b"first")
+    assert made.flush(60) == 0
+    host, port = direct.split(":")
+    words = requests(lambda topic: topic_ids.ids_at(host, int(port), topic))
+    return replace(proxied, requests=words, before={})
+
+
+@pytest.mark.parametrize(("written", "met"), [(TOPIC, True), (OTHER, False)])
+def test_a_topic_is_known_by_its_id_where_requests_have_that(
+    where: tuple[str, str, Proxied], by_ids: Proxied, java: Address, written: str, met: bool
+) -> None:
+    _, address, _ = where
+    client, writer = java_client(java, address, written, {}), Writer("java")
+    try:
+        writer.write(client, 1)
+        with by_ids.rule(act="count", side="request", apis=("Produce",), topic=TOPIC):
+            writer.write(client, 2)
+            assert bool(by_ids.hits(1)) == met
+        with by_ids.rule(act="error", code="INVALID_RECORD", apis=("Produce",), topic=TOPIC):
+            writer.write(client, 3)
+    finally:
+        writer.close(client)
+    assert writer.told[2][0] == OK
+    assert (writer.told[3][0] == OK) != met
+
+
+def test_without_its_id_such_requests_are_not_met(
+    where: tuple[str, str, Proxied], java: Address
+) -> None:
+    """So it is the id by which they are met."""
+    _, address, by_name = where
+    client, writer = java_client(java, address, TOPIC, {}), Writer("java")
+    try:
+        writer.write(client, 1)
+        with by_name.rule(act="count", side="request", apis=("Produce",), topic=TOPIC):
+            writer.write(client, 2)
+            assert by_name.hits(1) == {}
+    finally:
+        writer.close(client)
+
+
+@pytest.mark.parametrize(("read", "met"), [(TOPIC, True), (OTHER, False)])
+def test_fetch_requests_have_ids_too(
+    where: tuple[str, str, Proxied], by_ids: Proxied, read: str, met: bool
+) -> None:
+    direct, address, _ = where
+    (host, port), (_, through) = direct.split(":"), address.split(":")
+    (kept,) = topic_ids.ids_at(host, int(port), read)
+    kind = FetchRequest[13]
+    of_topic = kind.FetchTopic(
+        topic_id=UUID(bytes=base64.urlsafe_b64decode(kept + "==")),
+        partitions=[kind.FetchTopic.FetchPartition(partition=0, fetch_offset=0)],
+    )
+    request = kind(max_wait_ms=10, min_bytes=1, topics=[of_topic])
+    with by_ids.rule(act="count", side="request", apis=("Fetch",), topic=TOPIC):
+        answer = ask(host, int(through), request, timeout_s=60)
+        assert answer.responses[0].partitions[0].error_code == 0
+        assert bool(by_ids.hits(1)) == met
+
+
+def test_a_topic_that_there_is_not_has_no_id(where: tuple[str, str, Proxied]) -> None:
+    host, port = where[0].split(":")
+    assert len(topic_ids.ids_at(host, int(port), TOPIC)) == 1
+    assert topic_ids.ids_at(host, int(port), "nothing") == ()
+    with pytest.raises(HarnessFailure, match="no broker reports the id of the topic x"):
+        topic_ids.topic_ids({}, "x")

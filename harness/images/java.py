@@ -1,25 +1,25 @@
-"""Java programs of ours, compiled once per version by the Java that runs them.
+"""Java programs of ours, compiled once per image by the Java that runs them.
 
-In an image that is its own Java, for hosts that of this machine, against the same kafka-clients:
-the distribution's headless Java has the compiler's module, though no `javac`.
+In an image that is its own Java, for hosts that of this machine, against the same jars: the
+distribution's headless Java has the compiler's module, though no `javac`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from harness.errors import EnvironmentFailure, PlanError
-from harness.images import maven
+from harness.images.keeping import kept
 from harness.images.recipe import FILES
 from harness.images.steps import Say, step
 from harness.machine.scratch import scratch
 from harness.protocols import ImageRef
-from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, era_of
-from targets.kafka.jars import is_jars, java_here
 
 _COMPILE_S: Final = 60
 _MADE: Final = "made.jar"
@@ -31,46 +31,64 @@ jars=$(printf %s: "$1"/*.jar)
 """.replace("@MADE@", _MADE)
 
 
-def jar(image: ImageRef, name: str, sources: Sequence[Path], say: Say, *, needed_by: str) -> bytes:
-    """A jar of these sources, made now unless it is there. `needed_by` is a key of the plan.
+def jar(
+    image: ImageRef,
+    name: str,
+    sources: Sequence[Path],
+    say: Say,
+    *,
+    against: str,
+    here: Path | None = None,
+    needed_by: str,
+) -> bytes:
+    """A jar of these sources, made now unless it is there: in the image, against the jars of a
+    folder in it; or by this machine, against those `here`. `needed_by` is a key of the plan.
 
     Raises PlanError for an image whose Java cannot compile, EnvironmentFailure.
     """
-    from targets.kafka import images  # imports Docker's client
-
     files = {source.name: source.read_bytes() for source in sources}
     digest = hashlib.sha256(b"\0".join(files[each] for each in sorted(files))).hexdigest()
 
     def make() -> bytes:
         with step(say, f"{name} for {image.reference}"):
-            code, output, made = (_here if is_jars(image) else _in_image)(image, files)
+            made = _in_image(image, files, against) if here is None else _here(files, here)
+        code, output, content = made
         if "jdk.compiler not found" in output:
             raise PlanError(
                 f"the Java of {image.reference} has no compiler, which {name} needs",
                 key=needed_by,
                 hint="name a version instead of an image",
             )
-        if code or made is None:
+        if code or content is None:
             raise EnvironmentFailure(
                 f"{name} could not be compiled for {image.reference}: {output.strip()[:300]}"
             )
-        return made
+        return content
 
-    return images.kept(image, name, digest, make).read_bytes()
+    return kept(image, name, digest, make).read_bytes()
 
 
-def _in_image(image: ImageRef, files: Mapping[str, bytes]) -> tuple[int, str, bytes | None]:
-    from harness.images.oneoff import one_off
+def java_here() -> str:
+    """The Java of this machine. Raises EnvironmentFailure."""
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else shutil.which("java")
+    if java is None:
+        raise EnvironmentFailure("Java is missing", hint="apt-get install openjdk-17-jre-headless")
+    return java
 
-    argv = ["sh", "-c", _COMPILE, FILES, JAR_FOLDER, "java"]
+
+def _in_image(
+    image: ImageRef, files: Mapping[str, bytes], jars: str
+) -> tuple[int, str, bytes | None]:
+    from harness.images.oneoff import one_off  # imports Docker's client
+
+    argv = ["sh", "-c", _COMPILE, FILES, jars, "java"]
     with one_off(image.id, argv, files=files) as compiler:
         code = compiler.wait(limit_s=_COMPILE_S)
         return code, compiler.output(), compiler.read(f"{FILES}/{_MADE}")
 
 
-def _here(image: ImageRef, files: Mapping[str, bytes]) -> tuple[int, str, bytes | None]:
-    version = image.version or DEFAULT_VERSION
-    jars = maven.kept(era_of(version).recipe(version))
+def _here(files: Mapping[str, bytes], jars: Path) -> tuple[int, str, bytes | None]:
     with scratch() as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)

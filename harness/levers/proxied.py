@@ -1,0 +1,97 @@
+"""Plans with faults of single requests: where their rules stand, how what a system does not have is
+refused when the plan is read, and the proxies beside its nodes.
+
+A proxy is compiled of what is here (`proxy/`) and of the system's own class (`Wire.java`), and runs
+only beside nodes of plans that need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from harness.errors import PlanError, nearest
+from harness.levers.protocol import FOLDER, port_of_proxy
+from harness.plan import Family, FaultStep, Plan
+from harness.protocols import NODE_DATA, NodeSpec
+
+NEMESIS: Final = "protocol"
+JAR: Final = "proxy.jar"
+HEAP_MB: Final = 64
+"""What a proxy's JVM may use."""
+SOURCES: Final = Path(__file__).parent / "proxy"
+"""The proxy, whatever the system."""
+ANY: Final = "any"
+
+
+class Rule(NamedTuple):
+    """The options of a fault of single requests, and where they stand in the plan."""
+
+    key: str
+    options: Mapping[str, Any]
+
+    @property
+    def apis(self) -> Sequence[str]:
+        """What it names, `ANY` where it names nothing."""
+        given = self.options.get("api", ANY)
+        return [given] if isinstance(given, str) else [str(each) for each in given]
+
+    def refuse(self, reasons: Mapping[str, tuple[str, str]]) -> None:
+        """Raise PlanError for the first of these options that it has: what is wrong, what helps."""
+        for option, (what, hint) in reasons.items():
+            if self.options.get(option):
+                raise PlanError(what, key=f"{self.key}.{option}", hint=hint)
+
+    def require_apis(self) -> None:
+        """Raise PlanError for an error that is that of any answer: each has its own."""
+        if ANY in self.apis:
+            raise PlanError(
+                "an error is that of an answer, and there is no API",
+                key=f"{self.key}.code",
+                hint="name the api",
+            )
+
+
+def rules(plan: Plan) -> Iterator[Rule]:
+    """The faults of single requests in a plan: among its steps, or in the mix of which its steps
+    are drawn."""
+    given: list[tuple[str, int, FaultStep | Family]]
+    if plan.mix is not None:
+        given = [("mix.families", place, each) for place, each in enumerate(plan.mix.families)]
+    else:
+        given = [("faults", place, each) for place, each in enumerate(plan.faults)]
+    for where, place, each in given:
+        if each.nemesis == NEMESIS:
+            yield Rule(f"{where}.{place}", each.options)
+
+
+def proxied(plan: Plan) -> bool:
+    """Whether nodes of this plan need proxies."""
+    return any(rules(plan))
+
+
+def check_name(
+    name: str, names: Collection[str], *, owner: str, kind: str, key: str, such_as: str
+) -> None:
+    """Raise PlanError for a name that the system does not have, with the nearest that it has."""
+    if name not in names:
+        by_lower = {each.lower(): each for each in names}
+        near = nearest(name.lower(), list(by_lower))
+        hint = f"did you mean {by_lower[near]!r}?" if near else f"such as {such_as}"
+        raise PlanError(f"{owner} has no {kind} {name!r}", key=key, hint=hint)
+
+
+def with_proxy(
+    spec: NodeSpec, jar: bytes, *, java: Sequence[str], wire: str, ports: Sequence[int], to: str
+) -> NodeSpec:
+    """The node with a proxy beside it, before ports where it is asked at the address `to`. `java`
+    starts a JVM, and ends with its class path; `wire` is the class that knows the protocol."""
+    if not ports:
+        return spec
+    folder = f"{NODE_DATA}/{FOLDER}"
+    *jvm, path = java
+    pairs = [f"{port_of_proxy(port)}:{to}:{port}" for port in ports]
+    argv = [*jvm, f"{folder}/{JAR}:{path}", "Proxy", folder, wire, *pairs]
+    return replace(spec, beside=argv, files={**spec.files, f"{FOLDER}/{JAR}": jar})

@@ -1,0 +1,50 @@
+"""The id of a topic, by which requests name it from Fetch 13 (Kafka 3.1) and Produce 13 (4.1) on
+(KIP-516): asked of the brokers when a rule that names the topic begins."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID
+
+from kafka.protocol.metadata import MetadataRequest
+
+from harness.errors import HarnessFailure
+from harness.faults.own_traffic import NoAnswer
+from harness.protocols import Node
+from targets.kafka.asking import ask
+from targets.kafka.configuration import BROKER_PORT
+
+_WITH_IDS: Final = 10
+"""The version of metadata that has ids, from Kafka 2.8 on."""
+_ASK_S: Final = 5.0
+
+
+def topic_ids(nodes: Mapping[str, Node], topic: str) -> tuple[str, ...]:
+    """Its id, as Kafka writes it; none where there is no such topic, or it has none (ZooKeeper mode
+    before 2.8). Raises HarnessFailure if no broker answers."""
+    why = "there is no broker"
+    for node in nodes.values():
+        if "broker" in node.roles:
+            try:
+                return ids_at(node.address, BROKER_PORT, topic)
+            except NoAnswer as error:
+                why = str(error)
+    raise HarnessFailure(f"no broker reports the id of the topic {topic}: {why}")
+
+
+def ids_at(address: str, port: int, topic: str) -> tuple[str, ...]:
+    """See `topic_ids`: as one broker has it. Raises NoAnswer."""
+    kind = MetadataRequest[_WITH_IDS]
+    request = kind(
+        topics=[kind.MetadataRequestTopic(topic_id=UUID(int=0), name=topic)],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    answer = ask(address, port, request, timeout_s=_ASK_S)
+    found = [each.topic_id for each in answer.topics if not each.error_code]
+    return tuple(
+        base64.urlsafe_b64encode(each.bytes).decode().rstrip("=") for each in found if each.int
+    )

@@ -1,0 +1,147 @@
+"""What ZooKeeper's requests and errors are called, and which of them a plan may name.
+
+Names and numbers of requests are those of `ZooDefs.OpCode`; an error has the name of its class in
+`KeeperException`, without "Exception", as it has in histories. A test compares both with the
+classes of 3.9. Left out is what only servers make, what comes only within a `multi`, and what is
+answered out of order (auth, sasl).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from harness.errors import PlanError
+from harness.levers.protocol import Requests
+from harness.levers.proxied import ANY, Rule, check_name, rules
+from targets.zookeeper.configuration import CLIENT_PORT
+from targets.zookeeper.plan import ZooKeeperPlan
+from targets.zookeeper.versions import DEFAULT_VERSION, number_of
+
+APIS: Final[Mapping[str, int]] = {
+    "create": 1,
+    "delete": 2,
+    "exists": 3,
+    "getData": 4,
+    "setData": 5,
+    "getACL": 6,
+    "setACL": 7,
+    "getChildren": 8,
+    "sync": 9,
+    "ping": 11,
+    "getChildren2": 12,
+    "multi": 14,
+    "create2": 15,
+    "reconfig": 16,
+    "checkWatches": 17,
+    "removeWatches": 18,
+    "createContainer": 19,
+    "createTTL": 21,
+    "multiRead": 22,
+    "setWatches": 101,
+    "getEphemerals": 103,
+    "getAllChildrenNumber": 104,
+    "setWatches2": 105,
+    "addWatch": 106,
+    "whoAmI": 107,
+    "createSession": -10,
+    "closeSession": -11,
+}
+"""The number of every request by its name."""
+
+SINCE: Final[Mapping[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("create2", "reconfig", "checkWatches", "removeWatches"), (3, 5)),
+    **dict.fromkeys(("createContainer", "createTTL"), (3, 5)),
+    **dict.fromkeys(("multiRead", "getEphemerals", "getAllChildrenNumber"), (3, 6)),
+    **dict.fromkeys(("setWatches2", "addWatch"), (3, 6)),
+    "whoAmI": (3, 7),
+}
+"""The first versions that have those that not all have."""
+
+CODES: Final[Mapping[str, int]] = {
+    "SystemError": -1,
+    "RuntimeInconsistency": -2,
+    "DataInconsistency": -3,
+    "ConnectionLoss": -4,
+    "MarshallingError": -5,
+    "Unimplemented": -6,
+    "OperationTimeout": -7,
+    "BadArguments": -8,
+    "NewConfigNoQuorum": -13,
+    "ReconfigInProgress": -14,
+    "NoNode": -101,
+    "NoAuth": -102,
+    "BadVersion": -103,
+    "NoChildrenForEphemerals": -108,
+    "NodeExists": -110,
+    "NotEmpty": -111,
+    "SessionExpired": -112,
+    "InvalidCallback": -113,
+    "InvalidACL": -114,
+    "AuthFailed": -115,
+    "SessionMoved": -118,
+    "NotReadOnly": -119,
+    "EphemeralOnLocalSession": -120,
+    "NoWatcher": -121,
+    "RequestTimeout": -122,
+    "ReconfigDisabled": -123,
+    "SessionClosedRequireAuth": -124,
+    "QuotaExceeded": -125,
+    "ThrottledOp": -127,
+}
+"""The number of every error by its name."""
+
+
+def requests() -> Requests:
+    """ZooKeeper's requests, for the lever: every server is asked at one port."""
+    return Requests(apis=APIS, codes=CODES, ports=lambda _: (CLIENT_PORT,))
+
+
+def check(plan: ZooKeeperPlan) -> None:
+    """Refuse what this plan's version does not have, and what ZooKeeper's protocol cannot carry."""
+    for rule in rules(plan):
+        for name in rule.apis:
+            _check_api(name, plan.target.version or DEFAULT_VERSION, key=f"{rule.key}.api")
+        rule.refuse(
+            {
+                "topic": ("ZooKeeper has no topics", "name a path"),
+                "client_id": (
+                    "ZooKeeper's requests do not name their client",
+                    "choose who asks by peers",
+                ),
+            }
+        )
+        if rule.options.get("act") == "duplicate":
+            raise PlanError(
+                "ZooKeeper has no request twice: each belongs to the session of its connection",
+                key=f"{rule.key}.act",
+                hint='to have one arrive late, use act = "delay" and side = "request"',
+            )
+        _check_code(rule, key=f"{rule.key}.code")
+
+
+def _check_api(name: str, version: str, *, key: str) -> None:
+    if name == ANY:
+        return
+    such_as = "create, setData or getChildren"
+    check_name(name, APIS, owner="ZooKeeper", kind="request", key=key, such_as=such_as)
+    if number_of(version) < (since := SINCE.get(name, ())):
+        raise PlanError(
+            f"ZooKeeper {version} does not have the request {name}",
+            key=key,
+            hint=f"it is there from {'.'.join(map(str, since))} on",
+        )
+
+
+def _check_code(rule: Rule, *, key: str) -> None:
+    if (code := rule.options.get("code")) is None:
+        return
+    such_as = "OperationTimeout"
+    check_name(str(code), CODES, owner="ZooKeeper", kind="error", key=key, such_as=such_as)
+    rule.require_apis()
+    if "createSession" in rule.apis:
+        raise PlanError(
+            "the answer to createSession carries no error",
+            key=key,
+            hint="choose another act, or another api",
+        )
