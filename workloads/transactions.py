@@ -25,6 +25,7 @@ class Transactions(TransactionSettings, Workload, HasFinal):
     sends_count    sends of a transaction, at most; it has one at least
     keys_count     logs that a transaction sends to, at most
     abort_share    the share of transactions that are aborted after their sends
+    pause_ms       wait after each send, so that faults meet more transactions that are open
     isolation      read_committed: readers are to get what has committed; read_uncommitted:
                    everything
     """

@@ -28,6 +28,7 @@ class TransactionSettings:
     sends_count    sends of a transaction, at most; it has one at least
     keys_count     logs that a transaction sends to, at most
     abort_share    the share of transactions that are aborted after their sends
+    pause_ms       wait after each send, so that faults meet more transactions that are open
     isolation      read_committed: readers are to get what has committed; read_uncommitted:
                    everything
     """
@@ -36,6 +37,7 @@ class TransactionSettings:
     sends_count: int = 4
     keys_count: int = 3
     abort_share: float = 0.1
+    pause_ms: float = 0.0
     isolation: Isolation = READ_COMMITTED
 
     def __post_init__(self) -> None:
@@ -44,6 +46,8 @@ class TransactionSettings:
                 raise ValueError(f"{name} is {number}; use {least} to 1000")
         if not 0 <= self.abort_share < 1:
             raise ValueError(f"abort_share is {self.abort_share:g}; use 0 to less than 1")
+        if not 0 <= self.pause_ms <= 10_000:
+            raise ValueError(f"pause_ms is {self.pause_ms:g}; use 0 to 10000")
 
 
 def isolated(plan: Mapping[str, Any]) -> bool:

@@ -81,10 +81,10 @@ class Rules:
             return f"the model {self.model.name!r} has no function {f!r}; it has: {functions}"
         several = expected if isinstance(expected, tuple) else (expected,)
         given = {"value": (value,), "partition": (partition,), "expected": several}
-        for name, numbers in given.items():
+        for part, numbers in given.items():
             for number in numbers:
                 if not isinstance(number, int) or not NULL <= number < -NULL:
-                    return f"its {name} is {number!r:.40}, not an integer of 64 bits"
+                    return f"its {part} is {number!r:.40}, not an integer of 64 bits"
         if value == NULL and f in self.model.writes:
             return "a write has a value, unique in the run"
         if not self.lowest <= cast("int", partition) < self.partitions:
