@@ -80,8 +80,8 @@ class Rules:
             functions = ", ".join(sorted(self.model.functions))
             return f"the model {self.model.name!r} has no function {f!r}; it has: {functions}"
         several = expected if isinstance(expected, tuple) else (expected,)
-        given = {"value": (value,), "partition": (partition,), "expected": several}
-        for part, numbers in given.items():
+        parts = {"value": (value,), "partition": (partition,), "expected": several}
+        for part, numbers in parts.items():
             for number in numbers:
                 if not isinstance(number, int) or not NULL <= number < -NULL:
                     return f"its {part} is {number!r:.40}, not an integer of 64 bits"

@@ -46,9 +46,9 @@ class Poller:
         was cut off behind it) it is info: the process that follows begins at 0."""
         try:
             messages = self._assigned().consume(_BATCH, timeout=_WAIT_S)
-        except KafkaException as error:
+        except KafkaException as raised:
             self.close()
-            return completion(FAIL, error=str(error.args[0].name()))
+            return completion(FAIL, error=str(raised.args[0].name()))
         polled, why = [], None
         for message in messages:
             error, partition, offset = message.error(), message.partition(), message.offset()

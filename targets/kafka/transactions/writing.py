@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -24,6 +26,9 @@ from harness.protocols import FAIL, INFO, NULL, OK, Completion, Invoke, completi
 from harness.protocols.transactions import ABORTED
 
 _LOG: Final = logging.getLogger("ackloss.kafka.producer")
+
+# An instance is closed because it is of no use; that it cannot abort either says nothing new.
+warnings.filterwarnings("ignore", "Producer abort_transaction failed during close", RuntimeWarning)
 
 _CALL_S: Final = 3.0
 """How long librdkafka waits within one call; it goes on with the same call again."""
@@ -72,8 +77,9 @@ class TransactionWriter:
         """End the instance; what is open is left to its coordinator."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.purge()
-            producer.close()
+            with suppress(KafkaException):
+                producer.purge()
+                producer.close()
 
     def _begun(self) -> Producer:
         """An instance whose transaction has begun. Raises Unsent."""
