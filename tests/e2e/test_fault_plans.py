@@ -1,5 +1,6 @@
 """Every plan in plans/faults/, plans/eras/, plans/zookeeper/, plans/groups/ and plans/transactions/
-has the verdict that it expects, with all its faults proven. `make e2e` runs all of them; otherwise one runs.
+has the verdict that it expects, with all its faults proven. `make e2e` runs all of them; otherwise
+two run.
 """
 
 from __future__ import annotations
