@@ -27,7 +27,15 @@ from harness.plan import parse_plan, read_plan
 from harness.run.interrupts import Interrupts
 from harness.run.resolving import resolve
 from harness.run.runner import RunOptions, play
-from targets.memory.settings import DEFECTS, DUPLICATES, GROUP_DEFECTS, LOOSE_CAS, STALE_READS
+from targets.memory.settings import (
+    DEFECTS,
+    DUPLICATES,
+    FORGETFUL,
+    GROUP_DEFECTS,
+    LOOSE_CAS,
+    STALE_READS,
+    TRANSACTION_DEFECTS,
+)
 
 ROOT: Final = Path(__file__).parents[1]
 PLANS: Final = ROOT / "plans" / "memory"
@@ -41,6 +49,7 @@ WORKLOADS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "register": ("register", {"keys_count": 100, "read_share": 0.5, "cas_share": 0.1}),
     "set": ("set", {"read_share": 0.2}),
     "delivery": ("consume", {"process_ms": 4, "session_s": 0.6}),
+    "kafka": ("transactions", {"pause_ms": 15}),
 }
 """By check: the workload that it judges, and its options where the plan has another workload."""
 
@@ -49,6 +58,7 @@ CHECKS: Final[Mapping[str, object]] = {
     "register": "register",
     "set": {"name": "set", "linearizable": True},
     "delivery": "delivery",
+    "kafka": "kafka",
 }
 
 NO_CAS: Final = "its workload has no compare-and-set"
@@ -57,12 +67,22 @@ UNFIT: Final[Mapping[tuple[str, str], str]] = {
     (LOOSE_CAS, "loss"): NO_CAS,
     (LOOSE_CAS, "set"): NO_CAS,
     (LOOSE_CAS, "delivery"): NO_CAS,
+    (LOOSE_CAS, "kafka"): NO_CAS,
+    (FORGETFUL, "kafka"): "what is cut off may be a marker: then its final reads never meet the "
+    "end, and the run is unknown",
+    (STALE_READS, "kafka"): "a poll may always lag behind, and the final reads wait for the end",
     (DUPLICATES, "delivery"): "a group may see a record twice, and each is one of the log",
     **{
         (defect, check): "its workload has no consumers"
         for defect in DEFECTS
         if defect in GROUP_DEFECTS
-        for check in ("loss", "register", "set")
+        for check in ("loss", "register", "set", "kafka")
+    },
+    **{
+        (defect, check): "its workload has no transactions"
+        for defect in DEFECTS
+        if defect in TRANSACTION_DEFECTS
+        for check in ("loss", "register", "set", "delivery")
     },
 }
 """Why a check cannot see a defect at all."""

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
+import numpy as np
+
 from checkers.transactional_log import cycles, found
 from checkers.transactional_log.columns import Ops, history_of, named
 from checkers.transactional_log.judging import Judged, Tally, merge, tally
@@ -15,6 +17,7 @@ from harness.protocols import (
     Checker,
     CheckResult,
     HasPrimaryFinding,
+    Ints,
     PrimaryFinding,
     Run,
     Statement,
@@ -52,6 +55,7 @@ _SENTENCES: Final = {
 _ALWAYS_TOLERATED: Final = frozenset({"int-send-skip", cycles.G0})
 """Writes of transactions are not isolated from each other, in no log that is known."""
 _POSITIONS: Final = frozenset({"poll-skip", "nonmonotonic-poll"})
+_NAMED: Final = 8
 _CONSUMED: Final = frozenset({"offsets-without-output", "output-without-offsets"})
 
 
@@ -63,10 +67,12 @@ class Slice(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What one shard says, with the operations of the whole history."""
+    """What one shard says, with the operations of the whole history and the numbers of the keys
+    that were read to their ends."""
 
     tally: Tally
     ops: Ops
+    ended: Ints
 
 
 @dataclass(frozen=True)
@@ -104,17 +110,25 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
     def check(self, run: Run, shard: Slice) -> Part:
         """What the keys of one shard say."""
         history = history_of(run.operations(), file=run.facts.source)
-        return Part(tally(history, shard.number, of=shard.of), history.ops)
+        isolated = run.facts.promises.isolated
+        part = tally(history, shard.number, of=shard.of, isolated=isolated)
+        return Part(part, history.ops, history.ended)
 
     def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:
         """The counts, findings and statements of all shards together."""
         judged = merge(parts[0].ops, [part.tally for part in parts])
         numbers = {kind: _number(judged, kind) for kind in _SENTENCES}
-        tolerated = {kind for kind in _SENTENCES if self._tolerates(kind)}
+        open_ = _not_read_to_the_end(judged, parts[0].ended, run)
+        late = _of_keys("unseen", judged, open_)
+        tolerated = {kind for kind in _SENTENCES if self._tolerates(kind, run)}
+        if late == numbers["unseen"]:
+            tolerated.add("unseen")
         errors = {kind: n for kind, n in numbers.items() if n and kind not in tolerated}
         errors.pop(cycles.G1C, None)
         if judged.cycles.polls:
             errors[cycles.G1C] = judged.cycles.polls
+        if "unseen" in errors:
+            errors["unseen"] -= late
         return CheckResult(
             counts={
                 **judged.counts._asdict(),
@@ -134,13 +148,15 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
                 for kind, sentence in _SENTENCES.items()
                 if kind in errors
             ),
-            doubts=tuple(self._doubts(judged)),
+            doubts=(*self._doubts(judged), *_open(open_, run)),
             all_well=f"all {judged.counts.acknowledged:,} acknowledged values were polled",
             details=_details(judged, run, tolerated),
         )
 
-    def _tolerates(self, kind: str) -> bool:
+    def _tolerates(self, kind: str, run: Run) -> bool:
         """Whether an anomaly of this kind is reported, and no counter-example."""
+        if kind == "G1a":
+            return not run.facts.promises.isolated
         if kind in _POSITIONS:
             return self.sub_via == "subscribe"
         if kind in _CONSUMED:
@@ -155,6 +171,26 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
         if self.unseen == "doubt" and (number := judged.number("unseen")):
             sentence = _SENTENCES["unseen"].format(n=f"{number:,}")
             yield Statement(DOUBTS.not_yet_visible, sentence)
+
+
+def _not_read_to_the_end(judged: Judged, ended: Ints, run: Run) -> Ints:
+    """The numbers of the keys whose end no operation has read: of a run of our own, which ends with
+    such reads. What nobody polled of them is late, or lost."""
+    return judged.keys[:0] if run.facts.folder is None else np.setdiff1d(judged.keys, ended)
+
+
+def _of_keys(kind: str, judged: Judged, keys: Ints) -> int:
+    """How many anomalies of a kind are of these keys."""
+    of_kind = (judged.keys[each.key] for each in judged.found if each.kind == kind)
+    return sum(int(np.isin(numbers, keys).sum()) for numbers in of_kind)
+
+
+def _open(keys: Ints, run: Run) -> Iterator[Statement]:
+    """The doubt that logs were not read to their ends."""
+    if len(keys):
+        names = ", ".join(named(key, run.facts.texts) for key in keys[:_NAMED].tolist())
+        more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+        yield Statement(DOUBTS.incomplete, f"no read met the end of logs {names}{more}")
 
 
 def _number(judged: Judged, kind: str) -> int:

@@ -5,10 +5,9 @@ Two sources fill them, by way of the rows of a run (`harness.protocols.Operation
     histories from outside  JSON lines or EDN of Jepsen's workload
     runs of our own         the same Parquet: `f`, `process`, `type`, `time_ns` as ever, and the
                             micro-operations of a row in `elements`, four integers each
-                            (`harness.models.micro_ops`). A client answers them as the `result` of
-                            its completion; a workload that wants to know what was sent by an
-                            operation whose client raised puts its sends into the invocation's
-                            `elements` as well
+                            (`harness.models.micro_ops`): an invocation has what the workload wants
+                            done, a completion the `result` of the client. Runs of earlier versions
+                            have none in invocations
 
 Operations stand in the order in which they completed, those that never did at the end; `place` is
 that of their completion (or invocation) in the history.
@@ -23,7 +22,7 @@ import numpy as np
 
 from checkers.transactional_log.grouping import Codes, codes_of, ordered
 from harness.errors import HistoryError
-from harness.models.micro_ops import POLL, SEND, TEXT, WIDTH
+from harness.models.micro_ops import END, POLL, REBALANCED, SEND, TEXT, WIDTH
 from harness.protocols import NULL, Ints, Operations
 from harness.protocols.runs import INFO, INVOKED, OK, Bits, Bools
 
@@ -68,13 +67,15 @@ class MicroOps(NamedTuple):
 
 class History(NamedTuple):
     """Operations and micro-operations, and the numbers of the keys. `things`: how many pairs of key
-    and value there are; `key_of`, `value_of`: of each."""
+    and value there are; `key_of`, `value_of`: of each. `ended`: the numbers of the keys that an ok
+    operation read to their ends."""
 
     ops: Ops
     micro: MicroOps
     keys: Ints
     key_of: Ints
     value_of: Ints
+    ended: Ints
 
     @property
     def things(self) -> int:
@@ -93,7 +94,10 @@ def history_of(parts: Iterable[Operations], *, file: str) -> History:
     rows = _Rows.of(list(parts))
     began, ended = _paired(rows)
     ops = _ops(rows, began, ended)
-    history = _numbered(ops, *_micro_ops(rows, began, ended, file))
+    op, four = _micro_ops(rows, began, ended, file)
+    read = np.unique(four[(four[:, 0] == END) & (ops.mark[op] == OK), 1])
+    done = four[:, 0] <= REBALANCED
+    history = _numbered(ops, op[done], four[done], read)
     _refuse_repeats(history, file)
     return history
 
@@ -192,7 +196,7 @@ def _micro_ops(rows: _Rows, began: Ints, ended: Ints, file: str) -> tuple[Ints, 
     return op, rows.elements.reshape(-1, WIDTH)[at]
 
 
-def _numbered(ops: Ops, op: Ints, four: Ints) -> History:
+def _numbered(ops: Ops, op: Ints, four: Ints, ended: Ints) -> History:
     kind, key, offset, value = (np.ascontiguousarray(four[:, n]) for n in range(WIDTH))
     keys = codes_of(key)
     moves = np.flatnonzero((kind == SEND) | (kind == POLL))
@@ -202,7 +206,7 @@ def _numbered(ops: Ops, op: Ints, four: Ints) -> History:
     one = np.zeros(pairs.number, np.int64)
     one[pairs.codes] = moves
     micro = MicroOps(op, kind, keys.codes, offset, value, thing)
-    return History(ops, micro, keys.firsts(key), keys.codes[one], value[one])
+    return History(ops, micro, keys.firsts(key), keys.codes[one], value[one], ended)
 
 
 def _pairs(value: Ints, key: Ints) -> Codes:
@@ -238,9 +242,12 @@ class Shown(NamedTuple):
     committed: Bools
 
 
-def shown_of(history: History) -> Shown:
-    """Which operations committed, by all keys."""
+def shown_of(history: History, *, isolated: bool = True) -> Shown:
+    """Which operations committed, by all keys. Not `isolated`: polls may return what has not, and
+    show nothing."""
     ops, micro = history.ops, history.micro
+    if not isolated:
+        return Shown(np.full(len(ops.mark), ABSENT), ops.mark == OK)
     polls, sends = np.flatnonzero(micro.kind == POLL), np.flatnonzero(micro.kind == SEND)
     polls = polls[ops.mark[micro.op[polls]] == OK]
     reader = np.full(history.things, ABSENT)
@@ -258,4 +265,4 @@ def shard(history: History, number: int, *, of: int) -> History:
     micro = history.micro
     rows = np.flatnonzero(micro.key % of == number)
     four = np.stack([micro.kind, history.keys[micro.key], micro.offset, micro.value], axis=1)
-    return _numbered(history.ops, micro.op[rows], four[rows])
+    return _numbered(history.ops, micro.op[rows], four[rows], history.ended)

@@ -73,9 +73,10 @@ def judge(history: History, *, shards: int = 1) -> Judged:
     return merge(history.ops, [tally(history, number, of=shards) for number in range(shards)])
 
 
-def tally(history: History, number: int = 0, *, of: int = 1) -> Tally:
-    """What the keys of one shard say."""
-    shown, consuming = shown_of(history), exactly_once.consumers(history)
+def tally(history: History, number: int = 0, *, of: int = 1, isolated: bool = True) -> Tally:
+    """What the keys of one shard say. Not `isolated`: polls may return what has not committed."""
+    shown = shown_of(history, isolated=isolated)
+    consuming = exactly_once.consumers(history)
     part = shard(history, number, of=of)
     versions = versions_of(part, shown.committed)
     became = values.values_of(part)

@@ -7,6 +7,9 @@ The column `elements` of a row holds them one after the other: kind, key, offset
     ASSIGNED    `assign` or `subscribe`: the process polls this key from now on
     REBALANCED  while the operation ran, the logs of its process were dealt out again, this key
                 among them
+    ABORT       the transaction is to be aborted, whatever becomes of its sends
+    END         the log `key` is to be read from its start to its end, once no transaction is open
+                in it; of a completion: it was, and `offset` is that end
 
 An invocation has what the process is about to do: its sends, without offsets; its completion has
 all that is known. Where a completion has nothing (a client that raised), that of its invocation
@@ -18,12 +21,34 @@ history from outside has the number TEXT + its place in `Facts.texts`.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
-SEND, POLL, ASSIGNED, REBALANCED = range(4)
+from harness.protocols.runs import NULL
+
+SEND, POLL, ASSIGNED, REBALANCED, ABORT, END = range(6)
 
 WIDTH: Final = 4
 """Integers of one micro-operation."""
 
 TEXT: Final = 2**62
 """From here on numbers stand for texts."""
+
+
+class MicroOp(NamedTuple):
+    """One micro-operation."""
+
+    kind: int
+    key: int = NULL
+    offset: int = NULL
+    value: int = NULL
+
+
+def micro_ops(elements: Sequence[int]) -> Iterator[MicroOp]:
+    """The micro-operations of a column `elements`."""
+    return (MicroOp(*elements[begin : begin + WIDTH]) for begin in range(0, len(elements), WIDTH))
+
+
+def elements_of(*micro: MicroOp) -> tuple[int, ...]:
+    """Micro-operations as a column `elements` holds them."""
+    return tuple(number for each in micro for number in each)

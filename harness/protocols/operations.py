@@ -11,9 +11,13 @@ from harness.protocols.runs import NULL
 # Plain tuples: flat out, hundreds of thousands are made a second, and a named tuple takes five
 # times as long to make and four times as long to take apart.
 
-Invoke = tuple[str, int, int, str | None, int]
-"""What a process wants to do next: (f, value, partition, key, expected). Workloads yield these;
-`expected` is what a compare-and-set must find. A number that an operation has not is NULL."""
+Expected = int | tuple[int, ...]
+"""What a compare-and-set must find; or, as a tuple, the micro-operations that a transaction is to
+do (`harness.models.micro_ops`), which the history keeps in the column `elements`."""
+
+Invoke = tuple[str, int, int, str | None, Expected]
+"""What a process wants to do next: (f, value, partition, key, expected). Workloads yield these. A
+number that an operation has not is NULL."""
 
 OK, FAIL, INFO = "ok", "fail", "info"
 
@@ -31,11 +35,11 @@ def invoke(
     value: int | None = None,
     partition: int | None = None,
     key: str | None = None,
-    expected: int | None = None,
+    expected: Expected | None = None,
 ) -> Invoke:
     """An Invoke with its parts named."""
-    value, partition, expected = (NULL if n is None else n for n in (value, partition, expected))
-    return f, value, partition, key, expected
+    value, partition = (NULL if n is None else n for n in (value, partition))
+    return f, value, partition, key, NULL if expected is None else expected
 
 
 def completion(

@@ -102,7 +102,7 @@ def invoke_line(number: int, op: Invoke) -> bytes:
     if key is not None:
         line["key"] = key
     if expected != NULL:
-        line["expected"] = expected
+        line["expected"] = list(expected) if isinstance(expected, tuple) else expected
     return _line(line)
 
 

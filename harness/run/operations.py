@@ -79,10 +79,12 @@ class Rules:
         if not isinstance(f, str) or f not in self.model.functions:
             functions = ", ".join(sorted(self.model.functions))
             return f"the model {self.model.name!r} has no function {f!r}; it has: {functions}"
-        numbers = {"value": value, "partition": partition, "expected": expected}
-        for name, number in numbers.items():
-            if not isinstance(number, int) or not NULL <= number < -NULL:
-                return f"its {name} is {number!r:.40}, not an integer of 64 bits"
+        several = expected if isinstance(expected, tuple) else (expected,)
+        parts = {"value": (value,), "partition": (partition,), "expected": several}
+        for part, numbers in parts.items():
+            for number in numbers:
+                if not isinstance(number, int) or not NULL <= number < -NULL:
+                    return f"its {part} is {number!r:.40}, not an integer of 64 bits"
         if value == NULL and f in self.model.writes:
             return "a write has a value, unique in the run"
         if not self.lowest <= cast("int", partition) < self.partitions:

@@ -22,7 +22,7 @@ from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.history import HISTORY, NEMESIS_PROCESS
 from harness.history.parquet_writer import PART_S, ParquetWriter
 from harness.models import APPEND
-from harness.protocols import FAIL, NULL, OK, Completion, Invoke, Result
+from harness.protocols import FAIL, NULL, OK, Completion, Expected, Invoke, Result
 from harness.run import packed_rows
 from harness.run.packed_rows import (
     BEGUN,
@@ -120,7 +120,7 @@ class Recorder:
                 self._block, at,
                 value, partition, intended_ns, time_ns,
                 process, self._f[f], 0 if key is None else self._key[key], 0, 0, 0,
-                NULL, expected, NULL, NULL,
+                NULL, *self._expected(expected),
             )  # fmt: skip
         self._at = at = at + ROW_BYTES
         if at == BLOCK_BYTES:
@@ -147,11 +147,19 @@ class Recorder:
                 value, partition, intended_ns, time_ns,
                 process, self._f[f], 0 if key is None else self._key[key], ENDED_CODES[type_],
                 0 if node is None else self._node[node], 0 if error is None else self._error[error],
-                NULL if offset is None else offset, expected, *self._read(result),
+                NULL if offset is None else offset,
+                NULL if isinstance(expected, tuple) else expected, *self._read(result),
             )  # fmt: skip
         self._at = at = at + ROW_BYTES
         if at == BLOCK_BYTES:
             self.hand_over()
+
+    def _expected(self, expected: Expected) -> tuple[int, int, int]:
+        """What a compare-and-set must find, nothing read, and the place of what a transaction is
+        to do."""
+        if isinstance(expected, tuple):
+            return NULL, *self._read(expected)
+        return expected, NULL, NULL
 
     def _read(self, result: Result) -> tuple[int, int]:
         """What was read, as a value and the place of a set: one of them at most."""

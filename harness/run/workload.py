@@ -6,6 +6,7 @@ from harness import registry
 from harness.plan import Plan
 from harness.protocols import Workload
 from harness.protocols.groups import GroupSettings
+from harness.protocols.transactions import TransactionSettings
 
 
 def workload_of(plan: Plan, *, file: str = "plan") -> Workload:
@@ -25,3 +26,9 @@ def group_of(plan: Plan) -> GroupSettings | None:
     """What its consumers do; `None` where it has none. Raises PlanError."""
     workload = workload_of(plan)
     return workload if isinstance(workload, GroupSettings) else None
+
+
+def transactions_of(plan: Plan) -> TransactionSettings | None:
+    """What its transactions and readers do; `None` where it has none. Raises PlanError."""
+    workload = workload_of(plan)
+    return workload if isinstance(workload, TransactionSettings) else None

@@ -21,8 +21,10 @@ EARLIEST, LATEST = -2, -1
 TOPIC, BROKER = 2, 4
 """Kinds of resources that have settings."""
 
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+"""Isolation levels: of the end of a partition, and its last stable offset."""
+
 ASK_S = 2.0
-_READ_UNCOMMITTED = 0
 _POLL_S = 0.1
 _LOOK_S = 2.0
 _NO_EPOCH = -1
@@ -62,9 +64,11 @@ def partitions(node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float) -> l
     ]
 
 
-def offset(leader: Node, plan: KafkaPlan, partition: int, which: int) -> int | None:
-    """Where a partition begins (`EARLIEST`) or ends (`LATEST`), as its leader tells it; null when
-    it does not."""
+def offset(
+    leader: Node, plan: KafkaPlan, partition: int, which: int, *, isolation: int = READ_UNCOMMITTED
+) -> int | None:
+    """Where a partition begins (`EARLIEST`) or ends (`LATEST`) for readers of an isolation, as its
+    leader tells it; null when it does not."""
     version = era_for(plan).requests.list_offsets
     kind = ListOffsetsRequest[version]
     of_partition = kind.ListOffsetsTopic.ListOffsetsPartition(
@@ -74,9 +78,9 @@ def offset(leader: Node, plan: KafkaPlan, partition: int, which: int) -> int | N
         **({"current_leader_epoch": _NO_EPOCH} if version >= 4 else {}),
     )
     topic = kind.ListOffsetsTopic(name=plan.topic.name, partitions=[of_partition])
-    isolation = {"isolation_level": _READ_UNCOMMITTED} if version >= 2 else {}
+    level = {"isolation_level": isolation} if version >= 2 else {}
     try:
-        request = kind(replica_id=-1, topics=[topic], **isolation)
+        request = kind(replica_id=-1, topics=[topic], **level)
         answer = ask(leader.address, BROKER_PORT, request, timeout_s=5)
     except NoAnswer:
         return None

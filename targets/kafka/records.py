@@ -42,7 +42,7 @@ class Columns:
         self, partition: int, offset: int, key: bytes | None, raw: bytes | None, epoch: int | None
     ) -> None:
         """One record, read now."""
-        value = _value(raw, offset)
+        value = value_of(raw, offset)
         if key is None:
             self.key.append(None)
         else:
@@ -90,7 +90,7 @@ def key_of(raw: bytes) -> tuple[str, bool]:
         return raw.decode(errors="backslashreplace"), False
 
 
-def _value(raw: bytes | None, offset: int) -> int:
+def value_of(raw: bytes | None, offset: int) -> int:
     """The number, if it is written as ackloss writes numbers: ten digits, or more without a zero
     in front."""
     if raw and raw.isdigit():

@@ -15,7 +15,7 @@ from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.levers.disk import DiskLever
 from harness.levers.protocol import ProtocolLever
-from harness.models import GROUP, LOG
+from harness.models import GROUP, LOG, TRANSACTION
 from harness.protocols import (
     CLIENT_ROLE,
     Access,
@@ -49,7 +49,7 @@ from harness.protocols.any_client import EXEC, JSON, HasLibraries, ServesAnyClie
 from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
 from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from harness.protocols.tools import MadeBeforehand, TakesSettingsFiles, UsesPackages
-from harness.run.workload import group_of
+from harness.run.workload import group_of, transactions_of
 from targets.kafka import (
     brokers,
     cells,
@@ -83,6 +83,8 @@ from targets.kafka.levers.topic_ids import topic_ids
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.storage import KafkaStorage
+from targets.kafka.transactions.client import transaction_client
+from targets.kafka.transactions.settings import check_transactions, producer_settings
 from targets.kafka.vocabulary import VOCABULARY
 
 
@@ -114,7 +116,7 @@ class Kafka(
 
     plugin: ClassVar[str] = "kafka"
     plan: ClassVar[type[KafkaPlan]] = KafkaPlan
-    models: ClassVar[frozenset[str]] = frozenset({LOG.name, GROUP.name})
+    models: ClassVar[frozenset[str]] = frozenset({LOG.name, GROUP.name, TRANSACTION.name})
     default: ClassVar[bool] = True
     """Plans that name no system mean this one, as they always did."""
     default_version: ClassVar[str] = DEFAULT_VERSION
@@ -127,7 +129,8 @@ class Kafka(
     def check(self, plan: KafkaPlan) -> None:
         """Refuse settings that a plan may not touch, and versions of no known era."""
         check_settings(plan.target.settings, where="target.settings")
-        library_of(plan).check(plan)
+        library = library_of(plan)
+        (library.check if transactions_of(plan) is None else check_transactions)(plan)
         if plan.target.version is None and plan.target.image is None:
             raise PlanError("is missing", key="target.version", hint='such as version = "4.3.1"')
         era_for(plan)
@@ -143,7 +146,8 @@ class Kafka(
         load = plan.workload
         timeout_ms = load.producer.get("message.timeout.ms", 8000)
         needed = load.rate_per_s * float(timeout_ms) / 1000
-        if not load.rate_per_s or load.processes >= needed:
+        transactional = transactions_of(plan) is not None  # late ones wait: none is worth a thread
+        if not load.rate_per_s or load.processes >= needed or transactional:
             return []
         return [
             f"workload.processes: {load.processes} processes cannot keep {load.rate_per_s:g} "
@@ -199,6 +203,8 @@ class Kafka(
 
     def why_no_crashes(self, plan: KafkaPlan) -> str | None:
         """See `KnowsCrashes`: clients in nodes of their own are killed as nodes."""
+        if transactions_of(plan) is not None:
+            return "producers of transactions cannot crash one by one"
         if not (nodes := client_names(plan)):
             return None
         return f"clients in nodes of their own ({', '.join(nodes)}) are killed as nodes are"
@@ -264,7 +270,11 @@ class Kafka(
         except NoAnswer as error:
             raise TimeoutError(f"its settings were not reported: {error}") from error
         warnings = support.unheeded(plan, told) + settings.untold(cluster, plan)
-        told["producer"] = producers_settings(plan, cluster)
+        told["producer"] = (
+            producers_settings(plan, cluster)
+            if transactions_of(plan) is None
+            else producer_settings(plan)
+        )
         if (group := group_of(plan)) is not None:
             told["consumer"] = consumer_settings(plan, group)
         for feature, level in support.comparable(plan).target.features.items():
@@ -291,7 +301,10 @@ class Kafka(
         return promises.promises(plan, producer)
 
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
-        """Producers of the plan's library, shared by the processes of the workload."""
+        """Producers of the plan's library, shared by the processes of the workload; transactional
+        ones are each a process's own."""
+        if transactions_of(plan) is not None:
+            return transaction_client(cluster, plan)
         return library_of(plan).client(cluster, plan)
 
     def consumers(

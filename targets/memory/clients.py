@@ -9,31 +9,56 @@ import threading
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 from zlib import crc32
 
 from harness.clusters.memory.cluster import MemoryCluster
-from harness.protocols import NULL, OK, Client, Completion, Done, Invoke, Result, completion
-from targets.memory.requests import Command, Outcome, Requests
+from harness.protocols import (
+    NULL,
+    OK,
+    Client,
+    Completion,
+    Done,
+    Expected,
+    Invoke,
+    Result,
+    completion,
+)
+from targets.memory.requests import Command, OnDone, Outcome, Requests
 
-_APART: Final = 2**40
+APART: Final = 2**40
 """More processes than any client has."""
 
 
-class PolledRequests:
+Asked = TypeVar("Asked", contravariant=True)
+
+
+class Begins(Protocol[Asked]):
+    """What begins requests in the simulation, as `Requests` does."""
+
+    def submit(self, process: int, asked: Asked, on_done: OnDone) -> None:
+        """Begin what a process asks for, which has nothing under way."""
+        ...
+
+    def abandon(self, process: int) -> None:
+        """Nobody waits for it any more."""
+        ...
+
+
+class PolledRequests(Generic[Asked]):
     """Requests that are begun by `submit` and ended inside `poll`, by one thread of the harness."""
 
-    def __init__(self, cluster: MemoryCluster, requests: Requests) -> None:
+    def __init__(self, cluster: MemoryCluster, requests: Begins[Asked]) -> None:
         self._cluster, self._requests = cluster, requests
         self._ended: deque[tuple[int, Outcome]] = deque()
         self._answered = threading.Event()
         self._under_way: set[int] = set()
 
-    def submit(self, process: int, command: Command) -> bool:
+    def submit(self, process: int, asked: Asked) -> bool:
         """Begin a request; it always can."""
         self._under_way.add(process)
         with self._cluster.simulation.held():
-            self._requests.submit(process, command, self._end)
+            self._requests.submit(process, asked, self._end)
         return True
 
     def poll(self, timeout_s: float, done: Callable[[int, Outcome], None]) -> None:
@@ -87,7 +112,7 @@ class ModelClient(Client):
         """See `harness.protocols.Client`."""
         command = self.command(op)
         command = command._replace(partition=self._first + command.partition)
-        return self._polled.submit(self._first * _APART + process, command)
+        return self._polled.submit(self._first * APART + process, command)
 
     def poll(self, timeout_s: float, done: Done) -> None:
         """See `harness.protocols.Client`."""
@@ -98,7 +123,7 @@ class ModelClient(Client):
         self._polled.close(timeout_s, self._reporting(done))
 
     def _reporting(self, done: Done) -> Callable[[int, Outcome], None]:
-        before = self._first * _APART
+        before = self._first * APART
         return lambda process, ended: done(process - before, self._completion(ended))
 
     def _completion(self, ended: Outcome) -> Completion:
@@ -140,5 +165,5 @@ class SetClient(ModelClient):
         return tuple(value for _, _, value in outcome.result)
 
 
-def _or_none(number: int) -> int | None:
-    return None if number == NULL else number
+def _or_none(number: Expected) -> int | None:
+    return None if number == NULL or isinstance(number, tuple) else number

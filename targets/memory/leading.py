@@ -13,7 +13,9 @@ from targets.memory.settings import (
     DUPLICATES,
     EARLY_ACK,
     EARLY_COMMIT,
+    EARLY_DECISION,
     FORGOTTEN,
+    LONELY_ABORT,
     LOOSE_CAS,
     READS,
     ROLLBACK,
@@ -23,6 +25,16 @@ from targets.memory.settings import (
     Settings,
 )
 from targets.memory.state import State
+from targets.memory.transactions import (
+    ENDS,
+    LATE_SEND,
+    MARKER,
+    OTHERWISE,
+    SEND,
+    TX_END,
+    TransactionCoordinator,
+    marks_of,
+)
 
 MS: Final = 1_000_000
 _RESEND_NS: Final = 30 * MS
@@ -65,7 +77,15 @@ class Leading:
         end, now_ns = stored.log.end, node.host.now_ns()
         others = [name for name in settings.names if name != node.name]
         self.followers = {name: Follower(end, now_ns) for name in others}
+        self.transactions = (
+            TransactionCoordinator(self, settings.transaction_ms * MS)
+            if settings.transactions
+            else None
+        )
         self.first = stored.log.append(Entry(self.epoch, NO_OP, None, None, None, -1, 0))
+        if LONELY_ABORT in self.defects:
+            for name in marks_of(stored.log.entries).open:
+                stored.log.append(Entry(self.epoch, MARKER, name, None, 0, -1, 0))
         self._replicate_all()
         self._advance()
 
@@ -80,6 +100,22 @@ class Leading:
             self._propose(now_ns)
         if ROLLBACK in self.defects:
             self._advance()
+        if self.transactions is not None:
+            self.transactions.tick()
+
+    def write(self, f: str, key: str, flag: int | None) -> None:
+        """Append an entry of the leader's own."""
+        self.stored.log.append(Entry(self.epoch, f, key, None, flag, -1, 0))
+        self._replicate_all()
+
+    def on_mark(self, source: str, message: tuple[Any, ...]) -> None:
+        """The coordinator of a transaction requests its marker: append it, once, and answer when it
+        is committed. (It asks again.)"""
+        _, number, coordinator, name, commits = message
+        if name in self.stored.registers.marks.ended:
+            self.node.send(source, ("marked", coordinator, name, number))
+        elif not self._has_marker(name):
+            self.write(MARKER, name, int(commits))
 
     def on_request(self, source: str, request: Request) -> None:
         """A client's request."""
@@ -106,6 +142,9 @@ class Leading:
             if refused is not None and ZOMBIES not in self.defects:
                 self._reply(source, request, "fail", refused)
                 return
+        if f == SEND and self._has_marker(key or ""):
+            self._reply(source, request, "fail", LATE_SEND)
+            return
         if f == "cas" and LOOSE_CAS in self.defects:
             if stored.registers.values.get(key) != expected:
                 self._reply(source, request, "fail", "another-value")
@@ -113,6 +152,7 @@ class Leading:
             f = "write"
         offset = stored.log.append(Entry(self.epoch, f, key, value, expected, process, seq))
         early = EARLY_ACK in self.defects or (f == "commit" and EARLY_COMMIT in self.defects)
+        early |= f == TX_END and EARLY_DECISION in self.defects
         if early and f != "cas":
             self._reply(source, request, "ok", None, offset)
         else:
@@ -210,7 +250,8 @@ class Leading:
     def _acknowledge(self, source: str, request: Request, offset: int) -> None:
         _, done = self.stored.registers.results.get(request[2], (0, True))
         if not done:
-            self._reply(source, request, "fail", "another-value")
+            why = OTHERWISE if request[5] == TX_END else "another-value"
+            self._reply(source, request, "fail", why)
         elif self.settings.commit == "isr" and len(self.isr) < self.settings.min_insync:
             self._reply(source, request, "unknown", "not-enough-replicas-after-append")
         else:
@@ -238,12 +279,21 @@ class Leading:
         if f == "fetch":
             log_end = UNCOMMITTED in self.defects
             behind = self.stored.log.end if log_end else self.stored.commit
-            records, following = self.stored.fetch(offset or 0, limit or 0, behind)
+            records, following = self.stored.fetch(offset or 0, limit or 0, behind, key)
             return (records[::-1] if UNORDERED in self.defects else records), following
+        if f == ENDS:
+            return self.stored.ends()
         found = self.stored.read(f, key)
         if FORGOTTEN in self.defects and self.settings.group:
             return [each for each in found if each[0] >= self.first]
         return found
+
+    def _has_marker(self, name: str) -> bool:
+        """Whether the log has a transaction's marker, committed or not."""
+        if name in self.stored.registers.marks.ended:
+            return True
+        later = self.stored.log.entries[self.stored.commit :]
+        return any(entry.f == MARKER and entry.key == name for entry in later)
 
     def _coordinate(self, f: str, member: str, generation: int | None) -> tuple[str, Any]:
         """What the group's coordinator answers; one that may not lead any more answers nothing of

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from harness.clusters.memory.disk import Disk, File
+from harness.protocols.transactions import READ_COMMITTED
+from targets.memory.settings import DELIVER_ABORTED, PAST_OPEN
+from targets.memory.transactions import BEGIN, MARKER, SEND, TX_END, Ledger, Marks
+from targets.memory.transactions import DONE as TX_DONE
 
 NO_OP: Final = "no-op"
 """What a leader appends first in its epoch: committing it commits everything before."""
@@ -94,15 +98,18 @@ class Log:
 
 
 class Registers:
-    """What follows from applying committed entries in order: registers, and results of requests."""
+    """What follows from applying committed entries in order: registers, results of requests, and
+    what became of transactions."""
 
     def __init__(self) -> None:
         self.values: dict[str | None, int | None] = {}
         self.results: dict[int, tuple[int, bool]] = {}
+        self.marks, self.ledger = Marks(), Ledger()
         self.applied = 0
 
     def apply(self, entry: Entry) -> bool:
-        """Apply the next entry; False: a compare-and-set that found another value."""
+        """Apply the next entry; False: a compare-and-set that found another value, or the end of a
+        transaction that ended otherwise."""
         self.applied += 1
         done = True
         if entry.f == "write":
@@ -111,6 +118,10 @@ class Registers:
             done = self.values.get(entry.key) == entry.expected
             if done:
                 self.values[entry.key] = entry.value
+        elif entry.f in (SEND, MARKER):
+            self.marks.apply(self.applied - 1, entry)
+        elif entry.f in (BEGIN, TX_END, TX_DONE):
+            done = self.ledger.apply(entry)
         if entry.seq:
             self.results[entry.process] = (entry.seq, done)
         return done
@@ -119,10 +130,13 @@ class Registers:
 class Stored:
     """A partition as one replica has it: its log, what of it is committed, what follows from it."""
 
-    def __init__(self, disk: Disk, number: int, *, synced: bool) -> None:
+    def __init__(
+        self, disk: Disk, number: int, *, synced: bool, defects: frozenset[str] = frozenset()
+    ) -> None:
         self.number = number
         self.log = Log(disk, f"data/log-{number}", synced=synced)
         self.registers = Registers()
+        self.defects = defects
         self.commit = 0
         self.commit_to(self.log.noted_committed())
 
@@ -153,16 +167,27 @@ class Stored:
         entries = self.log.entries[: self.commit]
         return [(at, entry.key, entry.value) for at, entry in enumerate(entries) if entry.seq]
 
-    def fetch(self, first: int, limit: int, behind: int) -> tuple[list[tuple[int, int]], int]:
+    def ends(self) -> tuple[int, int]:
+        """The last stable offset, and the end of what is committed."""
+        return self.registers.marks.stable(self.commit), self.commit
+
+    def fetch(
+        self, first: int, limit: int, behind: int, isolation: str | None = None
+    ) -> tuple[list[tuple[int, int]], int]:
         """The records of clients from an offset on, so many at most and below `behind`, as (offset,
-        value), and the offset to go on from."""
+        value), and the offset to go on from. With the isolation read_committed those that have
+        committed, below the last stable offset."""
         records: list[tuple[int, int]] = []
+        marks, committed = self.registers.marks, isolation == READ_COMMITTED
+        if committed and PAST_OPEN not in self.defects:
+            behind = min(behind, marks.stable(self.commit))
         following = min(first, behind)
         for offset in range(first, behind):
             if len(records) == limit:
                 break
             entry = self.log.entries[offset]
-            if entry.seq and entry.value is not None:
+            shown = not committed or DELIVER_ABORTED in self.defects or marks.shows(entry)
+            if entry.seq and entry.value is not None and shown:
                 records.append((offset, entry.value))
             following = offset + 1
         return records, following

@@ -34,7 +34,8 @@ class Part:
         epoch, blank = self._meta.records[-1] if formatted else fresh
         self.blank: bool = blank
         self.instructed = not self.blank  # a blank one has forgotten what it promised
-        self.stored = Stored(node.disk, number, synced=settings.fsync == "always")
+        synced, defects = settings.fsync == "always", settings.defects
+        self.stored = Stored(node.disk, number, synced=synced, defects=defects)
         self.state = State(epoch, None, (), 0)
         self._booted_epoch, self._promised = epoch, 0
         self.leading: Leading | None = None

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from harness.clusters.memory.node import MemoryNode
+from targets.memory.log import Stored
 from targets.memory.part import Part
 from targets.memory.settings import CONTROLLER, READS, STALE_READS, Settings
 from targets.memory.state import State
+from targets.memory.transactions import ENDS
 
 MS: Final = 1_000_000
 _TICK_NS: Final = 20 * MS
@@ -61,6 +63,10 @@ class Replica:
             leading.on_acked(source, message)
         elif kind == "behind" and leading is not None:
             leading.on_behind(source, message)
+        elif kind == "mark" and leading is not None:
+            leading.on_mark(source, message)
+        elif kind == "marked" and leading is not None and leading.transactions is not None:
+            leading.transactions.on_marked(message)
 
     def has_lease(self) -> bool:
         """Whether surely nobody else leads what this replica leads."""
@@ -98,14 +104,17 @@ class Replica:
     def _on_request(self, part: Part, source: str, message: Any) -> None:
         f, key = message[5], message[6]
         if f in READS and STALE_READS in part.settings.defects:
-            stored, (offset, limit) = part.stored, message[7:9]
-            found = (
-                stored.fetch(offset, limit, stored.commit) if f == "fetch" else stored.read(f, key)
-            )
-            answer: tuple[Any, ...] = ("ok", found, None)
+            answer: tuple[Any, ...] = ("ok", _read(part.stored, f, key, *message[7:9]), None)
         elif part.leading is not None:
             part.leading.on_request(source, message)
             return
         else:
             answer = ("refused", "not-leader", part.state.leader)
         self.node.send(source, ("reply", message[2], message[3], message[4], *answer))
+
+
+def _read(stored: Stored, f: str, key: str | None, offset: int, limit: int) -> Any:
+    """What a replica answers that does not ask whether it leads."""
+    if f == "fetch":
+        return stored.fetch(offset, limit, stored.commit, key)
+    return stored.ends() if f == ENDS else stored.read(f, key)

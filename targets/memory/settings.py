@@ -24,6 +24,10 @@ FORGOTTEN: Final = "forgotten-commits"
 ZOMBIES: Final = "stale-generation-commits"
 UNCOMMITTED: Final = "deliver-uncommitted"
 UNORDERED: Final = "deliver-out-of-order"
+LONELY_ABORT: Final = "abort-open-on-failover"
+DELIVER_ABORTED: Final = "deliver-aborted"
+EARLY_DECISION: Final = "decision-before-replication"
+PAST_OPEN: Final = "ignore-last-stable-offset"
 
 DEFECTS: Final = {
     EARLY_ACK: "the leader acknowledges what it has appended, without waiting for its commit",
@@ -39,6 +43,12 @@ DEFECTS: Final = {
     ZOMBIES: "the coordinator takes commits of members that are not in the group any more",
     UNCOMMITTED: "a leader delivers to consumers what it has appended, committed or not",
     UNORDERED: "a leader delivers the records of a batch in another order than that of offsets",
+    LONELY_ABORT: "a new leader aborts the transactions that are open in its log, and does not ask "
+    "their coordinator",
+    DELIVER_ABORTED: "a leader delivers to read_committed readers all that is below the last "
+    "stable offset, aborted or not",
+    EARLY_DECISION: "the coordinator acknowledges a commit before its decision is replicated",
+    PAST_OPEN: "a leader delivers to read_committed readers what is behind open transactions",
 }
 """Every defect by name, with the condition that it skips."""
 
@@ -60,6 +70,8 @@ class Settings:
     request_ms    how long it tries in all
     group         how many partitions of others a group reads whose own partition this is; 0: none
     group_session_ms  a member of it that was not heard of for so long is removed
+    transactions  whether this partition decides on transactions
+    transaction_ms  one that has no end for so long is aborted
     defects       see `DEFECTS`
     """
 
@@ -75,6 +87,8 @@ class Settings:
     request_ms: int = 800
     group: int = 0
     group_session_ms: int = 1000
+    transactions: bool = False
+    transaction_ms: int = 3000
     defects: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -104,5 +118,8 @@ CONTROLLER: Final = "c1"
 GROUP_DEFECTS: Final = frozenset({EARLY_COMMIT, FORGOTTEN, ZOMBIES, UNCOMMITTED, UNORDERED})
 """Those that only consumers meet."""
 
-READS: Final = frozenset({"read", "read-all", "fetch"})
+TRANSACTION_DEFECTS: Final = frozenset({LONELY_ABORT, DELIVER_ABORTED, EARLY_DECISION, PAST_OPEN})
+"""Those that only transactions meet."""
+
+READS: Final = frozenset({"read", "read-all", "fetch", "ends"})
 """Requests without effect."""

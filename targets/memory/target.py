@@ -12,7 +12,7 @@ from harness.clusters.memory.cluster import MemoryCluster
 from harness.clusters.memory.node import MemoryNode
 from harness.clusters.memory.provider import RunsSimulated, simulated_of
 from harness.errors import PlanError, nearest
-from harness.models import GROUP, LOG, REGISTER, SET
+from harness.models import GROUP, LOG, REGISTER, SET, TRANSACTION
 from harness.plan import Plan
 from harness.protocols import (
     Client,
@@ -32,8 +32,9 @@ from harness.protocols import (
 from harness.protocols.crashes import KnowsCrashes
 from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
 from harness.protocols.pages import DescribesRuns
+from harness.protocols.transactions import isolated
 from harness.run.cells import cell_plans
-from harness.run.workload import group_of
+from harness.run.workload import group_of, transactions_of
 from targets.memory import reading
 from targets.memory.clients import LogClient, RegisterClient, SetClient
 from targets.memory.consumers import Place
@@ -41,6 +42,7 @@ from targets.memory.group import MemoryConsumers
 from targets.memory.plan import MemoryPlan
 from targets.memory.settings import DEFECTS, Settings
 from targets.memory.system import Seen, System, roles, seen_by, system_of
+from targets.memory.transaction_client import TransactionClient, TransactionPlace
 from targets.memory.vocabulary import VOCABULARY
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ class Memory(
 
     plugin: ClassVar[str] = "memory"
     plan: ClassVar[type[Plan]] = MemoryPlan
-    models: ClassVar[frozenset[str]] = frozenset(_CLIENTS)
+    models: ClassVar[frozenset[str]] = frozenset({*_CLIENTS, TRANSACTION.name})
     cell_keys: ClassVar[tuple[str, ...]] = (
         *(f"target.{key}" for key in ("commit", "min_insync", "fsync", "defects")),
         "workload.options",
@@ -141,7 +143,7 @@ class Memory(
     def start(self, cluster: MemoryCluster, plan: MemoryPlan) -> None:
         """All processes run; nobody leads yet."""
         plans: list[Any] = [cell.plan for cell in cell_plans(plan, self)] or [plan]
-        groups = [made for each in plans if (made := _group_settings(each)) is not None]
+        groups = [made for each in plans if (made := _deciding_settings(each)) is not None]
         System(cluster, *(each.target.system_settings() for each in plans), groups=groups).start()
 
     def of_cell(self, plan: MemoryPlan, name: str, number: int) -> MemoryPlan:
@@ -184,13 +186,20 @@ class Memory(
             partitions=int(target["partitions"]),
             replicas=int(target["replicas"]),
             readers_are_replicas=True,
+            isolated=isolated(plan),
         )
 
     def client(self, cluster: Cluster, plan: MemoryPlan) -> Client:
         """The client of the workload's model; all processes share it."""
         simulated = simulated_of(cluster)
+        system = system_of(simulated)
+        requests = system.requests
+        if (asked := transactions_of(plan)) is not None:
+            first, processes = plan.target.first_partition, plan.workload.processes
+            coordinator = _deciding_partition(plan, len(system.of_part))
+            place = TransactionPlace(coordinator, first, plan.partitions)
+            return TransactionClient(simulated, requests, place, asked, processes)
         make = _CLIENTS[model_of(plan.workload.name)]
-        requests = system_of(simulated).requests
         return make(simulated, requests, plan.partitions, plan.target.first_partition)
 
     def consumers(
@@ -199,7 +208,7 @@ class Memory(
         """See `targets.memory.group`; each cell has a group of its own."""
         system = _system(cluster)
         first, partitions = plan.target.first_partition, plan.partitions
-        place = Place(_group_partition(plan, len(system.of_part)), first, partitions)
+        place = Place(_deciding_partition(plan, len(system.of_part)), first, partitions)
         return MemoryConsumers(system, place, group, record)
 
     def writer(self, plan: MemoryPlan) -> str:  # noqa: ARG002
@@ -242,8 +251,8 @@ class Memory(
         return NodeView(
             answered_by=node.name,
             partitions=tuple(map(view, seen[first : first + plan.partitions])),
-            coordination=view(seen[_group_partition(plan, len(seen))])
-            if model_of(plan.workload.name) == GROUP.name
+            coordination=view(seen[_deciding_partition(plan, len(seen))])
+            if model_of(plan.workload.name) in (GROUP.name, TRANSACTION.name)
             else None,
             controller=node.name if authority else None,
             controller_epoch=0 if authority else None,
@@ -267,22 +276,25 @@ class Memory(
         return True
 
 
-def _group_settings(plan: MemoryPlan) -> Settings | None:
-    """The settings of the partition in which a group keeps what it has committed."""
+def _deciding_settings(plan: MemoryPlan) -> Settings | None:
+    """The settings of the partition in which a group keeps what it has committed, or the
+    coordinator of transactions what it has decided."""
+    settings = replace(plan.target.system_settings(), partitions=1)
+    if transactions_of(plan) is not None:
+        return replace(settings, transactions=True)
     if (group := group_of(plan)) is None:
         return None
     session_ms = round(group.session_s * 1000)
     return replace(
-        plan.target.system_settings(),
-        partitions=1,
+        settings,
         group=plan.partitions,
         group_session_ms=session_ms,
     )
 
 
-def _group_partition(plan: MemoryPlan, partitions: int) -> int:
-    """The partition to which a cell's group commits, of so many in the system: one for each cell
-    stands behind those of all cells."""
+def _deciding_partition(plan: MemoryPlan, partitions: int) -> int:
+    """The partition of a cell's coordinator, of so many in the system: one for each cell stands
+    behind those of all cells."""
     cells = partitions // (plan.partitions + 1)
     return cells * plan.partitions + plan.target.first_partition // plan.partitions
 

@@ -32,6 +32,7 @@ from harness.protocols import (
     Client,
     Cluster,
     Completion,
+    Expected,
     Invoke,
     completion,
 )
@@ -174,7 +175,7 @@ class RegisterClient(KeyedClient):
             return completion(OK)
         return completion(OK, stat.mzxid, result=int(data))
 
-    def _compare_and_set(self, path: str, data: bytes, expected: int) -> Completion:
+    def _compare_and_set(self, path: str, data: bytes, expected: Expected) -> Completion:
         kazoo = self.session.kazoo
         held, stat = self.session.wait(kazoo.get_async(path))
         if int(held) != expected:

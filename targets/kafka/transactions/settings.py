@@ -1,0 +1,121 @@
+"""What a plan may ask of transactions on Kafka, and what their clients are started with."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from harness.errors import PlanError
+from harness.run.blocking import THREADS_AT_MOST
+from harness.run.workload import transactions_of
+from targets.kafka.acks import ALL
+from targets.kafka.clients.library import librdkafka_protocol
+from targets.kafka.clients.producer_settings import (
+    DEFAULTS,
+    check_producer_settings,
+    effective_settings,
+    place_of,
+)
+from targets.kafka.eras import number_of
+from targets.kafka.plan import KafkaPlan
+
+TIMEOUT: Final = "transaction.timeout.ms"
+_TIMEOUT_MS: Final = 10_000
+_MESSAGE_MS: Final = "message.timeout.ms"
+_WHERE: Final = "workload.producer"
+_LIBRARY: Final = "librdkafka"
+_KNOWN_SINCE: Final = (0, 11)
+
+
+def check_transactions(plan: KafkaPlan) -> None:
+    """Refuse what this version, the client library or a transactional producer cannot do. Raises
+    PlanError."""
+    if plan.workload.client not in (None, _LIBRARY):
+        raise PlanError(
+            f"transactions are made by {_LIBRARY}, not by {plan.workload.client!r}",
+            key="workload.client",
+            hint="leave it out",
+        )
+    version = plan.target.version
+    if version is not None and number_of(version)[:2] < _KNOWN_SINCE:
+        raise PlanError(
+            f"Kafka {version} has no transactions (KIP-98)",
+            key="target.version",
+            hint="use 0.11 or later",
+        )
+    if plan.workload.processes > THREADS_AT_MOST:
+        raise PlanError(
+            f"is {plan.workload.processes}, and each process has a producer or consumer of its own",
+            key="workload.processes",
+            hint=f"use at most {THREADS_AT_MOST}",
+        )
+    _check_settings(plan)
+
+
+def _check_settings(plan: KafkaPlan) -> None:
+    given = {key: value for key, value in plan.workload.producer.items() if key != TIMEOUT}
+    check_producer_settings(given)
+    settings = effective_settings(given)
+    if settings["acks"] != ALL:
+        raise PlanError(
+            f"a transactional producer needs acks = {ALL!r}, not {settings['acks']!r}",
+            key=place_of("acks", given),
+            hint="leave it out",
+        )
+    if "enable.idempotence" in given and settings["enable.idempotence"] != "true":
+        raise PlanError(
+            "a transactional producer is idempotent",
+            key=place_of("enable.idempotence", given),
+            hint="leave it out",
+        )
+    timeout = plan.workload.producer.get(TIMEOUT, _TIMEOUT_MS)
+    if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < 1000:
+        raise PlanError(
+            f"{timeout!r} is not an integer of at least 1000", key=f'{_WHERE}."{TIMEOUT}"'
+        )
+    if _MESSAGE_MS in given and int(settings[_MESSAGE_MS]) > timeout:
+        raise PlanError(
+            f"is {settings[_MESSAGE_MS]}, more than {TIMEOUT}, {timeout}",
+            key=place_of(_MESSAGE_MS, given),
+            hint=f"use at most {timeout}",
+        )
+
+
+def timeout_s(plan: KafkaPlan) -> float:
+    """After how long a transaction that goes on is aborted by its coordinator."""
+    return int(plan.workload.producer.get(TIMEOUT, _TIMEOUT_MS)) / 1000
+
+
+def producer_settings(plan: KafkaPlan) -> dict[str, str]:
+    """What each producer is started with, but for addresses and names."""
+    given = {key: value for key, value in plan.workload.producer.items() if key != TIMEOUT}
+    timeout_ms = int(timeout_s(plan) * 1000)
+    message_ms = min(timeout_ms, int(effective_settings(given)[_MESSAGE_MS]))
+    return {
+        **librdkafka_protocol(plan),
+        **effective_settings(given),
+        "enable.idempotence": "true",
+        _MESSAGE_MS: str(message_ms),
+        TIMEOUT: str(timeout_ms),
+    }
+
+
+def transactional_id(plan: KafkaPlan, number: int) -> str:
+    """The name by which brokers fence earlier instances of a producer."""
+    return f"{plan.topic.name}-{number}"
+
+
+def consumer_settings(plan: KafkaPlan) -> dict[str, Any]:
+    """What each consumer is started with, but for addresses and names."""
+    settings = transactions_of(plan)
+    assert settings is not None
+    return {
+        "group.id": f"{plan.topic.name}-readers",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "isolation.level": settings.isolation,
+        "check.crcs": True,
+        "socket.timeout.ms": DEFAULTS["socket.timeout.ms"],
+        "topic.metadata.refresh.interval.ms": 1000,
+        "reconnect.backoff.max.ms": 500,
+        **librdkafka_protocol(plan),
+    }

@@ -1,0 +1,197 @@
+"""The client of transactions: each operation is a script of several requests, one after the other.
+
+A transaction begins at its coordinator, sends to the leaders of its partitions, and ends at its
+coordinator. It ends in
+
+    ok    when the coordinator acknowledged its commit;
+    fail  when its commit was never requested, or it was aborted before;
+    info  when the commit was requested, and nobody knows.
+
+Readers keep a position in each partition, also when their process is replaced by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.clusters.memory.cluster import MemoryCluster
+from harness.models.micro_ops import ABORT, END, POLL, SEND, MicroOp, elements_of, micro_ops
+from harness.protocols import FAIL, OK, Client, Done, Invoke, completion
+from harness.protocols.transactions import ABORTED, NOT_AT_END, TransactionSettings
+from targets.memory.clients import APART, PolledRequests
+from targets.memory.requests import Command, OnDone, Outcome, Requests
+from targets.memory.transactions import BEGIN, ENDS, TX_END, begin_key
+from targets.memory.transactions import SEND as SEND_ENTRY
+
+MS: Final = 1_000_000
+_AT_ONCE: Final = 500
+_END_WITHIN_NS: Final = 10_000 * MS
+_AGAIN_NS: Final = 50 * MS
+
+Script = Generator[Command | int, Outcome | None, Outcome]
+"""Yields a request, or how many nanoseconds it waits; returns how its operation ended. The `result`
+of that is the micro-operations that were done."""
+
+
+@dataclass(frozen=True)
+class TransactionPlace:
+    """Where transactions are in the system: the partition of their coordinator, and the data
+    partitions from a first one on."""
+
+    coordinator: int
+    first: int
+    partitions: int
+
+
+class Scripts:
+    """Runs a script for each process that asks for one, in the simulation."""
+
+    def __init__(self, cluster: MemoryCluster, requests: Requests) -> None:
+        self._host, self._requests = cluster.clients, requests
+        self._running: dict[int, tuple[Script, OnDone]] = {}
+
+    def submit(self, process: int, asked: Script, on_done: OnDone) -> None:
+        """Begin a script."""
+        self._running[process] = asked, on_done
+        self._go_on(process, None)
+
+    def abandon(self, process: int) -> None:
+        """Nobody waits for it any more."""
+        self._running.pop(process, None)
+        self._requests.abandon(process)
+
+    def _go_on(self, process: int, answer: Outcome | None) -> None:
+        if process not in self._running:
+            return
+        script, on_done = self._running[process]
+        try:
+            wanted = script.send(answer)
+        except StopIteration as ended:
+            del self._running[process]
+            on_done(process, ended.value)
+            return
+        if isinstance(wanted, int):
+            self._host.after(wanted, self._go_on, process, None)
+        else:
+            self._requests.submit(process, wanted, self._go_on)
+
+
+class TransactionClient(Client):
+    """Transactions and polls; `processes` of the workload have a position each."""
+
+    def __init__(
+        self,
+        cluster: MemoryCluster,
+        requests: Requests,
+        place: TransactionPlace,
+        settings: TransactionSettings,
+        processes: int,
+    ) -> None:
+        self._cluster, self._place = cluster, place
+        self._isolation, self._pause_ns = settings.isolation, round(settings.pause_ms * MS)
+        self._polled = PolledRequests[Script](cluster, Scripts(cluster, requests))
+        self._processes = processes
+        self._positions: dict[tuple[int, int], int] = {}
+
+    def submit(self, process: int, op: Invoke) -> bool:
+        """See `harness.protocols.Client`."""
+        f, value, _, _, expected = op
+        asked = tuple(micro_ops(expected)) if isinstance(expected, tuple) else ()
+        if f == "txn":
+            script = self._transaction(f"t{value}", asked)
+        elif asked:
+            script = self._to_the_end([each.key for each in asked if each.kind == END])
+        else:
+            script = self._poll(process % self._processes)
+        return self._polled.submit(self._place.first * APART + process, script)
+
+    def poll(self, timeout_s: float, done: Done) -> None:
+        """See `harness.protocols.Client`."""
+        self._polled.poll(timeout_s, lambda *ended: self._report(done, *ended))
+
+    def close(self, timeout_s: float, done: Done) -> None:
+        """See `harness.protocols.Client`."""
+        self._polled.close(timeout_s, lambda *ended: self._report(done, *ended))
+
+    def _report(self, done: Done, process: int, ended: Outcome) -> None:
+        result = None if ended.result is None else elements_of(*ended.result)
+        own = process - self._place.first * APART
+        done(own, completion(ended.type, None, ended.error, ended.node, result))
+
+    def _transaction(self, name: str, asked: tuple[MicroOp, ...]) -> Script:
+        sends = [each for each in asked if each.kind == SEND]
+        data = sorted({self._place.first + each.key for each in sends})
+        answer = yield self._decide(BEGIN, begin_key(name, data), None)
+        if answer is None or answer.type != OK:
+            return _failed(answer)
+        sent: list[MicroOp] = []
+        for each in sends:
+            partition = self._place.first + each.key
+            answer = yield Command(SEND_ENTRY, name, each.value, None, partition)
+            if answer is None or answer.type != OK:
+                yield self._decide(TX_END, name, 0)
+                return _failed(answer)
+            assert answer.position is not None
+            sent.append(each._replace(offset=answer.position))
+            if self._pause_ns:
+                yield self._pause_ns
+        if any(each.kind == ABORT for each in asked):
+            yield self._decide(TX_END, name, 0)
+            return Outcome(FAIL, error=ABORTED)
+        answer = yield self._decide(TX_END, name, 1)
+        assert answer is not None
+        return answer if answer.type == FAIL else answer._replace(result=sent)
+
+    def _decide(self, f: str, key: str, flag: int | None) -> Command:
+        return Command(f, key, None, flag, self._place.coordinator)
+
+    def _poll(self, reader: int) -> Script:
+        """The next records of every partition that answers."""
+        polled: list[MicroOp] = []
+        answer, answered = None, False
+        for key in range(self._place.partitions):
+            position = self._positions.get((reader, key), 0)
+            answer = yield self._fetch(key, position)
+            if answer is not None and answer.type == OK:
+                records, self._positions[reader, key] = answer.result
+                polled += _records(key, records)
+                answered = True
+        return Outcome(OK, polled) if answered else _failed(answer)
+
+    def _to_the_end(self, keys: list[int]) -> Script:
+        """All records of some partitions, once no transaction is open in them."""
+        polled: list[MicroOp] = []
+        deadline_ns = self._cluster.simulation.now_ns + _END_WITHIN_NS
+        for key in keys:
+            end, position = -1, 0
+            while end < 0 or position < end:
+                if self._cluster.simulation.now_ns > deadline_ns:
+                    return Outcome(FAIL, error=NOT_AT_END)
+                if end < 0:
+                    answer = yield Command(ENDS, partition=self._place.first + key)
+                    if answer is not None and answer.type == OK:
+                        stable, committed = answer.result
+                        end = committed if stable == committed else -1
+                    if end < 0:
+                        yield _AGAIN_NS
+                    continue
+                answer = yield self._fetch(key, position)
+                if answer is not None and answer.type == OK:
+                    records, position = answer.result
+                    polled += _records(key, records)
+            polled.append(MicroOp(END, key, end))
+        return Outcome(OK, polled)
+
+    def _fetch(self, key: int, position: int) -> Command:
+        return Command("fetch", self._isolation, position, _AT_ONCE, self._place.first + key)
+
+
+def _records(key: int, records: Any) -> Iterator[MicroOp]:
+    return (MicroOp(POLL, key, offset, value) for offset, value in records)
+
+
+def _failed(answer: Outcome | None) -> Outcome:
+    """It surely did not happen: nobody requested its commit, or it was a read."""
+    return Outcome(FAIL, error=None if answer is None else answer.error)

@@ -1,0 +1,83 @@
+"""Transactions of the reference system, from a plan to a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness.models.micro_ops import ABORT, END, SEND, micro_ops
+from targets.memory.settings import TRANSACTION_DEFECTS
+from tests.e2e.test_memory import Run, run
+from tests.fixtures.command_line import ackloss
+
+FOUND = {
+    "abort-open-on-failover": {"torn-transaction", "lost-write"},
+    "deliver-aborted": {"G1a"},
+    "decision-before-replication": {"lost-write"},
+    "ignore-last-stable-offset": {"poll-skip"},
+}
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(tmp_path_factory.mktemp("transactions"), "transactions")
+
+
+def test_transactions_under_faults_are_whole(valid: Run) -> None:
+    counts = valid.result["counts"]
+    assert (valid.done.exit_code, valid.result["verdict"]) == (0, "valid")
+    assert counts["acknowledged"] > 500
+    assert counts["failed"] > 50
+    assert all(fault["proven"] for fault in valid.result["faults"])
+    assert "acknowledged values were polled" in valid.page.words
+
+
+def test_the_history_has_what_was_asked_for_and_what_was_done(valid: Run) -> None:
+    rows = pq.read_table(valid.rundir.history).to_pylist()
+    invoked, ended = ([r for r in rows if (r["type"] == "invoke") == w] for w in (True, False))
+    asked = [list(micro_ops(r["elements"])) for r in invoked if r["f"] == "txn"]
+    assert all({each.kind for each in micro} <= {SEND, ABORT} for micro in asked)
+    failed = [row for row in ended if row["f"] == "txn" and row["type"] == "fail"]
+    assert all(row["elements"] is None for row in failed)
+    assert "aborted" in {row["error"] for row in failed}
+    ok = [row for row in ended if row["f"] == "txn" and row["type"] == "ok"]
+    assert all(each.offset >= 0 for row in ok for each in micro_ops(row["elements"]))
+    final = [row for row in ended if row["f"] == "poll"][-16:]
+    read = {e.key for r in final for e in micro_ops(r["elements"] or ()) if e.kind == END}
+    assert read == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("defect", sorted(TRANSACTION_DEFECTS))
+def test_each_defect_is_found_and_nothing_without_it(tmp_path: Path, defect: str) -> None:
+    on = run(tmp_path / "on", defect)
+    assert on.done.exit_code == 1
+    assert set(on.result["counter_examples"]) >= FOUND[defect]
+    off = run(tmp_path / "off", defect, "target.defects=[]")
+    assert (off.done.exit_code, off.result["counter_examples"]) == (0, [])
+
+
+def test_readers_of_what_is_not_committed_get_aborted_values(tmp_path: Path) -> None:
+    """It is what they ask for, and counted."""
+    isolation = "workload.options.isolation=read_uncommitted"
+    dirty = run(tmp_path, "transactions", isolation)
+    assert (dirty.result["verdict"], dirty.result["counter_examples"]) == ("valid", [])
+    assert dirty.result["counts"]["G1a"] > 0
+    assert dirty.metadata["promises"]["isolated"] is False
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("workload.options.isolation=dirty", "read_committed"),
+        ("workload.options.aborts=0.1", "did you mean 'abort_share'?"),
+        ("workload.options.abort_share=2", "use 0 to less than 1"),
+        ("checks=['loss']", "these do: kafka"),
+    ],
+)
+def test_bad_input_is_one_sentence(change: str, words: str) -> None:
+    done = ackloss("plan", "validate", "memory/transactions", "--set", change)
+    assert done.exit_code == 4
+    (sentence,) = done.stderr.strip().splitlines()
+    assert words in sentence

@@ -1,0 +1,94 @@
+"""The scripts of transactions, as pure generators."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from harness import registry
+from harness.errors import PlanError
+from harness.models import TRANSACTION
+from harness.models.micro_ops import ABORT, END, SEND, micro_ops
+from harness.protocols import FAIL, OK, HasFinal, Invoke, Workload, completion, invoke
+from workloads.transactions import Transactions
+
+
+def asked(op: Invoke) -> list[Any]:
+    expected = op[4]
+    assert isinstance(expected, tuple)
+    return list(micro_ops(expected))
+
+
+def test_it_is_a_workload_with_a_final_script() -> None:
+    assert isinstance(Transactions(), Workload)
+    assert isinstance(Transactions(), HasFinal)
+    assert Transactions.model == TRANSACTION.name
+
+
+def test_values_are_unique_and_transactions_have_their_shape() -> None:
+    values, aborts, number = [], 0, 0
+    for process in range(3):
+        workload = Transactions(readers_count=1, sends_count=5, keys_count=2, abort_share=0.25)
+        for op in islice(workload.script(process, 4, 6, 9), 400):
+            micro = asked(op)
+            sends = [each for each in micro if each.kind == SEND]
+            assert op[:2] == ("txn", sends[0].value)
+            assert 1 <= len(sends) <= 5
+            assert len({each.key for each in sends}) == min(2, len(sends))
+            assert all(0 <= each.key < 6 and each.value % 4 == process for each in sends)
+            values += [each.value for each in sends]
+            aborts += micro[-1].kind == ABORT
+            number += 1
+    assert len(set(values)) == len(values)
+    assert aborts / number == pytest.approx(0.25, abs=0.04)
+
+
+def test_the_last_processes_poll_and_one_at_least_sends() -> None:
+    for count, readers in {0: set(), 2: {2, 3}, 9: {1, 2, 3}}.items():
+        made = [next(Transactions(readers_count=count).script(p, 4, 2, 1)) for p in range(4)]
+        assert {p for p, op in enumerate(made) if op == invoke("poll")} == readers
+
+
+@pytest.mark.parametrize(("processes", "partitions"), [(1, 5), (3, 3), (4, 10), (7, 5), (20, 3)])
+def test_the_final_reads_share_out_all_logs(processes: int, partitions: int) -> None:
+    read = set()
+    for process in range(processes):
+        op = next(Transactions().final(process, processes, partitions, 1))
+        assert op[0] == "poll"
+        assert {each.kind for each in asked(op)} == {END}
+        read |= {each.key for each in asked(op)}
+    assert read == set(range(partitions))
+
+
+def test_a_final_read_is_tried_again_a_few_times() -> None:
+    script = Transactions().final(0, 1, 1, 1)
+    first = next(script)
+    assert script.send(completion(FAIL)) == first
+    with pytest.raises(StopIteration):
+        script.send(completion(OK, result=()))
+    tries = Transactions().final(0, 1, 1, 1)
+    next(tries)
+    left = 9
+    with suppress(StopIteration):
+        while left:
+            tries.send(completion(FAIL))
+            left -= 1
+    assert left > 1
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"abort_share": 1}, "use 0 to less than 1"),
+        ({"sends_count": 0}, "sends_count is 0; use 1 to 1000"),
+        ({"pause_ms": -1}, "use 0 to 10000"),
+        ({"isolation": "dirty"}, "isolation"),
+        ({"readers": 1}, "readers_count"),
+    ],
+)
+def test_bad_options_are_refused(option: dict[str, Any], words: str) -> None:
+    with pytest.raises(PlanError, match=words):
+        registry.make("workloads", "transactions", option, key="workload.options.name")
