@@ -27,6 +27,8 @@ from targets.kafka.groups.settings import consumer_settings
 from targets.kafka.plan import KafkaPlan
 
 _LEAVE_S: Final = 10.0
+_ASK_S: Final = 0.5
+"""How often brokers are asked where partitions end: each time on a connection of its own."""
 
 
 class KafkaConsumers(Consumers):
@@ -40,6 +42,8 @@ class KafkaConsumers(Consumers):
         self._lives: dict[int, list[ConsumerProcess]] = {}
         self._owner: dict[int, tuple[str, int]] = {}
         self._known: dict[int, int | None] = {}
+        self._ask_s = 0.0
+        self._uncommitted: str | None = None
 
     def start(self) -> None:
         """See `Consumers`."""
@@ -64,6 +68,12 @@ class KafkaConsumers(Consumers):
         """See `Consumers`."""
         if (why := self._unread()) is not None:
             return why
+        if time.monotonic() >= self._ask_s:
+            self._uncommitted = self._behind()
+            self._ask_s = time.monotonic() + _ASK_S
+        return self._uncommitted
+
+    def _behind(self) -> str | None:
         for partition in range(self._plan.topic.partitions):
             end = self._end_of(partition)
             with self._lock:
