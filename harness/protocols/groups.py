@@ -28,19 +28,8 @@ CONSUMERS_MOST: Final = 64
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSettings:
-    """What the consumers of one group do; a workload that has them is of the model `group`.
-
-    members_count      consumers from the start
-    protocol           who assigns partitions: range, cooperative-sticky (a member of the group),
-                       consumer (the system itself), manual (nobody: each takes its share)
-    commit             after: after each batch, waiting for the answer; before: before the batch is
-                       processed; async: after each batch, without waiting; auto: the library does
-    commit_interval_s  auto only: how often; by default 1
-    reset              where to begin without a committed offset: earliest, latest, none (not)
-    batch_count        records of a batch, at most
-    process_ms         how long one record takes
-    session_s          a member that is not heard of for so long is removed
-    """
+    """What the consumers of one group do; a workload that has them is of the model `group`, and
+    its docstring says what each is for."""
 
     members_count: int = 2
     protocol: Literal["range", "cooperative-sticky", "consumer", "manual"] = "range"
