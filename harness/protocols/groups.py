@@ -8,7 +8,7 @@ What happened is kept in rows (`Delivery`), one table of the run folder, `delive
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, runtime_checkable
 
@@ -133,6 +133,20 @@ class HasConsumers(Protocol[PlanOf]):
     ) -> Consumers:
         """The consumers of a group; none is started yet."""
         ...
+
+
+def why_unread(owners: Mapping[int, object], partitions: int) -> str | None:
+    """Which partition none of its `owners`, by partition, reads; `None` when each has one."""
+    missing = set(range(partitions)) - owners.keys()
+    return f"nobody reads partition {min(missing)}" if missing else None
+
+
+def why_unassigned(owners: Mapping[int, Hashable], partitions: int, members: int) -> str | None:
+    """What `Consumers.assigned` says of who owns which partition."""
+    if (why := why_unread(owners, partitions)) is not None:
+        return why
+    having, wanted = len(set(owners.values())), min(members, partitions)
+    return None if having >= wanted else f"{having} of {wanted} members have a partition"
 
 
 def consumer_names(plan: Plan) -> list[str]:
