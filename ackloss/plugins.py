@@ -58,6 +58,7 @@ from harness.images.recipe import Recipe
 from harness.levers import all_levers
 from harness.machine.scratch import scratch
 from harness.models import MODELS, Model
+from harness.models.appends import increasing
 from harness.plan import (
     ClusterPlan,
     FinalPlan,
@@ -85,6 +86,8 @@ from harness.protocols.groups import (
     GroupSettings,
     HasConsumers,
     consumer_name,
+    why_unassigned,
+    why_unread,
 )
 from harness.run.blocking import ThreadedClient
 
@@ -149,10 +152,13 @@ __all__ = [
     "all_levers",
     "consumer_name",
     "ensure_image",
+    "increasing",
     "leaders",
     "pulled_image",
     "scratch",
     "specs_of",
+    "why_unassigned",
+    "why_unread",
 ]
 __all__ += _protocols
 

@@ -17,6 +17,7 @@ from analysis.statistics.cells import CellStatistics, cell_of
 from analysis.statistics.clusters import Resemblance, resemblance
 from analysis.statistics.comparisons import Comparison, comparisons_of
 from analysis.statistics.eligibility import FailedRun, Outcome, is_conclusive
+from analysis.statistics.measures import counted
 from analysis.statistics.samples import LOSS, WRONG, verdict_class
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign, Cell
@@ -33,7 +34,7 @@ from harness.history.documents import (
     read_result,
     read_run,
 )
-from harness.protocols import PrimaryFinding
+from harness.protocols import Number, PrimaryFinding
 
 SCHEMA_VERSION: Final = 1
 Finished = tuple[Run, Outcome]
@@ -83,6 +84,14 @@ class CampaignDocument:
         return {"schema": SCHEMA_VERSION, **asdict(self), "said": list(self.events)}
 
 
+class MeasureOfRun(TypedDict):
+    """A measure of a run's first check: the count, the one that it is a share of, the share."""
+
+    count: Number
+    whole: Number
+    rate: float | None
+
+
 RunRow = TypedDict(
     "RunRow",
     {
@@ -113,6 +122,7 @@ RunRow = TypedDict(
         "worker": int,
         "cluster": str | None,
         "shared": str | None,
+        "measures": Mapping[str, MeasureOfRun],
     },
 )
 """One row of the table `runs`."""
@@ -337,4 +347,16 @@ def _row(run: Run, outcome: Outcome, cluster: str | None) -> RunRow:
         "worker": run.worker,
         "cluster": cluster,
         "shared": run.shared,
+        "measures": {} if result is None else _measures(result),
+    }
+
+
+def _measures(result: RunResult) -> dict[str, MeasureOfRun]:
+    return {
+        measure.part: {
+            "count": part,
+            "whole": whole,
+            "rate": part / whole if part is not None and whole else None,
+        }
+        for measure, (part, whole) in counted(result).items()
     }

@@ -1,6 +1,8 @@
-"""What runs and campaigns are counted by: the primary finding of their first check.
+"""What runs and campaigns are counted by: the primary finding of their first check, and what else
+statistics show of it.
 
-Checkers declare it (`harness.protocols.HasPrimaryFinding`); nothing here knows one by name.
+Checkers declare both (`harness.protocols.HasPrimaryFinding`, `HasMeasures`); nothing here knows one
+by name.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from harness.errors import PlanError
 from harness.history.documents import RunResult
 from harness.models import MODELS
 from harness.plan import Plan
-from harness.protocols import HasPrimaryFinding, PrimaryFinding
+from harness.protocols import HasMeasures, HasPrimaryFinding, Measure, PrimaryFinding
 
 ANY: Final = PrimaryFinding(
     counter_examples=None,
@@ -36,7 +38,16 @@ ANY: Final = PrimaryFinding(
 
 def of_result(result: RunResult) -> PrimaryFinding:
     """What the run is counted by, with the words of its checker's default options."""
-    return _of_default(result.checks[0].name if result.checks else MODELS[result.model].check)
+    return _of_default(_first_check(result))
+
+
+def measures_of(result: RunResult) -> tuple[Measure, ...]:
+    """What else statistics show of the run: its first check's measures; often none."""
+    return _measures_of_default(_first_check(result))
+
+
+def _first_check(result: RunResult) -> str:
+    return result.checks[0].name if result.checks else MODELS[result.model].check
 
 
 def of_campaign(*campaigns: Campaign) -> PrimaryFinding:
@@ -54,10 +65,21 @@ def _of_plan(plan: Plan, model: str) -> PrimaryFinding:
 
 @cache
 def _of_default(name: str) -> PrimaryFinding:
+    return _of(_default(name))
+
+
+@cache
+def _measures_of_default(name: str) -> tuple[Measure, ...]:
+    checker = _default(name)
+    return checker.measures if isinstance(checker, HasMeasures) else ()
+
+
+def _default(name: str) -> Any:
+    """The checker with its default options; `None`: a plug-in that is no longer installed."""
     try:
-        return _of(registry.make("checkers", name, {}, key="checks.0"))
-    except PlanError:  # a plug-in that is no longer installed
-        return ANY
+        return registry.make("checkers", name, {}, key="checks.0")
+    except PlanError:
+        return None
 
 
 def _of(checker: Any) -> PrimaryFinding:

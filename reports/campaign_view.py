@@ -203,6 +203,16 @@ class CampaignView:
         return [(n, cell, found.get(cell.name, Found(0, 0))) for n, cell in self.cells]
 
     @property
+    def measures(self) -> dict[str, tuple[str, str]]:
+        """What checks count besides, by name: the head of the column, and what it is a share of;
+        only what any run has."""
+        return {
+            name: (each.head, each.of)
+            for cell in self.document.cells
+            for name, each in cell.measures.items()
+        }
+
+    @property
     def state(self) -> State:
         runs, planned = self.document.runs, self.document.planned
         of = f"{formatting.number(runs)} of {formatting.number(planned)} planned runs"

@@ -70,6 +70,8 @@ class Row:
     @property
     def leader(self) -> str:
         """Whether a fault met who led it, in words."""
+        if not self.cell.leaders:
+            return formatting.NOTHING
         if self.cell.leader_met is None:
             return "not known"
         return ", ".join(self.cell.met_by) or "not met"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.models import APPEND, LOG
-from harness.protocols import NULL, Script, Workload
+from harness.models import LOG
+from harness.models.appends import increasing
+from harness.protocols import Script, Workload
 
 
 @dataclass(frozen=True)
@@ -17,10 +18,6 @@ class Append(Workload):
     model: ClassVar[str] = LOG.name
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
-        """Process p of P writes p, p + P, p + 2 P ...: dense when all are equally fast."""
+        """See `increasing`."""
         del seed  # nothing is drawn
-        value, partition = process, process % partitions
-        while True:
-            yield APPEND, value, partition, None, NULL
-            value += processes
-            partition = (partition + 1) % partitions
+        return increasing(process, processes, partitions)

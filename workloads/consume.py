@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.models import APPEND, GROUP
-from harness.protocols import NULL, Script, Workload
+from harness.models import GROUP
+from harness.models.appends import increasing
+from harness.protocols import Script, Workload
 from harness.protocols.groups import GroupSettings
 
 
@@ -31,10 +32,6 @@ class Consume(GroupSettings, Workload):
     model: ClassVar[str] = GROUP.name
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
-        """Process p of P writes p, p + P, p + 2 P ..."""
+        """See `increasing`."""
         del seed  # nothing is drawn
-        value, partition = process, process % partitions
-        while True:
-            yield APPEND, value, partition, None, NULL
-            value += processes
-            partition = (partition + 1) % partitions
+        return increasing(process, processes, partitions)

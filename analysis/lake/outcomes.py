@@ -25,6 +25,7 @@ Key = frozenset[tuple[str, str]]
 _COLUMNS: Final = (
     *("run_id", "run_cell", "cell", "setting", "version", "shared", "verdict", "reason"),
     *("eligible", "complete", "doubts", "counter_examples", "model", "check", "seed", "simulated"),
+    "counted",
     *(field.name for field in fields(Counts)),
     *(schema.rate(field.name) for field in fields(Rates)),
     *(schema.seen(field.name) for field in fields(Availability)),
@@ -72,7 +73,11 @@ def outcome_of(row: Row) -> Outcome:
         model=row["model"],
         simulated=row["simulated"],
         reason=row["reason"],
-        checks=(CheckRecord(name=row["check"], verdict=row["verdict"]),),
+        checks=(
+            CheckRecord(
+                name=row["check"], verdict=row["verdict"], counts=dict(row["counted"] or ())
+            ),
+        ),
         counter_examples=_tuple(row["counter_examples"]),
         doubts=_tuple(row["doubts"]),
         eligible=row["eligible"],

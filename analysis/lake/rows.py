@@ -144,7 +144,14 @@ def _cell_row(source: Source, unit: Unit) -> Row:
         "faults_proven": sum(fault.proven for fault in result.faults) if result else None,
         "lost_from_s": span.begun_s[0] if span and span.begun_s else None,
         "lost_until_s": span.acknowledged_s[1] if span and span.acknowledged_s else None,
+        "counted": _counted(result) if result else None,
     }
+
+
+def _counted(result: RunResult) -> list[tuple[str, int]]:
+    """The whole numbers that the first check counts."""
+    counts = result.checks[0].counts if result.checks else {}
+    return [(name, value) for name, value in counts.items() if isinstance(value, int)]
 
 
 def _which(source: Source, unit: Unit) -> Row:

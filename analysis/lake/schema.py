@@ -23,7 +23,7 @@ CAMPAIGN: Final = "campaign"
 """The column by which tables are partitioned."""
 
 TEXT, NUMBER, REAL, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
-TEXTS, TEXT_BY_TEXT = pa.list_(TEXT), pa.map_(TEXT, TEXT)
+TEXTS, TEXT_BY_TEXT, NUMBER_BY_TEXT = pa.list_(TEXT), pa.map_(TEXT, TEXT), pa.map_(TEXT, NUMBER)
 INSTANT: Final = pa.timestamp("us", tz="UTC")
 
 
@@ -206,6 +206,11 @@ CELLS: Final = Table(
         *_FAULTS,
         Column("lost_from_s", REAL, "begin of the first lost write, from the start of the run"),
         Column("lost_until_s", REAL, "acknowledgement of the last lost write"),
+        Column(
+            "counted",
+            NUMBER_BY_TEXT,
+            "what its first check counts, in its own words: `counted['skipped']`",
+        ),
     ),
 )
 FAULTS: Final = Table(
@@ -313,4 +318,9 @@ def _type_in_words(kind: pa.DataType) -> str:
     if pa.types.is_list(kind):
         return f"list of {_type_in_words(kind.value_type)}"
     words = {TEXT: "text", NUMBER: "integer", REAL: "number", FLAG: "true or false"}
-    return {**words, TEXT_BY_TEXT: "map of text", INSTANT: "timestamp (UTC)"}[kind]
+    return {
+        **words,
+        TEXT_BY_TEXT: "map of text",
+        NUMBER_BY_TEXT: "map of integers",
+        INSTANT: "timestamp (UTC)",
+    }[kind]

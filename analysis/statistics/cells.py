@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from analysis.statistics.eligibility import Outcome
+from analysis.statistics.measures import MeasureStatistics, measure_statistics
 from analysis.statistics.resampling import Floats, Spread, ratio_estimate, spread
 from analysis.statistics.samples import Sample, sample_of
 from analysis.statistics.shares import Estimate, share_estimate, share_in_words
@@ -47,7 +48,8 @@ class Recovery(MedianAndMax):
 @dataclass(frozen=True, kw_only=True)
 class CellStatistics:
     """The statistics of a cell. `verdicts` counts the classes of all runs, `conclusive` the runs
-    that count, `..._lossy` the runs among them that lost acknowledged writes."""
+    that count, `..._lossy` the runs among them that lost acknowledged writes, `measures` what their
+    first check counts besides."""
 
     key: Key
     runs: int
@@ -64,6 +66,7 @@ class CellStatistics:
     longest_gap_s: MedianAndMax
     refused: MedianAndMax
     recovery_s: Recovery
+    measures: Mapping[str, MeasureStatistics]
 
 
 def cell_of(key: Key, outcomes: Iterable[Outcome]) -> CellStatistics:
@@ -89,6 +92,7 @@ def summary(key: Key, sample: Sample) -> CellStatistics:
         longest_gap_s=median_and_max(sample.longest_gap_s),
         refused=median_and_max(sample.refused),
         recovery_s=_recovery(sample.recovery_s),
+        measures=measure_statistics(sample.measured),
     )
 
 

@@ -30,6 +30,7 @@ import numpy as np
 
 from analysis.primary import of_result
 from analysis.statistics.eligibility import FailedRun, Outcome, is_conclusive
+from analysis.statistics.measures import Measured, measured
 from analysis.statistics.pairs import Shared, SharedResult
 from analysis.statistics.resampling import Floats
 from analysis.statistics.shares import Share
@@ -51,7 +52,8 @@ class Sample:
     those that do not count; `clusters`: the runs of `lossy` by cluster, where the cluster is known;
     `shared`: the results in runs that other cells shared, by the id of the shared run.
     `fault_lost` and `fault_s` cover the runs in which a proven fault was in force. `recovery_s` is
-    infinite for a run that had not recovered when its load ended.
+    infinite for a run that had not recovered when its load ended. `measured`: what the first check
+    of the runs has besides.
     """
 
     verdicts: Mapping[str, int]
@@ -68,6 +70,7 @@ class Sample:
     longest_gap_s: Floats
     refused: Floats
     recovery_s: Floats
+    measured: Measured
 
     @property
     def runs(self) -> int:
@@ -133,6 +136,7 @@ def sample_of(
         longest_gap_s=_floats(result.availability.longest_gap_s for result in counts),
         refused=_floats(result.availability.refused for result in counts),
         recovery_s=_floats(_recovery_s(result) for result in counts),
+        measured=measured(counts),
     )
 
 

@@ -48,7 +48,9 @@ from harness.protocols import (
     DOUBTS,
     CheckResult,
     Facts,
+    HasMeasures,
     HasPrimaryFinding,
+    Measure,
     Number,
     OneShard,
     PrimaryFinding,
@@ -81,6 +83,18 @@ _BAD: Final = {
 }
 """Counts that are counter-examples, in words for one and for more."""
 
+_MEASURES: Final = (
+    Measure(part="skipped", whole="acknowledged", head="skipped", of="acknowledged records"),
+    Measure(part="reprocessed", whole="processed", head="processed again", of="processed records"),
+    Measure(
+        part="reprocessed_beyond",
+        whole="processed",
+        head="of these, beyond the bound",
+        of="processed records",
+    ),
+    Measure(part="lost_commits", whole="commits", head="lost commits", of="acknowledged commits"),
+)
+
 
 class Judged(NamedTuple):
     """What was found in a group's rows; `back` without partitions that have phantoms."""
@@ -95,7 +109,7 @@ class Judged(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Delivery(OneShard[GroupRows], HasPrimaryFinding):
+class Delivery(OneShard[GroupRows], HasPrimaryFinding, HasMeasures):
     """What a group of consumers skipped, processed again, read although it is not in the log, and
     what became of its commits."""
 
@@ -118,6 +132,11 @@ class Delivery(OneShard[GroupRows], HasPrimaryFinding):
             do="skip",
             can="skip records",
         )
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What was skipped and processed again, and the commits that were lost."""
+        return _MEASURES
 
     def gather(self, run: Run) -> GroupRows:
         """The rows of the group, the log and the writes."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -32,8 +32,9 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
     run, plan = rundir.read_json(rundir.run), rundir.read_json(rundir.plan)
     expected = {each["name"]: each.get("expect") for each in plan.get("cells") or []}
     judged = [(each, _judged(rundir.cell(each["name"]), judge)) for each in run["cells"]]
+    nodes = [node["name"] for node in run.get("nodes") or []]
     cells = [
-        _cell(rundir, each, answer) | {"expect": expected.get(each["name"])}
+        _cell(rundir, each, answer, nodes) | {"expect": expected.get(each["name"])}
         for each, answer in judged
     ]
     by_name = {each["name"]: answer for each, answer in judged if isinstance(answer, Judged)}
@@ -59,7 +60,9 @@ def _judged(folder: RunDir, judge: Callable[[RunDir], Judged]) -> Judged | str:
         return str(error)
 
 
-def _cell(rundir: RunDir, listed: Mapping[str, Any], answer: Judged | str) -> Document:
+def _cell(
+    rundir: RunDir, listed: Mapping[str, Any], answer: Judged | str, nodes: Collection[str]
+) -> Document:
     """One cell as the run's result.json has it."""
     name = listed["name"]
     entry: Document = {"name": name, "overrides": listed.get("overrides") or {}}
@@ -69,7 +72,7 @@ def _cell(rundir: RunDir, listed: Mapping[str, Any], answer: Judged | str) -> Do
         return entry | state | nothing | {"doubts": [DOUBTS.incomplete]}
     result = answer.document
     taken = ("verdict", "reason", "counter_examples", "doubts", "eligible", "complete")
-    met = met_leaders(rundir.cell(name), result["faults"])
+    met = met_leaders(rundir.cell(name), result["faults"], nodes)
     return entry | {
         **{key: result[key] for key in (*taken, "counts", "rates")},
         "leaders": [{**asdict(each), "leaders": list(each.leaders)} for each in met],

@@ -6,7 +6,7 @@ in `analysis.leadership`. The leader at an instant is the one of the last such a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +30,18 @@ class MetLeader:
     met: bool | None
 
 
-def met_leaders(rundir: RunDir, faults: Sequence[dict[str, Any]]) -> list[MetLeader]:
-    """Each fault that was in force, as result.json has it, held against who led meanwhile."""
+def met_leaders(
+    rundir: RunDir, faults: Sequence[dict[str, Any]], nodes: Collection[str]
+) -> list[MetLeader]:
+    """Each fault of `nodes` that was in force, as result.json has it, held against who led
+    meanwhile. A fault of clients or of consumers is for no leader to meet. `nodes` is empty where
+    they were not recorded: then all faults are held to be of nodes."""
     answers_of = _answers(rundir)
-    return [_met(answers_of, fault) for fault in faults if fault["from_s"] is not None]
+    return [
+        _met(answers_of, fault)
+        for fault in faults
+        if fault["from_s"] is not None and (not nodes or not set(nodes).isdisjoint(fault["nodes"]))
+    ]
 
 
 Answers = dict[int, list[tuple[float, str | None]]]

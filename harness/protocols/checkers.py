@@ -143,6 +143,23 @@ LOST_WRITES: Final = PrimaryFinding(
 """That of checkers which look for acknowledged writes that are gone."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """A count of a checker that statistics of many runs show as a share of another, beside how
+    often runs have the primary finding.
+
+    part   the name of the count, and of the measure
+    whole  the name of the count that it is a share of
+    head   "lost commits": above the numbers
+    of     "acknowledged commits": what the share is of
+    """
+
+    part: str
+    whole: str
+    head: str
+    of: str
+
+
 class Run(Protocol):
     """One run's facts and rows. Rows come part after part and may be gone over again; each method
     raises HistoryError for a part that cannot be read."""
@@ -250,4 +267,15 @@ class HasPrimaryFinding(Protocol):
     @abstractmethod
     def primary(self) -> PrimaryFinding:
         """What it looks for above all."""
+        ...
+
+
+@runtime_checkable
+class HasMeasures(Protocol):
+    """A checker that counts more than one thing that statistics of many runs are to show."""
+
+    @property
+    @abstractmethod
+    def measures(self) -> tuple[Measure, ...]:
+        """What they show, in this order."""
         ...

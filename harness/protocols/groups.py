@@ -8,14 +8,16 @@ What happened is kept in rows (`Delivery`), one table of the run folder, `delive
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from harness.plan import Plan
 from harness.protocols.clusters import RunCluster
-from harness.protocols.operations import INFO, OK
+from harness.protocols.operations import INFO
 from harness.protocols.systems import PlanOf
+from harness.words import KINDS as KINDS
+from harness.words import Delivery as Delivery
 
 Commit = Literal["after", "before", "async", "auto"]
 Action = Literal["crash", "pause", "leave", "join"]
@@ -26,19 +28,8 @@ CONSUMERS_MOST: Final = 64
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSettings:
-    """What the consumers of one group do; a workload that has them is of the model `group`.
-
-    members_count      consumers from the start
-    protocol           who assigns partitions: range, cooperative-sticky (a member of the group),
-                       consumer (the system itself), manual (nobody: each takes its share)
-    commit             after: after each batch, waiting for the answer; before: before the batch is
-                       processed; async: after each batch, without waiting; auto: the library does
-    commit_interval_s  auto only: how often; by default 1
-    reset              where to begin without a committed offset: earliest, latest, none (not)
-    batch_count        records of a batch, at most
-    process_ms         how long one record takes
-    session_s          a member that is not heard of for so long is removed
-    """
+    """What the consumers of one group do; a workload that has them is of the model `group`, and
+    its docstring says what each is for."""
 
     members_count: int = 2
     protocol: Literal["range", "cooperative-sticky", "consumer", "manual"] = "range"
@@ -70,49 +61,6 @@ class GroupSettings:
     def interval_s(self) -> float:
         """How often auto-commit commits."""
         return 1.0 if self.commit_interval_s is None else self.commit_interval_s
-
-
-class _Kinds(NamedTuple):
-    """What a row of `deliveries/` is about; `partition` and `offset` as said."""
-
-    start: str = "start"  # a consumer begins a life
-    assign: str = "assign"  # a partition, and the offset at which the member begins (null: unknown)
-    revoke: str = "revoke"  # it is not its any more
-    committed: str = "committed"  # the consumer asked for the committed offset (null: none)
-    deliver: str = "deliver"  # a record was handed to it: offset, value
-    process: str = "process"  # it has processed the record
-    commit: str = "commit"  # it commits the offset: `invoke`, then `ok`, `fail` or `info`
-    position: str = "position"  # the next offset that it would read, as it leaves
-    stop: str = "stop"  # the life ends: `ok` it left, `info` it crashed
-    gate: str = "gate"  # of the group: every partition was assigned before the load (`ok`), or not
-    drain: str = "drain"  # of the group: all was read and committed at the end (`ok`), or not
-    final: str = "final"  # what `node` says at the end is committed (null: none; `fail`: nothing)
-
-
-KINDS: Final = _Kinds()
-
-
-class Delivery(NamedTuple):
-    """One row of `deliveries/`, in the order of its schema, without the run.
-
-    Times are nanoseconds of the run's monotonic clock: `begun_ns` when what the row states was
-    asked for, `time_ns` when it was over. A commit has a row as it begins and one as it ends, with
-    the same `begun_ns`. `generation`: of the group, as the member knew it then.
-    """
-
-    f: str
-    begun_ns: int
-    time_ns: int
-    type: str = OK
-    consumer: str | None = None
-    life: int | None = None
-    member: str | None = None
-    generation: int | None = None
-    partition: int | None = None
-    offset: int | None = None
-    value: int | None = None
-    node: str | None = None
-    error: str | None = None
 
 
 Record = Callable[[Sequence[Delivery]], None]
@@ -185,6 +133,20 @@ class HasConsumers(Protocol[PlanOf]):
     ) -> Consumers:
         """The consumers of a group; none is started yet."""
         ...
+
+
+def why_unread(owners: Mapping[int, object], partitions: int) -> str | None:
+    """Which partition none of its `owners`, by partition, reads; `None` when each has one."""
+    missing = set(range(partitions)) - owners.keys()
+    return f"nobody reads partition {min(missing)}" if missing else None
+
+
+def why_unassigned(owners: Mapping[int, Hashable], partitions: int, members: int) -> str | None:
+    """What `Consumers.assigned` says of who owns which partition."""
+    if (why := why_unread(owners, partitions)) is not None:
+        return why
+    having, wanted = len(set(owners.values())), min(members, partitions)
+    return None if having >= wanted else f"{having} of {wanted} members have a partition"
 
 
 def consumer_names(plan: Plan) -> list[str]:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Generator
 from typing import ClassVar, Protocol, runtime_checkable
 
 from harness.protocols.runs import NULL
+from harness.words import FAIL as FAIL
+from harness.words import INFO as INFO
+from harness.words import OK as OK
 
 # Plain tuples: flat out, hundreds of thousands are made a second, and a named tuple takes five
 # times as long to make and four times as long to take apart.
@@ -18,8 +21,6 @@ do (`harness.models.micro_ops`), which the history keeps in the column `elements
 Invoke = tuple[str, int, int, str | None, Expected]
 """What a process wants to do next: (f, value, partition, key, expected). Workloads yield these. A
 number that an operation has not is NULL."""
-
-OK, FAIL, INFO = "ok", "fail", "info"
 
 Result = int | tuple[int, ...] | None
 """What was read: a value, or all elements of a set; `None` is no value."""

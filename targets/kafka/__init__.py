@@ -6,6 +6,25 @@ configuration  files of a node    admin     topics, settings, features, who lead
 clients        what writes        reading   the final read
 """
 
-from targets.kafka.target import Kafka
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from targets.kafka.target import Kafka
 
 __all__ = ["Kafka"]
+
+
+def __getattr__(name: str) -> Any:
+    """The plug-in, when it is asked for: each consumer of a group is a process that needs none of
+    it, and dozens of them start at once."""
+    if name != "Kafka":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from targets.kafka.target import Kafka
+
+    return Kafka
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

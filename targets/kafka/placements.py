@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from targets.kafka.groups.offsets import OFFSETS_TOPIC
 from targets.kafka.plan import KafkaPlan
 
 
@@ -15,3 +18,29 @@ def assignment(plan: KafkaPlan) -> dict[int, list[int]]:
         turn: [(first + place) % brokers + 1 for place in range(replicas)]
         for turn, first in zip(turns, firsts, strict=True)
     }
+
+
+_AS_KAFKA_MAKES_IT: Final = {
+    "cleanup.policy": "compact",
+    "segment.bytes": 100 * 1024 * 1024,
+    "compression.type": "producer",
+}
+
+
+def of_commits(plan: KafkaPlan, partitions: int) -> KafkaPlan:
+    """The plan with the topic of the groups' commits for its own, as Kafka makes it when the first
+    group comes, but led by the broker that is to coordinate."""
+    replicas = min(3, plan.target.brokers)
+    topic = plan.topic.model_copy(
+        update={
+            "name": OFFSETS_TOPIC,
+            "partitions": int(plan.target.settings.get("offsets.topic.num.partitions", partitions)),
+            "replication_factor": int(
+                plan.target.settings.get("offsets.topic.replication.factor", replicas)
+            ),
+            "leaders": "one",
+            "first_leader": plan.target.coordinator,
+            "settings": _AS_KAFKA_MAKES_IT,
+        }
+    )
+    return plan.model_copy(update={"topic": topic})

@@ -30,6 +30,13 @@ class KafkaTargetPlan(TargetPlan):
         False,
         description="true: the first brokers are also the controllers, without separate nodes.",
     )
+    coordinator: int | None = Field(
+        None,
+        ge=1,
+        le=9,
+        description="The broker that coordinates groups of consumers at first (KRaft); by default "
+        "Kafka chooses.",
+    )
     features: dict[Slug, int] = Field(
         default_factory=dict, description="Feature levels to format the cluster with."
     )
@@ -101,6 +108,10 @@ class KafkaPlan(Plan):
     @model_validator(mode="after")
     def _replicas_fit(self) -> KafkaPlan:
         factor, brokers = self.topic.replication_factor, self.target.brokers
+        if (coordinator := self.target.coordinator or 1) > brokers:
+            raise ValueError(
+                f"target.coordinator: there is no broker {coordinator}, target.brokers is {brokers}"
+            )
         if (first := self.topic.first_leader or 1) > brokers:
             raise ValueError(
                 f"topic.first_leader: there is no broker {first}, target.brokers is {brokers}"

@@ -15,6 +15,8 @@ from harness.protocols.groups import (
     Delivery,
     GroupSettings,
     Record,
+    why_unassigned,
+    why_unread,
 )
 from targets.memory.consumers import Life, Place, Shared
 from targets.memory.settings import CONTROLLER
@@ -40,21 +42,20 @@ class MemoryConsumers(Consumers):
 
     def assigned(self) -> str | None:
         """See `Consumers`."""
-        if (why := self._unread()) is not None:
-            return why
-        owners = sum(bool(life.position) for life in self._running())
-        wanted = min(self._shared.settings.members_count, self._shared.place.partitions)
-        return None if owners >= wanted else f"{owners} of {wanted} members have a partition"
+        members = self._shared.settings.members_count
+        return why_unassigned(self._owners(), self._shared.place.partitions, members)
 
-    def _unread(self) -> str | None:
+    def _owners(self) -> dict[int, tuple[int, int]]:
         with self._simulation.held():
-            read = {partition for life in self._running() for partition in life.position}
-            missing = set(range(self._shared.place.partitions)) - read
-        return f"nobody reads partition {min(missing)}" if missing else None
+            return {
+                partition: (life.number, life.life)
+                for life in self._running()
+                for partition in life.position
+            }
 
     def drained(self) -> str | None:
         """See `Consumers`."""
-        if (why := self._unread()) is not None:
+        if (why := why_unread(self._owners(), self._shared.place.partitions)) is not None:
             return why
         with self._simulation.held():
             for partition in range(self._shared.place.partitions):

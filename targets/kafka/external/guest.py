@@ -62,6 +62,7 @@ _IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
         "zookeepers",
         "racks",
         "combined",
+        "coordinator",
         "features",
         "memory_mb",
     ),

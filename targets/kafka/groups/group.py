@@ -18,6 +18,8 @@ from harness.protocols.groups import (
     GroupSettings,
     Record,
     consumer_name,
+    why_unassigned,
+    why_unread,
 )
 from targets.kafka import brokers
 from targets.kafka.clients.library import bootstrap
@@ -27,6 +29,8 @@ from targets.kafka.groups.settings import consumer_settings
 from targets.kafka.plan import KafkaPlan
 
 _LEAVE_S: Final = 10.0
+_ASK_S: Final = 0.5
+"""How often brokers are asked where partitions end: each time on a connection of its own."""
 
 
 class KafkaConsumers(Consumers):
@@ -40,6 +44,8 @@ class KafkaConsumers(Consumers):
         self._lives: dict[int, list[ConsumerProcess]] = {}
         self._owner: dict[int, tuple[str, int]] = {}
         self._known: dict[int, int | None] = {}
+        self._ask_s = 0.0
+        self._uncommitted: str | None = None
 
     def start(self) -> None:
         """See `Consumers`."""
@@ -48,22 +54,21 @@ class KafkaConsumers(Consumers):
 
     def assigned(self) -> str | None:
         """See `Consumers`."""
-        if (why := self._unread()) is not None:
-            return why
         with self._lock:
-            owners = len(set(self._owner.values()))
-        wanted = min(self._group.members_count, self._plan.topic.partitions)
-        return None if owners >= wanted else f"{owners} of {wanted} members have a partition"
-
-    def _unread(self) -> str | None:
-        with self._lock:
-            missing = set(range(self._plan.topic.partitions)) - set(self._owner)
-        return f"nobody reads partition {min(missing)}" if missing else None
+            members = self._group.members_count
+            return why_unassigned(self._owner, self._plan.topic.partitions, members)
 
     def drained(self) -> str | None:
         """See `Consumers`."""
-        if (why := self._unread()) is not None:
-            return why
+        with self._lock:
+            if (why := why_unread(self._owner, self._plan.topic.partitions)) is not None:
+                return why
+        if time.monotonic() >= self._ask_s:
+            self._uncommitted = self._behind()
+            self._ask_s = time.monotonic() + _ASK_S
+        return self._uncommitted
+
+    def _behind(self) -> str | None:
         for partition in range(self._plan.topic.partitions):
             end = self._end_of(partition)
             with self._lock:

@@ -14,8 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from harness.protocols import OK
-from harness.protocols.groups import KINDS, Delivery
+from harness.words import KINDS, OK, Delivery
 
 _AT_ONCE: Final = 60
 """Records of one line."""

@@ -11,8 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from harness.protocols import FAIL, INFO, OK
-from harness.protocols.groups import KINDS
+from harness.words import FAIL, INFO, KINDS, OK
 from targets.kafka.groups.lines import Reporter, Where
 
 Record = tuple[int, int, int]

@@ -15,6 +15,7 @@ from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, No
 from targets.kafka.kraft import admin, layout
 from targets.kafka.kraft.leadership import KraftLeadership
 from targets.kafka.levers.leaders import Leadership
+from targets.kafka.placements import of_commits
 from targets.kafka.plan import KafkaPlan
 
 
@@ -39,7 +40,10 @@ class Kraft:
         admin.await_brokers(cluster, plan, deadline)
 
     def create_topic(self, cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
-        """By CreateTopics."""
+        """By CreateTopics; that of the groups' commits too where the plan says who leads it."""
+        if plan.target.coordinator is not None:
+            commits = of_commits(plan, layout.DEFAULTS["offsets.topic.num.partitions"])
+            admin.create_topic(cluster, commits, deadline)
         admin.create_topic(cluster, plan, deadline)
 
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:

@@ -33,6 +33,12 @@ class ZooKeeper:
                 key="target.metadata",
                 hint="remove it",
             )
+        if plan.target.coordinator is not None:
+            raise PlanError(
+                "who coordinates groups first can be chosen with KRaft only",
+                key="target.coordinator",
+                hint="remove it",
+            )
         return Ingredients(image=image)
 
     def specs(

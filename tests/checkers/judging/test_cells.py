@@ -165,6 +165,9 @@ def fault(name: str, *nodes: str, from_s: float | None, to_s: float | None) -> d
     return {"id": name, "nodes": list(nodes), "from_s": from_s, "to_s": to_s}
 
 
+NODES = ("b1", "b2", "b3", "c1")
+
+
 def test_a_fault_meets_who_leads_when_it_begins_or_while_it_lasts(tmp_path: Path) -> None:
     rundir = observed(
         tmp_path,
@@ -178,26 +181,29 @@ def test_a_fault_meets_who_leads_when_it_begins_or_while_it_lasts(tmp_path: Path
         fault("moves", "b2", from_s=3, to_s=6),
         fault("late", "b1", from_s=6, to_s=None),
         fault("skipped", "b1", from_s=None, to_s=None),
+        fault("of-consumers", "consumer-1", from_s=1, to_s=2),
     ]
-    found = {each.fault: (each.leaders, each.met) for each in met_leaders(rundir, faults)}
+    found = {each.fault: (each.leaders, each.met) for each in met_leaders(rundir, faults, NODES)}
     assert found == {
         "first": (("b1",), True),
         "other": (("b1",), False),
         "moves": (("b1", "b2"), True),
         "late": (("b2",), False),
     }
+    (met,) = met_leaders(rundir, [fault("f", "b1", from_s=1, to_s=2)], [])
+    assert met.met, "an earlier ackloss did not record the nodes"
 
 
 def test_one_partition_is_enough_and_nobody_is_not_known(tmp_path: Path) -> None:
     rundir = observed(tmp_path, (0, "b1", 0, "b1", 1), (0, "b1", 1, "b2", 1))
-    (met,) = met_leaders(rundir, [fault("f", "b2", from_s=1, to_s=2)])
+    (met,) = met_leaders(rundir, [fault("f", "b2", from_s=1, to_s=2)], NODES)
     assert (met.leaders, met.met) == (("b1", "b2"), True)
     nobody = observed(tmp_path / "nobody", (0, "b1", 0, None, 1))
-    assert [each.met for each in met_leaders(nobody, [fault("f", "b1", from_s=1, to_s=2)])] == [
-        None
-    ]
+    (met,) = met_leaders(nobody, [fault("f", "b1", from_s=1, to_s=2)], NODES)
+    assert met.met is None
     none = RunDir.create(tmp_path, "none")
-    assert [each.met for each in met_leaders(none, [fault("f", "b1", from_s=1, to_s=2)])] == [None]
+    (met,) = met_leaders(none, [fault("f", "b1", from_s=1, to_s=2)], NODES)
+    assert met.met is None
 
 
 def test_a_damaged_observation_is_no_reason_to_judge_nothing(run: RunDir) -> None:
