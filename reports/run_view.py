@@ -28,6 +28,7 @@ from harness.models import LOG, MODELS, REGISTER
 from harness.protocols.pages import DescribesRuns
 from reports import checks, formatting
 from reports.callouts import Callout, callouts
+from reports.checks import CheckView
 from reports.examples import Examples, examples
 from reports.references import Reference, references
 
@@ -135,7 +136,7 @@ class RunView:
         """The checks that have a section of their own."""
         return checks.views(self.result) if self.result else []
 
-    def examples(self, check: checks.CheckView) -> list[Examples]:
+    def examples(self, check: CheckView) -> list[Examples]:
         """The first findings of a check, of each kind; those of the loss check and of registers are
         shown otherwise."""
         if check.drawings or check.name == LOG.check:
