@@ -96,8 +96,6 @@ class SetCounts:
             "ack": _share(self.acknowledged, self.attempted),
             "loss": _share(lost, self.acknowledged),
             "unacknowledged_success": _share(found, self.acknowledged),
-            "failed_success": _share(self.failed_found, self.acknowledged),
-            "unknown_success": _share(self.recovered, self.acknowledged),
             "unacknowledged_success_of_unacknowledged": _share(found, unacknowledged),
         }
 

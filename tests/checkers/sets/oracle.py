@@ -105,6 +105,7 @@ def _judge(add: Add, reads: list[Read], ops: list[Op], truth: Truth) -> None:
     missed = [read for read in lacking if known is not None and read.began > known]
     if having and add.type != "ok":
         counts["recovered" if add.type == "info" else "failed_found"] += 1
+        counts["unacknowledged_found"] += 1
         if add.type == "fail":
             findings.add(("failed_found", value, min(read.ended for read in having)))
 

@@ -149,8 +149,6 @@ def test_unacknowledged_success_has_the_rates_of_the_loss_checker(tmp_path: Path
         "ack": 0.4,
         "loss": 0.0,
         "unacknowledged_success": 1.0,
-        "failed_success": 0.5,
-        "unknown_success": 0.5,
         "unacknowledged_success_of_unacknowledged": 2 / 3,
     }
     nothing = SetCounts(attempted=3, acknowledged=3).rates()
