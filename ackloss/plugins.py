@@ -57,7 +57,7 @@ from harness.history import READS
 from harness.images.recipe import Recipe
 from harness.levers import all_levers
 from harness.machine.scratch import scratch
-from harness.models import MODELS, Model
+from harness.models import MODELS, Model, micro_ops
 from harness.plan import (
     ClusterPlan,
     FinalPlan,
@@ -86,6 +86,7 @@ from harness.protocols.groups import (
     HasConsumers,
     consumer_name,
 )
+from harness.protocols.transactions import TransactionSettings
 from harness.run.blocking import ThreadedClient
 
 if TYPE_CHECKING:
@@ -144,12 +145,14 @@ __all__ = [
     "StressRecord",
     "TargetPlan",
     "ThreadedClient",
+    "TransactionSettings",
     "Version",
     "WorkloadPlan",
     "all_levers",
     "consumer_name",
     "ensure_image",
     "leaders",
+    "micro_ops",
     "pulled_image",
     "scratch",
     "specs_of",
