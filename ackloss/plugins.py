@@ -57,7 +57,7 @@ from harness.history import READS
 from harness.images.recipe import Recipe
 from harness.levers import all_levers
 from harness.machine.scratch import scratch
-from harness.models import MODELS, Model
+from harness.models import MODELS, Model, micro_ops
 from harness.models.appends import increasing
 from harness.plan import (
     ClusterPlan,
@@ -89,6 +89,7 @@ from harness.protocols.groups import (
     why_unassigned,
     why_unread,
 )
+from harness.protocols.transactions import TransactionSettings
 from harness.run.blocking import ThreadedClient
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ __all__ = [
     "StressRecord",
     "TargetPlan",
     "ThreadedClient",
+    "TransactionSettings",
     "Version",
     "WorkloadPlan",
     "all_levers",
@@ -154,6 +156,7 @@ __all__ = [
     "ensure_image",
     "increasing",
     "leaders",
+    "micro_ops",
     "pulled_image",
     "scratch",
     "specs_of",

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from harness.models import TRANSACTION
-from harness.models.micro_ops import ABORT, END, SEND, MicroOp, elements_of
+from harness.models import TRANSACTION, micro_ops
 from harness.protocols import OK, HasFinal, Script, Workload, invoke
 from harness.protocols.transactions import TransactionSettings
 
@@ -40,30 +39,30 @@ class Transactions(TransactionSettings, Workload, HasFinal):
             while True:
                 yield invoke("poll")
         for micro in self._transactions(process, processes, partitions, seed):
-            yield invoke("txn", micro[0].value, expected=elements_of(*micro))
+            yield invoke("txn", micro[0].value, expected=micro_ops.elements_of(*micro))
 
     def _transactions(
         self, process: int, processes: int, partitions: int, seed: int
-    ) -> Iterator[list[MicroOp]]:
+    ) -> Iterator[list[micro_ops.MicroOp]]:
         draw = random.Random(f"{seed}/transactions/{process}")
-        value = process
+        abort, value = micro_ops.MicroOp(micro_ops.ABORT), process
         while True:
             keys = draw.sample(range(partitions), min(partitions, self.keys_count))
             number = draw.randint(1, self.sends_count)
             values = range(value, value + number * processes, processes)
             value = values.stop
             micro = [
-                MicroOp(SEND, keys[place % len(keys)], value=each)
+                micro_ops.MicroOp(micro_ops.SEND, keys[place % len(keys)], value=each)
                 for place, each in enumerate(values)
             ]
-            yield [*micro, MicroOp(ABORT)] if draw.random() < self.abort_share else micro
+            yield [*micro, abort] if draw.random() < self.abort_share else micro
 
     def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """A read of this process's share of the logs, each to its end; again where it is not ok, a
         few times."""
         del seed  # nothing is drawn
         keys = range(process % partitions, partitions, processes)
-        read = elements_of(*(MicroOp(END, key) for key in keys))
+        read = micro_ops.elements_of(*(micro_ops.MicroOp(micro_ops.END, key) for key in keys))
         for _ in range(_TRIES):
             if (yield invoke("poll", expected=read))[0] == OK:
                 return
