@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.history.documents import CheckRecord, RunResult
-from harness.models import GROUP, LOG, REGISTER, SET
+from harness.models import GROUP, LOG, REGISTER, SET, TRANSACTION
 from reports import formatting
 from reports.counterexample import Drawing, drawings
 
@@ -81,6 +81,18 @@ _DELIVERY: Final = {
     "partition_gap_s_max": "longest time without delivery",
 }
 
+_TRANSACTIONS: Final = {
+    "attempted": "values sent",
+    "acknowledged": "acknowledged",
+    "failed": "failed",
+    "unknown": "of unknown outcome",
+    "polled": "values polled",
+    "polled_ok": "of these, by polls that were ok",
+    "torn-transaction": "torn transactions",
+    "worst_realtime_lag_s": "age of the oldest value that a poll left out, at most",
+}
+"""Anomalies have Jepsen's names."""
+
 CLIENT: Final = "client"
 _CLIENT: Final = {
     "attempted": "operations attempted",
@@ -100,12 +112,14 @@ _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     REGISTER.check: _REGISTER,
     SET.check: _SET,
     GROUP.check: _DELIVERY,
+    TRANSACTION.check: _TRANSACTIONS,
 }
 
 _UNKNOWN: Final = {
     REGISTER.name: "It is not known whether the registers are consistent",
     SET.name: "It is not known whether elements of the set were lost",
     GROUP.name: "It is not known whether the group has processed every record",
+    TRANSACTION.name: "It is not known whether transactions were lost or torn",
 }
 
 _IN_SHORT: Final[Mapping[str, tuple[str, ...]]] = {
@@ -117,6 +131,10 @@ _IN_SHORT: Final[Mapping[str, tuple[str, ...]]] = {
     GROUP.check: (
         *("skipped", "reprocessed", "phantoms"),
         *("lost_commits", "partition_gap_s_max", "pending"),
+    ),
+    TRANSACTION.check: (
+        *("acknowledged", "lost-write", "unseen"),
+        *("torn-transaction", "G1a", "duplicate"),
     ),
     CLIENT: ("started", "lies", "floods", "hangs", "deaths", "blocked"),
 }
@@ -134,6 +152,7 @@ _TITLES: Final = {
     REGISTER.check: "Registers",
     SET.check: "Elements of the set",
     GROUP.check: "Consumers",
+    TRANSACTION.check: "Transactions",
 }
 
 
