@@ -20,8 +20,7 @@ For each partition, from the rows of `deliveries/`, the acknowledged writes and 
     back         an acknowledged commit of an offset below one that had been acknowledged before it
                  began, in a partition without phantoms (there going back is right)
     zombie       an acknowledged commit of a partition by a member, begun after the partition had
-                 been assigned to another one in a later generation than any in which it had it
-                 itself
+                 been assigned to another one, later than ever to itself, and in a later generation
     beyond end   what is committed at the end is behind the end of the log
     gap          the longest time in which nothing was processed while writes were acknowledged
 

@@ -15,6 +15,7 @@ from harness.protocols.groups import KINDS
 from harness.protocols.runs import FAIL, INVOKED, NULL, OK, Bools, Ints
 
 _NEVER: Final = 2**62
+_NEVER_BEFORE: Final = -_NEVER
 
 
 class Commits(NamedTuple):
@@ -99,8 +100,10 @@ class Commits(NamedTuple):
 
     def zombies(self, rows: GroupRows) -> Did:
         """Acknowledged commits of a partition that had been assigned to another life when they
-        began, in a generation later than any in which their own had it until they ended (when an
-        auto-commit began is known roughly, and when it ended exactly)."""
+        began, after its last assignment to their own until they ended, and in a later generation
+        than any of these (when an auto-commit began is known roughly, and when it ended exactly).
+        The generation alone would not do: a group that its coordinator has forgotten counts from 1
+        again. Nor would the time: an assignment may be recorded late."""
         acknowledged, assign, found = self.rows.some(self.ok), rows.did[KINDS.assign], []
         for partition in np.unique(acknowledged.partition):
             here = np.flatnonzero(acknowledged.partition == partition)
@@ -109,10 +112,11 @@ class Commits(NamedTuple):
             own = given.who[None, :] == commit.who[:, None]
             by_end = given.time_ns[None, :] < commit.time_ns[:, None]
             by_begin = given.time_ns[None, :] < commit.begun_ns[:, None]
-            generation = np.broadcast_to(given.generation, own.shape)
-            latest_own = np.where(own & by_end, generation, NULL).max(axis=1, initial=NULL)
-            latest_other = np.where(~own & by_begin, generation, NULL).max(axis=1, initial=NULL)
-            found.append(here[latest_other > latest_own])
+            later = ~own & by_begin
+            for column in (given.generation, given.time_ns):
+                until = np.where(own & by_end, column[None, :], _NEVER_BEFORE)
+                later &= column[None, :] > until.max(axis=1, initial=_NEVER_BEFORE)[:, None]
+            found.append(here[later.any(axis=1)])
         return acknowledged.some(np.sort(_all(found)))
 
     def beyond_end(self, rows: GroupRows) -> Ints:

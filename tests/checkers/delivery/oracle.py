@@ -156,17 +156,17 @@ def went_back(made: Made, commit: Commit) -> bool:
 
 
 def is_zombie(made: Made, commit: Commit) -> bool:
-    """Another had the partition before it began, in a later generation than its own life had it
-    until it ended."""
+    """Another was assigned the partition before it began, later than its own life was until it
+    ended, and in a later generation."""
     assert commit.end is not None
     given = [
         (row.generation, who(row), row.time_ns)
         for row in of_kind(made, KINDS.assign)
         if row.partition == commit.partition and row.generation is not None
     ]
-    own = [number for number, each, at in given if each == commit.who and at < commit.end]
+    own = [(number, at) for number, each, at in given if each == commit.who and at < commit.end]
     return any(
-        number > max(own, default=-1)
+        all(number > own_number and at > own_at for own_number, own_at in own)
         for number, each, at in given
         if each != commit.who and at < commit.begun
     )

@@ -159,6 +159,10 @@ def test_a_commit_after_somebody_else_has_the_partition_is_a_zombies() -> None:
     assert found(group(*own, earlier, late)) == {}
     again = row(KINDS.assign, 31, 4, generation=3)  # begun when nobody knows, and ended after it
     assert found(group(*own, taken, again, late._replace(time_ns=40))) == {}
+    forgotten = row(KINDS.assign, 25, 4, generation=1)  # the group's generations began again
+    high = everything(generation=7)
+    assert found(group(*high, taken._replace(generation=9), late)) == {"zombie_commits": 1}
+    assert found(group(*high, taken._replace(generation=9), forgotten, late)) == {}
     refused = late._replace(type="fail")
     assert found(group(*own, taken, refused)) == {}
     assert judged(group(*own, taken, refused)).counts["commits_refused"] == 1
