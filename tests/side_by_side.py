@@ -62,6 +62,14 @@ def kind(group_of_tests: str) -> Kind:
     return Kind.HOSTS if group_of_tests in (FAULTS, PODS) else Kind.NONE
 
 
+@cache
+def whole_runs(group_of_tests: str) -> bool:
+    """Whether a file without clusters plays whole campaigns, starts Spark, or opens pages."""
+    path = ROOT / group_of_tests
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return any(f"mark.{marker}" in text for marker in ("e2e", "spark", "browser"))
+
+
 def is_real(group_of_tests: str) -> bool:
     """Whether a cluster or real time is needed."""
     return kind(group_of_tests) is not Kind.NONE
@@ -79,8 +87,9 @@ class SideBySide(LoadScopeScheduling):
             kind(name) for other in self.nodes if other is not node for name in self._real(other)
         }
         free = [name for name in self.workqueue if kind(name) not in under_way]
-        if free:
-            self.workqueue.move_to_end(min(free, key=kind), last=False)
+        if free:  # of those without clusters the longest first, so that none is left at the end
+            chosen = min(free, key=lambda name: (kind(name), not whole_runs(name)))
+            self.workqueue.move_to_end(chosen, last=False)
             super()._assign_work_unit(node)
 
     def _real(self, node: WorkerController) -> list[str]:
