@@ -50,10 +50,10 @@ class Kind(IntEnum):
     NONE = auto()
 
 
-NICE = {Kind.CLUSTERS: -10, Kind.HOSTS: 0, Kind.NONE: 10}
-"""The nice values of sessions. Loads on clusters come first, as in a campaign
-(`harness.machine.priority`); what needs no cluster has a share too, as some of its tests wait for
-answers with a time-out."""
+NICE = {Kind.CLUSTERS: 0, Kind.HOSTS: 0, Kind.NONE: 10}
+"""The nice values of sessions: what needs no cluster has a small share, not none, as some of its
+tests wait for answers with a time-out. Tests on clusters have no larger one than others: their
+brokers are in sessions of their own, and would wait."""
 
 
 def kind(group_of_tests: str) -> Kind:

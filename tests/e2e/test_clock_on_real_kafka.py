@@ -48,7 +48,8 @@ def test_a_jump_beyond_the_retention_time_deletes_what_was_acknowledged(tmp_path
     (folder,) = tmp_path.iterdir()
     seen = f"{result['reason']}: {result['faults']}\n{log_of_partition(folder)}"
     assert result["verdict"] == "invalid", seen
-    assert result["counts"]["lost"] == result["counts"]["deleted"] > 100
+    # As many as were acknowledged before the jump: hundreds, or few on a busy machine.
+    assert result["counts"]["lost"] == result["counts"]["deleted"] > 0, seen
     (window,) = result["faults"]
     assert window["proven"], window["evidence"]
     (met,) = window["nodes"]
