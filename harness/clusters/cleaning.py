@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import psutil
+
 from harness import registry
 from harness.errors import AcklossError
 from harness.faults.journal import open_acts
@@ -98,7 +100,7 @@ def _clean(
 ) -> None:
     with state.claimed(run.run_id) as dead:
         if not dead:
-            cleaned.left.append(f"run {run.run_id} is alive (process {run.pid}): left alone")
+            cleaned.left.append(_why_left(run))
         elif run.keep and not kept:
             cleaned.left.append(f"run {run.run_id} was kept on purpose: `ackloss clean --kept`")
         else:
@@ -110,3 +112,10 @@ def _clean(
             cleaned.undone += _in_force(run)
             if not dry_run:
                 state.forget(run.run_id)
+
+
+def _why_left(run: state.Registered) -> str:
+    """Why a run's lock is held: its process lives, or another one cleans up after it."""
+    if psutil.pid_exists(run.pid):
+        return f"run {run.run_id} is alive (process {run.pid}): left alone"
+    return f"run {run.run_id} is cleaned up by another process: left alone"

@@ -100,7 +100,10 @@ with pods_in(Path(sys.argv[1]), own_disks=True) as pods:
 """
 
 
-def test_clean_removes_what_a_killed_run_left(tmp_path: Path) -> None:
+def test_clean_removes_what_a_killed_run_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACKLOSS_STATE", str(tmp_path / "state"))  # no other cleans up after it
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     dying = [sys.executable, "-c", DIES, str(tmp_path)]
     died = subprocess.run(

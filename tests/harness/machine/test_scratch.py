@@ -45,3 +45,11 @@ def test_only_what_dead_processes_left_is_removed(temporary: Path) -> None:
         assert Path(alive).is_dir()
     assert len(list(temporary.iterdir())) == 3
     assert remove_abandoned(dry_run=False) == []
+
+
+def test_a_folder_that_its_process_removes_meanwhile_is_passed_over(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = temporary / "ackloss-1-gone"
+    monkeypatch.setattr(Path, "glob", lambda *_: iter([gone]))
+    assert remove_abandoned(dry_run=False) == []
