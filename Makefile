@@ -20,7 +20,7 @@ run: setup  ## Set up, run the unclean and the safe plan, compare them on one pa
 test:  ## Set up, then lint, types, import contracts and all tests, also on real Kafka
 	@scripts/setup dev
 	@$(MAKE) lint
-	@$(BIN)/pytest -q -n 4 --dist loadscope --durations=25
+	@$(BIN)/pytest -q -n 5 --dist loadscope --durations=25
 
 check:  ## Format, lint, types, import contracts, fast tests (no cluster)
 	@scripts/venv dev
@@ -51,7 +51,9 @@ e2e:  ## Run every plan in plans/faults/ and plans/zookeeper/, all supported ver
 	@ACKLOSS_DEFECT_SEEDS=200 $(BIN)/pytest -s tests/e2e/test_defects.py
 	@ACKLOSS_E2E=all $(BIN)/pytest -s tests/e2e/test_fault_plans.py tests/e2e/test_eras.py \
 		tests/e2e/test_campaigns.py tests/e2e/test_any_client.py tests/e2e/test_ssh.py \
-		tests/e2e/test_external.py tests/e2e/test_compose.py tests/e2e/test_spark_cluster.py
+		tests/e2e/test_external.py tests/e2e/test_compose.py tests/e2e/test_spark_cluster.py \
+		tests/e2e/test_unacknowledged.py tests/e2e/test_java_client.py \
+		tests/e2e/test_clock_on_real_kafka.py tests/conformance/test_nemeses.py
 
 track-record:  ## Find historical defects again, each with its control; write docs/track-record.md (about half an hour)
 	@scripts/setup dev

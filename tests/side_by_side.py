@@ -1,9 +1,9 @@
-"""Which tests run side by side (`pytest -n 4`, loaded by `conftest.py`).
+"""Which tests run side by side (`pytest -n 5`, loaded by `conftest.py`).
 
 Real runs starve each other on two cores, and a starved run is `unknown`. So what needs Docker or
 plays in real time (the markers `docker` and `real_time`) is in groups, in each one test after the
-other, of which two are under way at a time: one of the files with plans on real clusters (the
-marker `e2e`), and beside it one of the two on pods, which mostly wait for connections to time out.
+other, of which three are under way at a time: one of the files with plans on real clusters (the
+marker `e2e`), and beside it both groups on pods, which mostly wait for connections to time out.
 What needs no cluster computes meanwhile, at a low priority, in the other processes. A test that
 compares the whole machine before and after (the marker `alone`) waits for the end of the real test
 beside it, and no other begins before its own end: objects of others that come and go would look
@@ -43,14 +43,15 @@ def group(file: str) -> str:
 
 
 class Kind(IntEnum):
-    """What a group needs, in the order in which they begin; of the first two, one at a time."""
+    """What a group needs, in the order in which they begin; of each but the last, one at a time."""
 
     CLUSTERS = auto()
-    HOSTS = auto()
+    FAULTS = auto()
+    PODS = auto()
     NONE = auto()
 
 
-NICE = {Kind.CLUSTERS: 0, Kind.HOSTS: 0, Kind.NONE: 10}
+NICE = {Kind.CLUSTERS: 0, Kind.FAULTS: 0, Kind.PODS: 0, Kind.NONE: 10}
 """The nice values of sessions: what needs no cluster has a small share, not none, as some of its
 tests wait for answers with a time-out. Tests on clusters have no larger one than others: their
 brokers are in sessions of their own, and would wait."""
@@ -59,7 +60,7 @@ brokers are in sessions of their own, and would wait."""
 def kind(group_of_tests: str) -> Kind:
     if group_of_tests.startswith(PLAN):
         return Kind.CLUSTERS
-    return Kind.HOSTS if group_of_tests in (FAULTS, PODS) else Kind.NONE
+    return {FAULTS: Kind.FAULTS, PODS: Kind.PODS}.get(group_of_tests, Kind.NONE)
 
 
 @cache

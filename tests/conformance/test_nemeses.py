@@ -30,7 +30,8 @@ from harness.levers.disk import DiskLever
 from harness.protocols import Act, Completed, Lever, Nemesis, Node, Situation
 from harness.protocols.vocabulary import Choice
 from targets.kafka.storage import KafkaStorage
-from tests.conformance.conftest import Pods, pods_in, talking
+from tests.conformance.conftest import SSH, Pods, pods_in, talking
+from tests.fixtures.long import ALL
 
 pytestmark = pytest.mark.docker
 
@@ -311,7 +312,15 @@ def kept(
 
 
 @pytest.fixture(scope="module")
+def short(kind: str) -> None:
+    """Proofs are the same code on both kinds, and on pods they are tried each time."""
+    if kind == SSH and not ALL:
+        pytest.skip("long: `make e2e`")
+
+
+@pytest.fixture(scope="module")
 def found_out(
+    short: None,
     clusters: SimpleQueue[Pods],
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
@@ -327,6 +336,7 @@ def found_out(
 
 @pytest.fixture(scope="module")
 def unmet(
+    short: None,
     quiet: SimpleQueue[Pods],
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

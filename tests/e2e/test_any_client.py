@@ -60,6 +60,7 @@ def result(plan: Path, client: str, out: Path, *more: str) -> dict[str, Any]:
     return document
 
 
+@LONG
 def test_an_honest_client_is_valid_under_safe_settings(tmp_path: Path) -> None:
     told = result(ROOT / "plans/clients/lose.toml", HONEST, tmp_path, *SHORT)
     assert (told["verdict"], told["counts"]["lost"]) == ("valid", 0), told["reason"]

@@ -25,7 +25,7 @@ from tests.fixtures.campaign_process import (
     wait_for,
     workers_of,
 )
-from tests.fixtures.long import ALL
+from tests.fixtures.long import ALL, LONG
 from tests.fixtures.machine import ROOT, clean, containers_of_runs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
@@ -90,6 +90,7 @@ def test_every_run_is_executed_and_judged_once_on_kept_clusters(
     )
 
 
+@LONG
 def test_a_worker_that_dies_is_replaced_and_its_run_has_failed(
     folder: Path, tmp_path: Path
 ) -> None:

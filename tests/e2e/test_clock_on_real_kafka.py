@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.long import LONG
+
 ROOT = Path(__file__).parents[2]
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
@@ -34,6 +36,7 @@ def log_of_partition(folder: Path) -> str:
     return "\n".join(lines)
 
 
+@LONG
 def test_a_jump_beyond_the_retention_time_deletes_what_was_acknowledged(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "harness", "run", "plans/faults/clock-retention.toml"]
     done = subprocess.run(

@@ -96,6 +96,7 @@ def test_a_version_loses_acknowledged_writes(version: str, metadata: str, tmp_pa
     assert all(fault["proven"] for fault in result["faults"]), result["faults"]
 
 
+@LONG
 @pytest.mark.parametrize(("version", "metadata"), SAVABLE)
 def test_safe_settings_lose_nothing(version: str, metadata: str, tmp_path: Path) -> None:
     result = result_of(tmp_path, version, metadata, *SHORT, *SAFE)

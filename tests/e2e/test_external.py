@@ -195,6 +195,7 @@ def test_what_loses_nothing_is_valid_and_no_secret_is_written(
     assert secret.encode() not in words
 
 
+@LONG
 @pytest.mark.usefixtures("before")
 def test_a_loss_under_a_fault_by_hand_is_found_and_the_fault_is_claimed(
     theirs: TheirCluster, tmp_path: Path

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.long import LONG
+
 ROOT = Path(__file__).parents[2]
 PLAN = "plans/java-unclean.toml"
 SAFE = [
@@ -41,6 +43,7 @@ def run(out: Path, plan: Path | str, *changes: str) -> tuple[dict[str, Any], dic
     return result, json.loads((folder / "run.json").read_text())
 
 
+@LONG
 def test_its_own_defaults_do_not_keep_acknowledged_writes(tmp_path: Path) -> None:
     result, metadata = run(tmp_path, PLAN)
     assert result["verdict"] == "invalid", result["reason"]

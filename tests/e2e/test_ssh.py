@@ -410,6 +410,7 @@ def content(hosts: Hosts, name: str) -> str:
     return hosts.on(name, "sh", "-c", f"{hashes}; {times}")
 
 
+@LONG
 @pytest.mark.usefixtures("no_java_in_path")
 def test_kafka_is_used_as_it_is_installed_and_stays_as_it_is(
     with_kafka: Hosts, before: object, tmp_path: Path

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.long import LONG
+
 ROOT = Path(__file__).parents[2]
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
@@ -46,6 +48,7 @@ def test_writes_whose_answers_are_cut_off_are_found_all_the_same(tmp_path: Path)
     assert "unacknowledged success" in page(tmp_path)
 
 
+@LONG
 def test_where_writes_are_only_counted_all_are_acknowledged(tmp_path: Path) -> None:
     result = run("faults/unacknowledged-count", tmp_path)
     (fault,) = result["faults"]
@@ -67,6 +70,7 @@ def test_znodes_are_created_though_the_connection_was_lost(tmp_path: Path) -> No
     assert "unacknowledged success" in page(tmp_path)
 
 
+@LONG
 def test_where_creates_are_only_counted_all_are_acknowledged(tmp_path: Path) -> None:
     result = run("zookeeper/unacknowledged-count", tmp_path)
     (fault,) = result["faults"]
