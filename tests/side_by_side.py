@@ -51,10 +51,11 @@ class Kind(IntEnum):
     NONE = auto()
 
 
-NICE = {Kind.CLUSTERS: 0, Kind.FAULTS: 0, Kind.PODS: 0, Kind.NONE: 10}
+NICE = {Kind.CLUSTERS: 0, Kind.FAULTS: 0, Kind.PODS: -5, Kind.NONE: 10}
 """The nice values of sessions: what needs no cluster has a small share, not none, as some of its
 tests wait for answers with a time-out. Tests on clusters have no larger one than others: their
-brokers are in sessions of their own, and would wait."""
+brokers are in sessions of their own, and would wait; those that play in real time and need little
+have."""
 
 
 def kind(group_of_tests: str) -> Kind:

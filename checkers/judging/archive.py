@@ -2,7 +2,8 @@
 
 The JVM writes the classes that a representative check has loaded (`-XX:ArchiveClassesAtExit`) and
 maps them at the next start (`-XX:SharedArchiveFile`). An archive fits exactly one JVM and one class
-path, so both are in its name; one that does not fit after all, the JVM leaves aside by itself.
+path, so both are in its name, and so is what is rehearsed; one that does not fit after all, the JVM
+leaves aside by itself.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def archive_path() -> Path:
         release.read_text() if release.is_file() else str(java.resolve()),
         pyspark.__version__,
         str(Path(pyspark.__file__).resolve()),
+        Path(__file__).with_name("warm_up.py").read_text(encoding="utf-8"),
     )
     digest = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
     return cache_dir() / "spark" / f"{pyspark.__version__}-{digest}.jsa"

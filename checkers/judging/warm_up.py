@@ -1,7 +1,8 @@
 """A made-up run, judged once: to warm Spark up, and to note the classes that a check needs.
 
-`python -m checkers.judging.warm_up ARCHIVE` judges it in a JVM that writes its class-data archive
-as it ends; `checkers.judging.archive` calls it so.
+`python -m checkers.judging.warm_up ARCHIVE` judges it, and asks its files a question in SQL as one
+asks a lake, in a JVM that writes its class-data archive as it ends; `checkers.judging.archive`
+calls it so.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from checkers.judging.jsonlines import convert
 from checkers.judging.many_runs import check_runs
@@ -24,12 +27,25 @@ from harness.plan import parse_plan
 
 _RUN_ID = "rehearsal"
 _LIMIT_S = 120
+_QUESTION = """
+    SELECT reader, count(*) AS n, avg(CASE WHEN complete THEN position / end_offset END) AS share
+    FROM ends WHERE end_offset > 0 GROUP BY reader ORDER BY reader
+"""
 
 
 def warm_up() -> None:
     """Judge a run of a few writes, of which one is lost, in a folder that is removed again."""
     with scratch() as folder:
         check_runs([_made_up(Path(folder))])
+
+
+def _ask(spark: SparkContext) -> None:
+    """Ask one of its files a question in SQL."""
+    with scratch() as folder:
+        session = SparkSession(spark)
+        ends = session.read.parquet(str(_made_up(Path(folder)).ends))
+        ends.createOrReplaceTempView("ends")
+        session.sql(_QUESTION).toArrow()
 
 
 def _made_up(scratch: Path) -> RunDir:
@@ -59,10 +75,11 @@ def _operations() -> list[dict[str, object]]:
 
 
 def main(archive: Path) -> None:
-    """Judge the run in a JVM that writes its class-data archive when it ends."""
+    """Judge and ask the run in a JVM that writes its class-data archive when it ends."""
     spark = context(flags=("-Xlog:disable", f"-XX:ArchiveClassesAtExit={archive}", *FLAGS))
     gateway: Any = spark._gateway
     warm_up()
+    _ask(spark)
     spark.stop()
     gateway.proc.stdin.close()
     gateway.proc.wait(timeout=_LIMIT_S)

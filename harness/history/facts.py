@@ -93,7 +93,8 @@ def _parts(paths: list[Path], schema: pa.Schema) -> tuple[Path, ...]:
 def _check(path: Path, schema: pa.Schema) -> None:
     """Raise HistoryError unless `path` is a whole Parquet file with this schema's columns."""
     try:
-        found = pq.read_schema(path)
+        with pa.OSFile(str(path)) as source:  # a path would be looked up among file systems
+            found = pq.read_schema(source)
     except (OSError, pa.ArrowException) as error:
         what = "is empty" if path.stat().st_size == 0 else "is cut off, or not Parquet"
         raise HistoryError(what, file=str(path)) from error

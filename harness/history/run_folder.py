@@ -19,6 +19,7 @@ crash keeps what was done.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,8 +36,11 @@ CELLS: Final = "cells"
 """Where a run has the folders of its cells."""
 
 
+_RUN_ID: Final = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+
+
 def new_run_id(now: datetime | None = None) -> str:
-    """A fresh slug such as `20260102-030405-k3f9`: sorts by time, never holds a plan's name."""
+    """A fresh slug such as `20260102-030405-a3f901`: sorts by time, never holds a plan's name."""
     moment = now or datetime.now(UTC)
     return f"{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
@@ -113,7 +117,8 @@ class RunDir:
     @property
     def run_id(self) -> str:
         """The run's; for a cell in its run's folder that of the run, a dot and the cell's name."""
-        if self.path.parent.name == CELLS:
+        in_cells = self.path.parent.name == CELLS  # which a user may name a folder of runs, too
+        if in_cells and not _RUN_ID.fullmatch(self.path.name):
             return cell_id(self.path.parent.parent.name, self.path.name)
         return self.path.name
 

@@ -43,7 +43,8 @@ sub talk {
 }
 
 while (1) {
-    for my $socket ($heard->can_read(0.02)) {
+    my $wait = $next - clock_gettime(CLOCK_MONOTONIC);
+    for my $socket ($heard->can_read($wait > 0 ? $wait : 0)) {
         if ($socket == $server) {
             my $one = $server->accept;
             $heard->add($one) if $one;

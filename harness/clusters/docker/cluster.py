@@ -14,6 +14,8 @@ Everything made carries the labels `ackloss` and `ackloss.run`; nothing without 
 from __future__ import annotations
 
 import ipaddress
+import random
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -37,6 +39,8 @@ from harness.machine.loop_disks import LoopDisk
 from harness.protocols import NODE_DATA, STORED, Lever, NodeSpec
 
 SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
+_DRAWN = 150
+"""Of the 256 subnets, as many may be the first: projects of others are put into the last ones."""
 
 # Process 1 of the pod only adopts processes whose parents have died, so that none stays a zombie.
 _INFRA_COMMAND = ["sh", "-c", "while :; do sleep 86400 & wait; done"]
@@ -224,9 +228,13 @@ class DockerCluster:
 
 
 def _free_subnets(client: docker.DockerClient) -> Iterator[ipaddress.IPv4Network]:
-    """The /24s of our range that no network of this daemon and no route of this host overlaps."""
+    """The /24s of our range that no network of this daemon and no route of this host overlaps, in
+    their order from one that is drawn: for minutes this host sends again what nodes of an earlier
+    run did not answer, and a node with the address of one of them would be met by that."""
     taken = [*_subnets_of_docker(client), *_subnets_of_routes()]
-    for subnet in SUBNETS.subnets(new_prefix=24):
+    all_of_them = deque(SUBNETS.subnets(new_prefix=24))
+    all_of_them.rotate(-random.randrange(_DRAWN))
+    for subnet in all_of_them:
         if not any(subnet.overlaps(net) for net in taken):
             yield subnet
 
