@@ -38,7 +38,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
 @cache
-def adapter(plugin: type[Any]) -> TypeAdapter[Any]:
+def adapter(plugin: Any) -> TypeAdapter[Any]:
     """pydantic's view of a plug-in: validates its options and knows their JSON schema."""
     from pydantic import ConfigDict, TypeAdapter, with_config
 
