@@ -37,9 +37,13 @@ _SHARED_KEYS = {
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
-@cache
 def adapter(plugin: Any) -> TypeAdapter[Any]:
-    """pydantic's view of a plug-in: validates its options and knows their JSON schema."""
+    """pydantic's view of a plug-in, a class: validates its options and knows their JSON schema."""
+    return _adapter(plugin)
+
+
+@cache
+def _adapter(plugin: type[Any]) -> TypeAdapter[Any]:
     from pydantic import ConfigDict, TypeAdapter, with_config
 
     return TypeAdapter(with_config(ConfigDict(extra="forbid"))(plugin))
