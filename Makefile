@@ -56,7 +56,7 @@ e2e:  ## Run every plan in plans/faults/ and plans/zookeeper/, all supported ver
 		tests/e2e/test_clock_on_real_kafka.py tests/conformance/test_nemeses.py
 
 track-record:  ## Find historical defects again, each with its control; write docs/track-record.md (about half an hour)
-	@scripts/setup dev
+	@scripts/setup
 	@$(BIN)/python scripts/track_record.py
 
 torture:  ## Kill runs with every fault family 50 times at random instants; check that clean leaves nothing

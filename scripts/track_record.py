@@ -3,35 +3,36 @@
 
     scripts/track_record.py [--runs 3] [--only TICKET ...] [--page]
 
-The rows are those of scripts/track-record.toml. What was seen last of each row is kept in
-docs/track-record.json; `--page` only writes the page again. The exit code is 1 when a row that was
-run is not seen: a change to ackloss is done when old defects are found again.
+The rows are those of scripts/track-record.toml, which also has what was tried and not reproduced.
+What was seen last of each row is kept in docs/track-record.json; `--page` only writes the page
+again. The exit code is 1 when a row that was run is not seen: a change to ackloss is done when old
+defects are found again.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import signal
 import subprocess
 import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Self
 
 import orjson
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 ROOT: Final = Path(__file__).parents[1]
 ROWS: Final = ROOT / "scripts" / "track-record.toml"
 SEEN: Final = ROOT / "docs" / "track-record.json"
 PAGE: Final = ROOT / "docs" / "track-record.md"
 LONGEST_S: Final = 600
-
-COUNTS: Final = ("lost", "duplicates", "not_yet_visible")
-Shows = Literal["lost", "duplicates", "not_yet_visible", "readable", "valid", "invalid"]
-"""`readable`: nothing that was acknowledged is lost or not yet visible, whatever the verdict is."""
+VERDICTS: Final = ("valid", "invalid", "unknown")
+VOID: Final = frozenset({"failed", "interrupted", "vacuous", "unproven", "unmet", "incomplete"})
+"""Doubts with which a run does not show that something does not happen: it has not been tried."""
 
 
 class _Document(BaseModel):
@@ -39,12 +40,44 @@ class _Document(BaseModel):
 
 
 class Side(_Document):
-    """The affected version, or the control: what differs from the row, and what its runs show."""
+    """The affected version, or the control: what differs from the row, and what its runs show.
+
+    `shows` is a verdict, or a count of one of the run's checks, by its name in result.json, that is
+    above 0; `none` are counts that are 0. A side has one of the two."""
 
     version: str
-    shows: Shows
+    shows: str | None = None
+    none: tuple[str, ...] = ()
     plan: str | None = None
     changes: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_one(self) -> Self:
+        if (self.shows is None) == (not self.none):
+            raise ValueError("a side has either shows or none")
+        return self
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The counts that decide."""
+        if self.shows is None:
+            return self.none
+        return () if self.shows in VERDICTS else (self.shows,)
+
+    @property
+    def words(self) -> str:
+        """What its runs show, for people."""
+        names = (each.replace("_", " ").replace("-", " ") for each in self.counts)
+        return self.shows if self.shows in VERDICTS else " or ".join(names)
+
+    def is_shown_by(self, run: Run) -> bool:
+        """Whether a run shows it. A count that the run does not have is neither above 0 nor 0."""
+        if self.shows in VERDICTS:
+            return run.verdict == self.shows
+        if self.shows is not None:
+            return run.counts.get(self.shows, 0) > 0
+        was_tried = run.acknowledged > 0 and not VOID.intersection(run.doubts)
+        return was_tried and all(run.counts.get(name) == 0 for name in self.none)
 
 
 class Row(_Document):
@@ -66,20 +99,25 @@ class Row(_Document):
         return ["run", *(["--force"] if self.force else []), side.plan or self.plan, *sets]
 
 
+class Tried(_Document):
+    """What was tried to find a defect again, and what was seen instead."""
+
+    ticket: str
+    defect: str
+    tried: str
+    seen: str
+    date: str
+
+
 class Run(_Document):
-    """What one run showed. `verdict` is null, and `reason` the message, when there is no result."""
+    """What one run showed. `verdict` is null, and `reason` the message, when there is no result.
+    `counts` are those of its side."""
 
     verdict: str | None
     reason: str
+    doubts: tuple[str, ...] = ()
     acknowledged: int = 0
-    lost: int = 0
-    duplicates: int = 0
-    not_yet_visible: int = 0
-
-    def has_shown(self, what: Shows) -> bool:
-        if what == "readable":
-            return self.acknowledged > 0 and not (self.lost or self.not_yet_visible)
-        return getattr(self, what) > 0 if what in COUNTS else self.verdict == what
+    counts: Mapping[str, int] = {}
 
 
 class Outcome(_Document):
@@ -99,56 +137,93 @@ def commands(row: Row) -> tuple[tuple[str, ...], ...]:
 def is_seen(row: Row, outcome: Outcome) -> bool:
     """Whether the defect showed in a run of the affected version, and every run of the control was
     as it must be."""
-    affected = any(run.has_shown(row.affected.shows) for run in outcome.affected)
-    return affected and all(run.has_shown(row.control.shows) for run in outcome.control)
+    affected = any(row.affected.is_shown_by(run) for run in outcome.affected)
+    return affected and all(row.control.is_shown_by(run) for run in outcome.control)
 
 
 def run_once(row: Row, side: Side) -> Run:
     """One run of one side, through the command line."""
     with tempfile.TemporaryDirectory() as out:
         argv = [sys.executable, "-m", "harness", *row.command(side), "--json", "--out", out]
-        done = subprocess.run(
-            argv, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST_S, check=False
-        )
+        with subprocess.Popen(
+            argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                said, complaint = process.communicate(timeout=LONGEST_S)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGINT)  # it undoes its faults and removes its cluster
+                process.communicate()
+                return Run(verdict=None, reason=f"no result after {LONGEST_S} s")
     try:
-        result = orjson.loads(done.stdout)
+        result = orjson.loads(said)
     except orjson.JSONDecodeError:
-        return Run(verdict=None, reason=done.stderr.strip()[-500:])
+        return Run(verdict=None, reason=complaint.strip()[-500:])
+    return run_of(result, side)
+
+
+def run_of(result: Mapping[str, Any], side: Side) -> Run:
+    """A run by its result.json, or by what there is in its place."""
     if "error" in result:
         return Run(verdict=None, reason=result["error"]["what"])
-    counts = {name: result["counts"].get(name, 0) for name in ("acknowledged", *COUNTS)}
-    return Run(verdict=result["verdict"], reason=result["reason"], **counts)
+    counts: dict[str, Any] = {}
+    for check in reversed(result["checks"]):
+        counts |= check["counts"]
+    return Run(
+        verdict=result["verdict"],
+        reason=result["reason"],
+        doubts=tuple(result["doubts"]),
+        acknowledged=result["counts"].get("acknowledged", 0),
+        counts={name: counts[name] for name in side.counts if name in counts},
+    )
 
 
 def rows() -> list[Row]:
     """All rows, in the order of the file."""
-    listed = tomllib.loads(ROWS.read_text(encoding="utf-8"))["rows"]
-    return [Row.model_validate({**row}) for row in listed]
+    return [Row.model_validate({**row}) for row in _listed("rows")]
+
+
+def tried() -> list[Tried]:
+    """What was not reproduced, in the order of the file."""
+    return [Tried.model_validate({**each}) for each in _listed("tried")]
+
+
+def _listed(name: str) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = tomllib.loads(ROWS.read_text(encoding="utf-8")).get(name, [])
+    return listed
 
 
 def seen() -> dict[str, Outcome]:
     """What was seen last, by ticket. A row that has changed since has not been run."""
     if not SEEN.exists():
         return {}
-    now = {row.ticket: commands(row) for row in rows()}
     kept = orjson.loads(SEEN.read_bytes()).items()
     outcomes = {ticket: Outcome.model_validate(outcome) for ticket, outcome in kept}
     return {
-        ticket: outcome
-        for ticket, outcome in outcomes.items()
-        if outcome.commands == now.get(ticket)
+        row.ticket: outcome
+        for row in rows()
+        if (outcome := outcomes.get(row.ticket)) is not None and _is_of(row, outcome)
     }
+
+
+def _is_of(row: Row, outcome: Outcome) -> bool:
+    """Whether it is the outcome of this row as it is now: of its commands, with its counts."""
+    sides = ((row.affected, outcome.affected), (row.control, outcome.control))
+    return outcome.commands == commands(row) and all(
+        run.verdict is None or run.counts.keys() == set(side.counts)
+        for side, runs in sides
+        for run in runs
+    )
 
 
 def _result(side: Side, runs: Sequence[Run]) -> str:
     """The cell of a side in the table: how many runs showed what, and their counts."""
-    shown = sum(run.has_shown(side.shows) for run in runs)
-    text = f"{side.version}: {side.shows.replace('_', ' ')} in {shown} of {len(runs)}"
-    if side.shows in COUNTS:
-        text += ": " + "; ".join(
-            f"{getattr(run, side.shows):,} of {run.acknowledged:,}" for run in runs
-        )
-    others = sorted({run.verdict or "no result" for run in runs if not run.has_shown(side.shows)})
+    shown = sum(side.is_shown_by(run) for run in runs)
+    text = f"{side.version}: {'none ' if side.none else ''}{side.words} in {shown} of {len(runs)}"
+    if side.shows in side.counts:
+        numbers = "; ".join(f"{run.counts.get(side.shows, 0):,}" for run in runs)
+        acknowledged = "; ".join(f"{run.acknowledged:,}" for run in runs)
+        text += f": {numbers} (acknowledged: {acknowledged})"
+    others = sorted({run.verdict or "no result" for run in runs if not side.is_shown_by(run)})
     return f"{text} (others: {', '.join(others)})" if others else text
 
 
@@ -187,6 +262,12 @@ Run, and not found again or with a control that was not as it must be:
 | ticket | defect | plan | affected | control | last run |
 |---|---|---|---|---|---|
 """
+TRIED: Final = """
+## Tried, not reproduced
+
+| ticket | defect | what was tried | what was seen | date |
+|---|---|---|---|---|
+"""
 
 
 def page(of: Mapping[str, Outcome]) -> str:
@@ -196,6 +277,8 @@ def page(of: Mapping[str, Outcome]) -> str:
         text += NOT_SEEN + "\n".join(others) + "\n"
     if waiting := [row.ticket for row in rows() if row.ticket not in of]:
         text += f"\nNever run: {', '.join(waiting)}.\n"
+    if without := [f"| {' | '.join(each.model_dump().values())} |" for each in tried()]:
+        text += TRIED + "\n".join(without) + "\n"
     return text
 
 

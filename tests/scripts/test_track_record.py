@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,16 @@ ROW = track.Row(
     affected=track.Side(version="1", shows="lost"),
     control=track.Side(version="2", shows="valid"),
 )
-LOSES = track.Run(verdict="invalid", reason="lost", acknowledged=100, lost=7)
-KEEPS = track.Run(verdict="valid", reason="all there", acknowledged=100)
-UNKNOWN = track.Run(verdict="unknown", reason="starved", acknowledged=100)
-FAILED = track.Run(verdict=None, reason="no Docker")
+
+
+def run(verdict: str | None, *doubts: str, acknowledged: int = 100, **counts: int) -> Any:
+    return track.Run(
+        verdict=verdict, reason="", doubts=doubts, acknowledged=acknowledged, counts=counts
+    )
+
+
+LOSES, KEEPS = run("invalid", lost=7), run("valid", lost=0)
+UNKNOWN, FAILED = run("unknown", "starved", lost=0), run(None, acknowledged=0)
 
 
 def outcome(affected: list[Any], control: list[Any]) -> Any:
@@ -61,22 +68,145 @@ def test_a_defect_is_seen_with_its_control(
 
 
 @pytest.mark.parametrize(
-    ("run", "readable"), [(KEEPS, True), (UNKNOWN, True), (LOSES, False), (FAILED, False)]
+    ("verdict", "is_none"),
+    [
+        (KEEPS, True),
+        (UNKNOWN, True),
+        (LOSES, False),
+        (FAILED, False),
+        (run("valid"), False),
+        (run("valid", acknowledged=0, lost=0), False),
+        (run("unknown", "unproven", lost=0), False),
+        (run("unknown", "not_yet_visible", "incomplete", lost=0), False),
+    ],
 )
-def test_what_is_unknown_for_another_reason_can_be_readable(run: Any, readable: bool) -> None:
-    assert run.has_shown("readable") is readable
-    assert not run.has_shown("not_yet_visible")
-
-
-def test_a_row_that_has_changed_since_has_not_been_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_count_is_none_only_where_it_was_counted_under_the_fault(
+    verdict: Any, is_none: bool
 ) -> None:
-    row, file = ROWS[0], tmp_path / "seen.json"
-    monkeypatch.setattr(track, "SEEN", file)
-    for commands, known in ((track.commands(row), {row.ticket}), ((("run", "old"),), set())):
-        last = outcome([LOSES], [KEEPS]).model_copy(update={"commands": commands})
-        file.write_text(f'{{"{row.ticket}": {last.model_dump_json()}}}')
+    assert track.Side(version="2", none=("lost",)).is_shown_by(verdict) is is_none
+
+
+def test_a_side_without_an_expectation_or_with_two_is_refused() -> None:
+    for both in ({}, {"shows": "lost", "none": ("lost",)}):
+        with pytest.raises(ValueError, match="either shows or none"):
+            track.Side(version="1", **both)
+
+
+def test_counts_are_those_of_any_check_and_the_first_one_goes_before() -> None:
+    checks = [{"counts": {"lost": 1, "skipped": 3}}, {"counts": {"lost": 2, "torn-transaction": 4}}]
+    result = {"verdict": "invalid", "reason": "", "doubts": [], "counts": {}, "checks": checks}
+    for shows, number in {"lost": 1, "skipped": 3, "torn-transaction": 4}.items():
+        side = track.Side(version="1", shows=shows)
+        assert track.run_of(result, side).counts == {shows: number}
+    unknown_to_all = track.Side(version="1", shows="lsot")
+    assert not unknown_to_all.is_shown_by(track.run_of(result, unknown_to_all))
+    failed = track.run_of({"error": {"what": "no Docker"}}, unknown_to_all)
+    assert (failed.verdict, failed.reason) == (None, "no Docker")
+
+
+def test_a_row_that_has_changed_since_has_not_been_run(files: Path) -> None:
+    row, now = ROWS[0], track.commands(ROWS[0])
+    kept = outcome([LOSES], [KEEPS])
+    for commands, runs, known in (
+        (now, [LOSES], {row.ticket}),
+        (now, [FAILED], {row.ticket}),
+        ((("run", "old"),), [LOSES], set()),
+        (now, [run("invalid", skipped=7)], set()),
+    ):
+        last = kept.model_copy(update={"commands": commands, "affected": tuple(runs)})
+        last = last.model_copy(update={"control": (run("valid"),)})
+        (files / "seen.json").write_text(f'{{"{row.ticket}": {last.model_dump_json()}}}')
         assert set(track.seen()) == known
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which pages and results are written meanwhile."""
+    monkeypatch.setattr(track, "SEEN", tmp_path / "seen.json")
+    monkeypatch.setattr(track, "PAGE", tmp_path / "page.md")
+    return tmp_path
+
+
+def play(monkeypatch: pytest.MonkeyPatch, *words: str, missed: str | None = None) -> int:
+    """Play rows whose runs show what they are to show, but for the row `missed`."""
+
+    def shows(row: Any, side: Any) -> Any:
+        wrong = row.ticket == missed
+        return run(
+            "unknown" if wrong or side.shows not in track.VERDICTS else side.shows,
+            **dict.fromkeys(side.counts, int((side.shows is not None) != wrong)),
+        )
+
+    monkeypatch.setattr(track, "run_once", shows)
+    monkeypatch.setattr(sys, "argv", ["track_record.py", "--runs", "1", *words])
+    code: int = track.main()
+    return code
+
+
+def test_every_row_is_played_and_one_that_is_missed_fails(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert play(monkeypatch) == 0
+    page = (files / "page.md").read_text()
+    assert set(track.seen()) == {row.ticket for row in ROWS}
+    assert "Not seen" not in page
+    assert "Never run" not in page
+    for row in ROWS:
+        assert play(monkeypatch, "--only", row.ticket, missed=row.ticket) == 1
+        found, not_seen = (files / "page.md").read_text().split("## Not seen")
+        assert f"| {row.ticket} |" not in found
+        assert f"| {row.ticket} |" in not_seen
+        assert play(monkeypatch, "--only", row.ticket) == 0
+
+
+def test_results_of_rows_that_were_not_run_are_kept(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = ROWS[0].ticket, ROWS[1].ticket
+    play(monkeypatch, "--only", first)
+    kept = track.seen()[first]
+    assert play(monkeypatch, "--only", second) == 0
+    assert track.seen()[first] == kept
+    assert set(track.seen()) == {first, second}
+    assert f"| {first} |" in (files / "page.md").read_text()
+
+
+def test_an_unknown_ticket_is_refused(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        play(monkeypatch, "--only", "KAFKA-0")
+    assert ended.value.code == 2
+    assert "KAFKA-0" in capsys.readouterr().err
+    assert not any(files.iterdir())
+
+
+def test_a_run_through_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the reference system: a defect that it has, and a plan that is refused."""
+    plan = "memory/acknowledge-before-replication"
+    side = track.Side(version="1", shows="lost", plan=plan)
+    monkeypatch.setattr(track.Row, "command", lambda self, each: ["run", each.plan])
+    assert side.is_shown_by(track.run_once(ROW, side))
+    refused = track.run_once(ROW, side.model_copy(update={"plan": "no-such-plan"}))
+    assert refused.verdict is None
+    assert "no-such-plan" in refused.reason
+
+
+def test_a_run_that_does_not_end_has_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    side = track.Side(version="1", shows="lost")
+    words = ["run", "memory/log", "--set", "workload.duration_s=60"]
+    monkeypatch.setattr(track.Row, "command", lambda *_: words)
+    monkeypatch.setattr(track, "LONGEST_S", 3)
+    ended = track.run_once(ROW, side)
+    assert (ended.verdict, ended.reason) == (None, "no result after 3 s")
+
+
+def test_what_was_tried_has_all_its_columns() -> None:
+    tickets = {row.ticket for row in ROWS}
+    for each in track.tried():
+        assert each.ticket not in tickets
+        assert all(each.model_dump().values())
+        assert f"| {each.ticket} | {each.defect} | {each.tried} |" in track.page({})
 
 
 def test_the_page_has_counts_and_what_was_not_seen() -> None:
@@ -91,6 +221,6 @@ def test_the_page_has_counts_and_what_was_not_seen() -> None:
     found, missed = text.split("## Not seen")
     assert f"| {first.ticket} |" in found
     assert f"| {second.ticket} |" in missed
-    assert "lost in 1 of 2: 7 of 100; 0 of 100 (others: unknown)" in found
+    assert "lost in 1 of 2: 7; 0 (acknowledged: 100; 100) (others: unknown)" in found
     assert "valid in 0 of 1 (others: unknown)" in missed
     assert f"Never run: {ROWS[2].ticket}" in missed
