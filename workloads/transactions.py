@@ -58,11 +58,12 @@ class Transactions(TransactionSettings, Workload, HasFinal):
             yield [*micro, abort] if draw.random() < self.abort_share else micro
 
     def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
-        """A read of this process's share of the logs, each to its end; again where it is not ok, a
-        few times."""
+        """A read of this process's share of the logs, each to its end, and the same by a second
+        reader, which gets all that stands in them; again where it is not ok, a few times."""
         del seed  # nothing is drawn
         keys = range(process % partitions, partitions, processes)
-        read = micro_ops.elements_of(*(micro_ops.MicroOp(micro_ops.END, key) for key in keys))
-        for _ in range(_TRIES):
-            if (yield invoke("poll", expected=read))[0] == OK:
-                return
+        for f, kind in (("poll", micro_ops.END), ("read-log", micro_ops.WHOLE)):
+            read = micro_ops.elements_of(*(micro_ops.MicroOp(kind, key) for key in keys))
+            for _ in range(_TRIES):
+                if (yield invoke(f, expected=read))[0] == OK:
+                    break

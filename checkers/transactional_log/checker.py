@@ -12,6 +12,7 @@ from checkers.transactional_log import cycles, found
 from checkers.transactional_log.columns import Ops, history_of, named
 from checkers.transactional_log.judging import Judged, Tally, merge, tally
 from checkers.transactional_log.lag import Lag
+from checkers.transactional_log.second_reader import OUTCOMES, STATES
 from harness.protocols import (
     DOUBTS,
     Checker,
@@ -68,7 +69,7 @@ class Slice(NamedTuple):
 
 class Part(NamedTuple):
     """What one shard says, with the operations of the whole history and the numbers of the keys
-    that were read to their ends."""
+    that both readers have read to their ends."""
 
     tally: Tally
     ops: Ops
@@ -110,25 +111,30 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
     def check(self, run: Run, shard: Slice) -> Part:
         """What the keys of one shard say."""
         history = history_of(run.operations(), file=run.facts.source)
-        isolated = run.facts.promises.isolated
-        part = tally(history, shard.number, of=shard.of, isolated=isolated)
-        return Part(part, history.ops, history.ended)
+        part = tally(
+            history,
+            shard.number,
+            of=shard.of,
+            isolated=run.facts.promises.isolated,
+            ours=_ours(run),
+        )
+        return Part(part, history.ops, np.intersect1d(history.final.ended, history.final.whole))
 
     def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:
         """The counts, findings and statements of all shards together."""
         judged = merge(parts[0].ops, [part.tally for part in parts])
         numbers = {kind: _number(judged, kind) for kind in _SENTENCES}
         open_ = _not_read_to_the_end(judged, parts[0].ended, run)
-        late = _of_keys("unseen", judged, open_)
         tolerated = {kind for kind in _SENTENCES if self._tolerates(kind, run)}
-        if late == numbers["unseen"]:
-            tolerated.add("unseen")
-        errors = {kind: n for kind, n in numbers.items() if n and kind not in tolerated}
+        errors = {
+            kind: left
+            for kind, number in numbers.items()
+            if kind not in tolerated and (left := number - judged.doubted(kind))
+        }
+        tolerated |= {kind for kind, number in numbers.items() if number and kind not in errors}
         errors.pop(cycles.G1C, None)
         if judged.cycles.polls:
             errors[cycles.G1C] = judged.cycles.polls
-        if "unseen" in errors:
-            errors["unseen"] -= late
         return CheckResult(
             counts={
                 **judged.counts._asdict(),
@@ -148,7 +154,7 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
                 for kind, sentence in _SENTENCES.items()
                 if kind in errors
             ),
-            doubts=(*self._doubts(judged), *_open(open_, run)),
+            doubts=(*self._doubts(judged), *_open(open_, run), *_disputed(judged)),
             all_well=f"all {judged.counts.acknowledged:,} acknowledged values were polled",
             details=_details(judged, run, tolerated),
         )
@@ -173,16 +179,15 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
             yield Statement(DOUBTS.not_yet_visible, sentence)
 
 
+def _ours(run: Run) -> bool:
+    """Whether it is a run of our own: it ends with reads of all logs, by two readers."""
+    return run.facts.folder is not None
+
+
 def _not_read_to_the_end(judged: Judged, ended: Ints, run: Run) -> Ints:
-    """The numbers of the keys whose end no operation has read: of a run of our own, which ends with
-    such reads. What nobody polled of them is late, or lost."""
-    return judged.keys[:0] if run.facts.folder is None else np.setdiff1d(judged.keys, ended)
-
-
-def _of_keys(kind: str, judged: Judged, keys: Ints) -> int:
-    """How many anomalies of a kind are of these keys."""
-    of_kind = (judged.keys[each.key] for each in judged.found if each.kind == kind)
-    return sum(int(np.isin(numbers, keys).sum()) for numbers in of_kind)
+    """The numbers of the keys that not both readers have read to the end, of a run of our own. What
+    nobody polled of them is late, or lost, or one reader's mistake."""
+    return np.setdiff1d(judged.keys, ended) if _ours(run) else judged.keys[:0]
 
 
 def _open(keys: Ints, run: Run) -> Iterator[Statement]:
@@ -190,7 +195,15 @@ def _open(keys: Ints, run: Run) -> Iterator[Statement]:
     if len(keys):
         names = ", ".join(named(key, run.facts.texts) for key in keys[:_NAMED].tolist())
         more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-        yield Statement(DOUBTS.incomplete, f"no read met the end of logs {names}{more}")
+        sentence = f"no read met the end of logs {names}{more}, or no second reader did"
+        yield Statement(DOUBTS.incomplete, sentence)
+
+
+def _disputed(judged: Judged) -> Iterator[Statement]:
+    """The doubt that the two readers of the logs disagree."""
+    if number := judged.second.differ:
+        sentence = f"two readers of the same logs differ in what committed, in {number:,} values"
+        yield Statement(DOUBTS.readers, sentence)
 
 
 def _number(judged: Judged, kind: str) -> int:
@@ -211,6 +224,12 @@ def _details(judged: Judged, run: Run, tolerated: set[str]) -> dict[str, Any]:
     """The kinds that were found, the cycles that are shown, and where polls lagged most."""
     texts, lag = run.facts.texts, judged.lag
     return {
+        "second_reader": {
+            name: dict(zip(STATES, row.tolist(), strict=True))
+            for name, row in zip(OUTCOMES, judged.second.sent, strict=True)
+        }
+        if _ours(run)
+        else None,
         "error_types": sorted(kind for kind in _SENTENCES if _number(judged, kind)),
         "tolerated": sorted(kind for kind in tolerated if _number(judged, kind)),
         "cycles": [

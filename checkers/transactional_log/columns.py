@@ -22,7 +22,17 @@ import numpy as np
 
 from checkers.transactional_log.grouping import Codes, codes_of, ordered
 from harness.errors import HistoryError
-from harness.models.micro_ops import END, POLL, REBALANCED, SEND, TEXT, WIDTH
+from harness.models.micro_ops import (
+    DISCARDED,
+    END,
+    POLL,
+    REBALANCED,
+    SEND,
+    STORED,
+    TEXT,
+    WHOLE,
+    WIDTH,
+)
 from harness.protocols import NULL, Ints, Operations
 from harness.protocols.runs import INFO, INVOKED, OK, Bits, Bools
 
@@ -65,17 +75,34 @@ class MicroOps(NamedTuple):
         return MicroOps._make(column[rows] for column in self)
 
 
+class Log(NamedTuple):
+    """One row a record that a second reader found, by the number of its key."""
+
+    key: Ints
+    value: Ints
+    committed: Bools
+
+
+class FinalReads(NamedTuple):
+    """What ok operations read to the ends: the numbers of the keys that a poll did (`ended`, the
+    operations `reading`), those that a second reader did (`whole`), and what that one found."""
+
+    ended: Ints
+    reading: Ints
+    whole: Ints
+    log: Log
+
+
 class History(NamedTuple):
     """Operations and micro-operations, and the numbers of the keys. `things`: how many pairs of key
-    and value there are; `key_of`, `value_of`: of each. `ended`: the numbers of the keys that an ok
-    operation read to their ends."""
+    and value there are; `key_of`, `value_of`: of each."""
 
     ops: Ops
     micro: MicroOps
     keys: Ints
     key_of: Ints
     value_of: Ints
-    ended: Ints
+    final: FinalReads
 
     @property
     def things(self) -> int:
@@ -95,9 +122,8 @@ def history_of(parts: Iterable[Operations], *, file: str) -> History:
     began, ended = _paired(rows)
     ops = _ops(rows, began, ended)
     op, four = _micro_ops(rows, began, ended, file)
-    read = np.unique(four[(four[:, 0] == END) & (ops.mark[op] == OK), 1])
     done = four[:, 0] <= REBALANCED
-    history = _numbered(ops, op[done], four[done], read)
+    history = _numbered(ops, op[done], four[done], _final_reads(ops, op, four))
     _refuse_repeats(history, file)
     return history
 
@@ -196,7 +222,19 @@ def _micro_ops(rows: _Rows, began: Ints, ended: Ints, file: str) -> tuple[Ints, 
     return op, rows.elements.reshape(-1, WIDTH)[at]
 
 
-def _numbered(ops: Ops, op: Ints, four: Ints, ended: Ints) -> History:
+def _final_reads(ops: Ops, op: Ints, four: Ints) -> FinalReads:
+    ok = ops.mark[op] == OK
+    kind, key, _, value = four.T
+    log = ok & ((kind == STORED) | (kind == DISCARDED))
+    return FinalReads(
+        ended=np.unique(key[ok & (kind == END)]),
+        reading=np.unique(op[ok & (kind == END)]),
+        whole=np.unique(key[ok & (kind == WHOLE)]),
+        log=Log(key[log], value[log], kind[log] == STORED),
+    )
+
+
+def _numbered(ops: Ops, op: Ints, four: Ints, final: FinalReads) -> History:
     kind, key, offset, value = (np.ascontiguousarray(four[:, n]) for n in range(WIDTH))
     keys = codes_of(key)
     moves = np.flatnonzero((kind == SEND) | (kind == POLL))
@@ -206,7 +244,7 @@ def _numbered(ops: Ops, op: Ints, four: Ints, ended: Ints) -> History:
     one = np.zeros(pairs.number, np.int64)
     one[pairs.codes] = moves
     micro = MicroOps(op, kind, keys.codes, offset, value, thing)
-    return History(ops, micro, keys.firsts(key), keys.codes[one], value[one], ended)
+    return History(ops, micro, keys.firsts(key), keys.codes[one], value[one], final)
 
 
 def _pairs(value: Ints, key: Ints) -> Codes:
@@ -259,10 +297,16 @@ def shown_of(history: History, *, isolated: bool = True) -> Shown:
 
 
 def shard(history: History, number: int, *, of: int) -> History:
-    """The keys of a history that belong to shard `number` of `of`, with all operations."""
+    """The keys of a history that belong to shard `number` of `of`, with all operations. Logs that
+    only the second reader has anything of belong to the first."""
     if of == 1:
         return history
     micro = history.micro
     rows = np.flatnonzero(micro.key % of == number)
     four = np.stack([micro.kind, history.keys[micro.key], micro.offset, micro.value], axis=1)
-    return _numbered(history.ops, micro.op[rows], four[rows], history.ended)
+    log, places = history.final.log, np.arange(len(history.keys))
+    own = np.isin(log.key, history.keys[places % of == number])
+    if not number:
+        own |= ~np.isin(log.key, history.keys)
+    final = history.final._replace(log=Log._make(column[own] for column in log))
+    return _numbered(history.ops, micro.op[rows], four[rows], final)

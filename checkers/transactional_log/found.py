@@ -32,12 +32,14 @@ FINDINGS: Final = pa.schema(
 """One row an anomaly; `kind` has Jepsen's name. `index`, `process` and `time_ns` (of its end) are
 of the operation that sent the value or did what is wrong, `other_*` of the one that shows it: that
 polled the value, or that the process did before. `delta`: how many places of the log lie between
-the two values (1: they follow each other). `tolerated`: reported, and no counter-example."""
+the two values (1: they follow each other). `tolerated`: reported, and no counter-example, as all of
+its kind are, or since a second reader does not confirm it."""
 
 
 class Found(NamedTuple):
     """Anomalies of one kind, one row each; what a kind has not is ABSENT or NULL. `key` is a place
-    among the history's keys, `value` and `before` are values, `op` and `other` operations."""
+    among the history's keys, `value` and `before` are values, `op` and `other` operations.
+    `backed`: nothing contradicts it that it rests on; one that is not is reported, and no more."""
 
     kind: str
     key: Ints
@@ -47,18 +49,20 @@ class Found(NamedTuple):
     delta: Ints
     op: Ints
     other: Ints
+    backed: Bools
 
     @classmethod
     def of(cls, kind: str, *, key: Ints, value: Ints, op: Ints, other: Ints | None = None) -> Found:
         """With nothing in the other columns."""
         nothing = np.full(len(key), NULL)
         absent = np.full(len(key), ABSENT) if other is None else other
-        return cls(kind, key, value, nothing, nothing, nothing, op, absent)
+        backed = np.ones(len(key), np.bool_)
+        return cls(kind, key, value, nothing, nothing, nothing, op, absent, backed)
 
     def take(self, rows: Ints | Bools) -> Found:
         """Some of them."""
         rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-        return Found(self.kind, *(column[rows] for column in self[1:]))
+        return Found._make([self.kind, *(column[rows] for column in self[1:])])
 
     @property
     def number(self) -> int:
@@ -90,7 +94,7 @@ def _rows(
     columns = {
         "run_id": pa.array([run_id] * size, pa.string()),
         "kind": pa.array([found.kind] * size, pa.string()),
-        "tolerated": pa.array(np.full(size, tolerated)),
+        "tolerated": pa.array(~found.backed | tolerated),
         "key": _texts(np.where(found.key == ABSENT, NULL, keys[found.key]), texts),
         "value": _texts(found.value, texts),
         "other_value": _texts(found.before, texts),

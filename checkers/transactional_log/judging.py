@@ -21,6 +21,7 @@ from checkers.transactional_log.cycles import Cycles, cycles_of
 from checkers.transactional_log.edges import Edges, edges_of, joined
 from checkers.transactional_log.found import Found
 from checkers.transactional_log.lag import Lag, worst, worst_lag
+from checkers.transactional_log.second_reader import Second, confirmed, second_of, states_of
 from checkers.transactional_log.versions import versions_of
 from harness.models.micro_ops import POLL, SEND
 from harness.protocols import Ints
@@ -51,6 +52,7 @@ class Tally(NamedTuple):
     edges: Edges
     lag: Lag | None
     keys: Ints
+    second: Second
 
 
 class Judged(NamedTuple):
@@ -62,10 +64,16 @@ class Judged(NamedTuple):
     lag: Lag | None
     keys: Ints
     ops: Ops
+    second: Second
 
     def number(self, kind: str) -> int:
         """How many anomalies of a kind there are; cycles are none."""
         return sum(each.number for each in self.found if each.kind == kind)
+
+    def doubted(self, kind: str) -> int:
+        """How many of them are not backed."""
+        of_kind = (each.backed for each in self.found if each.kind == kind)
+        return sum(int(np.count_nonzero(~backed)) for backed in of_kind)
 
 
 def judge(history: History, *, shards: int = 1) -> Judged:
@@ -73,19 +81,30 @@ def judge(history: History, *, shards: int = 1) -> Judged:
     return merge(history.ops, [tally(history, number, of=shards) for number in range(shards)])
 
 
-def tally(history: History, number: int = 0, *, of: int = 1, isolated: bool = True) -> Tally:
-    """What the keys of one shard say. Not `isolated`: polls may return what has not committed."""
+def tally(
+    history: History, number: int = 0, *, of: int = 1, isolated: bool = True, ours: bool = False
+) -> Tally:
+    """What the keys of one shard say. Not `isolated`: polls may return what has not committed.
+    `ours`: a run of our own, which ends with reads of all logs by two readers."""
     shown = shown_of(history, isolated=isolated)
     consuming = exactly_once.consumers(history)
     part = shard(history, number, of=of)
     versions = versions_of(part, shown.committed)
     became = values.values_of(part)
+    states = states_of(part)
     found = (
-        *values.anomalies(part, became, versions, shown),
+        *values.anomalies(part, became, versions, shown, confirmed(part, states, ours=ours)),
         *positions.anomalies(part, versions),
         *exactly_once.anomalies(part, versions, shown, consuming),
     )
-    return Tally(_counts(part), found, edges_of(part, became, versions), worst_lag(part), part.keys)
+    return Tally(
+        _counts(part),
+        found,
+        edges_of(part, became, versions),
+        worst_lag(part),
+        part.keys,
+        second_of(part, states, isolated=isolated),
+    )
 
 
 def merge(ops: Ops, tallies: Sequence[Tally]) -> Judged:
@@ -106,17 +125,18 @@ def merge(ops: Ops, tallies: Sequence[Tally]) -> Judged:
         reduce(worst, (each.lag for each in tallies)),
         keys,
         ops,
+        Second.of_all(each.second for each in tallies),
     )
 
 
 def _both(one: Found, other: Found) -> Found:
     columns = (np.concatenate(pair) for pair in zip(one[1:], other[1:], strict=True))
-    return Found(one.kind, *columns)
+    return Found._make([one.kind, *columns])
 
 
 def _once(found: Found) -> Found:
-    """One row an operation: that of the least key and value."""
-    found = found.take(np.lexsort((found.value, found.key, found.op)))
+    """One row an operation: that of the least key and value, of those that are backed if any is."""
+    found = found.take(np.lexsort((found.value, found.key, ~found.backed, found.op)))
     return found.take(np.unique(found.op, return_index=True)[1])
 
 

@@ -42,13 +42,15 @@ def values_of(history: History) -> Values:
 
 
 def anomalies(
-    history: History, values: Values, versions: Versions, shown: Shown
+    history: History, values: Values, versions: Versions, shown: Shown, confirmed: Bools
 ) -> Iterator[Found]:
-    """All anomalies of values, kind by kind."""
+    """All anomalies of values, kind by kind. `confirmed`: things that are lost by what two readers
+    say, if they are."""
     lost = lost_writes(history, values, versions, shown.committed)
-    yield _of_things("lost-write", history, values, lost)
+    yield _of_things("lost-write", history, values, lost)._replace(backed=confirmed[lost])
     acknowledged = _by(history, values.writer, OK)
-    yield _of_things("unseen", history, values, np.flatnonzero(acknowledged & ~values.ok_read))
+    unseen = np.flatnonzero(acknowledged & ~values.ok_read)
+    yield _of_things("unseen", history, values, unseen)._replace(backed=confirmed[unseen])
     yield _of_things("duplicate", history, values, versions.duplicated)
     crowded = np.isin(versions.pairs[:, 0], versions.crowded)
     once = np.unique(versions.pairs[crowded, 0], return_index=True)[1]
@@ -58,7 +60,7 @@ def anomalies(
     yield aborted_reads(history, values)
     yield precommitted_reads(history, values)
     yield _of_things("unexpected", history, values, np.flatnonzero(values.writer == ABSENT))
-    yield torn(history, values, lost, shown.by)
+    yield torn(history, values, lost, shown.by, confirmed)
 
 
 def _by(history: History, writer: Ints, mark: int) -> Bools:
@@ -117,9 +119,9 @@ def precommitted_reads(history: History, values: Values) -> Found:
     return _of_things("precommitted-read", history, values, micro.thing[own])
 
 
-def torn(history: History, values: Values, lost: Ints, by: Ints) -> Found:
+def torn(history: History, values: Values, lost: Ints, by: Ints, confirmed: Bools) -> Found:
     """Values that are lost of transactions of which a part is visible: an ok operation polled some
     of what they sent; `other`: who polled it."""
     part = lost[by[values.writer[lost]] != ABSENT]
     found = _of_things("torn-transaction", history, values, part)
-    return found._replace(other=by[found.op])
+    return found._replace(other=by[found.op], backed=confirmed[part])

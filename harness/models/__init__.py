@@ -88,7 +88,10 @@ holds it (`result` 1 or 0); `release` gives it back. A lock ends with its holder
 TRANSACTION: Final = Model(
     name="transaction",
     functions=frozenset(
-        {"txn", "send", "poll", "assign", "subscribe", "crash", "debug-topic-partitions"}
+        {
+            *("txn", "send", "poll", "assign", "subscribe", "read-log"),
+            *("crash", "debug-topic-partitions"),
+        }
     ),
     writes=frozenset({"txn", "send"}),
     final_read=False,
@@ -96,8 +99,9 @@ TRANSACTION: Final = Model(
 )
 """`txn` is a transaction of micro-operations that send values to logs and poll what the logs hold;
 `send` and `poll` are those that only do one of the two. `assign` and `subscribe` say which logs the
-process polls from then on; the others say nothing of any log. The names are Jepsen's. What an
-operation did stands in `elements` (`harness.models.micro_ops`)."""
+process polls from then on; `read-log` is what a second reader finds in logs at the end; the others
+say nothing of any log. The names are Jepsen's, but for `read-log`. What an operation did stands in
+`elements` (`harness.models.micro_ops`)."""
 
 GROUP: Final = Model(
     name="group",

@@ -10,10 +10,19 @@ The column `elements` of a row holds them one after the other: kind, key, offset
     ABORT       the transaction is to be aborted, whatever becomes of its sends
     END         the log `key` is to be read from its start to its end, once no transaction is open
                 in it; of a completion: it was, and `offset` is that end
+    WHOLE       the same by another reader, which gets all that the log holds, whatever committed
+    STORED      a record that this reader found, which has committed by what the log itself says
+    DISCARDED   another that it found, which was aborted
+    CONSUME     the transaction begins with a poll for the process's group, of at most `value`
+                records, and sends one value for each; of a completion: it got so many
+    OFFSETS     how far the process has consumed is stored: within the transaction, or by itself
+    COMMIT      the commit is requested; implied where a transaction has no other end
+    FENCE       a second instance of the producer takes over, and the first one goes on
+    CRASH       the process ends here; after COMMIT: before it knows the answer
 
-An invocation has what the process is about to do: its sends, without offsets; its completion has
-all that is known. Where a completion has nothing (a client that raised), that of its invocation
-counts. What a micro-operation has not is NULL.
+An invocation has the steps that the process is about to take, in their order, its sends without
+offsets; its completion has all that is known. Where a completion has nothing (a client that
+raised), that of its invocation counts. What a micro-operation has not is NULL.
 
 A key is the number of a log (a partition), and a value an integer below TEXT. What is a text in a
 history from outside has the number TEXT + its place in `Facts.texts`.
@@ -27,6 +36,8 @@ from typing import Final, NamedTuple
 from harness.protocols.runs import NULL
 
 SEND, POLL, ASSIGNED, REBALANCED, ABORT, END = range(6)
+WHOLE, STORED, DISCARDED = range(6, 9)
+CONSUME, OFFSETS, COMMIT, FENCE, CRASH = range(9, 14)
 
 WIDTH: Final = 4
 """Integers of one micro-operation."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from harness.protocols import Range
 from targets.kafka.clients.library import librdkafka_protocol
 from targets.kafka.log_reader.columns import Chunks
+from targets.kafka.log_reader.record_set import Span
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.records import Columns
 
@@ -43,7 +44,8 @@ _WAIT_S: Final = 0.2
 class Reading:
     """One reader's way from `starts` to `goals`, offsets by partition: what it has read, the next
     offset, and the first error of each partition. Records come one by one (`columns`) or many at a
-    time (`chunks`)."""
+    time (`chunks`). `spans`: batches of transactions, of a reader that hands them over; one may
+    come twice."""
 
     starts: Mapping[int, int]
     goals: Mapping[int, int]
@@ -51,6 +53,7 @@ class Reading:
     chunks: Chunks = field(default_factory=Chunks)
     position: dict[int, int] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
+    spans: dict[int, list[Span]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.position = dict(self.starts)

@@ -48,7 +48,7 @@ def read_all(
     cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
 ) -> tuple[pa.Table, list[End]]:
     """See `harness.protocols.Target.read_all`."""
-    with _source(cluster, plan) as source:
+    with source_of(cluster, plan) as source:
         return read_from(source, plan, reader=reader, timeout_s=timeout_s)
 
 
@@ -60,12 +60,12 @@ def read_ranges(
     timeout_s: float,
 ) -> tuple[pa.Table, list[End]]:
     """See `harness.protocols.ReadsRanges`."""
-    with _source(cluster, plan) as source:
+    with source_of(cluster, plan) as source:
         return read_ranges_from(source, plan, ranges, timeout_s=timeout_s)
 
 
 @contextmanager
-def _source(cluster: Cluster, plan: KafkaPlan) -> Iterator[Source]:
+def source_of(cluster: Cluster, plan: KafkaPlan) -> Iterator[Source]:
     """A cluster of our own as what is read from."""
     names = {node.name: node.address for node in with_role(cluster, "broker")}
     with Connections(names, BROKER_PORT, speaks=era_for(plan).speaks) as connections:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.clusters.memory.node import MemoryNode, Process
 from targets.memory.controller import Controller
+from targets.memory.log import Entry
 from targets.memory.replica import Replica
 from targets.memory.requests import Requests
 from targets.memory.settings import CONTROLLER, Settings
@@ -100,6 +101,19 @@ class System:
         if not node.answers() or not isinstance(process, Replica):
             return None
         return list(process.parts[partition].stored.read("read-all", None))
+
+    def another(self, partition: int, leader: str | None, behind: int) -> list[Entry] | None:
+        """The entries below an offset as another replica than the leader holds them (the leader,
+        where it is alone); `None` while it has not all of them committed."""
+        names = [name for name in self.settings.names if name != leader] or list(
+            self.settings.names
+        )
+        node = self.cluster.nodes[names[partition % len(names)]]
+        process = node.process_now
+        if not node.answers() or not isinstance(process, Replica):
+            return None
+        stored = process.parts[partition].stored
+        return stored.log.entries[:behind] if stored.commit >= behind else None
 
     def _replica(self, node: MemoryNode) -> Process:
         return Replica(node, self.of_part)

@@ -17,12 +17,24 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.clusters.memory.cluster import MemoryCluster
-from harness.models.micro_ops import ABORT, END, POLL, SEND, MicroOp, elements_of, micro_ops
+from harness.models.micro_ops import (
+    ABORT,
+    DISCARDED,
+    END,
+    POLL,
+    SEND,
+    STORED,
+    WHOLE,
+    MicroOp,
+    elements_of,
+    micro_ops,
+)
 from harness.protocols import FAIL, OK, Client, Done, Invoke, completion
 from harness.protocols.transactions import ABORTED, NOT_AT_END, TransactionSettings
 from targets.memory.clients import APART, PolledRequests
 from targets.memory.requests import Command, OnDone, Outcome, Requests
-from targets.memory.transactions import BEGIN, ENDS, TX_END, begin_key
+from targets.memory.system import system_of
+from targets.memory.transactions import BEGIN, ENDS, TX_END, begin_key, marks_of
 from targets.memory.transactions import SEND as SEND_ENTRY
 
 MS: Final = 1_000_000
@@ -101,6 +113,8 @@ class TransactionClient(Client):
         asked = tuple(micro_ops(expected)) if isinstance(expected, tuple) else ()
         if f == "txn":
             script = self._transaction(f"t{value}", asked)
+        elif f == "read-log":
+            script = self._whole([each.key for each in asked if each.kind == WHOLE])
         elif asked:
             script = self._to_the_end([each.key for each in asked if each.kind == END])
         else:
@@ -183,6 +197,35 @@ class TransactionClient(Client):
                     polled += _records(key, records)
             polled.append(MicroOp(END, key, end))
         return Outcome(OK, polled)
+
+    def _whole(self, keys: list[int]) -> Script:
+        """All that another replica than the leader holds of some partitions, once it has no open
+        transaction in them and all that the leader has committed. It is looked at, and not asked:
+        no defect of what answers requests is in the way."""
+        found: list[MicroOp] = []
+        deadline_ns = self._cluster.simulation.now_ns + _END_WITHIN_NS
+        for key in keys:
+            entries = None
+            while entries is None:
+                if self._cluster.simulation.now_ns > deadline_ns:
+                    return Outcome(FAIL, error=NOT_AT_END)
+                answer = yield Command(ENDS, partition=self._place.first + key)
+                if answer is not None and answer.type == OK:
+                    stable, committed = answer.result
+                    if stable == committed:
+                        entries = system_of(self._cluster).another(
+                            self._place.first + key, answer.node, committed
+                        )
+                if entries is None:
+                    yield _AGAIN_NS
+            ended = marks_of(entries).ended
+            found += (
+                MicroOp(STORED if ended[entry.key or ""] else DISCARDED, key, offset, entry.value)
+                for offset, entry in enumerate(entries)
+                if entry.f == SEND_ENTRY and entry.value is not None
+            )
+            found.append(MicroOp(WHOLE, key, len(entries)))
+        return Outcome(OK, found)
 
     def _fetch(self, key: int, position: int) -> Command:
         return Command("fetch", self._isolation, position, _AT_ONCE, self._place.first + key)

@@ -101,6 +101,7 @@ def _take(raw: bytes, partition: int, reading: Reading) -> None:
     try:
         for found in records(raw):
             reading.chunks.add(partition, found, first=first)
+            reading.spans.setdefault(partition, []).extend(found.spans)
             reading.reach(partition, found.next_offset)
     except Damaged as error:
         reading.fail(partition, f"damaged: partition {partition}, {error}")

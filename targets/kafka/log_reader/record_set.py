@@ -26,6 +26,7 @@ NO_EPOCH: Final = -1
 NO_TIME: Final = -1
 
 _LOG_OVERHEAD: Final = 12
+_MARKER: Final = struct.Struct(">hh")
 _MAGIC_AT: Final = 16
 _BATCH: Final = struct.Struct(">qiibIhiqqqhii")
 _CRC_AT, _CHECKED_AT = 17, 21
@@ -34,7 +35,9 @@ _MESSAGE_CHECKED_AT: Final = 16
 _SMALLEST: Final = {0: 14, 1: 22, 2: _BATCH.size - _LOG_OVERHEAD}
 """Bytes that a message or batch without anything in it has behind its length, by its format."""
 _MOST: Final = 2**63 - 1
-_CODEC, _APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20
+_CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_COMMITS: Final = {0: False, 1: True}
+"""What markers say, by the type of their key."""
 
 _ALIKE: Final = 32
 """So many records of one length, one after the other, make a run likely."""
@@ -49,6 +52,16 @@ class Damaged(Exception):
         self.offset = offset
 
 
+class Span(NamedTuple):
+    """A batch of a transaction: its producer, the offsets that it takes, and, of a marker,
+    whether it says that the producer's transaction commits; `None`: it has records."""
+
+    producer: int
+    first: int
+    behind: int
+    commits: bool | None
+
+
 class Texts(NamedTuple):
     """Bytes of each record: where they begin in the buffer, and how many; -1: null."""
 
@@ -60,7 +73,8 @@ class Texts(NamedTuple):
 class Records:
     """Records in the order of the log, `NO_EPOCH` and `NO_TIME` where the format has none.
     `next_offset`: the one behind the last batch, which may be beyond its last record. `controls`:
-    how many markers of transactions were left out."""
+    how many markers of transactions were left out; `spans`: the batches of transactions, markers
+    too, in the order of the log."""
 
     buffer: Bytes
     offset: Ints
@@ -70,6 +84,7 @@ class Records:
     value: Texts
     next_offset: int
     controls: int = 0
+    spans: tuple[Span, ...] = ()
 
 
 def records(raw: bytes) -> Iterator[Records]:
@@ -136,6 +151,7 @@ class _Batches:
     headers: list[tuple[int, int, int, int, bool]] = field(default_factory=list)
     next_offset: int = 0
     controls: int = 0
+    spans: list[Span] = field(default_factory=list)
 
     def take(self, at: int) -> int:
         """The batch there; tells where the next one begins. Raises NotARecord, Incompressible."""
@@ -155,7 +171,24 @@ class _Batches:
                 (count, offset, epoch, most_ms if by_broker else first_ms, by_broker)
             )
         self.next_offset = offset + last_delta + 1
+        if attributes & _TRANSACTIONAL:
+            marker = self._commits(at + _BATCH.size, end) if attributes & _CONTROL else None
+            self.spans.append(Span(header[9], offset, self.next_offset, marker))
         return int(end)
+
+    def _commits(self, at: int, end: int) -> bool:
+        """What a marker says: the key of its one record is a version and a type, 16 bits each.
+        Raises NotARecord."""
+        _, at = varint(self.raw, at)
+        at += 1  # its attributes
+        for _ in ("time", "offset", "size of the key"):
+            _, at = varint(self.raw, at)
+        if at + _MARKER.size > end:
+            raise NotARecord("a marker goes on behind its batch")
+        _, kind = _MARKER.unpack_from(self.raw, at)
+        if kind not in _COMMITS:
+            raise NotARecord(f"its marker has the type {kind}, which is not known")
+        return _COMMITS[kind]
 
     def _take_records(self, at: int, end: int, count: int, codec: int) -> None:
         found, base = array("q"), 0
@@ -197,6 +230,7 @@ class _Batches:
             value=value,
             next_offset=self.next_offset,
             controls=self.controls,
+            spans=tuple(self.spans),
         )
 
 

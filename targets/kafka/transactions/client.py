@@ -5,19 +5,29 @@ from __future__ import annotations
 
 import threading
 
-from harness.models.micro_ops import END, micro_ops
-from harness.protocols import BlockingClient, Client, Cluster, Completion, Invoke
+from harness.models.micro_ops import END, WHOLE, micro_ops
+from harness.protocols import (
+    FAIL,
+    BlockingClient,
+    Client,
+    Cluster,
+    Completion,
+    Invoke,
+    completion,
+)
+from harness.protocols.transactions import NOT_AT_END
 from harness.run.blocking import ThreadedClient
 from harness.run.workload import transactions_of
 from targets.kafka.clients.library import bootstrap, bootstrap_of
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.transactions.polling import Poller, read_to_the_end
+from targets.kafka.transactions.polling import Poller, read_to_the_end, stable_ends
 from targets.kafka.transactions.settings import (
     consumer_settings,
     producer_settings,
     timeout_s,
     transactional_id,
 )
+from targets.kafka.transactions.whole import read_whole
 from targets.kafka.transactions.writing import TransactionWriter
 
 _CHECKED_EVERY_S = 10.0
@@ -73,9 +83,13 @@ class TransactionClient(BlockingClient):
             return self._writer.run(op)
         if not isinstance(expected, tuple):
             return self._poller.poll()
-        keys = [each.key for each in micro_ops(expected) if each.kind == END]
+        keys = [each.key for each in micro_ops(expected) if each.kind in (END, WHOLE)]
         within_s = timeout_s(self._plan) + _CHECKED_EVERY_S + _MARGIN_S
-        return read_to_the_end(self._cluster, self._plan, keys, self._isolation, within_s)
+        if (goals := stable_ends(self._cluster, self._plan, keys, within_s)) is None:
+            return completion(FAIL, error=NOT_AT_END)
+        if f == "read-log":
+            return read_whole(self._cluster, self._plan, goals)
+        return read_to_the_end(self._cluster, self._plan, goals, self._isolation)
 
 
 def transaction_client(cluster: Cluster, plan: KafkaPlan) -> Client:

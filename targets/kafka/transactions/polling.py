@@ -30,6 +30,7 @@ _LOG.addHandler(logging.NullHandler())
 _BATCH: Final = 500
 _WAIT_S: Final = 0.2
 _AGAIN_S: Final = 0.2
+_READ_S: Final = 30.0
 _RESET: Final = "_AUTO_OFFSET_RESET"
 
 
@@ -83,22 +84,30 @@ class Poller:
         return self._consumer
 
 
-def read_to_the_end(
-    cluster: Cluster, plan: KafkaPlan, keys: Sequence[int], isolation: str, within_s: float
-) -> Completion:
-    """All records of some partitions, as one isolation level has them, once both name one end."""
+def stable_ends(
+    cluster: Cluster, plan: KafkaPlan, keys: Sequence[int], within_s: float
+) -> dict[int, int] | None:
+    """Where partitions end, once both isolation levels name one end of each; `None`: one has none
+    in time."""
     deadline = time.monotonic() + within_s
-    goals: dict[int, int] = {}
-    while missing := [key for key in keys if key not in goals]:
+    ends: dict[int, int] = {}
+    while missing := [key for key in keys if key not in ends]:
         for key in missing:
             if (end := _end(cluster, plan, key)) is not None:
-                goals[key] = end
+                ends[key] = end
         if time.monotonic() > deadline:
-            return completion(FAIL, error=NOT_AT_END)
-        if len(goals) < len(keys):
+            return None
+        if len(ends) < len(keys):
             time.sleep(_AGAIN_S)
-    reading = Reading(starts=dict.fromkeys(keys, 0), goals=goals)
-    more = {"isolation.level": isolation}
+    return ends
+
+
+def read_to_the_end(
+    cluster: Cluster, plan: KafkaPlan, goals: Mapping[int, int], isolation: str
+) -> Completion:
+    """All records of some partitions up to their ends, as one isolation level has them."""
+    reading = Reading(starts=dict.fromkeys(goals, 0), goals=goals)
+    more, deadline = {"isolation.level": isolation}, time.monotonic() + _READ_S
     read_with_librdkafka(bootstrap(cluster), plan, reading, deadline, more)
     if reading.errors or not reading.ended():
         why = next(iter(reading.errors.values()), NOT_AT_END)

@@ -267,15 +267,34 @@ def _sealed(batch: bytearray) -> bytes:
     return bytes(batch)
 
 
-def test_markers_of_transactions_are_no_records() -> None:
-    marker = bytearray(encoded([Batch(2, 0, THREE[:1])])[0])
-    marker[21:23] = struct.pack(">h", 0x30)
+def _of_transaction(raw: bytes, attributes: int, producer: int = 7) -> bytes:
+    """A batch as one of a producer's transaction."""
+    batch = bytearray(raw)
+    batch[21:23] = struct.pack(">h", attributes)
+    batch[43:51] = struct.pack(">q", producer)
+    return _sealed(batch)
+
+
+def _marker(first: int, kind: int) -> bytes:
+    key, value = struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 3)
+    raw, _ = encoded([Batch(2, 0, [(10**12, key, value)])])
+    return _moved(_of_transaction(raw, 0x30), first)
+
+
+def test_markers_of_transactions_are_no_records_and_say_what_committed() -> None:
     data, _ = encoded([Batch(2, 0, THREE[:2])])
-    found = list(records(data + _moved(_sealed(marker), 2) + _moved(data, 3)))
-    assert [record.offset for each in found for record in rows(each)] == [0, 1, 3, 4]
-    assert [(each.next_offset, each.controls) for each in found] == [(5, 1)]
-    (alone,) = records(_moved(_sealed(marker), 7))
+    sent = _of_transaction(data, 0x10)
+    found = list(records(sent + _marker(2, 1) + _moved(sent, 3) + _marker(5, 0) + _moved(data, 6)))
+    assert [record.offset for each in found for record in rows(each)] == [0, 1, 3, 4, 6, 7]
+    assert [(each.next_offset, each.controls) for each in found] == [(8, 2)]
+    assert found[0].spans == ((7, 0, 2, None), (7, 2, 3, True), (7, 3, 5, None), (7, 5, 6, False))
+    (alone,) = records(_marker(7, 1))
     assert (rows(alone), alone.next_offset, alone.controls) == ([], 8, 1)
+
+
+def test_a_marker_of_an_unknown_kind_is_damage() -> None:
+    read, damage = until_damage(_marker(4, 9))
+    assert (read, damage is not None and damage.offset) == ([], 4)
 
 
 def test_a_time_of_the_broker_is_the_last_of_its_batch() -> None:
