@@ -2,9 +2,11 @@
 
 All first repetitions come before all second ones, and so on. Within a round a worker gets a cell
 that fits its cluster, because keeping a cluster is cheapest, and otherwise one whose cluster no
-other worker has. Cells that are to come first (those that lost in an earlier campaign) come first
-in their round. Cells that share their runs are one task for each repetition, without those that
-have finished it.
+other worker has. Where there are more clusters than workers, such as those of fourteen versions,
+rounds are taken in blocks of five: a new cluster costs a start and a warm-up, and then serves five
+repetitions. Cells that are to come first (those that lost in an earlier campaign) come first in
+their round. Cells that share their runs are one task for each repetition, without those that have
+finished it.
 """
 
 from __future__ import annotations
@@ -12,9 +14,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from harness.campaigns.plan import Cell
 from harness.campaigns.sharing import Group
+
+_ROUNDS: Final = 5
+"""Rounds of a block, where clusters are not kept otherwise."""
+
+
+def rounds_together(clusters: Collection[Hashable], workers: int) -> int:
+    """The number of rounds in a block: one where every cluster can be kept by a worker."""
+    return 1 if len(set(clusters)) <= workers else _ROUNDS
 
 
 @dataclass(frozen=True)
@@ -35,12 +46,14 @@ class Task:
 class Order:
     """The runs that are left. `groups` are the cells that share their runs. `cluster_of` gives for
     each cell's name the key of its cluster: cells with equal keys can use one. `first` names the
-    cells that come first, with the cells that share their runs."""
+    cells that come first, with the cells that share their runs; `block` rounds are
+    taken together."""
 
     groups: Collection[Group]
     cluster_of: Mapping[str, Hashable]
     finished: Collection[tuple[str, int]] = ()
     first: Collection[str] = ()
+    block: int = 1
     _left: list[Task] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,14 +79,14 @@ class Order:
         `elsewhere`. `None` when no run is left."""
         if not self._left:
             return None
-        current = self._left[0].repetition
+        current = self._left[0].repetition // self.block
         workers_with = Counter(elsewhere)
 
         def cost(place: int) -> tuple[bool, int, int]:
             wanted = self.cluster_of[self._left[place].cell.name]
             return wanted != kept, workers_with[wanted], place
 
-        places = [p for p, task in enumerate(self._left) if task.repetition == current]
+        places = [p for p, t in enumerate(self._left) if t.repetition // self.block == current]
         return self._left.pop(min(places, key=cost))
 
     def put_back(self, task: Task) -> None:

@@ -30,7 +30,7 @@ from harness.campaigns.journal import (
     SessionBegun,
     SessionEnded,
 )
-from harness.campaigns.order import Order, Task
+from harness.campaigns.order import Order, Task, rounds_together
 from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.processes import Process, Start, remove_cluster, start_process
 from harness.campaigns.progress import read_progress
@@ -105,7 +105,8 @@ class Scheduler:
             self._journal.write(RunBroken(run_id=run.run_id, why="its process ended"))
         self._keys = {cell.name: cluster_key(cell.resolved) for cell in self.campaign.possible}
         groups = groups_of_campaign(self.campaign)
-        self._order = Order(groups, self._keys, progress.finished(), self.first)
+        together = rounds_together(self._keys.values(), self.workers)
+        self._order = Order(groups, self._keys, progress.finished(), self.first, together)
         self._ends_s = self.now_s() + (self.campaign.plan.budget.hours or 1e6) * 3600
         self._journal.write(SessionBegun(workers=self.workers))
         why = "interrupted"

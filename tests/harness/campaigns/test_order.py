@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
 from typing import Any
 
-from harness.campaigns.order import Order, Task
+from harness.campaigns.order import Order, Task, rounds_together
 from harness.campaigns.plan import Cell
 from harness.campaigns.sharing import Group
 
@@ -69,6 +70,18 @@ def test_a_new_worker_takes_a_cell_whose_cluster_no_other_has() -> None:
     task = order(cells(x=1, y=1, z=1), cluster_of=clusters).next(None, ["1"])
     assert task is not None
     assert task.cell.name == "a=z"
+
+
+def test_with_more_clusters_than_workers_a_cluster_serves_five_rounds_before_the_next() -> None:
+    clusters = {"a=x": "1", "a=y": "2", "a=z": "3"}
+    assert rounds_together(clusters.values(), 3) == 1
+    block = rounds_together(clusters.values(), 2)
+    runs = taken(order(cells(x=10, y=10, z=6), cluster_of=clusters, block=block))
+    in_a_row = [(name, len(list(of_name))) for name, of_name in groupby(name for name, _ in runs)]
+    assert in_a_row == [("a=x", 5), ("a=y", 5), ("a=z", 6), ("a=x", 5), ("a=y", 5)]
+    for stop in range(len(runs)):
+        counts = Counter(name for name, _ in runs[:stop] if name != "a=z")
+        assert abs(counts["a=x"] - counts["a=y"]) <= 5
 
 
 def test_cells_that_lost_before_come_first() -> None:
