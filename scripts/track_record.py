@@ -25,13 +25,15 @@ from typing import Any, Final, Self
 import orjson
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from harness.protocols import DOUBTS, OUTCOME_DOUBTS
+
 ROOT: Final = Path(__file__).parents[1]
 ROWS: Final = ROOT / "scripts" / "track-record.toml"
 SEEN: Final = ROOT / "docs" / "track-record.json"
 PAGE: Final = ROOT / "docs" / "track-record.md"
 LONGEST_S: Final = 600
 VERDICTS: Final = ("valid", "invalid", "unknown")
-VOID: Final = frozenset({"failed", "interrupted", "vacuous", "unproven", "unmet", "incomplete"})
+VOID: Final = frozenset(DOUBTS) - OUTCOME_DOUBTS - {DOUBTS.replicas, DOUBTS.starved}
 """Doubts with which a run does not show that something does not happen: it has not been tried."""
 
 
@@ -43,41 +45,50 @@ class Side(_Document):
     """The affected version, or the control: what differs from the row, and what its runs show.
 
     `shows` is a verdict, or a count of one of the run's checks, by its name in result.json, that is
-    above 0; `none` are counts that are 0. A side has one of the two."""
+    above 0; `none` are counts that are 0; `doubt` is a doubt of the run. A side has one of the
+    three."""
 
     version: str
     shows: str | None = None
     none: tuple[str, ...] = ()
+    doubt: str | None = None
     plan: str | None = None
     changes: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _has_one(self) -> Self:
-        if (self.shows is None) == (not self.none):
-            raise ValueError("a side has either shows or none")
+        if [self.shows is not None, bool(self.none), self.doubt is not None].count(True) != 1:
+            raise ValueError("a side has one of shows, none and doubt")
+        if self.doubt is not None and self.doubt not in DOUBTS:
+            raise ValueError(f"there is no doubt {self.doubt!r}, only {', '.join(DOUBTS)}")
         return self
 
     @property
     def counts(self) -> tuple[str, ...]:
         """The counts that decide."""
-        if self.shows is None:
-            return self.none
-        return () if self.shows in VERDICTS else (self.shows,)
+        return self.none if self.shows is None or self.shows in VERDICTS else (self.shows,)
 
     @property
     def words(self) -> str:
         """What its runs show, for people."""
-        names = (each.replace("_", " ").replace("-", " ") for each in self.counts)
-        return self.shows if self.shows in VERDICTS else " or ".join(names)
+        if self.none:
+            return f"none {' or '.join(map(_spaced, self.none))}"
+        return f"unknown ({self.doubt})" if self.shows is None else _spaced(self.shows)
 
     def is_shown_by(self, run: Run) -> bool:
         """Whether a run shows it. A count that the run does not have is neither above 0 nor 0."""
+        if self.doubt is not None:
+            return self.doubt in run.doubts
         if self.shows in VERDICTS:
             return run.verdict == self.shows
         if self.shows is not None:
             return run.counts.get(self.shows, 0) > 0
         was_tried = run.acknowledged > 0 and not VOID.intersection(run.doubts)
         return was_tried and all(run.counts.get(name) == 0 for name in self.none)
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ").replace("-", " ")
 
 
 class Row(_Document):
@@ -218,7 +229,7 @@ def _is_of(row: Row, outcome: Outcome) -> bool:
 def _result(side: Side, runs: Sequence[Run]) -> str:
     """The cell of a side in the table: how many runs showed what, and their counts."""
     shown = sum(side.is_shown_by(run) for run in runs)
-    text = f"{side.version}: {'none ' if side.none else ''}{side.words} in {shown} of {len(runs)}"
+    text = f"{side.version}: {side.words} in {shown} of {len(runs)}"
     if side.shows in side.counts:
         numbers = "; ".join(f"{run.counts.get(side.shows, 0):,}" for run in runs)
         acknowledged = "; ".join(f"{run.acknowledged:,}" for run in runs)

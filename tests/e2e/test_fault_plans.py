@@ -1,6 +1,6 @@
-"""Every plan in plans/faults/, plans/eras/, plans/zookeeper/, plans/groups/ and plans/transactions/
-has the verdict that it expects, with all its faults proven. `make e2e` runs all of them; otherwise
-one runs.
+"""Every plan in plans/faults/, plans/eras/, plans/zookeeper/, plans/groups/, plans/transactions/ and
+plans/track-record/ has the verdict that it expects, with all its faults proven. `make e2e` runs all
+of them; otherwise one runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.fixtures.long import ALL
 
 ROOT = Path(__file__).parents[2]
 CHOICE = {"power-loss-no-force-sync"}
-FOLDERS = ("faults", "eras", "zookeeper", "groups", "transactions")
+FOLDERS = ("faults", "eras", "zookeeper", "groups", "transactions", "track-record")
 PLANS = [path for of in FOLDERS for path in sorted((ROOT / "plans" / of).glob("*.toml"))]
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]

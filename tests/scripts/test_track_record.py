@@ -86,10 +86,27 @@ def test_a_count_is_none_only_where_it_was_counted_under_the_fault(
     assert track.Side(version="2", none=("lost",)).is_shown_by(verdict) is is_none
 
 
-def test_a_side_without_an_expectation_or_with_two_is_refused() -> None:
-    for both in ({}, {"shows": "lost", "none": ("lost",)}):
-        with pytest.raises(ValueError, match="either shows or none"):
-            track.Side(version="1", **both)
+@pytest.mark.parametrize(
+    ("expected", "why"),
+    [
+        ({}, "one of shows, none and doubt"),
+        ({"shows": "lost", "none": ("lost",)}, "one of shows, none and doubt"),
+        ({"shows": "lost", "doubt": "incomplete"}, "one of shows, none and doubt"),
+        ({"doubt": "lost"}, "no doubt 'lost'"),
+    ],
+)
+def test_a_side_that_expects_nothing_or_two_things_is_refused(
+    expected: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        track.Side(version="1", **expected)
+
+
+def test_a_side_may_be_a_doubt() -> None:
+    side = track.Side(version="1", doubt="incomplete")
+    assert side.is_shown_by(run("unknown", "starved", "incomplete"))
+    assert not side.is_shown_by(UNKNOWN)
+    assert not side.is_shown_by(FAILED)
 
 
 def test_counts_are_those_of_any_check_and_the_first_one_goes_before() -> None:
@@ -134,6 +151,7 @@ def play(monkeypatch: pytest.MonkeyPatch, *words: str, missed: str | None = None
         wrong = row.ticket == missed
         return run(
             "unknown" if wrong or side.shows not in track.VERDICTS else side.shows,
+            *([] if wrong or side.doubt is None else [side.doubt]),
             **dict.fromkeys(side.counts, int((side.shows is not None) != wrong)),
         )
 
