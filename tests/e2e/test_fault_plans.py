@@ -1,6 +1,6 @@
-"""Every plan in plans/faults/, plans/eras/, plans/zookeeper/, plans/groups/, plans/transactions/ and
-plans/track-record/ has the verdict that it expects, with all its faults proven. `make e2e` runs all
-of them; otherwise one runs.
+"""Every plan in plans/faults/, plans/eras/, plans/zookeeper/, plans/groups/, plans/transactions/
+and plans/track-record/ has the verdict that it expects, with all its faults proven. `make e2e` runs
+all of them; otherwise one runs.
 """
 
 from __future__ import annotations
