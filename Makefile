@@ -55,7 +55,7 @@ e2e:  ## Run every plan in plans/faults/ and plans/zookeeper/, all supported ver
 		tests/e2e/test_unacknowledged.py tests/e2e/test_java_client.py \
 		tests/e2e/test_clock_on_real_kafka.py tests/conformance/test_nemeses.py
 
-track-record:  ## Find historical defects again, each with its control; write docs/track-record.md (about half an hour)
+track-record:  ## Find historical defects again, each with its control; write docs/track-record.md (about an hour and a half)
 	@scripts/setup
 	@$(BIN)/python scripts/track_record.py
 
