@@ -219,6 +219,10 @@ def test_a_run_that_does_not_end_has_no_result(monkeypatch: pytest.MonkeyPatch) 
     assert (ended.verdict, ended.reason) == (None, "no result after 3 s")
 
 
+def test_the_page_is_that_of_the_rows_and_of_what_was_seen() -> None:
+    assert track.PAGE.read_text(encoding="utf-8") == track.page(track.seen())
+
+
 def test_what_was_tried_has_all_its_columns() -> None:
     tickets = {row.ticket for row in ROWS}
     for each in track.tried():
