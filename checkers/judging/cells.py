@@ -17,7 +17,7 @@ from checkers.judging.leaders import met_leaders
 from checkers.judging.results import Document, Judged
 from harness.errors import AcklossError
 from harness.history.gaps import gaps_of_files
-from harness.history.run_folder import SCHEMA_VERSION, RunDir
+from harness.history.run_folder import SCHEMA_VERSION, RunDir, cell_id
 from harness.protocols import DONE, DOUBTS, INVALID, OUTCOME_DOUBTS, UNKNOWN, VALID
 
 _NOTHING = {"attempted": 0, "acknowledged": 0, "lost": 0}
@@ -31,7 +31,11 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
     begun_s = time.monotonic()
     run, plan = rundir.read_json(rundir.run), rundir.read_json(rundir.plan)
     expected = {each["name"]: each.get("expect") for each in plan.get("cells") or []}
-    judged = [(each, _judged(rundir.cell(each["name"]), judge)) for each in run["cells"]]
+    listed = {each["name"]: each for each in run["cells"]}
+    judged = [
+        (listed.get(name, {"name": name}), _judged(rundir.cell(name), run, judge))
+        for name in dict.fromkeys([*listed, *expected, *_there(rundir)])
+    ]
     nodes = [node["name"] for node in run.get("nodes") or []]
     cells = [
         _cell(rundir, each, answer, nodes) | {"expect": expected.get(each["name"])}
@@ -43,18 +47,28 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
     check_s = round(time.monotonic() - begun_s, 3)
     document = {
         **_of_run(run, plan, known),
-        **_verdict(cells, _doubts(rundir, run)),
+        **_verdict(cells, _doubts(rundir, run, plan)),
         "cells": cells,
         "timings": {**timings, "check_s": check_s, "report_s": None},
     }
     return Judged(document, cells=by_name)
 
 
-def _judged(folder: RunDir, judge: Callable[[RunDir], Judged]) -> Judged | str:
-    """The result of a cell, or why there is none."""
+def _there(rundir: RunDir) -> list[str]:
+    """The names of the cells whose folders are there, listed or not."""
+    return sorted(path.parent.name for path in rundir.cells.glob(f"*/{rundir.run.name}"))
+
+
+def _judged(
+    folder: RunDir, run: Mapping[str, Any], judge: Callable[[RunDir], Judged]
+) -> Judged | str:
+    """The result of a cell, or why there is none: a folder of another cell is none of it."""
+    name = folder.path.name
     if not folder.run.is_file():
-        return f"missing: cells/{folder.path.name} (it has no run.json)"
+        return f"missing: cells/{name} (it has no run.json)"
     try:
+        if (found := folder.read_json(folder.run).get("run_id")) != cell_id(run["run_id"], name):
+            return f"of another cell or run: cells/{name} ({found})"
         return judge(folder)
     except AcklossError as error:
         return str(error)
@@ -116,10 +130,19 @@ def _sum(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return dict(total)
 
 
-def _doubts(rundir: RunDir, run: Document) -> list[tuple[str, str]]:
+def _doubts(rundir: RunDir, run: Document, plan: Document) -> list[tuple[str, str]]:
     """What the run's own folder lets one doubt, whatever its cells say: names and sentences."""
     gaps = gaps_of_files(rundir, run)
     doubts = [(DOUBTS.incomplete, sentence) for sentence in gaps.sentences]
+    asked = [each["name"] for each in plan.get("cells") or []]
+    listed = [each["name"] for each in run["cells"]]
+    if sorted(listed) != sorted(asked):
+        sentence = (
+            f"not the cells of its plan, {', '.join(asked)}: run.json lists {', '.join(listed)}"
+        )
+        doubts.append((DOUBTS.incomplete, sentence))
+    if strange := [f"cells/{name}" for name in _there(rundir) if name not in asked]:
+        doubts.append((DOUBTS.incomplete, f"not of its plan: {', '.join(strange)}"))
     if (state := run["state"]) != DONE:
         name = DOUBTS.interrupted if state == "interrupted" else DOUBTS.failed
         why = f": {run['error']}" if run.get("error") else ""

@@ -18,6 +18,7 @@ from checkers.judging.results import Judged
 from harness.errors import HistoryError
 from harness.history import OBSERVATIONS
 from harness.history.documents import read_result, result_of
+from harness.history.manifest import write_manifest
 from harness.history.run_folder import RunDir
 from tests.fixtures.memory_cells import CELLS, played
 
@@ -118,6 +119,50 @@ def test_a_cell_of_another_run_is_no_cell_of_this_one(run: RunDir, tmp_path: Pat
     document = judge_run(run)
     assert document["verdict"] == "unknown"
     assert "not as the run wrote it: cells/two/manifest.json" in document["reason"]
+
+
+def listing(run: RunDir, document: str, names: list[str]) -> None:
+    """Let run.json or plan.json list these cells of the run."""
+    path = run.path / document
+    content = run.read_json(path)
+    by_name = {each["name"]: each for each in content["cells"]}
+    run.write_json(path, {**content, "cells": [by_name[name] for name in names]})
+    write_manifest(run, run.run_id)
+
+
+@pytest.mark.parametrize(
+    ("document", "kept", "sentence"),
+    [
+        ("run.json", ["safe", "two"], "run.json lists safe, two"),
+        ("run.json", [*CELLS, "safe"], "run.json lists"),
+        ("plan.json", ["safe", "unclean"], "not of its plan: cells/early, cells/two"),
+    ],
+    ids=["not listed", "listed twice", "not planned"],
+)
+def test_the_cells_are_those_of_the_plan(
+    run: RunDir, document: str, kept: list[str], sentence: str
+) -> None:
+    listing(run, document, kept)
+    result = judge_cells(run, of_verdicts(*["valid"] * 4)).write(run)
+    assert (result["verdict"], result["complete"]) == ("unknown", False)
+    assert sentence in result["reason"]
+    assert sorted(cell["name"] for cell in result["cells"]) == sorted(CELLS)
+
+
+def test_a_loss_in_a_cell_that_is_not_listed_is_one(run: RunDir) -> None:
+    listing(run, "run.json", ["safe", "early", "two"])
+    verdicts = ["valid", "invalid", "valid", "valid"]
+    assert judge_cells(run, of_verdicts(*verdicts)).write(run)["verdict"] == "invalid"
+
+
+def test_a_cell_in_the_folder_of_another_is_none_of_it(run: RunDir) -> None:
+    """Cells of one run share its id and its plan's name."""
+    shutil.rmtree(run.cell("unclean").path)
+    shutil.copytree(run.cell("safe").path, run.cell("unclean").path)
+    write_manifest(run, run.run_id)
+    result = judge_run(run)
+    assert result["verdict"] == "unknown"
+    assert f"of another cell or run: cells/unclean ({run.run_id}.safe)" in str(result["cells"])
 
 
 def test_a_loss_stands_whatever_is_missing_beside_it(run: RunDir) -> None:
