@@ -18,7 +18,8 @@ see `harness.faults.records`), never as a command.
 `phase` is `applied` (right after the acts), `held` (right before they are undone) or `undone`;
 `evidence` is a list of sentences. In a proof, `met` is how much of the system the fault has met so
 far, without what the probe itself sent; null where its levers do not count that, missing in
-journals of older versions. With `claimed`, a person says whether it is so, and nothing proves it.
+journals of older versions, which therefore prove no fault of a lever that counts
+(`UndoRecord.counts`). With `claimed`, a person says whether it is so, and nothing proves it.
 """
 
 from __future__ import annotations
@@ -28,13 +29,18 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from harness.errors import EnvironmentFailure, HistoryError
 from harness.faults.records import RECORD_TYPES, from_document, to_document
 from harness.protocols import FaultWindow, UndoRecord
+
+PHASES: Final = ("applied", "held", "undone")
+NOT_COUNTED: Final = "its journal does not count what of the system met it"
+
+_KEPT: Final = ("proofs", "evidence", "acts", "failed")
 
 
 class Journal:
@@ -126,9 +132,9 @@ def windows(path: Path) -> list[FaultWindow]:
             to_s=seen["healed"],
             nodes=seen.get("nodes", []),
             met=seen["met"],
-            proven=seen["on"] is not None and _proven(seen["proofs"]),
+            proven=seen["on"] is not None and _proven(seen),
             claimed=seen["on"] is not None and _claimed(seen["proofs"]),
-            evidence=seen["evidence"],
+            evidence=[*seen["evidence"], *([NOT_COUNTED] if _uncounted(seen) else [])],
             why=seen.get("why") or "",
             touched=_touched(seen["proofs"]),
         )
@@ -140,13 +146,17 @@ def _take(entry: dict[str, Any], begun: dict[str, dict[str, Any]]) -> None:
     """Note what one line says about the faults that have begun."""
     kind, fault = entry["type"], entry.get("fault", "")
     if kind in ("step", "skip"):
-        seen = begun.get(fault, {"proofs": [], "evidence": []})
+        seen = begun.get(fault, {"proofs": [], "evidence": [], "acts": {}, "failed": False})
         named = {name: entry[name] for name in ("nemesis", "met")}
-        kept = {name: seen[name] for name in ("proofs", "evidence")}  # of a fault that began twice
+        kept = {name: seen[name] for name in _KEPT}  # of a fault that began twice
         begun[fault] = {**entry, **named, **kept, "on": None, "healed": None}
+    elif fault in begun and kind == "intent":
+        begun[fault]["acts"][entry["n"]] = entry["lever"]
+    elif kind == "failed" and entry["what"] == "apply":
+        for seen in begun.values():
+            seen["failed"] = seen["failed"] or entry["n"] in seen["acts"]
     elif fault in begun and kind == "proof":
-        if type(entry["proven"]) is not bool or type(entry.get("met")) not in (int, type(None)):
-            raise TypeError(f"a proof of {entry['proven']!r}, met {entry.get('met')!r}")
+        _refuse_odd(entry)
         begun[fault]["proofs"].append(entry)
         begun[fault]["evidence"] += entry["evidence"]
     elif fault in begun and kind in ("on", "healed"):
@@ -156,21 +166,44 @@ def _take(entry: dict[str, Any], begun: dict[str, dict[str, Any]]) -> None:
             begun[healed]["evidence"].append(f"healed by step {entry['step']!r}{entry['why']}")
 
 
-def _proven(proofs: Sequence[Mapping[str, Any]]) -> bool:
-    """Every probe succeeded, at least one of them while the fault was on, and the fault met what it
-    was to meet. A run that broke off has no probe from before the undo: what was met until then
-    counts."""
-    touched = _touched(proofs)
+def _refuse_odd(proof: Mapping[str, Any]) -> None:
+    """Raise TypeError for a proof that no probe gives."""
+    if type(proof["proven"]) is not bool or type(proof.get("met")) not in (int, type(None)):
+        raise TypeError(f"a proof of {proof['proven']!r}, met {proof.get('met')!r}")
+    if proof["phase"] not in PHASES:
+        raise TypeError(f"a proof of the phase {proof['phase']!r}")
+    evidence = proof["evidence"]
+    if type(evidence) is not list or not all(type(each) is str for each in evidence):
+        raise TypeError(f"a proof whose evidence is {evidence!r:.60}, not a list of sentences")
+
+
+def _proven(seen: Mapping[str, Any]) -> bool:
+    """Its acts were announced and none failed; every probe succeeded, at least one of them while
+    the fault was on, and one after it was undone; and the fault met what it was to meet. A run that
+    broke off has no probe from before the undo: what was met until then counts."""
+    proofs, touched = seen["proofs"], _touched(seen["proofs"])
+    phases = {proof["phase"] for proof in proofs}
     return (
-        any(proof.get("phase") != "undone" for proof in proofs)
+        bool(seen["acts"])
+        and not seen["failed"]
+        and bool(phases - {"undone"})
+        and (seen["healed"] is None or "undone" in phases)
         and all(proof["proven"] for proof in proofs)
         and (touched is None or touched > 0)
+        and not _uncounted(seen)
     )
+
+
+def _uncounted(seen: Mapping[str, Any]) -> bool:
+    """Whether a lever of the fault counts what meets it, and its proofs hold no such number."""
+    levers = (RECORD_TYPES.get(lever) for lever in seen["acts"].values())
+    counts = any(record is not None and record.counts for record in levers)
+    return counts and bool(seen["proofs"]) and _touched(seen["proofs"]) is None
 
 
 def _claimed(proofs: Sequence[Mapping[str, Any]]) -> bool:
     """Somebody says of the fault, while it was on, that it was; no proof stands against it."""
-    on = [proof for proof in proofs if proof.get("phase") != "undone"]
+    on = [proof for proof in proofs if proof["phase"] != "undone"]
     return bool(on) and all(proof.get("claimed") is True for proof in on)
 
 

@@ -70,6 +70,8 @@ class NetRecord(UndoRecord):
     `clients` stands for the workload's clients on this host (`CLIENTS`).
     """
 
+    counts: ClassVar[bool] = True
+
     peers: tuple[Peer, ...]
     ports: tuple[Port, ...] = ()
     direction: Direction = "both"
@@ -81,6 +83,8 @@ class NetRecord(UndoRecord):
 class ShapingRecord(UndoRecord):
     """What a node sends is limited in rate (tbf), or delayed, duplicated, corrupted or reordered
     (netem)."""
+
+    counts: ClassVar[bool] = True
 
     kind: Literal["tbf", "netem"]
     rate_kbit: int = field(default=0, metadata=LEFT_OUT)
@@ -116,6 +120,8 @@ class StressRecord(UndoRecord):
     often the node's memory was at its limit.
     """
 
+    counts: ClassVar[bool] = True
+
     busy_count: int
     memory_mb: int
     at_most_s: float
@@ -132,6 +138,8 @@ class ClockRecord(UndoRecord):
     drift   by `drift_ms_per_s`, for at most `limit_s`
     strobe  by `offset_s` in one half of each `period_s`, for at most `limit_s`
     """
+
+    counts: ClassVar[bool] = True
 
     form: Literal["jump", "drift", "strobe"]
     offset_s: float = field(default=0.0, metadata=LEFT_OUT)
@@ -169,6 +177,8 @@ class PowerRecord(UndoRecord):
 class StorageRecord(UndoRecord):
     """A node cannot store in `folder` any more. No pid: its process was dead before. Captured
     before: how many times the process had logged that a write was refused."""
+
+    counts: ClassVar[bool] = True
 
     folder: Folder
     pid: Pid | None
@@ -251,6 +261,8 @@ class ProtocolRecord(UndoRecord):
     `first` bounds how many are met, 0 does not. `ms` of a delay: 0 lasts until the fault is undone.
     `code` is the name of an error.
     """
+
+    counts: ClassVar[bool] = True
 
     act: ProtocolAct
     side: Literal["request", "answer"]

@@ -38,10 +38,13 @@ class UndoRecord:
     Each lever has a record type of its own (see `harness.faults.records`), a frozen dataclass whose
     fields are the keys in the journal. `node` is where the act is done (several names, joined by
     commas, where one act is for all of them). A nemesis leaves out `fault`, the id of the plan's
-    step, and `seed`, the plan's: both are filled in before the record is journalled.
+    step, and `seed`, the plan's: both are filled in before the record is journalled. `counts`: its
+    lever counts what of the system meets an act (`Proof.met`), so a proof without it is none.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+    counts: ClassVar[bool] = False
 
     node: NodeNames
     fault: FaultId = ""

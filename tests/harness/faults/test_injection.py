@@ -45,7 +45,7 @@ class Counting:
         ({"b1": 0, "b2": 4}, {"b1": 9}, True, 4),
         ({"b1": 0, "b2": 0}, {"b1": None}, False, 0),
         ({"b1": 5, "b2": 5}, {"b1": 0}, False, 0),
-        ({"b1": None, "b2": None}, {"b1": None}, True, None),
+        ({"b1": None, "b2": None}, {"b1": None}, False, None),
     ],
     ids=["through one act", "through none", "by one lever of two", "not counted"],
 )

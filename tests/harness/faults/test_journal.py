@@ -11,9 +11,10 @@ import orjson
 import pytest
 
 from harness.errors import HistoryError
-from harness.faults.journal import Journal, OpenActs, open_acts, windows
-from harness.faults.records import NetRecord, Peer
+from harness.faults.journal import NOT_COUNTED, Journal, OpenActs, open_acts, windows
+from harness.faults.records import NetRecord, Peer, ProcessRecord
 
+KILL = ProcessRecord(node="b1", fault="cut", signal="KILL", pid=7)
 CUT = NetRecord(node="b1", fault="cut", peers=(Peer(name="b2", address="198.18.0.12"),))
 
 
@@ -30,13 +31,20 @@ def journal(path: Path) -> Iterator[Journal]:
     opened.close()
 
 
-def _play(journal: Journal, *, proofs: tuple[bool, ...] = (True, True), heal: bool = True) -> int:
+def _play(
+    journal: Journal,
+    *,
+    proofs: tuple[bool, ...] = (True, True),
+    heal: bool = True,
+    counted: bool = True,
+) -> int:
     journal.write("step", fault="cut", nemesis="partition", nodes=["b1"], met=None, why="")
     n = journal.intent(fault="cut", lever="net", record=CUT)
     journal.write("done", n=n)
     journal.write("on", fault="cut")
-    for proven in proofs:
-        journal.write("proof", fault="cut", phase="applied", proven=proven, evidence=["seen"])
+    for phase, proven in zip(("held", "undone"), proofs, strict=False):
+        met = 7 if phase == "held" and counted else None
+        journal.write("proof", fault="cut", phase=phase, proven=proven, evidence=["seen"], met=met)
     if heal:
         journal.write("undone", n=n)
         journal.write("healed", fault="cut")
@@ -82,6 +90,8 @@ def test_a_fault_is_proven_when_it_met_something(
 ) -> None:
     """Whatever the probes say of the mechanism; null: the levers do not count it."""
     journal.write("step", fault="cut", nemesis="partition", nodes=["b1"], met=None, why="")
+    lever, record = ("process", KILL) if met == (None, None, None) else ("net", CUT)
+    journal.intent(fault="cut", lever=lever, record=record)
     journal.write("on", fault="cut")
     for phase, each in zip(("applied", "held", "undone"), met, strict=False):
         journal.write("proof", fault="cut", phase=phase, proven=True, evidence=[], met=each)
@@ -90,27 +100,55 @@ def test_a_fault_is_proven_when_it_met_something(
 
 
 STEP = {"type": "step", "fault": "cut", "nemesis": "kill", "nodes": [], "met": None, "time_ns": 0}
+INTENT = {"type": "intent", "n": 1, "fault": "cut", "lever": "process"}
 ON = {"type": "on", "fault": "cut", "time_ns": 1}
 PROOF = {"type": "proof", "fault": "cut", "phase": "applied", "proven": True, "evidence": []}
+HEALED = {"type": "healed", "fault": "cut", "time_ns": 2}
+FAILED = {"type": "failed", "n": 1, "what": "apply", "error": "no"}
 
 
 @pytest.mark.parametrize(
     "lines",
     [
-        [STEP, PROOF],
-        [STEP, ON, {**PROOF, "phase": "undone"}],
-        [STEP, ON, {**PROOF, "met": -3}],
-        [STEP, ON, {**PROOF, "proven": False}, STEP, ON, PROOF],
+        [STEP, INTENT, PROOF],
+        [STEP, INTENT, ON, {**PROOF, "phase": "undone"}],
+        [STEP, INTENT, ON, {**PROOF, "met": -3}],
+        [STEP, INTENT, ON, {**PROOF, "proven": False}, STEP, INTENT, ON, PROOF],
+        [STEP, ON, PROOF],
+        [STEP, INTENT, FAILED, ON, PROOF],
+        [STEP, INTENT, ON, PROOF, HEALED],
+        [STEP, {**INTENT, "lever": "net"}, ON, PROOF],
     ],
-    ids=["never on", "seen only when it was undone", "met less than nothing", "begun twice"],
+    ids=[
+        "never on",
+        "seen only when it was undone",
+        "met less than nothing",
+        "begun twice",
+        "no act was announced",
+        "an act failed",
+        "not looked at when it was undone",
+        "what met it was not counted",
+    ],
 )
 def test_what_was_not_seen_while_it_was_on_is_unproven(
     path: Path, lines: list[dict[str, Any]]
 ) -> None:
     path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
     assert windows(path)[0].proven is False
-    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in [STEP, ON, PROOF]))
-    assert windows(path)[0].proven is True
+    undone = [HEALED, {**PROOF, "phase": "undone"}]
+    undo_failed = {**FAILED, "what": "undo"}
+    good = [STEP, INTENT, ON, PROOF, *undone]
+    for proven in (good[:4], good, [*good[:4], undo_failed, *undone], _counted(good)):
+        path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in proven))
+        assert windows(path)[0].proven is True
+
+
+def _counted(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same fault by a lever that counts what meets it."""
+    return [
+        {**line, **({"lever": "net"} if line is INTENT else {"met": 2} if line is PROOF else {})}
+        for line in lines
+    ]
 
 
 @pytest.mark.parametrize(
@@ -124,6 +162,11 @@ def test_what_was_not_seen_while_it_was_on_is_unproven(
         {**PROOF, "met": True},
         {key: value for key, value in PROOF.items() if key != "proven"},
         {**PROOF, "evidence": None},
+        {**PROOF, "evidence": "seen"},
+        {**PROOF, "evidence": [1]},
+        {**PROOF, "phase": "before"},
+        {key: value for key, value in PROOF.items() if key != "phase"},
+        {key: value for key, value in INTENT.items() if key != "lever"},
     ],
 )
 def test_a_line_that_is_not_as_it_is_written_is_refused(path: Path, line: dict[str, Any]) -> None:
@@ -133,10 +176,12 @@ def test_a_line_that_is_not_as_it_is_written_is_refused(path: Path, line: dict[s
     assert caught.value.file == f"{path}:3"
 
 
-def test_a_journal_of_before_is_read_as_before(journal: Journal, path: Path) -> None:
-    """Its proofs have no `met`."""
-    _play(journal)
-    assert (windows(path)[0].proven, windows(path)[0].touched) == (True, None)
+def test_a_journal_of_before_proves_no_cut(journal: Journal, path: Path) -> None:
+    """Its proofs have no `met`: of the packets that were dropped, all may have been the probe's."""
+    _play(journal, counted=False)
+    (window,) = windows(path)
+    assert (window.proven, window.touched) == (False, None)
+    assert window.evidence[-1] == NOT_COUNTED
 
 
 def test_what_was_not_undone_is_open(journal: Journal, path: Path) -> None:

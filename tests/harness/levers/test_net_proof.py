@@ -68,6 +68,8 @@ def played(
     acts = [
         _Announced(n, faults.levers["net"], record) for n, record in enumerate(records or (RECORD,))
     ]
+    for act in acts:
+        journal.intent(fault="cut", lever="net", record=act.record)
     for phase in ("applied", "held"):
         faults._prove("cut", acts, phase=phase, applied=True)
     (window,) = windows(tmp_path / "faults.jsonl")
