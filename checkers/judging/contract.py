@@ -109,15 +109,17 @@ def _checked(name: str, findings: Findings, facts: Facts) -> Findings:
 
 
 class Tally:
-    """How many writes of a history were begun and acknowledged, part by part."""
+    """How many operations of a history were begun, and how many of its writes were begun and
+    acknowledged, part by part."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self.begun = self.acknowledged = 0
+        self.operations = self.begun = self.acknowledged = 0
 
     def add(self, rows: Writes | Operations) -> None:
         """Count some rows."""
         mark = rows.mark
+        self.operations += int(np.count_nonzero(mark == INVOKED))
         if isinstance(rows, Operations):
             mark = mark[rows.f.isin(self._model.writes)]
         self.begun += int(np.count_nonzero(mark == INVOKED))

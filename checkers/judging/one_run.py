@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from harness.history.run_folder import SCHEMA_VERSION, RunDir
 from harness.machine.scratch import scratch
 from harness.models import LOG, MODELS
 from harness.protocols import (
+    DONE,
     DOUBTS,
     INVALID,
     UNKNOWN,
@@ -71,7 +72,7 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
     begun_s = time.monotonic()
     try:
         facts = facts_of(rundir, stored_promises)
-        examined = examine(facts, checks or checks_of(rundir, facts))
+        facts, examined = examined_run(facts, checks or checks_of(rundir, facts))
         found = {
             name: content
             for name, result in examined.results.items()
@@ -158,11 +159,28 @@ def _broken(facts: Facts, why: str) -> Document:
 
 
 class Examined(NamedTuple):
-    """What the checkers of a run say, and what its rows say besides; `errors` as in result.json."""
+    """What the checkers of a run say, and what its rows say besides; `errors` as in result.json;
+    `begun`: how many operations the history holds."""
 
     results: Mapping[str, CheckResult]
     seen: Availability
     errors: dict[str, dict[str, int]]
+    begun: int = 0
+
+
+def examined_run(facts: Facts, checks: Checks) -> tuple[Facts, Examined]:
+    """Judge a run by every checker, as `examine`. Where its history holds another number of
+    operations than the run counted, some are missing or were never there: that is a gap of the
+    facts, and the run is judged again, by facts that say so."""
+    examined = examine(facts, checks)
+    if facts.attempted in (None, examined.begun) or facts.gaps.history or facts.state != DONE:
+        return facts, examined
+    sentence = (
+        f"history/ holds the begin of {examined.begun:,} operations, "
+        f"but run.json counted {facts.attempted:,}"
+    )
+    facts = replace(facts, gaps=facts.gaps._replace(history=(sentence,)))
+    return facts, examine(facts, checks)
 
 
 def examine(facts: Facts, checks: Checks) -> Examined:
@@ -186,7 +204,8 @@ def examine(facts: Facts, checks: Checks) -> Examined:
         name: noted.tally.held_against(name, result, facts) if result.counts else result
         for name, result in results.items()
     }
-    return Examined(results, run.availability(), noted.errors.document())
+    begun = noted.tally.operations
+    return Examined(results, run.availability(), noted.errors.document(), begun)
 
 
 def _checked(run: Run, name: str, checker: AnyChecker) -> CheckResult:

@@ -14,11 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import HistoryError
+from harness.errors import HistoryError, nearest
 from harness.faults.journal import windows
 from harness.history import ADDED, DELIVERIES, ENDS, HISTORY, MEMBERS, READS, SCHEMA_VERSION
 from harness.history.gaps import gaps
 from harness.history.run_folder import RunDir
+from harness.models import MODELS
 from harness.protocols import DONE, Facts, PartitionEnd, Promises, ScriptedFault
 from harness.protocols.conduct import Conduct
 from harness.protocols.runs import Verified
@@ -33,6 +34,7 @@ def facts_of(rundir: RunDir, promises_of: PromisesOf) -> Facts:
     try:
         stored = run.get("promises")
         promises = promises_of(plan, run) if stored is None else Promises.of(stored)
+        _refuse_model(rundir, promises.model)
         return _facts(rundir, run, plan, promises)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HistoryError(
@@ -62,6 +64,7 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: 
         seed=run["seed"],
         promises=promises,
         state=run["state"],
+        attempted=load.get("attempted"),
         error=run.get("error"),
         starved=(load.get("why") or "the load generator was starved")
         if load.get("starved")
@@ -82,6 +85,20 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: 
         timings=run.get("timings") or {},
         clients=Conduct.of(clients) if (clients := run.get("clients")) else None,
     )
+
+
+def _refuse_model(rundir: RunDir, model: str) -> None:
+    """Raise HistoryError for a model that there is not: nobody knows what its operations mean."""
+    if model not in MODELS:
+        near = nearest(model, sorted(MODELS))
+        raise HistoryError(
+            f"there is no model {model!r}; there are: {', '.join(sorted(MODELS))}",
+            file=str(rundir.run),
+            key="promises.model",
+            hint=f"did you mean {near!r}?"
+            if near
+            else "use the ackloss that wrote it, or a newer one",
+        )
 
 
 def _parts(paths: list[Path], schema: pa.Schema) -> tuple[Path, ...]:

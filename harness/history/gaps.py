@@ -12,13 +12,14 @@ positions of the final reads must have records behind them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
 from harness.errors import HistoryError
-from harness.faults.journal import damaged_lines
+from harness.faults.journal import damaged_lines, windows
 from harness.history.gap_rows import (
     Ends,
     Parts,
@@ -79,6 +80,7 @@ def _by_manifest(rundir: RunDir, run: Mapping[str, Any]) -> Told:
         yield from (("history", why), ("reads", why))
     if run["state"] == _DONE:
         yield from _journal(rundir)
+        yield from _load(run)
 
 
 def _by_rows(
@@ -152,6 +154,27 @@ def _journal(rundir: RunDir) -> Told:
     if damaged := damaged_lines(rundir.faults):
         lines = listed([f"line {number}" for number in damaged])
         yield "faults.jsonl", f"faults.jsonl is damaged: {lines}"
+    with suppress(HistoryError):  # a line that is odd is refused where the windows are needed
+        yield from _windows(rundir)
+
+
+def _windows(rundir: RunDir) -> Told:
+    """Faults of a journal that its plan does not ask for, and those that were never undone."""
+    asked = {step["id"] for step in rundir.read_json(rundir.plan).get("faults") or []}
+    begun = windows(rundir.faults)
+    if strange := [each.id for each in begun if each.id not in asked]:
+        yield "plan.json", f"not of this plan: the faults {listed(strange)} of faults.jsonl"
+    if left := [each.id for each in begun if each.from_s is not None and each.to_s is None]:
+        yield "faults.jsonl", f"faults.jsonl does not say when {listed(left)} was undone"
+
+
+def _load(run: Mapping[str, Any]) -> Told:
+    """A run that is done says how many operations it attempted, and whether its load was as asked
+    for; one with cells leaves that to them."""
+    load = run.get("load") or {}
+    told = type(load.get("attempted")) is int and type(load.get("starved")) is bool
+    if not told and not run.get("cells"):
+        yield "run.json", "run.json does not say how the load went (attempted, starved)"
 
 
 def _field(path: str) -> str:

@@ -40,11 +40,13 @@ class Promises:
     @classmethod
     def of(cls, document: dict[str, Any]) -> Self:
         """From run.json; fields of later versions are ignored. Raises TypeError for a value of
-        another type."""
+        another type, ValueError for a number of nothing: all of no replicas are always in sync."""
         known = {field.name: field for field in fields(cls)}
         given = {name: value for name, value in document.items() if name in known}
         for name, value in given.items():
             default = known[name].default
             if type(value) is not type(default):
                 raise TypeError(f"promises.{name} is {value!r}")
+            if type(value) is int and value < 1:
+                raise ValueError(f"promises.{name} is {value}")
         return cls(**given)

@@ -246,7 +246,8 @@ class Facts:
     `simulated`: nothing real was tested. `final_from_ns`: operations that were due from then on
     belong to the workload's final scripts, and not to the load; None where it has none. `clients`:
     what clients that are processes of the user's did; None where there are none. `texts`: what
-    numbers of micro-operations stand for (`harness.models.micro_ops`).
+    numbers of micro-operations stand for (`harness.models.micro_ops`). `attempted`: how many
+    operations the run counted itself; None of a history from outside.
     """
 
     run_id: str
@@ -274,6 +275,7 @@ class Facts:
     final_from_ns: int | None = None
     timings: Mapping[str, float | None] = field(default_factory=dict)
     clients: Conduct | None = None
+    attempted: int | None = None
 
     @property
     def source(self) -> str:

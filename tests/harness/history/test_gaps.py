@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from harness.errors import HistoryError
 from harness.history.gaps import gaps
 from harness.history.manifest import write_manifest
 from harness.history.run_folder import RunDir
-from harness.protocols import Gaps
+from harness.protocols import Gaps, Promises
 from tests.fixtures.hand_made import E, Made, R, W
 
 STORED = Path(__file__).parents[2] / "histories" / "runs"
@@ -356,11 +357,13 @@ def test_a_partition_that_the_plan_does_not_have_is_noticed(made: Made, tmp_path
 
 
 def test_a_part_of_another_run_is_noticed_without_statistics(tmp_path: Path) -> None:
-    one, other = (Made(writes=[W(1)], reads=[R(1)]).build(tmp_path, name) for name in "ab")
+    made = Made(writes=[W(1)], reads=[R(1)])
+    one, other = (made.build(tmp_path, name) for name in "ab")
     path = one.path / part("history", 0)
     pq.write_table(pq.read_table(other.path / part("history", 0)), path, write_statistics=False)
     assert gaps_of(one).history == ("of another run: history/part-00000.parquet",)
     pq.write_table(pq.read_table(path).slice(0, 0), path, write_statistics=False)
+    rewritten(one, "run.json", lambda run: run["load"].update(attempted=0))
     assert gaps_of(one) == Gaps()
 
 
@@ -389,14 +392,26 @@ def test_a_journal_that_was_damaged_before_it_was_named_is_noticed(tmp_path: Pat
     assert gaps_of(rundir).other == ("faults.jsonl is damaged: line 4",)
 
 
+PROOF = {"type": "proof", "fault": "kill", "proven": True, "evidence": [], "time_ns": 9}
+JOURNAL: tuple[dict[str, Any], ...] = (
+    {"type": "step", "fault": "kill", "nemesis": "kill", "met": None, "time_ns": 0},
+    {"type": "intent", "n": 1, "fault": "kill", "lever": "process", "time_ns": 0},
+    {"type": "on", "fault": "kill", "time_ns": 0},
+    {**PROOF, "phase": "held"},
+    {"type": "healed", "fault": "kill", "time_ns": 9},
+    {**PROOF, "phase": "undone"},
+)
+
+
 def valid_run(parent: Path) -> RunDir:
     readers = ("a", "b")
     rundir = Made(
         writes=[W(n, offset=n) for n in range(8)],
         reads=[R(n, offset=n, reader=reader) for reader in readers for n in range(8)],
         ends=[E(position=8, reader=reader) for reader in readers],
-        run={"manifest": True, "load": {"attempted": 8}},
-        journal=[{"type": "step", "fault": "none", "nemesis": "kill", "met": None, "time_ns": 0}],
+        plan={"faults": [{"id": "kill", "nemesis": "kill", "at_s": 0}]},
+        run={"manifest": True},
+        journal=JOURNAL,
     ).build(parent, "valid")
     log = rundir.node("b1") / "server.log"
     log.parent.mkdir(parents=True)
@@ -467,3 +482,72 @@ def test_a_lossy_run_whose_reads_have_gaps_has_lost_nothing(name: str, tmp_path:
     assert verdict_of(rundir) == ("invalid", 2019)
     BY_MANIFEST[name][0](rundir)
     assert verdict_of(rundir) == ("unknown", 0)
+
+
+def rewritten(rundir: RunDir, name: str, change: Callable[[dict[str, Any]], object]) -> RunDir:
+    """The run with one of its documents edited, and a manifest that is true to that."""
+    document = rundir.read_json(rundir.path / name)
+    change(document)
+    rundir.write_json(rundir.path / name, document)
+    write_manifest(rundir, rundir.run_id)
+    return rundir
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "sentence"),
+    [
+        ("run.json", lambda run: run["load"].update(attempted=3), "but run.json counted 3"),
+        ("run.json", lambda run: run["load"].update(attempted=9), "that run.json counted"),
+        ("run.json", lambda run: run["load"].pop("attempted"), "how the load went"),
+        ("run.json", lambda run: run["load"].update(starved=None), "how the load went"),
+        ("run.json", lambda run: run.pop("load"), "how the load went"),
+        ("plan.json", lambda plan: plan.update(faults=[]), "not of this plan: the faults kill"),
+    ],
+)
+def test_documents_that_contradict_the_rest_are_no_evidence(
+    name: str, change: Callable[[dict[str, Any]], object], sentence: str, tmp_path: Path
+) -> None:
+    """A manifest detects no forgery; what is left speaks against it."""
+    document = judge_run(rewritten(valid_run(tmp_path), name, change))
+    assert (document["verdict"], document["complete"]) == ("unknown", False)
+    assert sentence in document["reason"]
+
+
+def test_values_that_nobody_wrote_prove_nothing_where_the_counts_differ(tmp_path: Path) -> None:
+    """Without the operations that run.json counted, all that is read is of nobody."""
+    rundir = valid_run(tmp_path)
+    path = rundir.history / "part-00000.parquet"
+    table = pq.read_table(path)
+    place, field = table.schema.get_field_index("process"), table.schema.field("process")
+    nobody = pa.array([-1] * len(table), field.type)
+    pq.write_table(table.set_column(place, field, nobody), path)
+    document = judge_run(rewritten(rundir, "run.json", lambda run: None))
+    assert document["verdict"] == "unknown"
+    assert document["counts"]["unexpected"] == 8
+    assert "holds the begin of 0 operations, but run.json counted 8" in document["reason"]
+
+
+def test_a_fault_that_was_never_undone_is_a_gap_of_a_run_that_is_done(tmp_path: Path) -> None:
+    rundir = valid_run(tmp_path)
+    lines = rundir.faults.read_bytes().splitlines(keepends=True)
+    rundir.faults.write_bytes(b"".join(lines[:4]))
+    rewritten(rundir, "run.json", lambda run: None)
+    assert judge_run(rundir)["reason"] == "faults.jsonl does not say when kill was undone"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "what"),
+    [
+        ("replicas", 0, "promises.replicas is 0"),
+        ("partitions", -1, "promises.partitions is -1"),
+        ("model", "logs", "promises.model: there is no model 'logs'; .* did you mean 'log'?"),
+        ("model", "moon", "use the ackloss that wrote it, or a newer one"),
+    ],
+)
+def test_promises_that_nothing_can_hold_are_refused(
+    key: str, value: object, what: str, tmp_path: Path
+) -> None:
+    promises = Promises(replicas=3).document() | {key: value}
+    rundir = rewritten(valid_run(tmp_path), "run.json", lambda run: run.update(promises=promises))
+    with pytest.raises(HistoryError, match=what):
+        judge_run(rundir)

@@ -59,7 +59,7 @@ def test_a_run_that_is_done_has_a_manifest_of_its_last_metadata(tmp_path: Path) 
     record = RunMetadata.begin(rundir, parse_plan({"schema": 1, "name": "p"}), command=[], file="f")
     assert read_manifest(rundir) is None
     with record.outcome():
-        record.update(state="reading")
+        record.update(state="reading", load={"attempted": 0, "starved": False})
         record.finish()
     run = rundir.read_json(rundir.run)
     assert (run["state"], run["manifest"]) == ("done", True)
