@@ -146,7 +146,7 @@ def test_a_store_that_acknowledges_too_early_loses_writes(outcomes: dict[str, Ou
 
 def test_a_store_that_acknowledges_what_is_stored_loses_none(outcomes: dict[str, Outcome]) -> None:
     result = outcomes["safe"].run.result
-    assert result.verdict == outcomes["safe"].run.plan["expect"] == "valid"
+    assert result.verdict == outcomes["safe"].run.plan["expect"] == "valid", result.reason
     assert (result.counts.lost, len(outcomes["safe"].run.findings())) == (0, 0)
     assert result.counts.acknowledged > 100
     assert str(result.reason) in outcomes["safe"].page
