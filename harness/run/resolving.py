@@ -184,7 +184,7 @@ def with_client(
         )
     if name != EXEC and command is not None:
         raise PlanError(
-            f"--client is given, but the plan's client is {name or 'the first of its system'}",
+            f"--client is given, but the plan's client is {name or 'a library of ackloss'}",
             file=file,
             key="workload.client",
             hint=f"--set workload.client={EXEC}",

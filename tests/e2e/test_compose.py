@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 import ackloss
+from tests.e2e.test_any_client import SHORT
 from tests.fixtures.command_line import ackloss as command_line
 from tests.fixtures.command_line import ackloss_json
 from tests.fixtures.long import LONG
@@ -214,6 +215,24 @@ def test_safe_settings_lose_nothing_under_proven_faults(
     proven = {fault["id"]: fault["proven"] for fault in judged["faults"]}
     assert proven == dict.fromkeys(("pause", "lossy", "isolate", "kill"), True), judged["faults"]
     assert "--cluster" in done.metadata.command
+
+
+@LONG
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize(
+    ("client", "code"), [("kafka_python_client.py", 0), ("liar.py", 1)], ids=["honest", "liar"]
+)
+def test_a_client_of_the_users_is_judged_on_a_project_of_theirs(
+    theirs: TheirProject, tmp_path: Path, client: str, code: int
+) -> None:
+    """By the plan that judges them anywhere; the liar acknowledges what it has not sent."""
+    plan = (ROOT / "plans/clients/lose.toml").read_text()
+    words = ["--client", f"{sys.executable} {ROOT / 'docs/examples/clients' / client}", *SHORT]
+    ended, printed = run(tmp_path, plan, theirs.file(), *words)
+    judged = written(tmp_path, "result.json")
+    assert (ended, judged["verdict"]) == (code, "invalid" if code else "valid"), printed
+    assert all(fault["proven"] for fault in judged["faults"]), judged["faults"]
+    assert bool(judged["counts"]["lost"]) == bool(code)
 
 
 @pytest.mark.usefixtures("untouched")

@@ -195,6 +195,24 @@ def test_what_loses_nothing_is_valid_and_no_secret_is_written(
     assert secret.encode() not in words
 
 
+@pytest.mark.usefixtures("before")
+def test_a_process_of_the_users_writes_there_with_a_password_of_its_own(
+    theirs: TheirCluster, tmp_path: Path
+) -> None:
+    """It is told addresses and properties; the secret it has from its environment alone."""
+    client = f"{sys.executable} {ROOT / 'docs/examples/clients/kafka_python_client.py'}"
+    words = ["--client", client, "--set", "workload.client=exec"]
+    secret = theirs.passwords[USER]
+    code, printed = run(tmp_path, ALL_WELL, theirs.file(), *words, KAFKA_PASSWORD=secret)
+    assert code == 0, printed
+    judged = result(tmp_path)
+    assert judged["verdict"] == "valid", judged["reason"]
+    assert judged["counts"]["acknowledged"] > 500
+    assert judged["clients"]["software"].startswith("kafka-python ")
+    assert judged["clients"]["incidents"] == []
+    assert files_with(secret, tmp_path / "out", tmp_path / "state") == []
+
+
 @LONG
 @pytest.mark.usefixtures("before")
 def test_a_loss_under_a_fault_by_hand_is_found_and_the_fault_is_claimed(

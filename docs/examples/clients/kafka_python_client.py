@@ -2,9 +2,12 @@
 """A Kafka producer for `ackloss run --client`, with kafka-python (docs/any-client.md).
 
 ackloss run clients/lose --client "python3 docs/examples/clients/kafka_python_client.py"
+
+On a cluster of yours it has the password from the environment variable KAFKA_PASSWORD.
 """
 
 import json
+import os
 import sys
 import threading
 
@@ -25,6 +28,15 @@ NAMES = {
     "max.in.flight.requests.per.connection": "max_in_flight_requests_per_connection",
     "compression.type": "compression_type",
     "metadata.max.age.ms": "metadata_max_age_ms",
+}
+
+# The same for what reaches a cluster of yours (--cluster FILE); secrets are not told.
+REACH = {
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.endpoint.identification.algorithm": "ssl_check_hostname",
 }
 
 writing = threading.Lock()
@@ -49,14 +61,22 @@ def producer_of(setup):
     """A producer with the settings of the plan, or None after a `failed` line."""
     connection = setup["connection"]
     unknown = sorted(set(connection["producer"]) - set(NAMES))
+    properties = connection.get("properties", {})
+    unknown += sorted(set(properties) - set(REACH))
     if unknown:
         say(type="failed", error=f"kafka-python has no setting {unknown[0]}")
         return None
+    reach = {REACH[key]: text for key, text in properties.items()}
+    if reach:
+        reach["ssl_check_hostname"] = reach["ssl_check_hostname"] == "https"
+    if "sasl_plain_username" in reach:
+        reach["sasl_plain_password"] = os.environ["KAFKA_PASSWORD"]
     settings = {NAMES[key]: value_of(key, text) for key, text in connection["producer"].items()}
     return KafkaProducer(
         bootstrap_servers=connection["bootstrap_servers"],
         client_id=f"ackloss-{setup['client']}.{setup['start']}",
         **settings,
+        **reach,
     )
 
 

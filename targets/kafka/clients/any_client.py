@@ -47,8 +47,12 @@ def settings_of(plan: KafkaPlan) -> dict[str, str]:
 
 def connection(cluster: Cluster, plan: KafkaPlan, number: int) -> dict[str, JSON]:
     """What client `number` needs to know: see docs/any-client.md."""
-    addresses = bootstrap_of(number - 1, bootstrap(cluster), plan)
-    servers: list[JSON] = [*addresses.split(",")]
+    return connection_by(bootstrap(cluster), plan, number)
+
+
+def connection_by(addresses: str, plan: KafkaPlan, number: int) -> dict[str, JSON]:
+    """The same, by the brokers' addresses."""
+    servers: list[JSON] = [*bootstrap_of(number - 1, addresses, plan).split(",")]
     return {
         "bootstrap_servers": servers,
         "topic": plan.topic.name,

@@ -36,11 +36,11 @@ from harness.protocols import (
     Vocabulary,
     with_role,
 )
-from harness.protocols.any_client import HasLibraries
+from harness.protocols.any_client import JSON, HasLibraries, ServesAnyClient
 from harness.protocols.elsewhere import GuestTarget
 from targets.kafka import promises, settings
 from targets.kafka.brokers import BROKER, TOPIC, await_none, why_not_whole
-from targets.kafka.clients import library_of
+from targets.kafka.clients import any_client, library_of
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.library import READERS
 from targets.kafka.clients.librdkafka import Librdkafka
@@ -77,6 +77,7 @@ class KafkaGuest(
     HasLeaders[KafkaPlan],
     HasVocabulary,
     HasLibraries,
+    ServesAnyClient[KafkaPlan],
     ReadsRanges[KafkaPlan],
 ):
     """Kafka that somebody else runs. Brokers are named b and their id."""
@@ -206,6 +207,16 @@ class KafkaGuest(
             return library.producing(self._addresses, plan, self.properties.librdkafka)
         assert isinstance(library, KafkaPython)  # others are refused with the plan
         return library.producing(self._addresses, plan, self.properties.kafka_python)
+
+    def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:  # noqa: ARG002
+        """See `targets.kafka.clients.any_client`; and the file's properties, without secrets: a
+        process of the user's has its own way to those."""
+        told = any_client.connection_by(self._addresses, plan, number)
+        return {**told, "properties": {**self.properties.shown}}
+
+    def answers_within_s(self, plan: KafkaPlan) -> float:
+        """See `targets.kafka.clients.any_client`."""
+        return any_client.answers_within_s(plan)
 
     def writer(self, plan: KafkaPlan) -> str:
         """The plan's client library and its version."""

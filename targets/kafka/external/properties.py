@@ -71,10 +71,17 @@ _INSTEAD: Final[tuple[tuple[str, str], ...]] = (
 
 @dataclass(frozen=True, kw_only=True)
 class ClientProperties:
-    """What each library is given beside the addresses. Both hold secrets: never printed."""
+    """What each library is given beside the addresses. Both hold secrets: never printed.
+    `secret`: the names of what the cluster file refers to."""
 
     librdkafka: Mapping[str, str] = field(repr=False)
     kafka_python: Mapping[str, Any] = field(repr=False)
+    secret: frozenset[str]
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """Those that are no secret, by the names of the cluster file."""
+        return {name: value for name, value in self.librdkafka.items() if name not in self.secret}
 
     @property
     def encrypted(self) -> bool:
@@ -96,7 +103,8 @@ def client_properties(access: Access) -> ClientProperties:
     for name, value in values.items():
         keyword, translated = _KAFKA_PYTHON[name]
         kafka_python[keyword] = translated(value)
-    return ClientProperties(librdkafka=values, kafka_python=kafka_python)
+    secret = frozenset(_SAME.get(name, name) for name in access.secrets)
+    return ClientProperties(librdkafka=values, kafka_python=kafka_python, secret=secret)
 
 
 def _by_name(access: Access) -> dict[str, str]:

@@ -3,16 +3,18 @@ broker. On real Kafka: tests/e2e/test_any_client.py."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from harness.errors import EnvironmentFailure
 from harness.protocols import Completion, invoke
 from harness.protocols.clock import RealClock
 from harness.protocols.conduct import Conduct
@@ -114,7 +116,12 @@ class Running:
 def run(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     begun: list[ExecClient] = []
 
-    def begin(broker: FakeKafka, argv: tuple[str, ...], **settings: str) -> Running:
+    def begin(
+        broker: FakeKafka,
+        argv: tuple[str, ...],
+        properties: Mapping[str, str] | None = None,
+        **settings: str,
+    ) -> Running:
         notes, log = Notes(RealClock()), ClientLog(tmp_path / "client.log")
         setup = setup_line(
             run_id="test",
@@ -130,6 +137,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Running]]:
                 "topic": broker.topic,
                 "partitions": broker.partitions,
                 "producer": {**DEFAULTS, **settings},
+                **({} if properties is None else {"properties": {**properties}}),
             },
         )
         command = ClientCommand(argv)
@@ -191,6 +199,16 @@ def test_an_example_heeds_acks(run: Callable[..., Running], example: Example) ->
         assert running.write(1)[0][0] == "ok"
         running.close()
     assert {request.acks for request in broker.produced} == {1}
+
+
+def test_an_example_says_so_when_it_cannot_reach_a_cluster_as_it_is_told(
+    run: Callable[..., Running], example: Example
+) -> None:
+    """It must not speak plain text where TLS is asked for, nor leave a property out."""
+    told = {"security.protocol": "SSL", "ssl.crl.location": "/nowhere.pem"}
+    with fake_kafka() as broker, pytest.raises(EnvironmentFailure) as refused:
+        run(broker, example.argv, told)
+    assert re.search("it cannot be a client: .*(SSL|ssl.crl.location)", str(refused.value))
 
 
 def test_the_liar_says_ok_to_what_is_not_there(run: Callable[..., Running]) -> None:

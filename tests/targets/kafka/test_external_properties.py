@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import pytest
 from confluent_kafka import Producer
 from kafka import KafkaAdminClient
 
 from harness.errors import PlanError
-from harness.protocols import Access, Secret
+from harness.plan import parse_plan
+from harness.protocols import Access, Cluster, Secret
+from targets.kafka.external.guest import KafkaGuest
 from targets.kafka.external.properties import client_properties
+from targets.kafka.plan import KafkaPlan
 
 SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "me"}
+NOBODY = cast("Cluster", None)
 PASSWORD = {"sasl.password": Secret("pw-1")}
 
 
@@ -61,6 +66,27 @@ def test_both_libraries_are_given_the_same(tmp_path: Path) -> None:
     }
     assert made.encrypted
     assert "pw" not in repr(made)
+
+
+def test_a_process_of_the_users_is_told_what_is_no_secret(tmp_path: Path) -> None:
+    """And what the file refers to is one, whatever it is."""
+    plain = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "ssl.ca.location": "ca.pem",
+    }
+    secrets = {"sasl.username": Secret("pw-0"), **PASSWORD}
+    guest = KafkaGuest.reached_by(access(tmp_path, plain, secrets))
+    plan = parse_plan({"schema": 1, "name": "x", "workload": {"client": "exec"}})
+    assert isinstance(plan, KafkaPlan)
+    told = guest.connection(NOBODY, plan, 2)
+    assert told["bootstrap_servers"] == ["a:1"]
+    assert told["properties"] == {
+        **plain,
+        "ssl.ca.location": str(tmp_path / "ca.pem"),
+        "ssl.endpoint.identification.algorithm": "https",
+    }
+    assert "pw" not in repr(told)
 
 
 def test_what_is_given_are_settings_that_the_libraries_have(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ type setup struct {
 		BootstrapServers []string `json:"bootstrap_servers"`
 		Topic            string
 		Producer         map[string]string
+		Properties       map[string]string
 	}
 }
 
@@ -48,6 +49,9 @@ func say(line map[string]any) {
 
 // options are the plan's settings as franz-go has them.
 func options(s setup) ([]kgo.Opt, error) {
+	if protocol := s.Connection.Properties["security.protocol"]; protocol != "" && protocol != "PLAINTEXT" {
+		return nil, fmt.Errorf("this example speaks plain text, not %s", protocol)
+	}
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(s.Connection.BootstrapServers...),
 		kgo.ClientID(fmt.Sprintf("ackloss-%d.%d", s.Client, s.Start)),

@@ -62,6 +62,10 @@ public final class KafkaClient {
     /** The plan's settings have this client's own names. */
     private static Properties settings(JsonNode setup) {
         JsonNode connection = setup.get("connection");
+        String protocol = connection.at("/properties/security.protocol").asText("");
+        if (!List.of("", "PLAINTEXT").contains(protocol)) {
+            throw new IllegalArgumentException("this example speaks plain text, not " + protocol);
+        }
         Properties settings = new Properties();
         connection.get("producer").fields()
             .forEachRemaining(each -> settings.put(each.getKey(), each.getValue().asText()));

@@ -32,6 +32,8 @@ function settingsOf(producer) {
 
 async function connected(setup) {
   const { connection, client, start } = setup
+  const protocol = connection.properties?.['security.protocol'] ?? 'PLAINTEXT'
+  if (protocol !== 'PLAINTEXT') throw new Error(`this example speaks plain text, not ${protocol}`)
   const settings = settingsOf(connection.producer)
   const retry = { initialRetryTime: 100, maxRetryTime: 500, retries: settings.retries }
   const kafka = new Kafka({
