@@ -31,6 +31,7 @@ from harness.protocols.runs import NULL, Ints
 _LEFT_OUT: Final = "run_id"
 _NANOSECONDS: Final = "_ns"
 _CHECKER: Final = "checker"
+_COUNTED: Final = ("touched", "ops_begun", "ops_acknowledged")
 
 
 def history(run: RunDir) -> pd.DataFrame:
@@ -82,7 +83,7 @@ def faults(run: RunDir, result: RunResult | None) -> pd.DataFrame:
     judged = [asdict(fault) for fault in result.faults] if result is not None else None
     rows = judged if judged is not None else [asdict(window) for window in windows(run.faults)]
     columns = {name: [row.get(name) for row in rows] for name in names}
-    counted = {name: pd.array(columns[name], dtype="Int64") for name in ("touched", "ops_begun")}
+    counted = {name: pd.array(columns[name], dtype="Int64") for name in _COUNTED}
     return pd.DataFrame({**columns, **counted}, columns=names)
 
 

@@ -245,10 +245,12 @@ class RunView:
         kinds = (("Failed", errors.failed), ("Unknown", errors.unknown))
         return [(kind, list(codes.items())) for kind, codes in kinds if codes]
 
-    def begun(self, fault: str) -> int | None:
-        """The number of writes begun while a fault was in force; None if it was not counted."""
+    def in_force(self, fault: str) -> tuple[int | None, int | None]:
+        """How many writes were begun, and how many acknowledged, while a fault was in force; None
+        for what was not counted."""
         faults = self.result.faults if self.result else ()
-        return next((each.ops_begun for each in faults if each.id == fault), None)
+        counted = ((each.ops_begun, each.ops_acknowledged) for each in faults if each.id == fault)
+        return next(counted, (None, None))
 
     def options(self, fault: str) -> dict[str, str]:
         """The plan's options of one fault: when, on which nodes, and those of its nemesis."""

@@ -230,6 +230,7 @@ FAULTS: Final = Table(
         Column("evidence", TEXTS, "what proves it"),
         Column("touched", NUMBER, "what it met, counted by its lever"),
         Column("ops_begun", NUMBER, "operations begun while it was in force"),
+        Column("ops_acknowledged", NUMBER, "operations acknowledged meanwhile"),
     ),
 )
 FINDINGS: Final = Table(

@@ -33,7 +33,8 @@ class Availability:
 
     `fault_s`: how long a proven fault was on while there was load; `recovered`: whether the cluster
     was itself again after the last fault; `ops_begun`: for each window, how many writes were begun
-    in it. One that was due in it and begun later has not met the fault.
+    in it (one that was due in it and begun later has not met the fault); `ops_acknowledged`: how
+    many were acknowledged in it, whenever they were begun.
     """
 
     longest_gap_s: float | None = None
@@ -44,6 +45,7 @@ class Availability:
     latency_p99_ms: float | None = None
     lateness_p99_ms: float | None = None
     ops_begun: tuple[int, ...] = ()
+    ops_acknowledged: tuple[int, ...] = ()
 
 
 class Timeline:
@@ -54,6 +56,7 @@ class Timeline:
         self._windows, self._until_ns = windows, until_ns
         self._begun: tuple[int, int] | None = None
         self._begun_in = [0] * len(windows)
+        self._acknowledged_in = [0] * len(windows)
         undone_ns = _undone_ns(windows)
         self._acknowledged = Instants([] if undone_ns is None else [undone_ns])
         self._acks = 0
@@ -67,9 +70,10 @@ class Timeline:
             ends = (int(begun_ns.min()), int(begun_ns.max()))
             first, last = self._begun or ends
             self._begun = (min(first, ends[0]), max(last, ends[1]))
+        acknowledged_ns, latency = self._of(rows, OK)
         for place, window in enumerate(self._windows):
             self._begun_in[place] += int(within(window, begun_ns).sum())
-        acknowledged_ns, latency = self._of(rows, OK)
+            self._acknowledged_in[place] += int(within(window, acknowledged_ns).sum())
         self._latency.add(latency)
         self._acknowledged.add(acknowledged_ns)
         self._acks += len(acknowledged_ns)
@@ -88,6 +92,7 @@ class Timeline:
             latency_p99_ms=self._latency.percentile_ms(0.99),
             lateness_p99_ms=self._late.percentile_ms(0.99),
             ops_begun=tuple(self._begun_in),
+            ops_acknowledged=tuple(self._acknowledged_in),
         )
 
     def _of(self, rows: Writes | Operations, mark: int) -> tuple[Ints, Ints]:

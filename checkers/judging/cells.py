@@ -21,6 +21,8 @@ from harness.history.run_folder import SCHEMA_VERSION, RunDir, cell_id
 from harness.protocols import DONE, DOUBTS, INVALID, OUTCOME_DOUBTS, UNKNOWN, VALID
 
 _NOTHING = {"attempted": 0, "acknowledged": 0, "lost": 0}
+_IN_FORCE = ("ops_begun", "ops_acknowledged")
+"""What each cell counts while a fault is in force."""
 
 
 def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
@@ -116,7 +118,7 @@ def _of_run(run: Document, plan: Document, known: Sequence[Document]) -> Documen
         "clients": None,
         "lost_spans": [],
         "faults": [
-            {**fault, "ops_begun": sum(each["faults"][place]["ops_begun"] for each in known)}
+            fault | {name: sum(each["faults"][place][name] for each in known) for name in _IN_FORCE}
             for place, fault in enumerate(first.get("faults", []))
         ],
     }

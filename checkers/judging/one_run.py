@@ -235,7 +235,8 @@ def _document(facts: Facts, examined: Examined, *, begun_s: float) -> Document:
     first check."""
     seen, results = examined.seen, examined.results
     first = next(iter(results.values()))
-    ops_begun = seen.ops_begun or (0,) * len(facts.windows)
+    none = (0,) * len(facts.windows)
+    ops_begun, ops_acknowledged = seen.ops_begun or none, seen.ops_acknowledged or none
     verdict = judge(facts, list(results.values()), ops_begun)
     timings = {name: facts.timings.get(name) for name in ("cluster_s", "run_s", "read_s")}
     check_s = round(time.monotonic() - begun_s, 3)
@@ -275,8 +276,11 @@ def _document(facts: Facts, examined: Examined, *, begun_s: float) -> Document:
             {
                 **{name: value for name, value in asdict(window).items() if name != "why"},
                 "ops_begun": begun,
+                "ops_acknowledged": acknowledged,
             }
-            for window, begun in zip(facts.windows, ops_begun, strict=True)
+            for window, begun, acknowledged in zip(
+                facts.windows, ops_begun, ops_acknowledged, strict=True
+            )
         ],
         "timings": {**timings, "check_s": check_s, "report_s": None},
     }

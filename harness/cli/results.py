@@ -46,6 +46,8 @@ def print_result(out: Output, result: Mapping[str, Any], rundir: RunDir) -> None
         claimed = "claimed, not proven" if fault.get("claimed") else "NOT PROVEN"
         proven = "proven" if fault["proven"] else claimed
         writes = f", {fault['ops_begun']:,} {begun} begun" if "ops_begun" in fault else ""
+        if fault.get("ops_begun") and fault.get("ops_acknowledged") == 0:
+            writes += ", none acknowledged meanwhile"
         nodes = ", ".join(fault["nodes"])
         out.say(f"  fault {fault['id']} ({fault['nemesis']}) on {nodes}: {proven}{writes}")
     out.say(f"  page {rundir.report}  seed {result['seed']}")

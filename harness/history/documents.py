@@ -126,6 +126,7 @@ class FaultResult:
     evidence: tuple[str, ...] = ()
     touched: int | None = None
     ops_begun: int | None = None
+    ops_acknowledged: int | None = None
     claimed: bool = False
 
 

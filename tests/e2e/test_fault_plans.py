@@ -18,6 +18,9 @@ from tests.fixtures.long import ALL
 ROOT = Path(__file__).parents[2]
 CHOICE = {"power-loss-no-force-sync"}
 FOLDERS = ("faults", "eras", "zookeeper", "groups", "transactions", "track-record")
+STOPS, GOES_ON = {"minority-stops"}, {"majority-goes-on", "observers"}
+"""Plans that claim more than that nothing is lost: that nothing is acknowledged while there is no
+majority, and then writes resume; or that they go on."""
 PLANS = [path for of in FOLDERS for path in sorted((ROOT / "plans" / of).glob("*.toml"))]
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
@@ -62,3 +65,8 @@ def test_a_plan_has_the_verdict_that_it_expects(path: Path, tmp_path: Path) -> N
     assert all(fault["proven"] for fault in result["faults"]), result["faults"]
     if (expect := load_plan(path).expect) is not None:
         assert result["verdict"] == expect, result["reason"]
+    first = result["faults"][0]
+    if path.stem in STOPS:
+        assert (first["ops_acknowledged"], result["availability"]["recovered"]) == (0, True)
+    if path.stem in GOES_ON:
+        assert first["ops_acknowledged"] > first["ops_begun"] / 2, first

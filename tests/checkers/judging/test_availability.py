@@ -184,7 +184,18 @@ def test_latency_is_counted_from_when_a_write_was_due() -> None:
 
 def test_what_neither_begins_nor_acknowledges_is_not_noted() -> None:
     told = noted((FAIL, 5, 900), (INFO, 6, 901), windows=(window(0, 2),))
-    assert told == Availability(ops_begun=(0,))
+    assert told == Availability(ops_begun=(0,), ops_acknowledged=(0,))
+
+
+def test_what_is_acknowledged_in_a_window_counts_whenever_it_was_begun() -> None:
+    """A cluster that stops under a fault differs from one that goes on, though both are tried."""
+    windows = (window(5, 12), window(None, None), window(19, None))
+    stops, goes_on = stalled((5, 12)), [at + 0.4 for at in STEADY]
+    assert seen(STEADY, stops, *windows).ops_begun == (15, 0, 3)
+    assert seen(STEADY, stops, *windows).ops_acknowledged == (2, 0, 3), "at its ends"
+    assert seen(STEADY, goes_on, *windows).ops_acknowledged == (14, 0, 3)
+    parts = [rows((OK, 0, at * 10**9)) for at in (4, 6, 7, 13)]
+    assert told_of(*parts, windows=windows).ops_acknowledged == (2, 0, 0)
 
 
 def test_a_percentile_is_the_smallest_delay_that_so_many_do_not_exceed() -> None:
