@@ -74,6 +74,10 @@ class Observer:
         """Whether the target can be asked who leads."""
         return isinstance(self.target, HasLeaders)
 
+    def begun(self) -> bool:
+        """Whether a node has answered, or none is asked."""
+        return not self.observes or any(cell.latest for cell in self.cells)
+
     def situation(self, cell: int = 0) -> Situation:
         """What the cluster as a whole says of itself now, by answers of the last 3 s: of the object
         of the first cell, or of another."""

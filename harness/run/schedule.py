@@ -25,12 +25,18 @@ from harness.protocols.crashes import ClientNemesis, names_met
 from harness.protocols.vocabulary import Choice, Since, Vocabulary
 
 _TICK_S = 0.05
+_FIRST_S = 5.0
+"""How long the first answer of a node is waited for: before it nobody is known to lead."""
 
 
 class Observes(Protocol):
     """Something that knows the situation now."""
 
     def situation(self) -> Situation: ...
+
+    def begun(self) -> bool:
+        """Whether a node has answered since the run began, or none is asked."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +88,10 @@ class Schedule:
 
     def _run(self) -> None:
         try:
+            first_ns = self.clock.now_ns() + round(_FIRST_S * 1e9)
+            while not self.observer.begun() and self.clock.now_ns() < first_ns:
+                if self._pause():
+                    break
             for bound in self.steps:
                 self._execute(bound)
             while not self._pause():

@@ -406,6 +406,9 @@ class Blind:
     def situation(self) -> Situation:
         return Situation(time_ns=0)
 
+    def begun(self) -> bool:
+        return True
+
 
 def play(
     library: Writer, brokers: str, folder: Path, plan: Plan

@@ -82,14 +82,20 @@ class NotingNemesis:
 @dataclass
 class Cluster:
     """As time passes: partition 0 has no leader from one instant to another, and the controller
-    moves from b1 to b2 at a third."""
+    moves from b1 to b2 at a third. Nobody has answered before `begun_s`."""
 
     time: VirtualTime
     leaderless_s: tuple[float, float] = (0, 0)
     moves_s: float = 0
+    begun_s: float = 0
+
+    def begun(self) -> bool:
+        return self.time.now_ns() >= self.begun_s * S
 
     def situation(self) -> Situation:
         now_s = self.time.now_ns() / S
+        if not self.begun():
+            return Situation(time_ns=self.time.now_ns())
         leader = None if self.leaderless_s[0] <= now_s < self.leaderless_s[1] else "b1"
         view = PartitionView(partition=0, leader=leader, leader_epoch=1, members=NAMES)
         controller = "b1" if now_s < self.moves_s else "b2"
@@ -132,6 +138,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         broken: Sequence[str] = (),
         leaderless_s: tuple[float, float] = (0, 0),
         moves_s: float = 0,
+        begun_s: float = 0,
     ) -> Staged:
         workload = {"duration_s": 1000}
         plan = parse_plan(
@@ -159,7 +166,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
             bound,
             nodes,
             faults,
-            Cluster(time, leaderless_s, moves_s),
+            Cluster(time, leaderless_s, moves_s, begun_s),
             clock=time,
             vocabulary=KAFKA,
             stop=time,
@@ -173,6 +180,19 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 def kill(name: str, **how: Any) -> dict[str, Any]:
     return {"id": name, "nemesis": "kill", "nodes": "node:b1", **how}
+
+
+def test_a_step_waits_for_the_first_answer_of_the_cluster(stage: Stage) -> None:
+    """Under load that may come after the step is due, and `leader` would be nobody."""
+    (pull, *_) = stage(kill("k", nodes="leader", at_s=2), begun_s=2.5).play()
+    assert (round(pull[0], 1), pull[3]) == (2.5, "b1")
+    (pull, *_) = stage(kill("k", nodes="leader", at_s=4), begun_s=2.5).play()
+    assert (pull[0], pull[3]) == (4, "b1")
+    silent = stage(kill("k", nodes="leader", at_s=2), kill("all", nodes="all", at_s=3), begun_s=99)
+    assert {(round(at_s, 1), node) for at_s, _, _, node in silent.play()} >= {
+        (5.0, name) for name in NAMES
+    }
+    assert silent.lines("step")[0]["nodes"] == []
 
 
 def at(pulls: Sequence[tuple[float, str, str, str]], what: str, fault: str) -> float:
