@@ -104,6 +104,10 @@ def _explained(
     """The first finding in words that quote no value of a property: it may be a secret."""
     first = error.errors(include_url=False)[0]
     client = document.get("client")
+    if first["loc"][:1] == ("bootstrap",) and first["type"] == "string_pattern_mismatch":
+        where = f"bootstrap.{first['loc'][1]}"
+        what = f"{first['input']!r} is no address of a broker"
+        return PlanError(what, file=str(path), key=where, hint="write it as HOST:PORT")
     if first["loc"][:1] != ("client",) or not isinstance(client, dict):
         return explain(error, model, file=str(path))
     name = str(first["loc"][1]) if len(first["loc"]) > 1 else ""

@@ -31,6 +31,7 @@ from harness.models import MODELS
 from harness.plan import Plan
 from harness.protocols import (
     EndsByItself,
+    Guest,
     HasFinal,
     HasLogs,
     HasOwnDisk,
@@ -112,9 +113,11 @@ def play(bound: ResolvedPlan, how: RunOptions) -> RunDir:
         forced=bound.unsupported,
     )
     with record.outcome():
-        with registered(bound, how.run_id, rundir.path), _taken_down(cluster, how):
+        theirs = isinstance(bound.target, Guest)
+        end = "leaving the cluster as it was" if theirs else "taking the cluster down"
+        with registered(bound, how.run_id, rundir.path), _taken_down(cluster, how, phase=end):
             with how.interrupts.raising(), record.timed("cluster_s"):
-                how.status.enter("starting the cluster")
+                how.status.enter("reaching the cluster" if theirs else "starting the cluster")
                 cluster.start()
             run_on(cluster, bound, record, how)
         how.interrupts.check()
@@ -149,7 +152,7 @@ def run_on(cluster: RunCluster, bound: ResolvedPlan, record: RunMetadata, how: R
 
 
 @contextmanager
-def _taken_down(cluster: RunCluster, how: RunOptions) -> Iterator[None]:
+def _taken_down(cluster: RunCluster, how: RunOptions, *, phase: str) -> Iterator[None]:
     """Takes the cluster down whatever happens (unless the user wants to keep it)."""
     try:
         yield
@@ -159,7 +162,7 @@ def _taken_down(cluster: RunCluster, how: RunOptions) -> Iterator[None]:
                 cluster.keep()
             state.keep(how.run_id)
         else:
-            how.status.enter("taking the cluster down")
+            how.status.enter(phase)
             cluster.down()
             state.forget(how.run_id)
 

@@ -107,6 +107,7 @@ class Session:
                 **self._properties.kafka_python,
             )
         except theirs.KafkaError as error:
+            self._shake_hands()  # says why, where it fails
             raise self._failure(f"does not answer kafka-python: {_named(error)}") from error
 
     def _shake_hands(self) -> None:

@@ -56,7 +56,7 @@ def run(tmp_path: Path, plan: str, *more: str, client: str = "") -> Result:
         ),
         (PLAN + FAULT + 'nemesis = "manual"', "", 4, "nobody is at a terminal here"),
         (PLAN + 'client = "java"', "", 4, "kafka has no client 'java'"),
-        (PLAN + 'client = "exec"', "", 4, "kafka has no client 'exec'"),
+        (PLAN + 'client = "exec"', "", 4, "is a command of yours; name it with --client CMD"),
         (
             'schema = 1\nname = "p"\n[target]\nsystem = "zookeeper"\nversion = "3.9.4"\n'
             '[workload]\nname = "set"\n',
@@ -75,6 +75,13 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing(
     assert what in sentence
     assert "pw" not in done.output
     assert not list((tmp_path / "state").rglob("*.json"))
+
+
+def test_nobody_reads_that_a_cluster_of_theirs_is_taken_down(tmp_path: Path) -> None:
+    done = run(tmp_path, PLAN)
+    assert "] reaching the cluster" in done.output
+    assert "] leaving the cluster as it was" in done.output
+    assert "down" not in done.output
 
 
 def test_faults_on_our_own_clients_are_accepted_and_nothing_is_started(tmp_path: Path) -> None:

@@ -82,6 +82,20 @@ def test_a_certificate_that_is_not_good_is_told(
     assert f"127.0.0.1:{port}" in str(refused.value)
 
 
+def test_who_only_looks_what_is_left_is_told_so_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`clean` asks kafka-python alone, which tries again without a word."""
+    monkeypatch.setattr("targets.kafka.external.session._CONNECT_S", 0.5)
+    authority = Authority()
+    (tmp_path / "ca.pem").write_bytes(authority.pem)
+    (tmp_path / "server.pem").write_bytes(authority.issued(["127.0.0.1"], days=-1))
+    with server(tmp_path / "server.pem") as port:
+        asked = session(tmp_path, port, security_protocol="SSL", ssl_ca_location="ca.pem")
+        with pytest.raises(EnvironmentFailure, match="certificate has expired"):
+            _ = asked.admin
+
+
 def test_a_good_certificate_is_taken_and_the_silence_behind_it_is_told(tmp_path: Path) -> None:
     authority = Authority()
     (tmp_path / "ca.pem").write_bytes(authority.pem)
