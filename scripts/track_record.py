@@ -274,7 +274,7 @@ Run, and not found again or with a control that was not as it must be:
 |---|---|---|---|---|---|
 """
 TRIED: Final = """
-## Not reproduced
+## Not reproduced, or without a control
 
 | ticket | defect | what was tried | what was seen | date |
 |---|---|---|---|---|
