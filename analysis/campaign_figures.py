@@ -9,7 +9,7 @@ figures number the cells as the page does: by their place in the matrix, row by 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import matplotlib as mpl
 import numpy as np
@@ -18,7 +18,6 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from analysis.campaign import CampaignCell, CampaignDocument, RunRow
@@ -30,6 +29,7 @@ from harness.protocols import PrimaryFinding
 Colours = Mapping[str, str]
 Cells = Sequence[CampaignCell]
 Runs = Sequence[RunRow]
+_Ends = tuple[Sequence[float], Sequence[float]]
 
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 _TINTS: Final = ("survived", "info", "leads", "absent", "fail", "fault-2")
@@ -180,14 +180,23 @@ def _series(
     colours: Colours,
 ) -> None:
     marker, tint = _style(across)
-    for gap, percent, _, place in points:
-        share = cells[place].lossy_share
-        limits = [100 * (share.low or 0.0), 100 * (share.high or 0.0)]
-        panel.plot([gap, gap], limits, color=colours[tint], lw=1, alpha=0.35, zorder=1)
-        panel.plot(
-            [gap], [percent], marker, color=colours[tint], markersize=6.5, alpha=0.9, zorder=3,
-            markeredgecolor=colours["paper"], markeredgewidth=0.6,
-        )  # fmt: skip
+    drawn = list(points)
+    gaps, shares = [gap for gap, *_ in drawn], [cells[place].lossy_share for *_, place in drawn]
+    lows, highs = ([100 * (limit or 0.0) for limit in limits] for limits in (
+        [share.low for share in shares], [share.high for share in shares]
+    ))  # fmt: skip
+    _lines(panel, (gaps, gaps), (lows, highs), color=colours[tint], lw=1, alpha=0.35, zorder=1)
+    panel.plot(
+        gaps, [percent for _, percent, *_ in drawn], marker, color=colours[tint], markersize=6.5,
+        alpha=0.9, zorder=3, markeredgecolor=colours["paper"], markeredgewidth=0.6,
+    )  # fmt: skip
+
+
+def _lines(panel: Axes, x: _Ends, y: _Ends, **style: Any) -> None:
+    """Lines from the first ends to the second ones, in one path: in a picture of many cells each
+    path of its own takes more room than what it draws."""
+    ends = (np.column_stack([*each, np.full(len(each[0]), np.nan)]).ravel() for each in (x, y))
+    panel.plot(*ends, **style)
 
 
 def _numbers(
@@ -215,7 +224,7 @@ def _numbers(
         panel.annotate(
             label, (x, y), xytext=(5, 4 if above else -10), textcoords="offset points", fontsize=7,
             color=colours["ink"], zorder=4,
-            path_effects=[withStroke(linewidth=2, foreground=colours["paper"])],
+            bbox={"facecolor": colours["paper"], "alpha": 0.6, "linewidth": 0, "pad": 0.5},
         )  # fmt: skip
 
 
@@ -276,7 +285,9 @@ def distributions(
         for panel in (left, right):
             plain(panel, colours)
             panel.set_ylim(len(order) - 0.5, -0.5)
-            panel.hlines(range(len(order)), -1, 1e6, color=colours["rule"], lw=0.5, zorder=0)
+            places = range(len(order))
+            ends = [_NONE - 0.05] * len(order), [1e6] * len(order)
+            _lines(panel, ends, (places, places), color=colours["rule"], lw=0.5, zorder=0)
         _rates_axis(left, finding, rated=rated)
         _gap_axis(right, known.tolist(), narrow=True)
         right.set_yticks([])
@@ -293,7 +304,7 @@ def distributions(
 
 def _row_label(name: str, number: int) -> str:
     short = name if len(name) <= _LABEL else f"…{name[1 - _LABEL :]}"
-    return f"{short}   {number}"
+    return f"{short}\u2002\u2002{number}"  # spaces that SVG does not collapse
 
 
 def _rates_axis(panel: Axes, finding: PrimaryFinding, *, rated: bool) -> None:
@@ -332,9 +343,10 @@ def _strip(
 
 
 def _medians(panel: Axes, medians: Sequence[float | None], colours: Colours) -> None:
-    for row, median in enumerate(medians):
-        if median is not None:
-            panel.vlines(median, row - 0.38, row + 0.38, color=colours["ink"], lw=1.4, zorder=4)
+    known = [(median, row) for row, median in enumerate(medians) if median is not None]
+    x, rows = [median for median, _ in known], [row for _, row in known]
+    ends = [row - 0.38 for row in rows], [row + 0.38 for row in rows]
+    _lines(panel, (x, x), ends, color=colours["ink"], lw=1.4, zorder=4)
 
 
 def drawn(

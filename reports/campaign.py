@@ -32,7 +32,7 @@ from reports.cautions import has_many_others
 from reports.conclusions import interval
 from reports.page import write_report
 from reports.references import LABELS, cell_rows, figures_of, references
-from reports.run_table import run_table
+from reports.run_table import listed_of_each, run_table
 from reports.run_view import malformed_is_history_error
 
 
@@ -65,6 +65,7 @@ def write_campaign(folder: CampaignDir) -> Path:
         page = html.render(
             "campaign.html.j2",
             data=run_table(view),
+            listed_of_each=listed_of_each(view),
             script="campaign.js",
             view=view,
             simulated=view.document.simulated,
@@ -112,10 +113,10 @@ def _write_figures(view: CampaignView) -> Mapping[str, Mapping[str, str]]:
     stills: dict[str, dict[str, str]] = {}
     for theme, colours in (("light", LIGHT), ("dark", DARK)):
         for name, figure in drawn(view.document, view.table, view.rows, colours).items():
-            content = drawing.svg(figure)
-            stills.setdefault(name, {})[theme] = html.picture(content)
+            embedded = drawing.svg(figure, outlines=False)
+            stills.setdefault(name, {})[theme] = html.picture(embedded)
             if theme == "light":
-                write_atomically(view.folder.figures / f"{name}.svg", content)
+                write_atomically(view.folder.figures / f"{name}.svg", drawing.svg(figure))
                 write_atomically(view.folder.figures / f"{name}.png", drawing.png(figure))
     return stills
 

@@ -1,4 +1,5 @@
-"""The data of the table of all runs: small columns, so that a page with 5,000 runs opens at once.
+"""The data of the table of runs: small columns, so that a page with 5,000 runs opens at once. Of a
+campaign with more, as many runs of each cell are listed as fit, and the page says so.
 
 Names are listed once; everything else refers to them by index. The column `why` gives the reason
 for a run's class if the counts do not show it.
@@ -6,15 +7,34 @@ for a run's class if the counts do not show it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
 from analysis.campaign import RunRow
 from reports.campaign_view import CampaignView
 
+_LISTED: Final = 2_500
 _EXPLAINED_BY_COUNTS: Final = ("loss", "none")
 _KNOWN: Final = ("loss", "none", "wrong")
 """The losses of other runs are not known: a 0 would read as "nothing was lost"."""
+
+
+def listed_of_each(view: CampaignView) -> int | None:
+    """How many runs of each cell the table lists, the first ones; `None`: all."""
+    if len(view.rows) <= _LISTED:
+        return None
+    return max(1, _LISTED // max(1, len({row["cell"] for row in view.rows})))
+
+
+def _listed(view: CampaignView) -> list[RunRow]:
+    most, seen = listed_of_each(view), Counter[str]()
+    rows = []
+    for row in view.rows:
+        seen[row["cell"]] += 1
+        if most is None or seen[row["cell"]] <= most:
+            rows.append(row)
+    return rows
 
 
 def run_table(view: CampaignView) -> Mapping[str, Any]:
@@ -23,7 +43,7 @@ def run_table(view: CampaignView) -> Mapping[str, Any]:
     cell_of = {name: at for at, name in enumerate(names)}
     class_of = {name: at for at, name in enumerate(view.classes)}
     whys: dict[str, int] = {}
-    rows = [row for row in view.rows if row["cell"] in cell_of]
+    rows = [row for row in _listed(view) if row["cell"] in cell_of]
     reasons = [_why(row) for row in rows]
     return {
         "cells": names,

@@ -100,3 +100,16 @@ def test_a_larger_share_is_darker(colours: dict[str, str]) -> None:
 
 def test_neighbouring_numbers_become_a_range() -> None:
     assert ranges([7, 1, 3, 2, 9, 10]) == "1-3, 7, 9, 10"
+
+
+@pytest.mark.filterwarnings("ignore:Glyph 7")
+def test_a_page_holds_text_as_text_whatever_it_is(tmp_path: Path) -> None:
+    axis = '[axes.a]\nkey = "name"\nvalues = ["x\\u0007<&\'", "y"]\n'
+    document, table, rows = loaded(tmp_path / "campaign", Synthetic(axes=axis, runs=9))
+    for name, figure in drawn(document, table, rows, LIGHT).items():
+        outlines, embedded = drawing.svg(figure), drawing.svg(figure, outlines=False)
+        assert len(embedded) < len(outlines)
+        assert b"</text>" not in outlines
+        shown = " ".join(ET.fromstring(embedded).itertext())
+        if name != "trade-off":
+            assert "x\\u0007<&'" in shown

@@ -18,6 +18,7 @@ from checkers.judging.one_run import judge_run
 from harness.campaigns.folder import CampaignDir
 from harness.cli import main
 from harness.errors import EnvironmentFailure, HistoryError
+from reports import run_table
 from reports.campaign import write_campaign, write_run_pages
 from tests.fixtures import campaign_folder, result_documents
 from tests.fixtures.synthetic_campaign import (
@@ -319,3 +320,20 @@ def test_unacknowledged_success_has_a_table_with_intervals_where_there_is_any(
         found = cell["unacknowledged_success_rate"]
         assert found["low"] < found["mean"] < found["high"]
     assert words.count(" of 120 ") == 2, "found, of those without acknowledgement, by cell"
+
+
+def test_the_page_of_36_cells_is_well_below_a_megabyte(
+    matrix36: tuple[Parsed, Truth, CampaignDir],
+) -> None:
+    assert matrix36[2].report.stat().st_size < 400_000
+
+
+def test_the_table_of_very_many_runs_lists_the_first_of_each_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_table, "_LISTED", 6)
+    page, _, folder = made(tmp_path / "campaign", Synthetic(axes=ONE_AXIS, runs=4))
+    assert Counter(data_of(page)["runs"]["cell"]) == {0: 3, 1: 3}
+    assert "lists the first 3 runs of each cell; all 8 are in" in page.text
+    with (folder.tables / "runs.csv").open() as table:
+        assert len(list(csv.DictReader(table))) == 8
