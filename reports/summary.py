@@ -40,7 +40,10 @@ def _parts(
 ) -> Iterable[str]:
     broken = breaking(campaign.plan.policy, tallies)
     nothing = inconclusive_in_words(campaign.plan.policy, tallies)
-    result = _result(campaign, broken, nothing)
+    done = sum(sample.runs for sample in samples.values())
+    planned = sum(cell.repetitions for cell in campaign.cells)
+    part = f"{done:,} of {planned:,} runs"
+    result = _result(campaign, broken, nothing, unfinished="" if done >= planned else part)
     yield f"## {markdown.text(campaign.plan.name)}: {markdown.text(result)}"
     if campaign.simulated:
         yield f"**{SIMULATED}**"
@@ -68,9 +71,7 @@ def _parts(
             for name, sample in samples.items()
         ),
     )
-    done = sum(sample.runs for sample in samples.values())
-    planned = sum(cell.repetitions for cell in campaign.cells)
-    facts = [f"{done:,} of {planned:,} runs", *(f"event: {event}" for event in progress.said)]
+    facts = [part, *(f"event: {event}" for event in progress.said)]
     facts += [f"{name} {', '.join(each)}" for name, each in versions.items()]
     yield markdown.bullets([*facts, f"plan hash {campaign.digest}"])
 
@@ -85,10 +86,12 @@ def _others(sample: Sample, finding: PrimaryFinding) -> str:
     return f"{sample.others.whole}{lossy}"
 
 
-def _result(campaign: Campaign, broken: set[str], nothing: str | None) -> str:
+def _result(campaign: Campaign, broken: set[str], nothing: str | None, *, unfinished: str) -> str:
+    """The campaign in one clause; `unfinished` says how much of it was run, if not all."""
     if broken:
         return f"{len(broken)} of {len(campaign.possible)} cells break the policy"
     if nothing:
         return nothing
-    never = campaign.plan.policy.fail_on == "never"
-    return "finished, without a policy" if never else "the policy is kept"
+    if campaign.plan.policy.fail_on == "never":
+        return f"{f'not finished, {unfinished}' if unfinished else 'finished'}, without a policy"
+    return f"the policy is kept so far, after {unfinished}" if unfinished else "the policy is kept"

@@ -168,6 +168,24 @@ def test_the_summary_names_cells_without_a_conclusive_run(tmp_path: Path) -> Non
     assert lines[2] == f"1 cell has no conclusive run, so nothing is known of {OFF}."
 
 
+@pytest.mark.parametrize(
+    ("policy", "runs", "words"),
+    [
+        ("never", 2, "finished, without a policy"),
+        ("never", 1, "not finished, 2 of 4 runs, without a policy"),
+        ("any", 2, "the policy is kept"),
+        ("any", 1, "the policy is kept so far, after 2 of 4 runs"),
+    ],
+)
+def test_the_summary_of_a_campaign_that_was_interrupted_does_not_say_finished(
+    tmp_path: Path, policy: str, runs: int, words: str
+) -> None:
+    head = f'repetitions = 2\n[policy]\nfail_on = "{policy}"'
+    folder = build(tmp_path / "c", {ON: [run()] * runs, OFF: [run()] * runs}, head=head)
+    write_summary(folder)
+    assert folder.summary.read_text().splitlines()[0] == f"## c: {words}"
+
+
 def test_the_summary_is_a_table_of_the_cells(tmp_path: Path) -> None:
     folder = build(tmp_path / "c", {ON: [lossy(), lossy(), lossy(300)], OFF: [run()] * 3 + [BROKE]})
     write_summary(folder)
