@@ -110,8 +110,12 @@ def _similar(
                     "lossy": f"whether they {finding.do}",
                     "loss_rate": "how much they lose",
                 }[name]
+                # Cells of unequal variance bias the estimate, even below 0; they leave p alone.
+                size = each.correlation
+                known = size is not None and size > 0
+                correlation = f"intraclass correlation {size:.2f}, " if known else ""
                 yield (
-                    f"Runs of one {group} are similar in {what} (intraclass correlation "
-                    f"{each.correlation:.2f}, p = {each.p:.2g}, {each.groups} {group}s): intervals "
+                    f"Runs of one {group} are similar in {what} ({correlation}"
+                    f"p = {each.p:.2g}, {each.groups} {group}s): intervals "
                     "assume independent runs, and are therefore too narrow."
                 )

@@ -190,6 +190,17 @@ def test_similar_runs_of_one_cluster_are_a_caution() -> None:
     )
 
 
+def test_an_estimate_that_contradicts_the_test_of_similar_runs_is_left_out() -> None:
+    """Cells of unequal variance bias the correlation; the permutation test holds."""
+    document = campaign((TRUE, [run()] * 40))
+    similar = Resemblance(groups=163, runs=1_153, correlation=-0.28, p=0.048)
+    found = conclusions(replace(document, resemblance={"cluster": {"loss_rate": similar}}))
+    assert found.cautions == (
+        "Runs of one cluster are similar in how much they lose (p = 0.048, 163 clusters): "
+        "intervals assume independent runs, and are therefore too narrow.",
+    )
+
+
 def test_runs_that_are_wrong_spoil_a_cell_without_loss() -> None:
     wrong = run("invalid", counter_examples=("unexpected",))
     found = conclusions(campaign((TRUE, [run()] * 40 + [wrong] * 2)))
