@@ -30,6 +30,9 @@ ACTS: Final[dict[str, dict[str, Any]]] = {
     "delay": {"act": "delay", "ms": 9000},
     "error": {"act": "error", "code": "NOT_ENOUGH_REPLICAS_AFTER_APPEND"},
 }
+SURE: Final[dict[str, tuple[int, ...]]] = {"drop": ()}
+"""Writes behind a dropped answer may expire before they are sent: nothing passes on its
+connection any more. All others reach the broker."""
 SAID: Final = {
     "librdkafka": {"_MSG_TIMED_OUT"},
     "kafka-python": {"_MSG_TIMED_OUT", "REQUEST_TIMED_OUT", "_TRANSPORT"},
@@ -77,5 +80,5 @@ def test_what_was_done_is_unknown_and_never_failed(
         writer.write(client, 1, 2, 3)
     writer.close(client)
     assert (writer.of(OK), writer.of(FAIL), writer.of(INFO)) == ({0}, set(), {1, 2, 3})
-    assert held(broker) == {0, 1, 2, 3}, "all of them are there"
+    assert held(broker) >= {0, 1, *SURE.get(act, (2, 3))}, "what reached the broker is there"
     assert {writer.told[value][2] for value in (1, 2, 3)} <= SAID[writer.library]
