@@ -124,7 +124,7 @@ def flag_settings(plan: ZooKeeperPlan) -> dict[str, Any]:
     ensemble: EnsemblePlan = plan.ensemble
     given = {key: value for key, value in plan.target.settings.items() if key not in IN_FILE}
     return {
-        "4lw.commands.whitelist": ",".join(WORDS),
+        "4lw.commands.whitelist": ",".join(sorted({*WORDS, *ensemble.four_letter_words})),
         "forceSync": "yes" if ensemble.forceSync else "no",
         "snapCount": ensemble.snapCount,
         **({"skipACL": "yes"} if ensemble.reconfig else {}),  # only a superuser may otherwise

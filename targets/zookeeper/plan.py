@@ -8,6 +8,14 @@ from pydantic import Field, model_validator
 
 from harness.plan import Plan, Section, Slug, TargetPlan, WorkloadPlan
 
+# fmt: off
+Word = Literal[
+    "conf", "cons", "crst", "dirs", "dump", "envi", "hash", "isro", "lead",
+    "mntr", "orst", "ruok", "srst", "srvr", "stat", "wchc", "wchp", "wchs",
+]
+# fmt: on
+"""ZooKeeper's four-letter words, but for those that change how a server traces."""
+
 
 class ZooKeeperTargetPlan(TargetPlan):
     """ZooKeeper."""
@@ -34,7 +42,11 @@ class EnsemblePlan(Section):
     snapCount: int = Field(
         100_000, ge=2, le=10_000_000, description="Transactions after which a snapshot is taken."
     )
-
+    four_letter_words: tuple[Word, ...] = Field(
+        (),
+        description="Words that servers answer besides those that ackloss asks with "
+        "(`conf`, `mntr`, `ruok`, `srvr`).",
+    )
     reconfig: bool = Field(
         False, description="Whether members can be changed while it runs (3.5 and later)."
     )
