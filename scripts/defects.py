@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write docs/defects.md: which check finds which defect of the reference system.
 
-    scripts/defects.py [--seeds 200] [--workers 2] [--checks delivery]
+    scripts/defects.py [--seeds 200] [--workers 2] [--checks delivery] [--defects DEFECT]
 
 Each plan in plans/memory that is named after a defect is run with every check that fits, with the
 defect and without it, through the whole path: plan, run, check. Needs no Docker and no rights.
@@ -129,11 +129,11 @@ class Tally:
         return self.verdicts.get("unknown", 0)
 
 
-def cells(checks: Iterable[str] = CHECKS) -> list[Cell]:
-    """Every defect with every one of these checks that fits, with and without the defect."""
+def cells(checks: Iterable[str] = CHECKS, defects: Iterable[str] = DEFECTS) -> list[Cell]:
+    """These defects with every one of these checks that fits, with and without the defect."""
     return [
         Cell(defect, check, on)
-        for defect in DEFECTS
+        for defect in defects
         for check in checks
         if (defect, check) not in UNFIT
         for on in (True, False)
@@ -154,7 +154,13 @@ def document(cell: Cell, seed: int) -> dict[str, Any]:
         "target": target,
         "faults": [_repeated(step, longer) for step in plan["faults"]],
     }
-    return {**plan, **changed, "seed": seed, "checks": [CHECKS[cell.check]], "expect": None}
+    return {**plan, **changed, "seed": seed, "checks": [_check(plan, cell)], "expect": None}
+
+
+def _check(plan: Mapping[str, Any], cell: Cell) -> object:
+    """The plan's own check of that name with its options, if it has any, or else that of CHECKS."""
+    own = [each for each in plan["checks"] if not isinstance(each, str)]
+    return next((each for each in own if each["name"] == cell.check), CHECKS[cell.check])
 
 
 def _repeated(step: dict[str, Any], longer: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,7 +200,7 @@ def tally(outcomes: Iterable[Outcome]) -> Tally:
 
 
 def page(tallies: Mapping[Cell, Tally], before: str = "") -> str:
-    """docs/defects.md. Of checks that were not run it keeps what it said `before`."""
+    """docs/defects.md. Of cells that were not run it keeps what it said `before`."""
     parts = [
         "# Which check finds which defect",
         "Made by `scripts/defects.py`: each plan in `plans/memory/` that is named "
@@ -304,11 +310,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=200, help="runs of each cell")
     parser.add_argument("--workers", type=int, default=2, help="processes in parallel")
     parser.add_argument(
+        "--defects", nargs="+", choices=list(DEFECTS), default=list(DEFECTS), help="only these"
+    )
+    parser.add_argument(
         "--checks", nargs="+", choices=list(CHECKS), default=list(CHECKS), help="only these"
     )
     given = parser.parse_args()
     before = PAGE.read_text(encoding="utf-8")
-    for tallies in run_all(cells(given.checks), given.seeds, given.workers):
+    for tallies in run_all(cells(given.checks, given.defects), given.seeds, given.workers):
         runs = min(each.runs for each in tallies.values())
         PAGE.write_text(page(tallies, before), encoding="utf-8")
         print(f"{runs} of {given.seeds} seeds: {PAGE}", flush=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from harness.models import TRANSACTION, micro_ops
-from harness.protocols import OK, HasFinal, Script, Workload, invoke
+from harness.models.micro_ops import MicroOp
+from harness.protocols import INFO, OK, HasFinal, Invoke, Script, Workload, invoke
 from harness.protocols.transactions import TransactionSettings
 
 _TRIES: Final = 3
@@ -17,53 +18,120 @@ _TRIES: Final = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Transactions(TransactionSettings, Workload, HasFinal):
-    """Processes send increasing integers, unique in the run, in transactions that commit or abort;
-    readers poll all logs. When everything is over, each log is read from its start to its end.
+    """Processes send increasing integers, unique in the run, in transactions that commit or abort,
+    some of them for values that they consume; readers poll all logs. When everything is over, each
+    log is read from its start to its end, by two readers.
 
-    readers_count  processes that poll all logs; the others send (one at least does)
-    sends_count    sends of a transaction, at most; it has one at least
-    keys_count     logs that a transaction sends to, at most
-    abort_share    the share of transactions that are aborted after their sends
-    pause_ms       wait after each send, so that faults meet more transactions that are open
-    isolation      read_committed: readers are to get what has committed; read_uncommitted:
-                   everything
+    readers_count     processes that poll all logs
+    processors_count  processes that consume the logs of the first topic as one group, and send a
+                      value to other topics for each that they get; the processes that are left
+                      send (one at least does), where there are processors to the first topic
+    topics_count      topics, each with as many logs as the plan has partitions
+    sends_count       sends of a transaction, at most; it has one at least
+    inputs_count      values that a processor consumes in a transaction, at most
+    keys_count        logs that a transaction sends to, at most
+    offsets           where a processor stores how far it has consumed: in the transaction, or by a
+                      commit of its own before or after it
+    abort_share       the share of transactions that are aborted after their sends
+    fence_share       the share in which another instance of the producer takes over, and the first
+                      one goes on and requests the commit
+    crash_share       the share in which the process crashes between two requests
+    pause_ms          wait after each send, so that faults meet more transactions that are open
+    isolation         read_committed: readers are to get what has committed; read_uncommitted:
+                      everything
     """
 
     plugin: ClassVar[str] = "transactions"
     model: ClassVar[str] = TRANSACTION.name
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
-        """The last processes poll. Process p of P sends p, p + P, p + 2 P ...; a transaction has
-        the first value that it sends as its own `value`."""
-        if process >= max(1, processes - self.readers_count):
+        """The last processes poll, and those before them consume. Process p of P sends p, p + P,
+        p + 2 P ...; a transaction has the first value that it may send as its own `value`."""
+        processors, readers = self.dealt(processes)
+        if process in readers:
             while True:
                 yield invoke("poll")
-        for micro in self._transactions(process, processes, partitions, seed):
-            yield invoke("txn", micro[0].value, expected=micro_ops.elements_of(*micro))
+        if process in processors:
+            yield from self._consuming(process, processes, partitions, seed)
+            return
+        for value, steps in self._transactions(process, processes, partitions, seed):
+            yield _transaction(value, steps)
 
     def _transactions(
         self, process: int, processes: int, partitions: int, seed: int
-    ) -> Iterator[list[micro_ops.MicroOp]]:
-        draw = random.Random(f"{seed}/transactions/{process}")
-        abort, value = micro_ops.MicroOp(micro_ops.ABORT), process
+    ) -> Iterator[tuple[int, list[MicroOp]]]:
+        draw, value = _draw(seed, process), process
+        logs = range(partitions * (1 if self.processors_count else self.topics_count))
         while True:
-            keys = draw.sample(range(partitions), min(partitions, self.keys_count))
             number = draw.randint(1, self.sends_count)
             values = range(value, value + number * processes, processes)
+            yield value, self._ended(draw, self._sends(draw, logs, values))
             value = values.stop
-            micro = [
-                micro_ops.MicroOp(micro_ops.SEND, keys[place % len(keys)], value=each)
-                for place, each in enumerate(values)
-            ]
-            yield [*micro, abort] if draw.random() < self.abort_share else micro
+
+    def _consuming(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """Subscribes, again after each operation whose outcome is not known: what follows is
+        another process."""
+        draw, value = _draw(seed, process), process
+        logs = range(partitions, partitions * self.topics_count)
+        inputs = (MicroOp(micro_ops.ASSIGNED, key) for key in range(partitions))
+        subscribe = invoke("subscribe", expected=micro_ops.elements_of(*inputs))
+        offsets = MicroOp(micro_ops.OFFSETS)
+        yield subscribe
+        while True:
+            values = range(value, value + self.inputs_count * processes, processes)
+            steps = self._sends(draw, logs, values)
+            behind: list[MicroOp] = []
+            if self.offsets == "after":
+                behind = [offsets]
+            else:
+                steps.insert(0 if self.offsets == "before" else len(steps), offsets)
+            steps.insert(0, MicroOp(micro_ops.CONSUME, value=self.inputs_count))
+            if (yield _transaction(value, self._ended(draw, steps, behind)))[0] == INFO:
+                yield subscribe
+            value = values.stop
+
+    def _sends(self, draw: random.Random, logs: range, values: range) -> list[MicroOp]:
+        keys = draw.sample(logs, min(len(logs), self.keys_count))
+        return [
+            MicroOp(micro_ops.SEND, keys[place % len(keys)], value=each)
+            for place, each in enumerate(values)
+        ]
+
+    def _ended(
+        self, draw: random.Random, steps: list[MicroOp], behind: Sequence[MicroOp] = ()
+    ) -> list[MicroOp]:
+        """A transaction's steps and how it ends: it commits, and takes the steps `behind` that; or
+        aborts, is taken over or crashes. A crash comes, each as often, before the first step but a
+        poll, before any other, behind all, or while the commit is under way."""
+        commit, crash = MicroOp(micro_ops.COMMIT), MicroOp(micro_ops.CRASH)
+        first = int(steps[0].kind == micro_ops.CONSUME)
+        chance, place = draw.random() - self.abort_share, draw.randint(first, len(steps))
+        if chance < 0:
+            return [*steps, MicroOp(micro_ops.ABORT)]
+        if chance < self.crash_share:
+            behind_all = len(steps)
+            place = draw.choice([first, place, behind_all, behind_all + 1])
+            return [*([*steps, commit] if place > behind_all else steps[:place]), crash]
+        if chance < self.crash_share + self.fence_share:
+            steps = [*steps[:place], MicroOp(micro_ops.FENCE), *steps[place:]]
+        return [*steps, commit, *behind]
 
     def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """A read of this process's share of the logs, each to its end, and the same by a second
         reader, which gets all that stands in them; again where it is not ok, a few times."""
         del seed  # nothing is drawn
-        keys = range(process % partitions, partitions, processes)
+        logs = partitions * self.topics_count
+        keys = range(process % logs, logs, processes)
         for f, kind in (("poll", micro_ops.END), ("read-log", micro_ops.WHOLE)):
-            read = micro_ops.elements_of(*(micro_ops.MicroOp(kind, key) for key in keys))
+            read = micro_ops.elements_of(*(MicroOp(kind, key) for key in keys))
             for _ in range(_TRIES):
                 if (yield invoke(f, expected=read))[0] == OK:
                     break
+
+
+def _draw(seed: int, process: int) -> random.Random:
+    return random.Random(f"{seed}/transactions/{process}")
+
+
+def _transaction(value: int, steps: list[MicroOp]) -> Invoke:
+    return invoke("txn", value, expected=micro_ops.elements_of(*steps))

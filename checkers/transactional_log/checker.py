@@ -35,6 +35,7 @@ _SENTENCES: Final = {
     "inconsistent-offsets": "offsets that hold several values: {n}",
     "duplicate": "values that stand at several offsets: {n}",
     "torn-transaction": "transactions of which a part was polled and a part is lost: {n}",
+    "zombie-commit": "commits of producers that had been taken over before, acknowledged: {n}",
     "offsets-without-output": "inputs that were consumed and whose output never came: {n}",
     "output-without-offsets": "inputs that were consumed again after their output: {n}",
     "precommitted-read": "operations that polled what they sent themselves: {n}",
@@ -51,7 +52,7 @@ _SENTENCES: Final = {
     cycles.REALTIME: "cycles of polls and real time (a value polled before it was sent): {n}",
 }
 """By Jepsen's names, in the order in which a verdict gives them; `torn-transaction`, `unexpected`,
-`offsets-without-output` and `output-without-offsets` are not Jepsen's."""
+`zombie-commit`, `offsets-without-output` and `output-without-offsets` are not Jepsen's."""
 
 _ALWAYS_TOLERATED: Final = frozenset({"int-send-skip", cycles.G0})
 """Writes of transactions are not isolated from each other, in no log that is known."""

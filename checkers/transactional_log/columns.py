@@ -25,6 +25,7 @@ from harness.errors import HistoryError
 from harness.models.micro_ops import (
     DISCARDED,
     END,
+    FENCE,
     POLL,
     REBALANCED,
     SEND,
@@ -95,7 +96,8 @@ class FinalReads(NamedTuple):
 
 class History(NamedTuple):
     """Operations and micro-operations, and the numbers of the keys. `things`: how many pairs of key
-    and value there are; `key_of`, `value_of`: of each."""
+    and value there are; `key_of`, `value_of`: of each. `fenced`: the operations whose producer was
+    taken over by another instance before they requested their commit."""
 
     ops: Ops
     micro: MicroOps
@@ -103,6 +105,7 @@ class History(NamedTuple):
     key_of: Ints
     value_of: Ints
     final: FinalReads
+    fenced: Ints
 
     @property
     def things(self) -> int:
@@ -123,7 +126,13 @@ def history_of(parts: Iterable[Operations], *, file: str) -> History:
     ops = _ops(rows, began, ended)
     op, four = _micro_ops(rows, began, ended, file)
     done = four[:, 0] <= REBALANCED
-    history = _numbered(ops, op[done], four[done], _final_reads(ops, op, four))
+    history = _numbered(
+        ops,
+        op[done],
+        four[done],
+        _final_reads(ops, op, four),
+        np.unique(op[(four[:, 0] == FENCE) & (ops.ended[op] != ABSENT)]),
+    )
     _refuse_repeats(history, file)
     return history
 
@@ -234,7 +243,7 @@ def _final_reads(ops: Ops, op: Ints, four: Ints) -> FinalReads:
     )
 
 
-def _numbered(ops: Ops, op: Ints, four: Ints, final: FinalReads) -> History:
+def _numbered(ops: Ops, op: Ints, four: Ints, final: FinalReads, fenced: Ints) -> History:
     kind, key, offset, value = (np.ascontiguousarray(four[:, n]) for n in range(WIDTH))
     keys = codes_of(key)
     moves = np.flatnonzero((kind == SEND) | (kind == POLL))
@@ -244,7 +253,7 @@ def _numbered(ops: Ops, op: Ints, four: Ints, final: FinalReads) -> History:
     one = np.zeros(pairs.number, np.int64)
     one[pairs.codes] = moves
     micro = MicroOps(op, kind, keys.codes, offset, value, thing)
-    return History(ops, micro, keys.firsts(key), keys.codes[one], value[one], final)
+    return History(ops, micro, keys.firsts(key), keys.codes[one], value[one], final, fenced)
 
 
 def _pairs(value: Ints, key: Ints) -> Codes:
@@ -309,4 +318,4 @@ def shard(history: History, number: int, *, of: int) -> History:
     if not number:
         own |= ~np.isin(log.key, history.keys)
     final = history.final._replace(log=Log._make(column[own] for column in log))
-    return _numbered(history.ops, micro.op[rows], four[rows], final)
+    return _numbered(history.ops, micro.op[rows], four[rows], final, history.fenced)

@@ -27,7 +27,7 @@ from harness.models.micro_ops import POLL, SEND
 from harness.protocols import Ints
 from harness.protocols.runs import FAIL, INFO, OK
 
-ONE_EACH: Final = ("precommitted-read", "torn-transaction")
+ONE_EACH: Final = ("precommitted-read", "torn-transaction", "zombie-commit")
 """Kinds of which an operation counts once, whatever number of keys show it."""
 
 

@@ -61,6 +61,7 @@ def anomalies(
     yield precommitted_reads(history, values)
     yield _of_things("unexpected", history, values, np.flatnonzero(values.writer == ABSENT))
     yield torn(history, values, lost, shown.by, confirmed)
+    yield zombie_commits(history, values)
 
 
 def _by(history: History, writer: Ints, mark: int) -> Bools:
@@ -125,3 +126,13 @@ def torn(history: History, values: Values, lost: Ints, by: Ints, confirmed: Bool
     part = lost[by[values.writer[lost]] != ABSENT]
     found = _of_things("torn-transaction", history, values, part)
     return found._replace(other=by[found.op], backed=confirmed[part])
+
+
+def zombie_commits(history: History, values: Values) -> Found:
+    """Values of transactions whose commit was acknowledged though another instance of their
+    producer had taken over before it was requested. One that was not acknowledged has failed, and
+    is a G1a where it was polled."""
+    taken_over = np.zeros(len(history.ops.mark), np.bool_)
+    taken_over[history.fenced] = True
+    things = np.flatnonzero(_by(history, values.writer, OK) & taken_over[values.writer])
+    return _of_things("zombie-commit", history, values, things)

@@ -12,9 +12,19 @@ from typing import Any, Final, Literal
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 Isolation = Literal["read_committed", "read_uncommitted"]
+Offsets = Literal["transaction", "before", "after"]
+
+TOPICS_AT_MOST: Final = 4
 
 ABORTED: Final = "aborted"
 """The error of a transaction that was aborted as its workload asked for."""
+
+CRASHED: Final = "crashed"
+"""The error of a transaction whose process crashed as its workload asked for."""
+
+TAKEN_OVER: Final = "taken-over"
+"""The error of a transaction whose commit was requested after another instance of its producer had
+taken over, and was not acknowledged."""
 
 NOT_AT_END: Final = "not-at-the-end"
 """The error of a read to the end that met no end in time, such as behind an open transaction."""
@@ -24,30 +34,66 @@ NOT_AT_END: Final = "not-at-the-end"
 class TransactionSettings:
     """What transactions and readers do; a workload that has them is of the model `transaction`.
 
-    readers_count  processes that poll all logs; the others send (one at least does)
-    sends_count    sends of a transaction, at most; it has one at least
-    keys_count     logs that a transaction sends to, at most
-    abort_share    the share of transactions that are aborted after their sends
-    pause_ms       wait after each send, so that faults meet more transactions that are open
-    isolation      read_committed: readers are to get what has committed; read_uncommitted:
-                   everything
+    readers_count     processes that poll all logs
+    processors_count  processes that consume the logs of the first topic as one group, and send a
+                      value to other topics for each that they get; the processes that are left
+                      send (one at least does), where there are processors to the first topic
+    topics_count      topics, each with as many logs as the plan has partitions
+    sends_count       sends of a transaction, at most; it has one at least
+    inputs_count      values that a processor consumes in a transaction, at most
+    keys_count        logs that a transaction sends to, at most
+    offsets           where a processor stores how far it has consumed: in the transaction, or by a
+                      commit of its own before or after it
+    abort_share       the share of transactions that are aborted after their sends
+    fence_share       the share in which another instance of the producer takes over, and the first
+                      one goes on and requests the commit
+    crash_share       the share in which the process crashes between two requests
+    pause_ms          wait after each send, so that faults meet more transactions that are open
+    isolation         read_committed: readers are to get what has committed; read_uncommitted:
+                      everything
     """
 
     readers_count: int = 2
+    processors_count: int = 0
+    topics_count: int = 1
     sends_count: int = 4
+    inputs_count: int = 10
     keys_count: int = 3
+    offsets: Offsets = "transaction"
     abort_share: float = 0.1
+    fence_share: float = 0.0
+    crash_share: float = 0.0
     pause_ms: float = 0.0
     isolation: Isolation = READ_COMMITTED
 
     def __post_init__(self) -> None:
-        for name, least in {"readers_count": 0, "sends_count": 1, "keys_count": 1}.items():
-            if not least <= (number := getattr(self, name)) <= 1000:
-                raise ValueError(f"{name} is {number}; use {least} to 1000")
-        if not 0 <= self.abort_share < 1:
-            raise ValueError(f"abort_share is {self.abort_share:g}; use 0 to less than 1")
+        counts = {"readers": 0, "processors": 0, "sends": 1, "inputs": 1, "keys": 1}
+        for name, least in counts.items():
+            if not least <= (number := getattr(self, f"{name}_count")) <= 1000:
+                raise ValueError(f"{name}_count is {number}; use {least} to 1000")
+        if not 1 <= self.topics_count <= TOPICS_AT_MOST:
+            raise ValueError(f"topics_count is {self.topics_count}; use 1 to {TOPICS_AT_MOST}")
+        if self.processors_count and self.topics_count == 1:
+            raise ValueError(
+                f"processors_count is {self.processors_count}, and there is no other topic than "
+                "the one they consume; use topics_count = 2 or more"
+            )
+        if self.offsets != "transaction" and not self.processors_count:
+            raise ValueError(f'offsets is "{self.offsets}", and there are no processors')
+        shares = {name: getattr(self, f"{name}_share") for name in ("abort", "fence", "crash")}
+        for name, share in shares.items():
+            if not 0 <= share < 1:
+                raise ValueError(f"{name}_share is {share:g}; use 0 to less than 1")
+        if sum(shares.values()) >= 1:
+            raise ValueError("abort_share, fence_share and crash_share leave no transaction whole")
         if not 0 <= self.pause_ms <= 10_000:
             raise ValueError(f"pause_ms is {self.pause_ms:g}; use 0 to 10000")
+
+    def dealt(self, processes: int) -> tuple[range, range]:
+        """Which of so many processes consume and send, and which poll; those before them send."""
+        readers = max(1, processes - self.readers_count)
+        first = max(1, readers - self.processors_count)
+        return range(first, readers), range(readers, processes)
 
 
 def isolated(plan: Mapping[str, Any]) -> bool:

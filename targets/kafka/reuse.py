@@ -15,6 +15,7 @@ from targets.kafka.configuration import LOGS
 from targets.kafka.eras import KRAFT, metadata_of
 from targets.kafka.kraft.admin import delete_topic
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.transactions.topics import topic_plans
 
 
 def cluster_key(plan: KafkaPlan) -> str | None:
@@ -37,11 +38,12 @@ def fresh(plan: KafkaPlan, number: int) -> KafkaPlan:
 
 
 def forget(cluster: Cluster, plan: KafkaPlan) -> None:
-    """Delete the run's topic and empty the nodes' log files, which the run has kept.
+    """Delete the run's topics and empty the nodes' log files, which the run has kept.
 
     Raises HarnessFailure when the topic stays.
     """
-    delete_topic(cluster, plan.topic.name)
+    for each in topic_plans(plan):
+        delete_topic(cluster, each.topic.name)
     for node in cluster.nodes.values():
         folder = f"{NODE_DATA}/{LOGS}"
         node.admin(["find", folder, "-type", "f", "-exec", "truncate", "-s", "0", "{}", "+"])

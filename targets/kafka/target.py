@@ -85,6 +85,7 @@ from targets.kafka.plan import KafkaPlan
 from targets.kafka.storage import KafkaStorage
 from targets.kafka.transactions.client import transaction_client
 from targets.kafka.transactions.settings import check_transactions, producer_settings
+from targets.kafka.transactions.topics import topic_plans
 from targets.kafka.vocabulary import VOCABULARY
 
 
@@ -256,11 +257,12 @@ class Kafka(
         return KafkaGuest.reached_by(access)
 
     def bring_up(self, cluster: Cluster, plan: KafkaPlan, *, timeout_s: float) -> None:
-        """Every broker has joined, the topic is there, its ISR is whole."""
+        """Every broker has joined, the topics are there, their ISRs are whole."""
         deadline, mode = time.monotonic() + timeout_s, mode_of(plan)
         mode.await_brokers(cluster, plan, deadline)
-        mode.create_topic(cluster, support.sent(plan), deadline)
-        brokers.await_whole(cluster, plan, self.observe, deadline)
+        for each in topic_plans(plan):
+            mode.create_topic(cluster, support.sent(each), deadline)
+            brokers.await_whole(cluster, each, self.observe, deadline)
 
     def effective(self, cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
         """Settings of brokers, topic and producer, and finalized features, as they are."""

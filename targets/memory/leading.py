@@ -10,6 +10,7 @@ from targets.memory.coordinator import MEMBERSHIP, Coordinator
 from targets.memory.log import NO_OP, Entry, Stored
 from targets.memory.settings import (
     CONTROLLER,
+    DEAF,
     DUPLICATES,
     EARLY_ACK,
     EARLY_COMMIT,
@@ -27,8 +28,10 @@ from targets.memory.settings import (
 from targets.memory.state import State
 from targets.memory.transactions import (
     ENDS,
+    FENCE,
     LATE_SEND,
     MARKER,
+    OFFSETS,
     OTHERWISE,
     SEND,
     TX_END,
@@ -142,6 +145,11 @@ class Leading:
             if refused is not None and ZOMBIES not in self.defects:
                 self._reply(source, request, "fail", refused)
                 return
+        if f == FENCE:
+            if DEAF in self.defects:
+                self._reply(source, request, "ok", None)
+                return
+            f = TX_END
         if f == SEND and self._has_marker(key or ""):
             self._reply(source, request, "fail", LATE_SEND)
             return
@@ -250,7 +258,7 @@ class Leading:
     def _acknowledge(self, source: str, request: Request, offset: int) -> None:
         _, done = self.stored.registers.results.get(request[2], (0, True))
         if not done:
-            why = OTHERWISE if request[5] == TX_END else "another-value"
+            why = OTHERWISE if request[5] in (TX_END, FENCE, OFFSETS) else "another-value"
             self._reply(source, request, "fail", why)
         elif self.settings.commit == "isr" and len(self.isr) < self.settings.min_insync:
             self._reply(source, request, "unknown", "not-enough-replicas-after-append")

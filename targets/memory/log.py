@@ -6,8 +6,17 @@ from typing import Any, Final, NamedTuple
 
 from harness.clusters.memory.disk import Disk, File
 from harness.protocols.transactions import READ_COMMITTED
-from targets.memory.settings import DELIVER_ABORTED, PAST_OPEN
-from targets.memory.transactions import BEGIN, MARKER, SEND, TX_END, Ledger, Marks
+from targets.memory.settings import DELIVER_ABORTED, LOOSE_OFFSETS, PAST_OPEN
+from targets.memory.transactions import (
+    BEGIN,
+    CONSUMED,
+    MARKER,
+    OFFSETS,
+    SEND,
+    TX_END,
+    Ledger,
+    Marks,
+)
 from targets.memory.transactions import DONE as TX_DONE
 
 NO_OP: Final = "no-op"
@@ -101,10 +110,10 @@ class Registers:
     """What follows from applying committed entries in order: registers, results of requests, and
     what became of transactions."""
 
-    def __init__(self) -> None:
+    def __init__(self, defects: frozenset[str] = frozenset()) -> None:
         self.values: dict[str | None, int | None] = {}
         self.results: dict[int, tuple[int, bool]] = {}
-        self.marks, self.ledger = Marks(), Ledger()
+        self.marks, self.ledger = Marks(), Ledger(loose=LOOSE_OFFSETS in defects)
         self.applied = 0
 
     def apply(self, entry: Entry) -> bool:
@@ -120,7 +129,7 @@ class Registers:
                 self.values[entry.key] = entry.value
         elif entry.f in (SEND, MARKER):
             self.marks.apply(self.applied - 1, entry)
-        elif entry.f in (BEGIN, TX_END, TX_DONE):
+        elif entry.f in (BEGIN, OFFSETS, TX_END, TX_DONE):
             done = self.ledger.apply(entry)
         if entry.seq:
             self.results[entry.process] = (entry.seq, done)
@@ -135,7 +144,7 @@ class Stored:
     ) -> None:
         self.number = number
         self.log = Log(disk, f"data/log-{number}", synced=synced)
-        self.registers = Registers()
+        self.registers = Registers(defects)
         self.defects = defects
         self.commit = 0
         self.commit_to(self.log.noted_committed())
@@ -156,12 +165,14 @@ class Stored:
             return
         self.log.truncate(end)
         if end < self.commit:
-            self.commit, self.registers = 0, Registers()
+            self.commit, self.registers = 0, Registers(self.defects)
             self.commit_to(end)
 
     def read(self, f: str, key: str | None) -> Any:
-        """What is committed, as far as this replica knows: of one register, or all of the log as
-        (offset, key, value) of what clients have written."""
+        """What is committed, as far as this replica knows: of one register, how far one log was
+        consumed, or all of the log as (offset, key, value) of what clients have written."""
+        if f == CONSUMED:
+            return self.registers.ledger.consumed.get(key or "", 0)
         if f == "read":
             return self.registers.values.get(key)
         entries = self.log.entries[: self.commit]

@@ -28,6 +28,8 @@ LONELY_ABORT: Final = "abort-open-on-failover"
 DELIVER_ABORTED: Final = "deliver-aborted"
 EARLY_DECISION: Final = "decision-before-replication"
 PAST_OPEN: Final = "ignore-last-stable-offset"
+DEAF: Final = "ignore-fencing"
+LOOSE_OFFSETS: Final = "offsets-outside-transactions"
 
 DEFECTS: Final = {
     EARLY_ACK: "the leader acknowledges what it has appended, without waiting for its commit",
@@ -49,6 +51,8 @@ DEFECTS: Final = {
     "stable offset, aborted or not",
     EARLY_DECISION: "the coordinator acknowledges a commit before its decision is replicated",
     PAST_OPEN: "a leader delivers to read_committed readers what is behind open transactions",
+    DEAF: "the coordinator lets another instance of a producer take over, and ends nothing for it",
+    LOOSE_OFFSETS: "what a transaction has consumed is stored at once, whatever becomes of it",
 }
 """Every defect by name, with the condition that it skips."""
 
@@ -118,8 +122,10 @@ CONTROLLER: Final = "c1"
 GROUP_DEFECTS: Final = frozenset({EARLY_COMMIT, FORGOTTEN, ZOMBIES, UNCOMMITTED, UNORDERED})
 """Those that only consumers meet."""
 
-TRANSACTION_DEFECTS: Final = frozenset({LONELY_ABORT, DELIVER_ABORTED, EARLY_DECISION, PAST_OPEN})
+TRANSACTION_DEFECTS: Final = frozenset(
+    {LONELY_ABORT, DELIVER_ABORTED, EARLY_DECISION, PAST_OPEN, DEAF, LOOSE_OFFSETS}
+)
 """Those that only transactions meet."""
 
-READS: Final = frozenset({"read", "read-all", "fetch", "ends"})
+READS: Final = frozenset({"read", "read-all", "fetch", "ends", "consumed"})
 """Requests without effect."""

@@ -42,7 +42,8 @@ from targets.memory.group import MemoryConsumers
 from targets.memory.plan import MemoryPlan
 from targets.memory.settings import DEFECTS, Settings
 from targets.memory.system import Seen, System, roles, seen_by, system_of
-from targets.memory.transaction_client import TransactionClient, TransactionPlace
+from targets.memory.transaction_client import TransactionClient
+from targets.memory.transaction_steps import TransactionPlace
 from targets.memory.vocabulary import VOCABULARY
 
 if TYPE_CHECKING:
@@ -144,11 +145,22 @@ class Memory(
         """All processes run; nobody leads yet."""
         plans: list[Any] = [cell.plan for cell in cell_plans(plan, self)] or [plan]
         groups = [made for each in plans if (made := _deciding_settings(each)) is not None]
-        System(cluster, *(each.target.system_settings() for each in plans), groups=groups).start()
+        data = [
+            each.target.system_settings()
+            for each in plans
+            for _ in range(_logs(each) // each.partitions)
+        ]
+        System(cluster, *data, groups=groups).start()
 
     def of_cell(self, plan: MemoryPlan, name: str, number: int) -> MemoryPlan:
-        """The plan on partitions of its own."""
+        """The plan on partitions of its own. Raises PlanError for several topics."""
         del name
+        if _logs(plan) != plan.partitions:
+            raise PlanError(
+                "cells of the reference system have one topic each",
+                key="workload.options.topics_count",
+                hint="leave it out, or leave out cells",
+            )
         first = {"first_partition": number * plan.target.partitions}
         return plan.model_copy(update={"target": plan.target.model_copy(update=first)})
 
@@ -197,7 +209,7 @@ class Memory(
         if (asked := transactions_of(plan)) is not None:
             first, processes = plan.target.first_partition, plan.workload.processes
             coordinator = _deciding_partition(plan, len(system.of_part))
-            place = TransactionPlace(coordinator, first, plan.partitions)
+            place = TransactionPlace(coordinator, first, _logs(plan), inputs=plan.partitions)
             return TransactionClient(simulated, requests, place, asked, processes)
         make = _CLIENTS[model_of(plan.workload.name)]
         return make(simulated, requests, plan.partitions, plan.target.first_partition)
@@ -295,8 +307,15 @@ def _deciding_settings(plan: MemoryPlan) -> Settings | None:
 def _deciding_partition(plan: MemoryPlan, partitions: int) -> int:
     """The partition of a cell's coordinator, of so many in the system: one for each cell stands
     behind those of all cells."""
-    cells = partitions // (plan.partitions + 1)
-    return cells * plan.partitions + plan.target.first_partition // plan.partitions
+    logs = _logs(plan)
+    cells = partitions // (logs + 1)
+    return cells * logs + plan.target.first_partition // logs
+
+
+def _logs(plan: MemoryPlan) -> int:
+    """How many partitions a plan's topics have together."""
+    asked = transactions_of(plan)
+    return plan.partitions * (1 if asked is None else asked.topics_count)
 
 
 def model_of(workload: str) -> str:

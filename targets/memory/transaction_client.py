@@ -1,28 +1,16 @@
 """The client of transactions: each operation is a script of several requests, one after the other.
 
-A transaction begins at its coordinator, sends to the leaders of its partitions, and ends at its
-coordinator. It ends in
-
-    ok    when the coordinator acknowledged its commit;
-    fail  when its commit was never requested, or it was aborted before;
-    info  when the commit was requested, and nobody knows.
-
 Readers keep a position in each partition, also when their process is replaced by another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.models.micro_ops import (
-    ABORT,
     DISCARDED,
     END,
-    POLL,
-    SEND,
     STORED,
     WHOLE,
     MicroOp,
@@ -30,31 +18,24 @@ from harness.models.micro_ops import (
     micro_ops,
 )
 from harness.protocols import FAIL, OK, Client, Done, Invoke, completion
-from harness.protocols.transactions import ABORTED, NOT_AT_END, TransactionSettings
+from harness.protocols.transactions import NOT_AT_END, TransactionSettings
 from targets.memory.clients import APART, PolledRequests
 from targets.memory.requests import Command, OnDone, Outcome, Requests
 from targets.memory.system import system_of
-from targets.memory.transactions import BEGIN, ENDS, TX_END, begin_key, marks_of
+from targets.memory.transaction_steps import (
+    AT_ONCE,
+    MS,
+    Producer,
+    Script,
+    Transaction,
+    TransactionPlace,
+    polled,
+)
+from targets.memory.transactions import ENDS, marks_of
 from targets.memory.transactions import SEND as SEND_ENTRY
 
-MS: Final = 1_000_000
-_AT_ONCE: Final = 500
 _END_WITHIN_NS: Final = 10_000 * MS
 _AGAIN_NS: Final = 50 * MS
-
-Script = Generator[Command | int, Outcome | None, Outcome]
-"""Yields a request, or how many nanoseconds it waits; returns how its operation ended. The `result`
-of that is the micro-operations that were done."""
-
-
-@dataclass(frozen=True)
-class TransactionPlace:
-    """Where transactions are in the system: the partition of their coordinator, and the data
-    partitions from a first one on."""
-
-    coordinator: int
-    first: int
-    partitions: int
 
 
 class Scripts:
@@ -102,23 +83,32 @@ class TransactionClient(Client):
         processes: int,
     ) -> None:
         self._cluster, self._place = cluster, place
-        self._isolation, self._pause_ns = settings.isolation, round(settings.pause_ms * MS)
+        self._settings, self._processes = settings, processes
         self._polled = PolledRequests[Script](cluster, Scripts(cluster, requests))
-        self._processes = processes
+        consuming, _ = settings.dealt(processes)
+        self._producers = {
+            process: Producer(tuple(range(place.inputs)[number :: len(consuming)]))
+            for number, process in enumerate(consuming)
+        }
         self._positions: dict[tuple[int, int], int] = {}
 
     def submit(self, process: int, op: Invoke) -> bool:
         """See `harness.protocols.Client`."""
         f, value, _, _, expected = op
         asked = tuple(micro_ops(expected)) if isinstance(expected, tuple) else ()
+        who = process % self._processes
         if f == "txn":
-            script = self._transaction(f"t{value}", asked)
+            producer = self._producers.setdefault(who, Producer(()))
+            one = Transaction(f"t{value}", producer, self._place, self._settings)
+            script = one.script(list(asked))
+        elif f == "subscribe":
+            script = _subscribed(asked)
         elif f == "read-log":
             script = self._whole([each.key for each in asked if each.kind == WHOLE])
         elif asked:
             script = self._to_the_end([each.key for each in asked if each.kind == END])
         else:
-            script = self._poll(process % self._processes)
+            script = self._poll(who)
         return self._polled.submit(self._place.first * APART + process, script)
 
     def poll(self, timeout_s: float, done: Done) -> None:
@@ -134,49 +124,26 @@ class TransactionClient(Client):
         own = process - self._place.first * APART
         done(own, completion(ended.type, None, ended.error, ended.node, result))
 
-    def _transaction(self, name: str, asked: tuple[MicroOp, ...]) -> Script:
-        sends = [each for each in asked if each.kind == SEND]
-        data = sorted({self._place.first + each.key for each in sends})
-        answer = yield self._decide(BEGIN, begin_key(name, data), None)
-        if answer is None or answer.type != OK:
-            return _failed(answer)
-        sent: list[MicroOp] = []
-        for each in sends:
-            partition = self._place.first + each.key
-            answer = yield Command(SEND_ENTRY, name, each.value, None, partition)
-            if answer is None or answer.type != OK:
-                yield self._decide(TX_END, name, 0)
-                return _failed(answer)
-            assert answer.position is not None
-            sent.append(each._replace(offset=answer.position))
-            if self._pause_ns:
-                yield self._pause_ns
-        if any(each.kind == ABORT for each in asked):
-            yield self._decide(TX_END, name, 0)
-            return Outcome(FAIL, error=ABORTED)
-        answer = yield self._decide(TX_END, name, 1)
-        assert answer is not None
-        return answer if answer.type == FAIL else answer._replace(result=sent)
-
-    def _decide(self, f: str, key: str, flag: int | None) -> Command:
-        return Command(f, key, None, flag, self._place.coordinator)
-
     def _poll(self, reader: int) -> Script:
         """The next records of every partition that answers."""
-        polled: list[MicroOp] = []
+        found: list[MicroOp] = []
         answer, answered = None, False
         for key in range(self._place.partitions):
             position = self._positions.get((reader, key), 0)
             answer = yield self._fetch(key, position)
             if answer is not None and answer.type == OK:
                 records, self._positions[reader, key] = answer.result
-                polled += _records(key, records)
+                found += polled(key, records)
                 answered = True
-        return Outcome(OK, polled) if answered else _failed(answer)
+        return (
+            Outcome(OK, found)
+            if answered
+            else Outcome(FAIL, error=answer.error if answer else None)
+        )
 
     def _to_the_end(self, keys: list[int]) -> Script:
         """All records of some partitions, once no transaction is open in them."""
-        polled: list[MicroOp] = []
+        found: list[MicroOp] = []
         deadline_ns = self._cluster.simulation.now_ns + _END_WITHIN_NS
         for key in keys:
             end, position = -1, 0
@@ -194,9 +161,9 @@ class TransactionClient(Client):
                 answer = yield self._fetch(key, position)
                 if answer is not None and answer.type == OK:
                     records, position = answer.result
-                    polled += _records(key, records)
-            polled.append(MicroOp(END, key, end))
-        return Outcome(OK, polled)
+                    found += polled(key, records)
+            found.append(MicroOp(END, key, end))
+        return Outcome(OK, found)
 
     def _whole(self, keys: list[int]) -> Script:
         """All that another replica than the leader holds of some partitions, once it has no open
@@ -228,13 +195,11 @@ class TransactionClient(Client):
         return Outcome(OK, found)
 
     def _fetch(self, key: int, position: int) -> Command:
-        return Command("fetch", self._isolation, position, _AT_ONCE, self._place.first + key)
+        isolation = self._settings.isolation
+        return Command("fetch", isolation, position, AT_ONCE, self._place.first + key)
 
 
-def _records(key: int, records: Any) -> Iterator[MicroOp]:
-    return (MicroOp(POLL, key, offset, value) for offset, value in records)
-
-
-def _failed(answer: Outcome | None) -> Outcome:
-    """It surely did not happen: nobody requested its commit, or it was a read."""
-    return Outcome(FAIL, error=None if answer is None else answer.error)
+def _subscribed(asked: tuple[MicroOp, ...]) -> Script:
+    """Which logs a process consumes does not change: there is nothing to request."""
+    yield MS
+    return Outcome(OK, asked)

@@ -11,6 +11,10 @@ its end, which is acknowledged once the decision is replicated. The coordinator 
 of the data partitions append a marker each, again and again until they have. A transaction that has
 no end for long is aborted. A data partition refuses what is sent after its marker.
 
+What a transaction has consumed of a log is an entry `offsets` of the coordinator: with the name of
+the transaction it holds once that commits, without a name at once. Another instance of a producer
+takes over (`fence`) by the decision that what is open aborts.
+
 A reader of `read_committed` gets what is below the *last stable offset*, the first of a transaction
 that has no marker yet, without what markers say was aborted.
 """
@@ -30,6 +34,11 @@ MARKER: Final = "marker"
 BEGIN: Final = "begin"
 TX_END: Final = "end"
 DONE: Final = "done"
+OFFSETS: Final = "offsets"
+FENCE: Final = "fence"
+"""The request that an earlier instance's transaction is aborted; an entry `end`."""
+CONSUMED: Final = "consumed"
+"""The request for how far a log has been consumed."""
 
 ENDS: Final = "ends"
 """The request for the last stable offset and the end of what is committed."""
@@ -78,14 +87,18 @@ class Decided:
 
     partitions: tuple[int, ...]
     commits: bool | None = None
+    consumed: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
 class Ledger:
-    """What the coordinator's entries say; `unfinished`: what is not done."""
+    """What the coordinator's entries say; `unfinished`: what is not done; `consumed`: the next
+    offset of each log. `loose`: a defect."""
 
     known: dict[str, Decided] = field(default_factory=dict)
     unfinished: dict[str, Decided] = field(default_factory=dict)
+    consumed: dict[str, int] = field(default_factory=dict)
+    loose: bool = False
 
     def apply(self, entry: Entry) -> bool:
         """Take the next entry; False: an end of a transaction that ended otherwise."""
@@ -94,11 +107,20 @@ class Ledger:
             self.known[name] = self.unfinished[name] = Decided(partitions)
         elif entry.f == DONE:
             self.unfinished.pop(entry.key or "", None)
+        elif entry.f == OFFSETS:
+            name, _, log = (entry.key or "").partition("/")
+            of = self.known.get(name)
+            if of is not None and of.commits is not None:
+                return False
+            kept = self.consumed if of is None or self.loose else of.consumed
+            kept[log] = entry.value or 0
         elif entry.f == TX_END:
             if (one := self.known.get(entry.key or "")) is None:
                 return False
             if one.commits is None:
                 one.commits = bool(entry.expected)
+                if one.commits:
+                    self.consumed.update(one.consumed)
             return one.commits == bool(entry.expected)
         return True
 

@@ -52,6 +52,14 @@ def test_on_and_off_differ_in_the_defect_alone() -> None:
     assert (on["seed"], on["workload"]["name"], on["expect"]) == (3, "set", None)
 
 
+def test_options_of_the_plans_own_check_are_kept() -> None:
+    fits = defects.document(defects.Cell("offsets-outside-transactions", "kafka", True), 3)
+    assert fits["checks"][0]["exactly_once"] is True
+    assert defects.document(defects.Cell("deliver-aborted", "kafka", True), 3)["checks"] == [
+        "kafka"
+    ]
+
+
 def test_the_page_counts_both_ways_and_names_what_cannot_be_seen() -> None:
     found = defects.Tally({"invalid": 9, "unknown": 1}, {"lost": 9})
     tallies = {
@@ -73,6 +81,7 @@ def test_checks_that_are_not_run_keep_what_the_page_says() -> None:
     assert f"| unclean-election | {kept} | {kept} | {new} | {kept} | {kept} |" in page
     assert "- unclean-election, `loss`: nothing" in page
     assert "- unclean-election, `set`: lost 3" in page
+    assert all(cell.defect == "stale-reads" for cell in defects.cells(defects=["stale-reads"]))
 
 
 def test_the_page_in_docs_is_of_this_table() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from harness.models.micro_ops import ABORT, END, SEND, micro_ops
+from harness.models.micro_ops import ABORT, COMMIT, END, SEND, WHOLE, micro_ops
 from targets.memory.settings import TRANSACTION_DEFECTS
 from tests.e2e.test_memory import Run, run
 from tests.fixtures.command_line import ackloss
@@ -17,6 +17,8 @@ FOUND = {
     "deliver-aborted": {"G1a"},
     "decision-before-replication": {"lost-write"},
     "ignore-last-stable-offset": {"poll-skip"},
+    "ignore-fencing": {"zombie-commit"},
+    "offsets-outside-transactions": {"offsets-without-output"},
 }
 
 
@@ -38,15 +40,15 @@ def test_the_history_has_what_was_asked_for_and_what_was_done(valid: Run) -> Non
     rows = pq.read_table(valid.rundir.history).to_pylist()
     invoked, ended = ([r for r in rows if (r["type"] == "invoke") == w] for w in (True, False))
     asked = [list(micro_ops(r["elements"])) for r in invoked if r["f"] == "txn"]
-    assert all({each.kind for each in micro} <= {SEND, ABORT} for micro in asked)
+    assert all({each.kind for each in micro} <= {SEND, ABORT, COMMIT} for micro in asked)
     failed = [row for row in ended if row["f"] == "txn" and row["type"] == "fail"]
-    assert all(row["elements"] is None for row in failed)
     assert "aborted" in {row["error"] for row in failed}
     ok = [row for row in ended if row["f"] == "txn" and row["type"] == "ok"]
     assert all(each.offset >= 0 for row in ok for each in micro_ops(row["elements"]))
-    final = [row for row in ended if row["f"] == "poll"][-16:]
-    read = {e.key for r in final for e in micro_ops(r["elements"] or ()) if e.kind == END}
-    assert read == {0, 1, 2, 3}
+    final = [row for row in ended if row["f"] in ("poll", "read-log")][-32:]
+    for kind in (END, WHOLE):
+        read = {e.key for r in final for e in micro_ops(r["elements"] or ()) if e.kind == kind}
+        assert read == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("defect", sorted(TRANSACTION_DEFECTS))
@@ -56,6 +58,22 @@ def test_each_defect_is_found_and_nothing_without_it(tmp_path: Path, defect: str
     assert set(on.result["counter_examples"]) >= FOUND[defect]
     off = run(tmp_path / "off", defect, "target.defects=[]")
     assert (off.done.exit_code, off.result["counter_examples"]) == (0, [])
+
+
+def test_each_input_is_processed_once_though_processes_crash_and_are_taken_over(
+    tmp_path: Path,
+) -> None:
+    done = run(tmp_path / "inside", "read-process-write")
+    assert (done.done.exit_code, done.result["counter_examples"]) == (0, [])
+    errors = {row["error"] for row in pq.read_table(done.rundir.history).to_pylist()}
+    assert errors >= {"aborted", "crashed", "taken-over"}
+    for offsets, kind in {
+        "before": "offsets-without-output",
+        "after": "output-without-offsets",
+    }.items():
+        outside = f"workload.options.offsets={offsets}"
+        found = run(tmp_path / offsets, "read-process-write", outside)
+        assert set(found.result["counter_examples"]) == {kind}
 
 
 def test_readers_of_what_is_not_committed_get_aborted_values(tmp_path: Path) -> None:
@@ -73,6 +91,7 @@ def test_readers_of_what_is_not_committed_get_aborted_values(tmp_path: Path) -> 
         ("workload.options.isolation=dirty", "read_committed"),
         ("workload.options.aborts=0.1", "did you mean 'abort_share'?"),
         ("workload.options.abort_share=2", "use 0 to less than 1"),
+        ("workload.options.processors_count=2", "use topics_count = 2 or more"),
         ("checks=['loss']", "these do: kafka"),
     ],
 )

@@ -11,8 +11,20 @@ import pytest
 from harness import registry
 from harness.errors import PlanError
 from harness.models import TRANSACTION
-from harness.models.micro_ops import ABORT, END, SEND, WHOLE, micro_ops
-from harness.protocols import FAIL, OK, HasFinal, Invoke, Workload, completion, invoke
+from harness.models.micro_ops import (
+    ABORT,
+    ASSIGNED,
+    COMMIT,
+    CONSUME,
+    CRASH,
+    END,
+    FENCE,
+    OFFSETS,
+    SEND,
+    WHOLE,
+    micro_ops,
+)
+from harness.protocols import FAIL, INFO, OK, HasFinal, Invoke, Workload, completion, invoke
 from workloads.transactions import Transactions
 
 
@@ -41,9 +53,78 @@ def test_values_are_unique_and_transactions_have_their_shape() -> None:
             assert all(0 <= each.key < 6 and each.value % 4 == process for each in sends)
             values += [each.value for each in sends]
             aborts += micro[-1].kind == ABORT
+            assert micro[-1].kind in (ABORT, COMMIT)
             number += 1
     assert len(set(values)) == len(values)
     assert aborts / number == pytest.approx(0.25, abs=0.04)
+
+
+def shapes(workload: Transactions, process: int, number: int = 600) -> list[list[Any]]:
+    """The steps of a process' transactions, of one that never learns that it was not ok."""
+    script, answer, found = workload.script(process, 8, 3, 4), completion(OK), []
+    op = next(script)
+    for _ in range(number):
+        if op[0] == "txn":
+            found.append(asked(op))
+        op = script.send(answer)
+    return found
+
+
+def test_transactions_crash_and_are_taken_over_at_every_place() -> None:
+    workload = Transactions(crash_share=0.3, fence_share=0.3, abort_share=0.1, sends_count=3)
+    made = shapes(workload, 0)
+    kinds = [[each.kind for each in steps] for steps in made]
+    crashed = [each for each in kinds if each[-1] == CRASH]
+    fenced = [each for each in kinds if FENCE in each]
+    assert len(crashed) / len(kinds) == pytest.approx(0.3, abs=0.06)
+    assert len(fenced) / len(kinds) == pytest.approx(0.3, abs=0.06)
+    assert {tuple(each) for each in crashed} >= {
+        *((CRASH,), (SEND, CRASH), (SEND, COMMIT, CRASH), (SEND, SEND, SEND, COMMIT, CRASH))
+    }
+    assert {(each.index(FENCE), len(each)) for each in fenced} >= {(0, 3), (1, 3), (3, 5)}
+    assert not any(CRASH in each for each in fenced)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "shape"),
+    [
+        ("transaction", (CONSUME, SEND, SEND, OFFSETS, COMMIT)),
+        ("before", (CONSUME, OFFSETS, SEND, SEND, COMMIT)),
+        ("after", (CONSUME, SEND, SEND, COMMIT, OFFSETS)),
+    ],
+)
+def test_processors_consume_the_first_topic_and_send_to_others(
+    offsets: Any, shape: tuple[int, ...]
+) -> None:
+    workload = Transactions(
+        processors_count=2,
+        topics_count=3,
+        inputs_count=2,
+        offsets=offsets,
+        abort_share=0.2,
+        crash_share=0.2,
+    )
+    made = shapes(workload, 5)
+    kinds = {tuple(each.kind for each in steps) for steps in made}
+    assert shape in kinds
+    assert all(each[0] == CONSUME for each in kinds)
+    assert {each[-1] for each in kinds} == {shape[-1], ABORT, CRASH}
+    sends = [each for steps in made for each in steps if each.kind == SEND]
+    assert {each.key for each in sends} == {3, 4, 5, 6, 7, 8}
+    assert len({each.value for each in sends}) == len(sends)
+    inputs = [each for steps in shapes(workload, 0) for each in steps if each.kind == SEND]
+    assert {each.key for each in inputs} == {0, 1, 2}
+    assert not {each.value for each in inputs} & {each.value for each in sends}
+
+
+def test_a_processor_subscribes_again_when_it_is_replaced() -> None:
+    script = Transactions(processors_count=1, topics_count=2).script(2, 5, 2, 1)
+    first = next(script)
+    assert first[0] == "subscribe"
+    assert [(each.kind, each.key) for each in asked(first)] == [(ASSIGNED, 0), (ASSIGNED, 1)]
+    assert script.send(completion(OK))[0] == "txn"
+    assert script.send(completion(FAIL))[0] == "txn"
+    assert script.send(completion(INFO)) == first
 
 
 def test_the_last_processes_poll_and_one_at_least_sends() -> None:
@@ -87,6 +168,12 @@ def test_two_readers_read_and_each_is_tried_again_a_few_times() -> None:
         ({"abort_share": 1}, "use 0 to less than 1"),
         ({"sends_count": 0}, "sends_count is 0; use 1 to 1000"),
         ({"pause_ms": -1}, "use 0 to 10000"),
+        ({"processors_count": 1}, "no other topic than the one they consume; use topics_count = 2"),
+        ({"offsets": "after"}, 'offsets is "after", and there are no processors'),
+        ({"offsets": "later"}, "offsets"),
+        ({"topics_count": 9}, "topics_count is 9; use 1 to 4"),
+        ({"abort_share": 0.5, "crash_share": 0.5}, "leave no transaction whole"),
+        ({"fence_share": -0.1}, "fence_share is -0.1; use 0 to less than 1"),
         ({"isolation": "dirty"}, "isolation"),
         ({"readers": 1}, "readers_count"),
     ],

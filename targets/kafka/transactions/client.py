@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import threading
 
-from harness.models.micro_ops import END, WHOLE, micro_ops
+from harness.models.micro_ops import END, WHOLE, MicroOp, elements_of, micro_ops
 from harness.protocols import (
     FAIL,
+    OK,
     BlockingClient,
     Client,
     Cluster,
@@ -20,6 +21,7 @@ from harness.run.blocking import ThreadedClient
 from harness.run.workload import transactions_of
 from targets.kafka.clients.library import bootstrap, bootstrap_of
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.transactions.consuming import GroupConsumer
 from targets.kafka.transactions.polling import Poller, read_to_the_end, stable_ends
 from targets.kafka.transactions.settings import (
     consumer_settings,
@@ -27,6 +29,7 @@ from targets.kafka.transactions.settings import (
     timeout_s,
     transactional_id,
 )
+from targets.kafka.transactions.topics import Logs
 from targets.kafka.transactions.whole import read_whole
 from targets.kafka.transactions.writing import TransactionWriter
 
@@ -42,7 +45,8 @@ class TransactionClient(BlockingClient):
     def __init__(self, cluster: Cluster, plan: KafkaPlan, number: int) -> None:
         asked = transactions_of(plan)
         assert asked is not None
-        self._cluster, self._plan, self._isolation = cluster, plan, asked.isolation
+        self._cluster, self._plan, self._asked = cluster, plan, asked
+        self._logs = Logs(plan)
         reached = {
             "bootstrap.servers": bootstrap_of(number, bootstrap(cluster), plan),
             "client.id": f"ackloss-{number + 1}",
@@ -52,11 +56,14 @@ class TransactionClient(BlockingClient):
             **reached,
             "transactional.id": transactional_id(plan, number),
         }
+        self._consumer: GroupConsumer | None = None
+        if number in asked.dealt(plan.workload.processes)[0]:
+            takes = {**consumer_settings(plan, processors=True), **reached}
+            self._consumer = GroupConsumer(takes, plan.topic.name)
         self._writer = TransactionWriter(
-            writes, plan.topic.name, pause_ms=asked.pause_ms, within_s=timeout_s(plan)
+            writes, self._logs.place, asked, within_s=timeout_s(plan), consumer=self._consumer
         )
-        reads = {**consumer_settings(plan), **reached}
-        self._poller = Poller(reads, plan.topic.name, plan.topic.partitions)
+        self._poller = Poller({**consumer_settings(plan), **reached}, self._logs)
         self._used, self._closed = threading.Lock(), False
 
     def call(self, op: Invoke) -> Completion:
@@ -74,6 +81,8 @@ class TransactionClient(BlockingClient):
             try:
                 self._writer.close()
                 self._poller.close()
+                if self._consumer is not None:
+                    self._consumer.close()
             finally:
                 self._used.release()
 
@@ -81,15 +90,26 @@ class TransactionClient(BlockingClient):
         f, _, _, _, expected = op
         if f == "txn":
             return self._writer.run(op)
+        if f == "subscribe":  # its consumer joins the group with its first poll
+            return completion(OK, result=expected if isinstance(expected, tuple) else None)
         if not isinstance(expected, tuple):
             return self._poller.poll()
         keys = [each.key for each in micro_ops(expected) if each.kind in (END, WHOLE)]
         within_s = timeout_s(self._plan) + _CHECKED_EVERY_S + _MARGIN_S
-        if (goals := stable_ends(self._cluster, self._plan, keys, within_s)) is None:
+        goals = stable_ends(self._cluster, self._logs, keys, within_s)
+        if goals is None:
             return completion(FAIL, error=NOT_AT_END)
-        if f == "read-log":
-            return read_whole(self._cluster, self._plan, goals)
-        return read_to_the_end(self._cluster, self._plan, goals, self._isolation)
+        found: list[MicroOp] = []
+        for topic in self._logs.topics:
+            ends = topic.partitions_of(goals)
+            if f == "read-log":
+                read = read_whole(self._cluster, topic.plan, ends)
+            else:
+                read = read_to_the_end(self._cluster, topic.plan, ends, self._asked.isolation)
+            if isinstance(read, str):
+                return completion(FAIL, error=read)
+            found += (each._replace(key=topic.first + each.key) for each in read)
+        return completion(OK, result=elements_of(*found))
 
 
 def transaction_client(cluster: Cluster, plan: KafkaPlan) -> Client:

@@ -22,6 +22,7 @@ from targets.kafka.clients.library import bootstrap
 from targets.kafka.consumers import Reading, read_with_librdkafka
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.records import value_of
+from targets.kafka.transactions.topics import Logs
 
 # librdkafka's own log lines: where the command line sends them, and nowhere if it does not.
 _LOG: Final = logging.getLogger("ackloss.kafka.consumer")
@@ -35,11 +36,11 @@ _RESET: Final = "_AUTO_OFFSET_RESET"
 
 
 class Poller:
-    """A consumer with all partitions assigned, made when it is needed. Used by one thread."""
+    """A consumer with all logs assigned, made when it is needed. Used by one thread."""
 
-    def __init__(self, settings: Mapping[str, Any], topic: str, partitions: int) -> None:
-        self._settings, self._topic = settings, topic
-        self._positions = dict.fromkeys(range(partitions), 0)
+    def __init__(self, settings: Mapping[str, Any], logs: Logs) -> None:
+        self._settings, self._logs = settings, logs
+        self._positions = dict.fromkeys(range(len(logs)), 0)
         self._consumer: Consumer | None = None
 
     def poll(self) -> Completion:
@@ -59,8 +60,9 @@ class Poller:
                     break
             elif partition is not None and offset is not None:
                 value = value_of(message.value(), offset)
-                polled.append(MicroOp(POLL, partition, offset, value))
-                self._positions[partition] = offset + 1
+                key = self._logs.key(message.topic(), partition)
+                polled.append(MicroOp(POLL, key, offset, value))
+                self._positions[key] = offset + 1
         if why == _RESET:
             self.close()
             self._positions = dict.fromkeys(self._positions, 0)
@@ -79,21 +81,21 @@ class Poller:
         if self._consumer is None:
             self._consumer = Consumer(dict(self._settings), logger=_LOG)
             self._consumer.assign(
-                [TopicPartition(self._topic, *each) for each in self._positions.items()]
+                [TopicPartition(*self._logs.place(k), at) for k, at in self._positions.items()]
             )
         return self._consumer
 
 
 def stable_ends(
-    cluster: Cluster, plan: KafkaPlan, keys: Sequence[int], within_s: float
+    cluster: Cluster, logs: Logs, keys: Sequence[int], within_s: float
 ) -> dict[int, int] | None:
-    """Where partitions end, once both isolation levels name one end of each; `None`: one has none
-    in time."""
+    """Where logs end, once both isolation levels name one end of each; `None`: one has none in
+    time."""
     deadline = time.monotonic() + within_s
     ends: dict[int, int] = {}
     while missing := [key for key in keys if key not in ends]:
         for key in missing:
-            if (end := _end(cluster, plan, key)) is not None:
+            if (end := _end(cluster, logs.topic(key).plan, key % logs.partitions)) is not None:
                 ends[key] = end
         if time.monotonic() > deadline:
             return None
@@ -104,16 +106,15 @@ def stable_ends(
 
 def read_to_the_end(
     cluster: Cluster, plan: KafkaPlan, goals: Mapping[int, int], isolation: str
-) -> Completion:
-    """All records of some partitions up to their ends, as one isolation level has them."""
+) -> list[MicroOp] | str:
+    """All records of some partitions of a topic up to their ends, as one isolation level has them;
+    a text: why they were not read."""
     reading = Reading(starts=dict.fromkeys(goals, 0), goals=goals)
     more, deadline = {"isolation.level": isolation}, time.monotonic() + _READ_S
     read_with_librdkafka(bootstrap(cluster), plan, reading, deadline, more)
     if reading.errors or not reading.ended():
-        why = next(iter(reading.errors.values()), NOT_AT_END)
-        return completion(FAIL, error=why.partition(":")[0])
-    ends = (MicroOp(END, key, end) for key, end in goals.items())
-    return completion(OK, result=elements_of(*_records(reading), *ends))
+        return next(iter(reading.errors.values()), NOT_AT_END).partition(":")[0]
+    return [*_records(reading), *(MicroOp(END, key, end) for key, end in goals.items())]
 
 
 def _end(cluster: Cluster, plan: KafkaPlan, partition: int) -> int | None:

@@ -24,6 +24,10 @@ _MESSAGE_MS: Final = "message.timeout.ms"
 _WHERE: Final = "workload.producer"
 _LIBRARY: Final = "librdkafka"
 _KNOWN_SINCE: Final = (0, 11)
+_GROUPS_SINCE: Final = (2, 5)
+_SESSION_MS: Final = 6000
+"""The least that brokers allow unless told otherwise: so long a group waits for a member that
+crashed."""
 
 
 def check_transactions(plan: KafkaPlan) -> None:
@@ -41,6 +45,14 @@ def check_transactions(plan: KafkaPlan) -> None:
             f"Kafka {version} has no transactions (KIP-98)",
             key="target.version",
             hint="use 0.11 or later",
+        )
+    asked = transactions_of(plan)
+    groups = asked is not None and asked.processors_count > 0
+    if groups and version is not None and number_of(version)[:2] < _GROUPS_SINCE:
+        raise PlanError(
+            f"Kafka {version} does not know which member of a group a transaction is of (KIP-447)",
+            key="workload.options.processors_count",
+            hint="use 2.5 or later, or no processors",
         )
     if plan.workload.processes > THREADS_AT_MOST:
         raise PlanError(
@@ -104,14 +116,17 @@ def transactional_id(plan: KafkaPlan, number: int) -> str:
     return f"{plan.topic.name}-{number}"
 
 
-def consumer_settings(plan: KafkaPlan) -> dict[str, Any]:
-    """What each consumer is started with, but for addresses and names."""
+def consumer_settings(plan: KafkaPlan, *, processors: bool = False) -> dict[str, Any]:
+    """What each reader is started with, but for addresses and names; or each of the `processors`,
+    which are one group."""
     settings = transactions_of(plan)
     assert settings is not None
+    group = {"session.timeout.ms": _SESSION_MS, "heartbeat.interval.ms": _SESSION_MS // 6}
     return {
-        "group.id": f"{plan.topic.name}-readers",
+        "group.id": f"{plan.topic.name}-{'processors' if processors else 'readers'}",
+        **(group if processors else {}),
         "enable.auto.commit": False,
-        "auto.offset.reset": "error",
+        "auto.offset.reset": "earliest" if processors else "error",
         "isolation.level": settings.isolation,
         "check.crcs": True,
         "socket.timeout.ms": DEFAULTS["socket.timeout.ms"],

@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from harness.models.micro_ops import DISCARDED, STORED, WHOLE, MicroOp, elements_of
-from harness.protocols import FAIL, OK, Bools, Cluster, Completion, Ints, completion
+from harness.models.micro_ops import DISCARDED, STORED, WHOLE, MicroOp
+from harness.protocols import Bools, Cluster, Ints
 from harness.protocols.transactions import NOT_AT_END
 from targets.kafka.consumers import Reading
 from targets.kafka.log_reader.fetching import read_log
@@ -26,8 +26,9 @@ from targets.kafka.reading import source_of
 _READ_S: Final = 30.0
 
 
-def read_whole(cluster: Cluster, plan: KafkaPlan, goals: Mapping[int, int]) -> Completion:
-    """All records of some partitions up to their goals, whatever committed."""
+def read_whole(cluster: Cluster, plan: KafkaPlan, goals: Mapping[int, int]) -> list[MicroOp] | str:
+    """All records of some partitions of a topic up to their goals, whatever committed; a text: why
+    they were not read."""
     deadline = time.monotonic() + _READ_S
     reading = Reading(starts=dict.fromkeys(goals, 0), goals=goals)
     with source_of(cluster, plan) as source:
@@ -37,14 +38,12 @@ def read_whole(cluster: Cluster, plan: KafkaPlan, goals: Mapping[int, int]) -> C
 
         read_log(source.ask, leaders, plan.topic.name, reading, deadline)
     if reading.errors or not reading.ended():
-        why = next(iter(reading.errors.values()), NOT_AT_END)
-        return completion(FAIL, error=why.partition(":")[0])
+        return next(iter(reading.errors.values()), NOT_AT_END).partition(":")[0]
     try:
         found = list(_records(reading))
     except Open:
-        return completion(FAIL, error=NOT_AT_END)
-    ends = (MicroOp(WHOLE, key, end) for key, end in goals.items())
-    return completion(OK, result=elements_of(*found, *ends))
+        return NOT_AT_END
+    return [*found, *(MicroOp(WHOLE, key, end) for key, end in goals.items())]
 
 
 class Open(Exception):

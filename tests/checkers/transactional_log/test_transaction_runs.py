@@ -16,6 +16,7 @@ from harness.models.micro_ops import (
     ASSIGNED,
     DISCARDED,
     END,
+    FENCE,
     POLL,
     SEND,
     STORED,
@@ -225,3 +226,15 @@ def test_without_isolation_a_poll_shows_no_commit(tmp_path: Path) -> None:
         result = judged(folder, rows, isolated=isolated)
         found = {each.name for each in result.counter_examples}
         assert found & {"lost-write", "torn-transaction"} == names
+
+
+def test_a_commit_of_a_producer_that_was_taken_over_is_a_zombies(tmp_path: Path) -> None:
+    """Where it was acknowledged; one that failed is a G1a where it is visible."""
+    fenced = [SEND, 3, 0, 70, SEND, 3, 1, 71, FENCE, NULL, NULL, NULL]
+    ended = {"ok": {"zombie-commit"}, "fail": {"G1a"}, "info": set()}
+    for outcome, names in ended.items():
+        (folder := tmp_path / outcome).mkdir()
+        rows = [*ROWS[:3], (0, outcome, "txn", fenced), *ROWS[4:]]
+        result = judged(folder, rows)
+        assert {each.name for each in result.counter_examples} == names
+        assert result.counts["zombie-commit"] == (outcome == "ok")
