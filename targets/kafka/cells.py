@@ -43,4 +43,4 @@ def of_cell(plan: KafkaPlan, name: str, number: int) -> KafkaPlan:
     if leaders == "spread":
         first = (first - 1 + number) % plan.target.brokers + 1
     own = {"name": f"{topic.name}-{name}", "leaders": leaders, "first_leader": first}
-    return plan.model_copy(update={"topic": topic.model_copy(update=own)})
+    return plan.of_cell(name, topic.model_copy(update=own))

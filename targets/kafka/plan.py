@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from harness.plan import Plan, Section, Settings, Slug, TargetPlan, WorkloadPlan
 
@@ -83,7 +83,7 @@ class KafkaWorkloadPlan(WorkloadPlan):
         default_factory=dict,
         description="Settings of the group's consumers, from their allow-list.",
     )
-    consumer_client: Literal["librdkafka", "kafka-python"] = Field(
+    consumer_client: Literal["librdkafka", "kafka-python", "java"] = Field(
         "librdkafka", description="The client library of the group's consumers."
     )
 
@@ -94,6 +94,18 @@ class KafkaPlan(Plan):
     target: KafkaTargetPlan = Field(default_factory=lambda: KafkaTargetPlan())
     topic: TopicPlan = Field(default_factory=lambda: TopicPlan())
     workload: KafkaWorkloadPlan = Field(default_factory=lambda: KafkaWorkloadPlan())
+    _cell: str | None = PrivateAttr(None)
+
+    @property
+    def cell(self) -> str | None:
+        """The cell of a run whose plan this is; `None` for the plan of a whole run."""
+        return self._cell
+
+    def of_cell(self, name: str, topic: TopicPlan) -> KafkaPlan:
+        """As the plan of a cell, with a topic of its own."""
+        made = self.model_copy(update={"topic": topic})
+        made._cell = name
+        return made
 
     @property
     def partitions(self) -> int:

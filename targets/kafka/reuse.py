@@ -6,11 +6,12 @@ ZooKeeper is up in a few seconds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import orjson
 
 from harness.levers.proxied import proxied
 from harness.protocols import NODE_DATA, Cluster
-from targets.kafka.clients.nodes import client_names
 from targets.kafka.configuration import LOGS
 from targets.kafka.eras import KRAFT, metadata_of
 from targets.kafka.kraft.admin import delete_topic
@@ -18,14 +19,14 @@ from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.topics import topic_plans
 
 
-def cluster_key(plan: KafkaPlan) -> str | None:
-    """What a cluster is made of: everything of the plan's target, nodes of clients, and proxies.
-    Null: it serves one run."""
+def cluster_key(plan: KafkaPlan, clients: Sequence[str]) -> str | None:
+    """What a cluster is made of: everything of the plan's target, nodes of clients (their names),
+    and proxies. Null: it serves one run."""
     if metadata_of(plan) != KRAFT:
         return None
     body = {
         **plan.target.model_dump(mode="json"),
-        "clients": client_names(plan),
+        "clients": clients,
         "proxied": proxied(plan),
     }
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()

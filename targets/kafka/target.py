@@ -49,6 +49,7 @@ from harness.protocols.any_client import EXEC, JSON, HasLibraries, ServesAnyClie
 from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
 from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from harness.protocols.tools import MadeBeforehand, TakesSettingsFiles, UsesPackages
+from harness.run.cells import cell_plans
 from harness.run.workload import group_of, transactions_of
 from targets.kafka import (
     brokers,
@@ -74,6 +75,7 @@ from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, era_for, era_of
 from targets.kafka.external import KafkaGuest
 from targets.kafka.groups import offsets
 from targets.kafka.groups.group import KafkaConsumers
+from targets.kafka.groups.java import nodes as members
 from targets.kafka.groups.settings import check_group, consumer_settings
 from targets.kafka.levers import requests
 from targets.kafka.levers.dry_run import DryRunLeadership
@@ -212,7 +214,16 @@ class Kafka(
 
     def names(self, plan: KafkaPlan) -> list[str]:
         """b1 ... for brokers, then who keeps the metadata, then nodes of clients."""
-        return [*node_ids(plan), *client_names(plan)]
+        return [*node_ids(plan), *self._in_nodes(plan)]
+
+    def _groups(self, plan: KafkaPlan) -> list[KafkaPlan]:
+        """The plans of its groups: each cell's, or its own."""
+        return [cell.plan for cell in cell_plans(plan, self)] or [plan]  # type: ignore[misc]
+
+    def _in_nodes(self, plan: KafkaPlan) -> list[str]:
+        """The nodes of clients and of consumers."""
+        consumers = [name for each in self._groups(plan) for name in members.names(each)]
+        return [*client_names(plan), *consumers]
 
     def prepare(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
         """The image, and what the plan's mode and its clients need besides."""
@@ -221,16 +232,19 @@ class Kafka(
         plan, image = support.sent(plan), images.resolve(plan.target, say)
         made = mode_of(plan).ingredients(plan, image, say)
         clients = client_files(plan, image, say)
+        if any(members.names(each) for each in self._groups(plan)):
+            clients = {**clients, members.JAR: members.jar(image, say)}
         return replace(made, files={**made.files, **clients, **proxy_files(plan, image, say)})
 
     def for_hosts(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
         """The jars, and what the plan's mode needs besides."""
         from targets.kafka import jars
 
-        if nodes := client_names(plan):
+        if nodes := self._in_nodes(plan):
+            key = "client" if client_names(plan) else "consumer_client"
             raise PlanError(
                 f"clients in nodes of their own ({', '.join(nodes)}) run in containers only",
-                key="workload.client",
+                key=f"workload.{key}",
                 hint="choose another client",
             )
         plan = support.sent(plan)
@@ -250,7 +264,11 @@ class Kafka(
         """Every node with its files."""
         servers = mode_of(plan).specs(support.sent(plan), ingredients, addresses)
         servers = with_proxies(servers, plan, ingredients, addresses)
-        return servers + client_nodes(plan, era_for(plan), ingredients)
+        era = era_for(plan)
+        consumers = [
+            spec for each in self._groups(plan) for spec in members.specs(each, era, ingredients)
+        ]
+        return servers + client_nodes(plan, era, ingredients) + consumers
 
     def reached_by(self, access: Access) -> KafkaGuest:
         """Kafka that somebody else runs."""
@@ -377,7 +395,7 @@ class Kafka(
 
     def cluster_key(self, plan: KafkaPlan) -> str | None:
         """Equal for plans whose targets are equal; null where a cluster serves one run."""
-        return reuse.cluster_key(plan)
+        return reuse.cluster_key(plan, self._in_nodes(plan))
 
     def fresh(self, plan: KafkaPlan, number: int) -> KafkaPlan:
         """The plan with a topic of its own."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from harness.protocols import OK, RunCluster, with_role
+from harness.protocols import OK, Node, RunCluster, with_role
 from harness.protocols.groups import (
     KINDS,
     Action,
@@ -22,13 +22,19 @@ from harness.protocols.groups import (
     why_unread,
 )
 from targets.kafka import brokers
+from targets.kafka.clients.java.lines import JAVA
 from targets.kafka.clients.library import bootstrap
 from targets.kafka.groups import offsets
+from targets.kafka.groups.java import nodes
+from targets.kafka.groups.java.member import JavaMember
+from targets.kafka.groups.life import Life
 from targets.kafka.groups.process import ConsumerProcess
 from targets.kafka.groups.settings import consumer_settings
 from targets.kafka.plan import KafkaPlan
 
 _LEAVE_S: Final = 10.0
+_AWAY_S: Final = 0.5
+"""How often a node whose process has ended is looked at, until it runs again."""
 _ASK_S: Final = 0.5
 """How often brokers are asked where partitions end: each time on a connection of its own."""
 
@@ -41,7 +47,8 @@ class KafkaConsumers(Consumers):
     ) -> None:
         self._cluster, self._plan, self._group, self._record = cluster, plan, group, record
         self._lock = threading.Lock()
-        self._lives: dict[int, list[ConsumerProcess]] = {}
+        self._acting, self._closing = threading.RLock(), threading.Event()
+        self._lives: dict[int, list[Life]] = {}
         self._owner: dict[int, tuple[str, int]] = {}
         self._known: dict[int, int | None] = {}
         self._ask_s = 0.0
@@ -110,6 +117,7 @@ class KafkaConsumers(Consumers):
 
     def close(self, timeout_s: float) -> None:
         """See `Consumers`."""
+        self._closing.set()
         running = [each for lives in self._lives.values() for each in lives if each.alive]
         for life in running:
             life.send(signal.SIGCONT)
@@ -123,22 +131,38 @@ class KafkaConsumers(Consumers):
         return offsets.committed(self._cluster, self._plan, timeout_s)
 
     def _begin(self, number: int) -> None:
-        if (life := self._life(number)) is not None:
-            if not life.leaving:
-                return
-            life.wait(time.monotonic() + _LEAVE_S)
-        lives = self._lives.setdefault(number, [])
-        nth = len(lives) + 1
-        lives.append(
-            ConsumerProcess(
-                self._plan.workload.consumer_client,
-                self._setup(number, nth),
-                run_id=self._cluster.run_id,
-                number=number,
-                life=nth,
-                take=self._take,
-            )
+        with self._acting:
+            if (life := self._life(number)) is not None:
+                if not life.leaving:
+                    return
+                life.wait(time.monotonic() + _LEAVE_S)
+            lives = self._lives.setdefault(number, [])
+            lives.append(self._new_life(number, len(lives) + 1))
+
+    def _new_life(self, number: int, nth: int) -> Life:
+        setup, library = self._setup(number, nth), self._plan.workload.consumer_client
+        if library == JAVA:
+            node = self._cluster.nodes[nodes.name(self._plan, number)]
+
+            def lost() -> None:
+                self._return(number, node)
+
+            return JavaMember(node, setup, number=number, life=nth, take=self._take, lost=lost)
+        return ConsumerProcess(
+            library,
+            setup,
+            run_id=self._cluster.run_id,
+            number=number,
+            life=nth,
+            take=self._take,
         )
+
+    def _return(self, number: int, node: Node) -> None:
+        """A consumer whose node was killed begins its next life when the node runs again."""
+        while not self._closing.wait(_AWAY_S):
+            if node.process().running:
+                self._begin(number)
+                return
 
     def _setup(self, number: int, life: int) -> dict[str, Any]:
         group, plan = self._group, self._plan
@@ -158,7 +182,7 @@ class KafkaConsumers(Consumers):
             "process_ms": group.process_ms,
         }
 
-    def _life(self, number: int) -> ConsumerProcess | None:
+    def _life(self, number: int) -> Life | None:
         lives = self._lives.get(number)
         return lives[-1] if lives and lives[-1].alive else None
 

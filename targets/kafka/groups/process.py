@@ -10,14 +10,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from harness.machine.client_processes import MARK
-from harness.protocols import INFO
-from harness.protocols.groups import KINDS, Delivery, consumer_name
-from targets.kafka.groups.lines import parsed
+from targets.kafka.groups.life import Life, Take, is_stopped
 
 MODULES: Final[Mapping[str, str]] = {
     "librdkafka": "targets.kafka.groups.librdkafka",
@@ -28,7 +26,7 @@ _TAIL_BYTES: Final = 4000
 _ROOT: Final = Path(__file__).parents[3]
 
 
-class ConsumerProcess:
+class ConsumerProcess(Life):
     """A process that consumes; its lines become rows as they come, in a thread of its own."""
 
     def __init__(
@@ -39,10 +37,9 @@ class ConsumerProcess:
         run_id: str,
         number: int,
         life: int,
-        take: Callable[[list[Delivery]], None],
+        take: Take,
     ) -> None:
-        self.number, self.life, self._take = number, life, take
-        self.leaving = False
+        super().__init__(number, life, take)
         path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (it is open as long as the process)
         self._process = subprocess.Popen(
@@ -57,51 +54,47 @@ class ConsumerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, stopped or not."""
+        """See `Life`."""
         return self._process.poll() is None
 
     @property
     def paused(self) -> bool:
-        """Whether the kernel says that it is stopped."""
+        """See `Life`."""
         try:
-            state = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+            return is_stopped(Path(f"/proc/{self._process.pid}/stat").read_text())
         except OSError:
             return False
-        return state[0] in "Tt"
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal, if it is there."""
+        """See `Life`."""
         self.leaving = self.leaving or number == signal.SIGTERM
         if self.alive:
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End it at once, and wait until it has ended."""
+        """See `Life`."""
         self.send(signal.SIGKILL)
         self._process.wait(_KILLED_S)
         self._thread.join(_KILLED_S)
 
     def wait(self, deadline_s: float) -> None:
-        """Wait until it has ended by itself, until a time of the monotonic clock; else kill it."""
+        """See `Life`."""
         try:
             self._process.wait(max(0.0, deadline_s - time.monotonic()))
         except subprocess.TimeoutExpired:
             self.kill()
         self._thread.join(_KILLED_S)
 
-    def _read(self) -> None:
-        name, ended = consumer_name(self.number), False
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if (report := parsed(line)) is not None:
-                ended = ended or report.f == KINDS.stop
-                self._take(list(report.rows(name, self.life)))
+    def ending(self) -> str:
+        """See `Life`."""
         self._process.wait()
-        if not ended:
-            now_ns, code = time.monotonic_ns(), self._process.returncode
-            error = self._last_words(code) if code >= 0 else signal.Signals(-code).name
-            row = Delivery(KINDS.stop, now_ns, now_ns, INFO, consumer=name, life=self.life)
-            self._take([row._replace(error=error)])
+        code = self._process.returncode
+        return self._last_words(code) if code >= 0 else signal.Signals(-code).name
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        self.hear(self._process.stdout)
+        self._process.wait()
         self._process.stdout.close()
         self._log.close()
         if self._process.stdin is not None:

@@ -8,7 +8,9 @@ from typing import Any, Final
 from harness.errors import PlanError, nearest
 from harness.protocols.groups import GroupSettings
 from harness.run.workload import group_of
+from targets.kafka.clients.java.lines import JAVA
 from targets.kafka.eras import number_of
+from targets.kafka.groups.java.nodes import check_java
 from targets.kafka.plan import KafkaPlan
 
 LIBRDKAFKA, KAFKA_PYTHON = "librdkafka", "kafka-python"
@@ -36,6 +38,12 @@ _OURS: Final[Mapping[str, str]] = {
 }
 """Settings that an option of the workload stands for."""
 
+_READ_AHEAD: Final = "queued.max.messages.kbytes"
+"""librdkafka's alone."""
+
+_HEARTBEAT: Final = "heartbeat.interval.ms"
+"""The brokers say it where they assign partitions."""
+
 _SERVER_ASSIGNS: Final = (4, 0)
 _GROUPS: Final = (0, 10)
 _COOPERATIVE: Final = (2, 4)
@@ -59,6 +67,8 @@ def check_group(plan: KafkaPlan) -> None:
         return
     _check_settings(plan, group)
     _check_protocol(plan, group)
+    if plan.workload.consumer_client == JAVA:
+        check_java(plan, group)
 
 
 def _check_settings(plan: KafkaPlan, group: GroupSettings) -> None:
@@ -79,6 +89,18 @@ def _check_settings(plan: KafkaPlan, group: GroupSettings) -> None:
                 "no plan may set it for consumers",
                 key=where,
                 hint=f"did you mean {near!r}?" if near else f"there are: {', '.join(_ALLOWED)}",
+            )
+        if key == _READ_AHEAD and plan.workload.consumer_client != LIBRDKAFKA:
+            raise PlanError(
+                f"{plan.workload.consumer_client} has no setting that means it",
+                key=where,
+                hint=f'leave it out, or use workload.consumer_client = "{LIBRDKAFKA}"',
+            )
+        if key == _HEARTBEAT and group.protocol == "consumer":
+            raise PlanError(
+                'no member may set it with the group protocol "consumer"',
+                key=where,
+                hint='use target.settings."group.consumer.heartbeat.interval.ms"',
             )
 
 

@@ -43,7 +43,8 @@ def test_java_clients_are_nodes_and_others_are_not() -> None:
 
 def test_a_cluster_with_nodes_of_clients_is_another_cluster() -> None:
     keys = [{"client": "java"}, {"client": "java", "clients": 2}, {}, {"clients": 2}]
-    java, fewer, plain, same = (cluster_key(plan_for(**workload)) for workload in keys)
+    plans = [plan_for(**workload) for workload in keys]
+    java, fewer, plain, same = (cluster_key(plan, client_names(plan)) for plan in plans)
     assert len({java, fewer, plain}) == 3
     assert plain == same
 

@@ -10,14 +10,12 @@ from typing import ClassVar, Final
 from harness.errors import HarnessFailure, PlanError
 from harness.images.steps import Say
 from harness.protocols import (
-    CLIENT_ROLE,
     Client,
     Cluster,
     ImageRef,
     Ingredients,
     Node,
     NodeSpec,
-    with_role,
 )
 from targets.kafka.clients.java import nodes
 from targets.kafka.clients.java.lines import DRIVER_PORT, JAVA, Line, Lost, Refused
@@ -71,7 +69,7 @@ class Java:
 
     def told(self, plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
         """What a producer of the first client's says that it has."""
-        node, software = with_role(cluster, CLIENT_ROLE)[0], self.software(plan)
+        node, software = cluster.nodes[nodes.names(plan)[0]], self.software(plan)
         try:
             line = _begin(node, 0, bootstrap(cluster), plan, 0, START_S)
         except Refused as error:
@@ -90,7 +88,7 @@ class Java:
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """A producer in every client's node, shared by the processes."""
         addresses = bootstrap(cluster)
-        clients = with_role(cluster, CLIENT_ROLE)
+        clients = [cluster.nodes[name] for name in nodes.names(plan)]
         return JavaClient(
             [partial(_begin, node, n, addresses, plan) for n, node in enumerate(clients)]
         )

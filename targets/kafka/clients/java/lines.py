@@ -49,7 +49,7 @@ class Line:
         self._out = bytearray()
         self._in = b""
         deadline = time.monotonic() + within_s
-        self.socket = _connected(address, deadline)
+        self.socket = connected(address, deadline)
         try:
             self._begin(topic, settings, deadline)
         except BaseException:
@@ -112,8 +112,8 @@ class Line:
         return lines
 
 
-def _connected(address: tuple[str, int], deadline: float) -> socket.socket:
-    """A connection, tried until the driver listens."""
+def connected(address: tuple[str, int], deadline: float) -> socket.socket:
+    """A connection, tried until a driver listens. Raises Lost."""
     while True:
         left_s = deadline - time.monotonic()
         try:

@@ -40,29 +40,40 @@ def jar(image: ImageRef, say: Say) -> bytes:
 
 def specs(plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
     """The nodes: one JVM each, which listens for us and logs what its Kafka client has to say."""
+    roles, program = frozenset({CLIENT_ROLE}), ("Driver", JAR, DRIVER_PORT)
+    return [jvm(name, roles, program, era, ingredients) for name in names(plan)]
+
+
+def jvm(
+    name: str,
+    roles: frozenset[str],
+    program: tuple[str, str, int],
+    era: Era,
+    ingredients: Ingredients,
+) -> NodeSpec:
+    """A node of a program of ours, beside Kafka's jars: its class, its jar among the ingredients,
+    and the port at which it listens."""
+    main_class, jar, port = program
     argv = era.process(
-        "Driver",
-        config=str(DRIVER_PORT),
+        main_class,
+        config=str(port),
         log_config=f"{NODE_DATA}/{era.log_file}",
         log_folder=f"{NODE_DATA}/{_LOGS}",
         heap_mb=_HEAP_MB,
         archive=next(iter(ingredients.mounts.values()), None),
     )
     path = argv.index("-cp") + 1
-    argv[path] += f":{NODE_DATA}/{JAR}"
-    return [
-        NodeSpec(
-            name=name,
-            roles=frozenset({CLIENT_ROLE}),
-            argv=argv,
-            files={
-                JAR: ingredients.files.get(JAR, b""),
-                era.log_file: era.log_config.encode(),
-                f"{_LOGS}/server.log": b"",
-                f"{STORED}/none": b"",  # it stores nothing, and faults of the disk find the folder
-            },
-            mounts=ingredients.mounts,
-            memory_mb=_MEMORY_MB,
-        )
-        for name in names(plan)
-    ]
+    argv[path] += f":{NODE_DATA}/{jar}"
+    return NodeSpec(
+        name=name,
+        roles=roles,
+        argv=argv,
+        files={
+            jar: ingredients.files.get(jar, b""),
+            era.log_file: era.log_config.encode(),
+            f"{_LOGS}/server.log": b"",
+            f"{STORED}/none": b"",  # it stores nothing, and faults of the disk find the folder
+        },
+        mounts=ingredients.mounts,
+        memory_mb=_MEMORY_MB,
+    )

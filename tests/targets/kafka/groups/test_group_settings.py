@@ -12,6 +12,7 @@ from harness.protocols import PartitionView
 from harness.run.resolving import resolve
 from harness.run.workload import group_of
 from targets.kafka.groups import offsets, python
+from targets.kafka.groups.java.settings import java_settings
 from targets.kafka.groups.settings import consumer_settings
 from targets.kafka.plan import KafkaPlan
 
@@ -67,6 +68,26 @@ def settings(**options: Any) -> dict[str, Any]:
             "no plan may set it for consumers",
         ),
         (
+            {"consumer_client": "java", "version": "2.4.1"},
+            "workload.consumer_client",
+            "the Java consumer needs Kafka 2.5.0 or later, not 2.4.1",
+        ),
+        (
+            {"consumer_client": "java", "options": {"members_count": 10}},
+            "workload.options.members_count",
+            "10 Java consumers are too many",
+        ),
+        (
+            {"consumer_client": "java", "consumer": {"queued.max.messages.kbytes": 64}},
+            'workload.consumer."queued.max.messages.kbytes"',
+            "java has no setting that means it",
+        ),
+        (
+            {"options": {"protocol": "consumer"}, "consumer": {"heartbeat.interval.ms": 500}},
+            'workload.consumer."heartbeat.interval.ms"',
+            'no member may set it with the group protocol "consumer"',
+        ),
+        (
             {"name": "append", "consumer": {"check.crcs": True}},
             "workload.consumer",
             "the workload 'append' has no consumers",
@@ -89,6 +110,10 @@ def test_what_cannot_be_is_refused_with_its_key(made: Any, key: str, what: str) 
         {"options": {"protocol": "range"}, "version": "3.9.1"},
         {"options": {"protocol": "cooperative-sticky"}, "consumer_client": "kafka-python"},
         {"consumer": {"check.crcs": True}},
+        {"consumer_client": "java", "version": "2.5.1"},
+        {"consumer_client": "java", "options": {"members_count": 9}},
+        {"consumer": {"queued.max.messages.kbytes": 64}},
+        {"options": {"protocol": "range"}, "consumer": {"heartbeat.interval.ms": 500}},
     ],
 )
 def test_their_twins_are_accepted(made: Any) -> None:
@@ -124,6 +149,17 @@ def test_kafka_python_gets_them_by_its_own_names() -> None:
     assert named["auto_offset_reset"] == "none"
     assert named["fetch_max_wait_ms"] == 5
     assert not {"log_level", "group_protocol"} & set(named)
+
+
+def test_a_java_consumer_gets_them_by_its_own_names() -> None:
+    given = {**settings(reset="none", commit="auto"), "fetch.wait.max.ms": 5}
+    named = java_settings(given, batch_count=7)
+    assert named["partition.assignment.strategy"].endswith(".RangeAssignor")
+    assert named["auto.offset.reset"] == "none"
+    assert named["enable.auto.commit"] == "true"
+    assert (named["fetch.max.wait.ms"], named["max.poll.records"]) == ("5", "7")
+    assert not {"log_level", "group.protocol", "fetch.wait.max.ms"} & set(named)
+    assert java_settings(settings(protocol="consumer"), 7)["group.protocol"] == "consumer"
 
 
 def test_every_setting_that_a_plan_may_set_is_one_of_the_library() -> None:
