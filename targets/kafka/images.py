@@ -90,9 +90,11 @@ def bootstrap_checkpoint(image: ImageRef, features: Mapping[str, int]) -> bytes:
 
 
 def prepare(version: str = DEFAULT_VERSION, say: Say = quietly) -> ImageRef:
-    """Make all that nodes of a version need: image, checkpoint, class-data archive."""
+    """Make all that nodes of a version need: image, and with KRaft checkpoint and class-data
+    archive."""
     image = resolve(KafkaTargetPlan.model_validate({"version": version}), say)
-    archive(image, say)
+    if KRAFT in era_of(version).metadata:
+        archive(image, say)
     return image
 
 

@@ -33,6 +33,13 @@ def target(**given: object) -> KafkaTargetPlan:
     return KafkaTargetPlan.model_validate(given)
 
 
+def test_a_version_without_kraft_is_prepared_without_an_archive() -> None:
+    """What the archive is made with came with KRaft."""
+    image = images.prepare("0.8.2.2")
+    assert image.version == "0.8.2.2"
+    assert images.prepared("0.8.2.2") == (image, None)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_image_holds_kafka_and_none_of_our_tools(version: str) -> None:
     image = images.resolve(target(version=version))
