@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from harness.models import TRANSACTION, micro_ops
-from harness.models.micro_ops import MicroOp
 from harness.protocols import INFO, OK, HasFinal, Invoke, Script, Workload, invoke
 from harness.protocols.transactions import TransactionSettings
 
@@ -59,7 +58,7 @@ class Transactions(TransactionSettings, Workload, HasFinal):
 
     def _transactions(
         self, process: int, processes: int, partitions: int, seed: int
-    ) -> Iterator[tuple[int, list[MicroOp]]]:
+    ) -> Iterator[tuple[int, list[micro_ops.MicroOp]]]:
         draw, value = _draw(seed, process), process
         logs = range(partitions * (1 if self.processors_count else self.topics_count))
         while True:
@@ -73,47 +72,50 @@ class Transactions(TransactionSettings, Workload, HasFinal):
         another process."""
         draw, value = _draw(seed, process), process
         logs = range(partitions, partitions * self.topics_count)
-        inputs = (MicroOp(micro_ops.ASSIGNED, key) for key in range(partitions))
+        inputs = (micro_ops.MicroOp(micro_ops.ASSIGNED, key) for key in range(partitions))
         subscribe = invoke("subscribe", expected=micro_ops.elements_of(*inputs))
-        offsets = MicroOp(micro_ops.OFFSETS)
+        offsets = micro_ops.MicroOp(micro_ops.OFFSETS)
         yield subscribe
         while True:
             values = range(value, value + self.inputs_count * processes, processes)
             steps = self._sends(draw, logs, values)
-            behind: list[MicroOp] = []
+            behind: list[micro_ops.MicroOp] = []
             if self.offsets == "after":
                 behind = [offsets]
             else:
                 steps.insert(0 if self.offsets == "before" else len(steps), offsets)
-            steps.insert(0, MicroOp(micro_ops.CONSUME, value=self.inputs_count))
+            steps.insert(0, micro_ops.MicroOp(micro_ops.CONSUME, value=self.inputs_count))
             if (yield _transaction(value, self._ended(draw, steps, behind)))[0] == INFO:
                 yield subscribe
             value = values.stop
 
-    def _sends(self, draw: random.Random, logs: range, values: range) -> list[MicroOp]:
+    def _sends(self, draw: random.Random, logs: range, values: range) -> list[micro_ops.MicroOp]:
         keys = draw.sample(logs, min(len(logs), self.keys_count))
         return [
-            MicroOp(micro_ops.SEND, keys[place % len(keys)], value=each)
+            micro_ops.MicroOp(micro_ops.SEND, keys[place % len(keys)], value=each)
             for place, each in enumerate(values)
         ]
 
     def _ended(
-        self, draw: random.Random, steps: list[MicroOp], behind: Sequence[MicroOp] = ()
-    ) -> list[MicroOp]:
+        self,
+        draw: random.Random,
+        steps: list[micro_ops.MicroOp],
+        behind: Sequence[micro_ops.MicroOp] = (),
+    ) -> list[micro_ops.MicroOp]:
         """A transaction's steps and how it ends: it commits, and takes the steps `behind` that; or
         aborts, is taken over or crashes. A crash comes, each as often, before the first step but a
         poll, before any other, behind all, or while the commit is under way."""
-        commit, crash = MicroOp(micro_ops.COMMIT), MicroOp(micro_ops.CRASH)
+        commit, crash = micro_ops.MicroOp(micro_ops.COMMIT), micro_ops.MicroOp(micro_ops.CRASH)
         first = int(steps[0].kind == micro_ops.CONSUME)
         chance, place = draw.random() - self.abort_share, draw.randint(first, len(steps))
         if chance < 0:
-            return [*steps, MicroOp(micro_ops.ABORT)]
+            return [*steps, micro_ops.MicroOp(micro_ops.ABORT)]
         if chance < self.crash_share:
             behind_all = len(steps)
             place = draw.choice([first, place, behind_all, behind_all + 1])
             return [*([*steps, commit] if place > behind_all else steps[:place]), crash]
         if chance < self.crash_share + self.fence_share:
-            steps = [*steps[:place], MicroOp(micro_ops.FENCE), *steps[place:]]
+            steps = [*steps[:place], micro_ops.MicroOp(micro_ops.FENCE), *steps[place:]]
         return [*steps, commit, *behind]
 
     def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
@@ -123,7 +125,7 @@ class Transactions(TransactionSettings, Workload, HasFinal):
         logs = partitions * self.topics_count
         keys = range(process % logs, logs, processes)
         for f, kind in (("poll", micro_ops.END), ("read-log", micro_ops.WHOLE)):
-            read = micro_ops.elements_of(*(MicroOp(kind, key) for key in keys))
+            read = micro_ops.elements_of(*(micro_ops.MicroOp(kind, key) for key in keys))
             for _ in range(_TRIES):
                 if (yield invoke(f, expected=read))[0] == OK:
                     break
@@ -133,5 +135,5 @@ def _draw(seed: int, process: int) -> random.Random:
     return random.Random(f"{seed}/transactions/{process}")
 
 
-def _transaction(value: int, steps: list[MicroOp]) -> Invoke:
+def _transaction(value: int, steps: list[micro_ops.MicroOp]) -> Invoke:
     return invoke("txn", value, expected=micro_ops.elements_of(*steps))
