@@ -106,7 +106,7 @@ def _explained(
     client = document.get("client")
     if first["loc"][:1] == ("bootstrap",) and first["type"] == "string_pattern_mismatch":
         where = f"bootstrap.{first['loc'][1]}"
-        what = f"{first['input']!r} is no address with a port"
+        what = f"{first['input']!r} is not an address with a port"
         return PlanError(what, file=str(path), key=where, hint="write it as HOST:PORT")
     if first["loc"][:1] != ("client",) or not isinstance(client, dict):
         return explain(error, model, file=str(path))

@@ -172,8 +172,8 @@ def _load(run: Mapping[str, Any]) -> Told:
     """A run that is done says how many operations it attempted, and whether its load was as asked
     for; one with cells leaves that to them."""
     load = run.get("load") or {}
-    told = type(load.get("attempted")) is int and type(load.get("starved")) is bool
-    if not told and not run.get("cells"):
+    stated = type(load.get("attempted")) is int and type(load.get("starved")) is bool
+    if not stated and not run.get("cells"):
         yield "run.json", "run.json does not say how the load went (attempted, starved)"
 
 

@@ -57,7 +57,7 @@ def test_secrets_are_found_and_shown_to_nobody(
         (
             'kind = "external"\nbootstrap = ["broker"]',
             "bootstrap.0",
-            "no address with a port; write it as",
+            "not an address with a port; write it as",
         ),
         (HEAD + "bootstap = 3", "bootstap", "did you mean 'bootstrap'"),
         (HEAD + '[client]\n"sasl.password" = ["pw"]', 'client."sasl.password"', "is neither text"),
