@@ -30,7 +30,9 @@ _STYLES = {"regression": "red", "improvement": "green", "doubtful": "yellow"}
 )
 @click.option("--markdown", type=_PAGE, help="Also write the comparison as Markdown.")
 @click.option("--html", type=_PAGE, help="Also write it as a page, with the trend.")
-@click.option("--lake", metavar="DIR|URL", help="The trend also over what this lake has.")
+@click.option(
+    "--lake", metavar="DIR|URL", help="Also show the trend over the campaigns in this lake."
+)
 @with_output
 def compare(
     out: Output,
@@ -98,8 +100,8 @@ def _print_comparison(out: Output, comparison: CampaignComparison) -> None:
 @click.option("--dry-run", is_flag=True, help="Report what would be freed, and remove nothing.")
 @with_output
 def prune(out: Output, folders: tuple[Path, ...], keep: int, dry_run: bool) -> None:
-    """Delete the bulk of all runs in FOLDERS except failures and the newest of each cell. The
-    counts of the campaigns do not change. Of several campaigns the totals are reported."""
+    """Delete the large files of all runs in FOLDERS, except failures and the newest runs of each
+    cell. The campaigns' counts do not change. For several campaigns, the totals are reported."""
     from harness.campaigns.folder import CampaignDir
 
     each = [_pruned(CampaignDir.open(folder), keep, dry_run) for folder in folders]

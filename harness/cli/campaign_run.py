@@ -37,7 +37,7 @@ _with_inventories = click.option(
     "inventories",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Your hosts, over SSH; repeatable: a worker for each file (docs/ssh.md).",
+    help="Your hosts, over SSH (repeatable: one worker per file; see docs/ssh.md).",
 )
 _with_archive = click.option(
     "--archive", metavar="URL", help="Copy each judged run there, such as s3://bucket/folder."
@@ -53,7 +53,7 @@ _with_archive = click.option(
 @_with_archive
 @with_client_option
 @click.option(
-    "--first-failures-of", "old", type=_FOLDER, help="Begin with the cells that lost in this one."
+    "--first-failures-of", "old", type=_FOLDER, help="Begin with the cells that lost writes there."
 )
 @with_output
 def run(
@@ -69,7 +69,7 @@ def run(
 ) -> None:
     """Run the campaign of FILE (a file, or a name of `ackloss list campaigns`).
 
-    The exit code is 1 if its policy is broken, else 3 if a cell that the policy names has no
+    The exit code is 1 if its policy is violated, else 3 if a cell that the policy names has no
     conclusive run, else 0.
     """
     from harness.campaigns.folder import CampaignDir

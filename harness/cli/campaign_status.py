@@ -61,7 +61,7 @@ class PlannedCell:
 @click.argument("folder", type=_FOLDER)
 @with_output
 def status(out: Output, folder: Path) -> None:
-    """Show the progress of the campaign in FOLDER, also while it runs or after a crash."""
+    """Show the progress of the campaign in FOLDER, even while it runs or after a crash."""
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.progress import read_progress
 
@@ -74,7 +74,7 @@ def status(out: Output, folder: Path) -> None:
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
 @with_output
 def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
-    """Show the cells of FILE, the number of runs, and about how much time and disk they take.
+    """Show the cells of FILE, the number of runs, and an estimate of the time and disk they take.
     Starts nothing."""
     from harness.campaigns.estimate import estimate
     from harness.campaigns.plan import load_campaign

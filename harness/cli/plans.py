@@ -24,7 +24,7 @@ with_inventory = click.option(
 with_cluster = click.option(
     "--cluster",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Your own cluster, that you run: see docs/external.md.",
+    help="A cluster that you run: see docs/external.md.",
 )
 
 

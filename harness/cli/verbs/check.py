@@ -65,7 +65,7 @@ def check(
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Judge RUNS (a run's folder, a folder of runs, or a campaign's; a path or a URL such as
+    """Judge RUNS (the folder of a run, of several runs or of a campaign; a path or a URL such as
     s3://bucket/folder) or --history files, all in one Spark session.
 
     Needs no cluster. The exit code is 4 if any input was bad (the others are still checked), else 1

@@ -22,9 +22,9 @@ def clean(
     """Remove what dead runs left behind, by label, and nothing else.
 
     Live runs are left alone, and so is everything that is not in this machine's state folder. Run
-    folders are never touched. With --inventory only hosts are cleaned: those of the file, and those
-    of dead runs of this machine. With --cluster only what dead runs made on clusters of yours is
-    removed; the file says how they are reached.
+    folders are never touched. With --inventory, only hosts are cleaned: those in the file, and
+    those of dead runs of this machine. With --cluster, only what dead runs created on your clusters
+    is removed; the file states how to reach them.
     """
     from harness.clusters.cleaning import clean_all
     from harness.machine.state import registrations

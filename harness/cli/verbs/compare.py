@@ -14,7 +14,7 @@ _PATH = click.Path(exists=True, path_type=Path)
 @click.command()
 @click.argument("a", type=_PATH)
 @click.argument("b", type=_PATH)
-@click.option("--page", type=click.Path(path_type=Path), help="The file of the page.")
+@click.option("--page", type=click.Path(path_type=Path), help="Where to write the page.")
 @with_output
 def compare(out: Output, a: Path, b: Path, page: Path | None) -> None:
     """Compare two runs on one page, differences first."""

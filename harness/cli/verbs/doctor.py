@@ -36,8 +36,8 @@ def doctor(
     """Report what this machine lacks for runs on each kind of cluster, or on each KIND such as
     docker, and the command that fixes it. Changes nothing.
 
-    With --inventory: what your hosts lack, too. With --cluster: whether your cluster can be
-    reached, who its nodes are, and whether a run may make there what it needs.
+    With --inventory: also what your hosts lack. With --cluster: whether your cluster is reachable,
+    which nodes it has, and whether a run may create what it needs there.
 
     The exit code is 5 if something that one of these kinds needs is missing or too old, else 0.
     """

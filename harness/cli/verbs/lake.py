@@ -25,19 +25,19 @@ _WIDEST = 100_000
 
 @click.group()
 def lake() -> None:
-    """Keep the results of many campaigns as Parquet tables, and ask them questions in SQL."""
+    """Keep the results of many campaigns as Parquet tables, and query them with SQL."""
 
 
 @lake.command()
 @click.argument("campaigns", nargs=-1, required=True, type=_CAMPAIGN)
 @click.option("--to", "address", required=True, metavar="DIR|URL", help="The lake: a folder, s3://")
-@click.option("--ops", is_flag=True, help="Also every operation (large).")
+@click.option("--ops", is_flag=True, help="Also add every operation (large).")
 @with_output
 def build(out: Output, campaigns: tuple[Path, ...], address: str, ops: bool) -> None:
-    """Add what is new in CAMPAIGNS to a lake, which is made if there is none.
+    """Add new and changed runs of CAMPAIGNS to a lake, and create the lake if it does not exist.
 
-    Runs that are in the lake already, and unchanged, are neither read nor written again. The exit
-    code is 4 if a campaign cannot be read (the others are still added).
+    Unchanged runs that are already in the lake are not read or written again. The exit code is 4
+    if a campaign cannot be read (the others are still added).
     """
     from analysis.lake.build import build as add
     from analysis.lake.place import place_of
@@ -78,7 +78,7 @@ def _changes(added: int, replaced: int) -> str:
     type=click.Choice(("spark", "duckdb")),
     default="spark",
     show_default=True,
-    help="duckdb starts at once.",
+    help="duckdb starts faster.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="CSV on stdout.")
 @click.option("--master", help="Spark's master, default local[*].")

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--system", help="The system under test; by default that of plans that name none.")
-@click.option("--version", "versions", multiple=True, help="Of the system; repeatable.")
+@click.option("--system", help="The system under test; default: the one that plans default to.")
+@click.option("--version", "versions", multiple=True, help="A version of the system (repeatable).")
 @with_output
 def prepare(out: Output, system: str | None, versions: tuple[str, ...]) -> None:
-    """Make what runs need and this machine lacks: node images and class-data archives.
+    """Build the node images and class-data archives that runs need and this machine lacks.
 
-    What exists is kept. A run also makes what it lacks; this makes it beforehand.
+    Existing ones are kept. A run also builds what is missing; this command does it in advance.
     """
     from checkers.judging.archive import archive_ready, prepare_archive
     from harness.images.building import infra_image

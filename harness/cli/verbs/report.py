@@ -14,7 +14,7 @@ from harness.cli.output import Output, with_output
 @click.option("--each", is_flag=True, help="Also write the page of each run of a campaign.")
 @with_output
 def report(out: Output, runs: tuple[Path, ...], each: bool) -> None:
-    """Write the pages of RUNS (folders of runs or campaigns) again, from what they hold."""
+    """Write the pages of RUNS (folders of runs or campaigns) again, from their stored results."""
     from harness.campaigns.folder import CampaignDir
     from harness.history.run_folder import RunDir
     from reports.page import write_report

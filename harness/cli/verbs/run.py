@@ -58,13 +58,13 @@ class _Options:
 @click.option("--compare", is_flag=True, help="Write one page that compares two plans' runs.")
 @click.option("--as-expected", is_flag=True, help="Exit 0 if each verdict is its plan's `expect`.")
 @with_client_option
-@click.option("--master", help="Let this Spark judge the runs; without it, they are judged here.")
+@click.option("--master", help="The Spark master that judges the runs; default: this process.")
 @with_inventory
 @with_cluster
 @click.option(
     "--signals",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder for files that report what you did (nemesis manual).",
+    help="The folder of the files that report what you did (nemesis manual).",
 )
 @with_output
 def run(
