@@ -21,6 +21,8 @@ class Consume(GroupSettings, Workload):
                        consumer (the system itself), manual (nobody: each takes its share)
     commit             after: after each batch, waiting for the answer; before: before the batch is
                        processed; async: after each batch, without waiting; auto: the library does
+    commit_partitions  own: commits are of partitions that the member owns; read: of all that it has
+                       ever read, as of one that keeps its offsets when others take a partition over
     commit_interval_s  auto only: how often; by default 1
     reset              where to begin without a committed offset: earliest, latest, none (not)
     batch_count        records of a batch, at most

@@ -34,6 +34,7 @@ class GroupSettings:
     members_count: int = 2
     protocol: Literal["range", "cooperative-sticky", "consumer", "manual"] = "range"
     commit: Commit = "after"
+    commit_partitions: Literal["own", "read"] = "own"
     commit_interval_s: float | None = None
     reset: Literal["earliest", "latest", "none"] = "earliest"
     batch_count: int = 50
@@ -47,6 +48,11 @@ class GroupSettings:
             raise ValueError(
                 f"commit_interval_s switches auto-commit on, but commit is {self.commit!r}; "
                 'leave it out, or use commit = "auto"'
+            )
+        if self.commit == "auto" and self.commit_partitions != "own":
+            raise ValueError(
+                f"commit_partitions is {self.commit_partitions!r}, but with auto-commit the "
+                "library chooses; leave it out, or use another commit"
             )
         if self.commit_interval_s is not None and self.commit_interval_s <= 0:
             raise ValueError(f"commit_interval_s is {self.commit_interval_s:g}; use more than 0")

@@ -66,6 +66,7 @@ class Life:
         self.generation: int | None = None
         self.position: dict[int, int] = {}
         self.committed: dict[int, int] = {}
+        self.kept: dict[int, int] = {}
         self.over = self.leaving = self.stale = False
         self._committed_ns = 0
         self._running: dict[int, Script] = {}
@@ -111,6 +112,8 @@ class Life:
         """Become a member, and find out where to begin."""
         for partition in self.position:
             self._row(KINDS.revoke, partition=partition, offset=self.position[partition])
+        if self.shared.settings.commit_partitions == "read":
+            self.kept |= self.position
         self.position, self.committed = {}, {}
         partitions = self._own_share()
         if self.shared.settings.protocol != "manual":
@@ -179,11 +182,12 @@ class Life:
             self._spawn(self._commit([partition]))
 
     def _commit(self, partitions: list[int]) -> Script:
-        """Commit positions, one partition after the other."""
-        for partition in partitions:
-            if not self._is_new(partition):
-                continue
-            offset, begun_ns = self.position[partition], self.shared.now_ns()
+        """Commit positions, one partition after the other, and those that it has kept."""
+        places = {each: self.position[each] for each in partitions if self._is_new(each)}
+        if places:
+            places |= {each: at for each, at in self.kept.items() if each not in self.position}
+        for partition, offset in places.items():
+            begun_ns = self.shared.now_ns()
             self._row(KINDS.commit, type_="invoke", partition=partition, offset=offset)
             key = f"{self.member}/{partition}"
             answer = yield Command("commit", key, offset, self.generation, self.shared.place.group)

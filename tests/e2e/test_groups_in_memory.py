@@ -63,6 +63,15 @@ def test_each_cell_has_a_group_of_its_own(tmp_path: Path) -> None:
     assert verdicts == {"before": "invalid", "after": "valid"}
 
 
+def test_members_that_commit_all_that_they_have_read_commit_for_others(tmp_path: Path) -> None:
+    joins = "faults=[{ id = 'join', at_s = 1, nemesis = 'consumer', action = 'join', for_s = 2 }]"
+    reads = "workload.options.commit_partitions=read"
+    read = run(tmp_path / "read", "group-commit-after", joins, reads)
+    own = run(tmp_path / "own", "group-commit-after", joins)
+    assert set(read.result["counter_examples"]) == {"zombie_commits", "commits_back"}
+    assert own.result["verdict"] == "valid"
+
+
 @pytest.mark.parametrize("damage", ["missing", "cut"])
 def test_rows_that_are_missing_prove_nothing(valid: Run, tmp_path: Path, damage: str) -> None:
     folder = tmp_path / valid.rundir.path.name

@@ -177,7 +177,7 @@ class KafkaConsumers(Consumers):
             "topic": plan.topic.name,
             "partitions": list(manual) if group.protocol == "manual" else None,
             "commit": group.commit,
-            "interval_s": group.interval_s,
+            "commit_partitions": group.commit_partitions,
             "batch_count": group.batch_count,
             "process_ms": group.process_ms,
         }

@@ -8,8 +8,9 @@ from __future__ import annotations
 import signal
 import time
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from harness.words import FAIL, INFO, KINDS, OK
 from targets.kafka.groups.lines import Reporter, Where
@@ -20,10 +21,14 @@ Record = tuple[int, int, int]
 Offsets = Mapping[int, int]
 """Offsets by partition."""
 
+ONE_ATTEMPT_NS: Final = 50_000_000
+"""Less than any library waits between two attempts (100 ms, librdkafka 20 % less at times): what
+was answered sooner was sent once."""
+
 
 class Answer(NamedTuple):
-    """How the commit of a partition's offset ended. `refused`: it was not kept for sure; after any
-    other error nobody knows."""
+    """How the commit of a partition's offset ended. `refused`: the attempt that was answered was
+    not kept for sure; after any other error nobody knows."""
 
     partition: int
     offset: int
@@ -31,17 +36,53 @@ class Answer(NamedTuple):
     refused: bool = False
 
 
+class HandedOver:
+    """When records were handed over, by the offset behind them: before, nobody committed that."""
+
+    def __init__(self) -> None:
+        self._born_ns = time.monotonic_ns()
+        self._assigned_ns: dict[int, int] = {}
+        self._ends: dict[int, list[int]] = {}
+        self._begun_ns: dict[int, list[int]] = {}
+
+    def assigned(self, partition: int, begun_ns: int) -> None:
+        """A partition was assigned."""
+        self._assigned_ns[partition] = begun_ns
+
+    def note(self, batch: Iterable[Record], begun_ns: int) -> None:
+        """A poll that began then has given these."""
+        for partition, end in {partition: offset + 1 for partition, offset, _ in batch}.items():
+            ends = self._ends.setdefault(partition, [])
+            if not ends or end > ends[-1]:  # else a greater one was handed over earlier
+                ends.append(end)
+                self._begun_ns.setdefault(partition, []).append(begun_ns)
+
+    def since(self, partition: int, offset: int) -> int:
+        """Since when an offset may have been committed: the first poll that came so far; where none
+        did, since the partition's last assignment."""
+        ends = self._ends.get(partition, [])
+        at = bisect_left(ends, offset)
+        if at < len(ends):
+            return self._begun_ns[partition][at]
+        return self._assigned_ns.get(partition, self._born_ns)
+
+
 class ConsumerLoop(ABC):
     """The consumer of a process; a library fills in how it polls and commits."""
 
+    sends_again: ClassVar[bool] = True
+    """Whether the library sends a commit that nobody waits for again, if its answer is lost."""
+
     def __init__(self, setup: Mapping[str, Any]) -> None:
         self.topic, self.commits = setup["topic"], setup["commit"]
+        self._own_only = setup["commit_partitions"] == "own"
         self.batch, self._process_s = setup["batch_count"], setup["process_ms"] / 1000
-        self._interval_ns = round(setup["interval_s"] * 1e9)
         self._leaving = False
         self._starts: dict[int, int | None] = {}
         self._passed: dict[int, int] = {}
+        self._read: dict[int, int] = {}
         self._under_way: dict[tuple[int, int], int] = {}
+        self._handed = HandedOver()
         self.report = Reporter(self.identity)
 
     @abstractmethod
@@ -68,7 +109,9 @@ class ConsumerLoop(ABC):
         """Consume until it is to leave."""
         signal.signal(signal.SIGTERM, self._leave)
         while not self._leaving:
+            begun_ns = time.monotonic_ns()
             if batch := self.poll():
+                self._handed.note(batch, begun_ns)
                 self._take(batch)
         for partition, start in self._starts.items():
             position = self._passed.get(partition, start)
@@ -79,14 +122,18 @@ class ConsumerLoop(ABC):
 
     def answered(self, answers: Iterable[Answer], begun_ns: int | None = None) -> None:
         """Report how commits ended. Where nobody says when one began, it was one of `commit_soon`,
-        or the library's own: that is taken to have begun one interval earlier, never now."""
+        or the library's own: that began when its last record was handed over, or later.
+
+        An answer refuses a commit only if no earlier attempt can have been kept, whose answer was
+        lost."""
         now_ns = time.monotonic_ns()
         for answer in answers:
-            began = begun_ns
+            began, waited = begun_ns, begun_ns is not None
             if began is None:
                 key = (answer.partition, answer.offset)
-                began = self._under_way.pop(key, now_ns - self._interval_ns)
-            refused = FAIL if answer.refused else INFO
+                began = self._under_way.pop(key, None) or self._handed.since(*key)
+            once = now_ns - began < ONE_ATTEMPT_NS or not (waited or self.sends_again)
+            refused = FAIL if answer.refused and once else INFO
             self.report.say(
                 KINDS.commit,
                 [(answer.partition, answer.offset, None)],
@@ -105,6 +152,7 @@ class ConsumerLoop(ABC):
         for partition, offset in starts.items():
             self._starts[partition] = offset
             self._passed.pop(partition, None)
+            self._handed.assigned(partition, begun_ns)
         self.report.say(KINDS.assign, where, begun_ns=begun_ns)
 
     def revoked(self, partitions: Iterable[int], error: str | None = None) -> None:
@@ -133,8 +181,11 @@ class ConsumerLoop(ABC):
             self._commit(following)
 
     def _commit(self, offsets: Offsets) -> None:
-        """Commit offsets of the partitions that are still its own."""
+        """Commit offsets of the partitions that are still its own; or of all that it has read."""
+        self._read |= offsets
         own = {p: offset for p, offset in offsets.items() if p in self._starts}
+        if not self._own_only:
+            own = dict(self._read)
         if not own:
             return
         begun_ns = time.monotonic_ns()

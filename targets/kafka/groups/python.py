@@ -54,6 +54,8 @@ _NO_RESET: Final = "error"
 class KafkaPython(ConsumerLoop, ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
     """See `targets.kafka.groups.loop`."""
 
+    sends_again = False
+
     def __init__(self, setup: Mapping[str, Any]) -> None:
         self._consumer: Any = None
         self._new: list[TopicPartition] = []

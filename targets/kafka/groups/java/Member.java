@@ -39,6 +39,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  *   there  topic NAME
  *          partitions N,N ...           without a group protocol
  *          commit after|before|async|auto
+ *          commit_partitions own|read
  *          process_ns N
  *          batch N
  *          set KEY=VALUE ...
@@ -65,6 +66,7 @@ public final class Member implements ConsumerRebalanceListener {
     private final OutputStream stream;
     private final Map<Integer, Long> starts = new HashMap<>();
     private final Map<Integer, Long> passed = new HashMap<>();
+    private final Map<Integer, Long> read = new HashMap<>();
     private final Map<Integer, Long> assignedAt = new HashMap<>();
     private final Map<Integer, TreeMap<Long, Long>> handed = new HashMap<>();
     private KafkaConsumer<byte[], byte[]> consumer;
@@ -232,12 +234,14 @@ public final class Member implements ConsumerRebalanceListener {
         return setup.get("commit").equals(how);
     }
 
-    /** Commit offsets of the partitions that are still its own. */
+    /** Commit offsets of the partitions that are still its own; or of all that it has read. */
     private void commit(Map<Integer, Long> offsets) {
         List<String> all = new ArrayList<>();
         Map<TopicPartition, OffsetAndMetadata> places = new HashMap<>();
-        offsets.forEach((partition, offset) -> {
-            if (starts.containsKey(partition)) {
+        boolean own = setup.get("commit_partitions").equals("own");
+        read.putAll(offsets);
+        (own ? offsets : read).forEach((partition, offset) -> {
+            if (!own || starts.containsKey(partition)) {
                 all.add(where(partition, offset, null));
                 places.put(place(partition), new OffsetAndMetadata(offset));
             }

@@ -137,6 +137,7 @@ def _lines(setup: Mapping[str, Any]) -> bytes:
     lines = [
         f"topic {setup['topic']}",
         f"commit {setup['commit']}",
+        f"commit_partitions {setup['commit_partitions']}",
         f"process_ns {round(setup['process_ms'] * 1e6)}",
     ]
     if (own := setup["partitions"]) is not None:

@@ -18,7 +18,7 @@ from targets.kafka.groups.lines import Report, parsed
 from targets.kafka.groups.process import ConsumerProcess
 
 SETUP = {
-    "topic": "t", "commit": "after", "batch_count": 2, "process_ms": 1, "interval_s": 1,
+    "topic": "t", "commit": "after", "commit_partitions": "own", "batch_count": 2, "process_ms": 1,
 }  # fmt: skip
 Rows = list[Delivery]
 

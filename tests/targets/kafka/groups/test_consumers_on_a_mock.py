@@ -70,7 +70,8 @@ def started(
         settings["api_version"] = [2, 0]
     setup = {
         "settings": settings, "topic": name, "partitions": None, "commit": group.commit,
-        "interval_s": group.interval_s, "batch_count": 5, "process_ms": group.process_ms,
+        "commit_partitions": group.commit_partitions,
+        "batch_count": 5, "process_ms": group.process_ms,
     }  # fmt: skip
     return ConsumerProcess(library, setup, run_id="r", number=number, life=1, take=rows.extend)
 

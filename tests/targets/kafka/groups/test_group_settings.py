@@ -45,6 +45,11 @@ def settings(**options: Any) -> dict[str, Any]:
             "commit_interval_s switches auto-commit on, but commit is 'before'",
         ),
         (
+            {"options": {"commit": "auto", "commit_partitions": "read"}},
+            "workload.options",
+            "commit_partitions is 'read', but with auto-commit the library chooses",
+        ),
+        (
             {"options": {"protocol": "consumer"}, "version": "3.9.1"},
             "workload.options.protocol",
             "Kafka 3.9.1 does not know the group protocol 'consumer'",

@@ -36,6 +36,7 @@ SETUP = {
     "topic": "t",
     "partitions": None,
     "commit": "after",
+    "commit_partitions": "own",
     "batch_count": 5,
     "process_ms": 0,
 }
