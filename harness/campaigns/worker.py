@@ -296,12 +296,11 @@ def _unusable_before_it_began(record: RunMetadata, *, used: bool) -> Iterator[No
 
 
 def _left_reusable(cluster: RunCluster, plan: ResolvedPlan) -> bool:
-    """Whether a run has left the cluster fit for the next one; removes the run's topic."""
+    """Whether a run has left the cluster fit for the next one; removes what it left."""
     try:
         prove_unfaulted(cluster)
-        for each in [cell.plan for cell in plan.cells] or [plan.plan]:
-            if isinstance(plan.target, Reusable):
-                plan.target.forget(cluster, each)
+        if isinstance(plan.target, Reusable):
+            plan.target.forget(cluster, [cell.plan for cell in plan.cells] or [plan.plan])
     except trouble_of(plan.provider):
         return False
     return True

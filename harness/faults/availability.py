@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
 
 from harness.faults.acts import required
 from harness.protocols import Lever, Nemesis, Node
+
+_AT_ONCE: Final = 12
+"""Nodes that are asked at the same time."""
 
 
 def missing_levers(nemesis: Nemesis, offered: Collection[str]) -> list[str]:
@@ -22,8 +26,12 @@ def unavailable(
     if missing := missing_levers(nemesis, levers):
         offered = ", ".join(levers) or "none"
         return f"the cluster does not offer the lever {missing[0]!r}; it offers {offered}"
-    for node in nodes.values():
+
+    def on(node: Node) -> str | None:
         for act in required(nemesis, node.name):
             if why := levers[act.lever].unavailable(node, act.record):
                 return why
-    return None
+        return None
+
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return next((why for why in pool.map(on, nodes.values()) if why), None)

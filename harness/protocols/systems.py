@@ -312,6 +312,7 @@ class Reusable(Protocol[PlanOf]):
         ...
 
     @abstractmethod
-    def forget(self, cluster: Cluster, plan: PlanOf) -> None:
-        """Remove what a run has left. Raises HarnessFailure when that cannot be."""
+    def forget(self, cluster: Cluster, plans: Sequence[PlanOf]) -> None:
+        """Remove what a run has left: of each of its cells' plans, or of its own. Raises
+        HarnessFailure when that cannot be."""
         ...

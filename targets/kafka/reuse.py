@@ -14,7 +14,7 @@ from harness.levers.proxied import proxied
 from harness.protocols import NODE_DATA, Cluster
 from targets.kafka.configuration import LOGS
 from targets.kafka.eras import KRAFT, metadata_of
-from targets.kafka.kraft.admin import delete_topic
+from targets.kafka.kraft.admin import delete_topics
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.topics import topic_plans
 
@@ -38,13 +38,13 @@ def fresh(plan: KafkaPlan, number: int) -> KafkaPlan:
     return plan.model_copy(update={"topic": topic})
 
 
-def forget(cluster: Cluster, plan: KafkaPlan) -> None:
-    """Delete the run's topics and empty the nodes' log files, which the run has kept.
+def forget(cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
+    """Delete the topics of a run's cells, or its own, and empty the nodes' log files, which the run
+    has kept.
 
-    Raises HarnessFailure when the topic stays.
+    Raises HarnessFailure when a topic stays.
     """
-    for each in topic_plans(plan):
-        delete_topic(cluster, each.topic.name)
+    delete_topics(cluster, [each.topic.name for plan in plans for each in topic_plans(plan)])
     for node in cluster.nodes.values():
         folder = f"{NODE_DATA}/{LOGS}"
         node.admin(["find", folder, "-type", "f", "-exec", "truncate", "-s", "0", "{}", "+"])

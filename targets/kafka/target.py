@@ -401,9 +401,9 @@ class Kafka(
         """The plan with a topic of its own."""
         return reuse.fresh(plan, number)
 
-    def forget(self, cluster: Cluster, plan: KafkaPlan) -> None:
-        """Delete the run's topic, empty the log files."""
-        reuse.forget(cluster, plan)
+    def forget(self, cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
+        """Delete the run's topics, empty the log files."""
+        reuse.forget(cluster, plans)
 
     def of_cell(self, plan: KafkaPlan, name: str, number: int) -> KafkaPlan:
         """See `targets.kafka.cells`."""

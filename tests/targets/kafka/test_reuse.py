@@ -1,0 +1,76 @@
+"""What a run leaves on a kept cluster is removed: all of its topics at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import DeleteTopicsResponse
+
+from harness.errors import HarnessFailure
+from harness.faults.own_traffic import NoAnswer
+from harness.plan import parse_plan
+from harness.protocols import Completed
+from harness.run.cells import cell_plans
+from targets.kafka import reuse
+from targets.kafka.kraft import admin
+from targets.kafka.target import Kafka
+
+BUSY, UNKNOWN = 41, 3
+PLAN = parse_plan({"schema": 1, "name": "x", "cells": [{"name": "a"}, {"name": "b"}]})
+CELLS: Any = [cell.plan for cell in cell_plans(PLAN, Kafka())]
+
+
+class Node:
+    def __init__(self, name: str) -> None:
+        self.name, self.address, self.roles = name, name, frozenset({"broker"})
+        self.commands: list[Sequence[str]] = []
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        self.commands.append(argv)
+        return Completed(0, "")
+
+
+class World:
+    """A cluster whose brokers answer so, by topic, each time with the next codes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: dict[str, int] | None) -> None:
+        self.nodes = {name: Node(name) for name in ("b1", "b2")}
+        self.asked: list[tuple[str, list[str]]] = []
+        self._answers = list(answers)
+        monkeypatch.setattr(admin, "ask", self._ask)
+        monkeypatch.setattr(admin, "_DELETE_S", 0.5)
+
+    def _ask(self, address: str, port: int, request: Any, *, timeout_s: float) -> Any:
+        self.asked.append((address, list(request.topic_names)))
+        codes = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if codes is None:
+            raise NoAnswer("refused")
+        kind = DeleteTopicsResponse.DeletableTopicResult
+        told = [
+            kind(name=name, error_code=codes[name]) for name in request.topic_names if name in codes
+        ]
+        return DeleteTopicsResponse[3](responses=told)
+
+
+def test_the_topics_of_all_cells_are_deleted_in_one_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, {"ackloss-a": 0, "ackloss-b": UNKNOWN})
+    reuse.forget(world, CELLS)  # type: ignore[arg-type]
+    assert world.asked == [("b1", ["ackloss-a", "ackloss-b"])]
+    assert [len(node.commands) for node in world.nodes.values()] == [1, 1]
+
+
+def test_only_what_is_left_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, None, {"ackloss-a": 0, "ackloss-b": BUSY}, {}, {"ackloss-b": 0})
+    reuse.forget(world, CELLS)  # type: ignore[arg-type]
+    both = ["ackloss-a", "ackloss-b"]
+    assert [names for _, names in world.asked] == [both, both, ["ackloss-b"], ["ackloss-b"]]
+
+
+def test_a_topic_that_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, {"ackloss-a": 0, "ackloss-b": BUSY})
+    with pytest.raises(HarnessFailure, match="ackloss-b could not be deleted: NotController"):
+        reuse.forget(world, CELLS)  # type: ignore[arg-type]
