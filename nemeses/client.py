@@ -14,10 +14,10 @@ from harness.protocols.crashes import ClientNemesis
 
 @dataclass(frozen=True, kw_only=True)
 class Client(ClientNemesis):
-    """Crash real clients: connections are dropped without a flush, what was in flight is unknown.
+    """Crash real clients: connections drop without a flush, operations in flight are unknown.
 
-    The processes continue with the clients that are left; while all are dead no operation begins,
-    and operations keep their intended times. `nodes` has no meaning here. To cut clients from
+    The processes continue with the remaining clients; while all are dead no operation begins, and
+    operations keep their intended times. `nodes` has no meaning here. To cut clients off from
     nodes, use a partition with `peers = "clients"`.
 
     clients   one (drawn from the seed), all, or numbers from 1 to workload.clients

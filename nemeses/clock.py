@@ -22,7 +22,7 @@ class Clock(Nemesis):
     offset_s        how far ahead; negative: behind
     drift_ms_per_s  how much it gains each second, in steps of 0.2 s; negative: it loses
     period_s        how long the two halves of a strobe take together
-    limit_s         a drift or strobe ends by itself after this time, whatever happens
+    limit_s         a drift or strobe ends after this time in any case
     """
 
     plugin: ClassVar[str] = "clock"

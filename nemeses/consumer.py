@@ -15,11 +15,11 @@ from harness.protocols.groups import CONSUMERS_MOST, consumer_name
 
 @dataclass(frozen=True, kw_only=True)
 class Consumer(ClientNemesis):
-    """Something happens to consumers of the group; `nodes` has no meaning here.
+    """Crash, pause, remove or add consumers of the group; `nodes` has no meaning here.
 
     action     crash: SIGKILL, healed by a new one; pause: SIGSTOP, healed by SIGCONT; leave: it
-               commits as it is set to and leaves, healed by a new one; join: a further one comes,
-               healed by its leaving
+               commits as configured and leaves, healed by a new one; join: another one joins,
+               healed when it leaves
     consumers  one (drawn from the seed), all, or numbers; those that join are numbered after the
                last of the group
     """

@@ -14,15 +14,15 @@ _MOST_CHARACTERS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Manual(Nemesis):
-    """An operator makes the fault and undoes it: the run says what, waits, and goes on.
+    """An operator makes the fault and undoes it: the run prints the instruction and waits.
 
-    At a terminal, Enter reports that it is done; with `--signals FOLDER` a file does, whose name is
-    shown. ackloss sees nothing of it, so the fault is claimed, not proven: without a loss the
-    verdict is `unknown`. The load goes on while it waits.
+    At a terminal, Enter reports that it is done; with `--signals FOLDER`, a file whose name is
+    shown. ackloss does not observe the fault, so it is claimed, not proven: without a loss the
+    verdict is `unknown`. The load continues while the run waits.
 
-    instruction       what the operator is asked to do; the chosen nodes are shown beside it
+    instruction       what the operator is asked to do; the chosen nodes are shown with it
     undo_instruction  what the operator is asked to do when the fault is healed
-    at_most_s         how long each of the two is waited for
+    at_most_s         how long to wait for each of the two
     """
 
     plugin: ClassVar[str] = "manual"

@@ -18,8 +18,8 @@ class Membership(Nemesis):
           replicas is changed, then its preferred leader is elected; healing restores both;
           elect: the preferred leaders among the chosen nodes (`nodes = "all"`) are elected where
           they do not lead; proven only if some leader has changed; there is nothing to undo;
-          remove: the chosen nodes are no members any more, and go on running; healing makes them
-          members again
+          remove: the chosen nodes are removed from the members but keep running; healing makes
+          them members again
     """
 
     plugin: ClassVar[str] = "membership"

@@ -15,11 +15,11 @@ class PowerLoss(Nemesis):
     """The chosen nodes lose power: their processes are killed, and what they had written without
     fsync is gone from their disks. Healing starts the processes again; what was lost stays lost.
 
-    Every node of such a plan stores on a file system of its own, in a loop device, which is shut
-    down without being flushed. It needs no knowledge of the system's files; `nemesis = "disk"` with
-    `form = "unsynced"` estimates the same where loop devices are not to be had. The kernel writes
-    back by itself what is some 5 to 35 s old: a loss is shown best within 30 s of the writes. What
-    was written before the first operation is on the disks.
+    Every node of such a plan keeps its data on a separate file system on a loop device, which is
+    shut down without a flush. This needs no knowledge of the system's files; `nemesis = "disk"`
+    with `form = "unsynced"` approximates it where there are no loop devices. The kernel writes back
+    data that is some 5 to 35 s old, so place the fault within 30 s of the writes. Everything
+    written before the first operation is flushed.
     """
 
     plugin: ClassVar[str] = "power-loss"

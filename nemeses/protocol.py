@@ -17,27 +17,28 @@ _LONGEST_MS = 3_600_000
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol(Nemesis):
-    """Drop, delay, cut, repeat or refuse requests to the chosen nodes, or the answers to them.
+    """Drop, delay, reset, repeat or reject requests to the chosen nodes, or their responses.
 
-    A proxy stands before every node of such a plan from its start and passes on what no rule meets.
+    From its start every node of such a plan has a proxy, which forwards what no rule matches.
 
-    act          count: pass them on; drop: nothing more passes on the connection, in neither
-                 direction, and healing resets it; delay: by `delay_ms`, and what follows on the
-                 connection waits too; reset: the connection ends by a reset instead; error: the
-                 answer has the error `code`; duplicate: the request is sent twice, the second time
-                 on a connection of its own
-    side         request: before the node has it (an error is then given without the node); answer:
-                 after the node has done what was asked. By default request for count and duplicate
-    api          what is requested, by the system's own names (several: a list); any: whatever it is
-    client_id    only requests of clients whose id begins with it
-    topic        only requests that concern it, where the system has topics
-    path         only requests that concern it or what is below it, where the system has paths
-    peers        who asks: anybody, clients, or a selector of the nodes
-    met_share    of those that match, the share that is met, drawn at random
-    first_count  of those that match, only so many at each node; 0: all
-    delay_ms     of a delay: how long; 0: until it is healed. A delayed request reaches the node
-                 even if its client has gone by then
-    code         of an error: its name, as the system has it
+    act          count: pass them on; drop: nothing more passes on the connection in either
+                 direction, and healing resets it; delay: by `delay_ms`, and later messages on the
+                 connection wait too; reset: the connection is reset instead; error: the response
+                 has the error `code`; duplicate: the request is sent twice, the second time on a
+                 separate connection
+    side         request: before it reaches the node (an error then comes from the proxy); answer:
+                 after the node has executed the request. Default: request for count and duplicate,
+                 answer for the others
+    api          the API, by the system's own name (or a list of names); any: every API
+    client_id    only requests of clients whose ID begins with it
+    topic        only requests that concern it, if the system has topics
+    path         only requests that concern it or anything below it, if the system has paths
+    peers        who sends the requests: anybody, clients, or a selector of the nodes
+    met_share    the share of the matching messages that is affected, drawn at random
+    first_count  only the first N matching messages at each node; 0: all
+    delay_ms     for delay: how long; 0: until healed. A delayed request reaches the node even if
+                 its client has gone by then
+    code         for error: its name in the system
     """
 
     plugin: ClassVar[str] = "protocol"

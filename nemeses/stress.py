@@ -19,7 +19,7 @@ class Stress(Nemesis):
 
     busy_count  how many busy loops
     memory_mb   how many MiB are held
-    at_most_s   it ends by itself after this time, whatever happens
+    at_most_s   it ends after this time in any case
     """
 
     plugin: ClassVar[str] = "stress"

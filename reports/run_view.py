@@ -48,7 +48,7 @@ _VERDICTS: Final = {"valid": "✓", "invalid": "✕", "unknown": "?", UNCHECKED:
 _OTHER_FINDINGS: Final = {
     "unexpected": "Values that nobody wrote",
     "stale": "Elements that were missing from a later read, and came back",
-    "duplicated": "Elements that stand more than once in one read",
+    "duplicated": "Elements that occur more than once in one read",
     "read_before_add": "Elements that were read before their add began",
     "never_read": "Acknowledged elements about which no read decides",
     "failed_found": "Failed writes that were found",

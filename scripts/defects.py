@@ -206,7 +206,7 @@ def page(tallies: Mapping[Cell, Tally], before: str = "") -> str:
         "Made by `scripts/defects.py`: each plan in `plans/memory/` that is named "
         "after a defect of the [reference system](memory.md), run with each check that fits. "
         "*on*: with the defect, the number of runs that are `invalid`; *off*: the same plan and "
-        "seeds without the defect. Everything is simulated: this tests ackloss, and nothing real.",
+        "seeds without the defect. Everything is simulated: this tests ackloss, not a real system.",
         table(tallies, before),
         "`-`: the check cannot see the defect, because",
         "\n".join(f"- `{check}`, {defect}: {why}." for (defect, check), why in UNFIT.items()),
@@ -242,12 +242,12 @@ def found(tallies: Mapping[Cell, Tally], before: str) -> list[str]:
 def notes() -> str:
     """Why some numbers are not all or nothing."""
     return (
-        "What is missing or wrong in a log stays so, and so it does in a set. A register holds the "
-        "last value alone: a lost write, or a replica whose log differs, shows only in what is "
-        "read before the next write of that key. So with few keys (10 in place of the 100 here) "
-        "the register check does not find truncate-without-epochs. Where it finds nothing, there "
-        "is nothing to be found: it is exact, and a correct register could have such a history. "
-        f"For each run to have something, {_longer()}. `replicas_differ`: the final read reads the "
+        "A missing or wrong record in a log stays so, and likewise an element in a set. A register "
+        "holds only the last value: a lost write, or a replica whose log differs, shows only in "
+        "reads before the next write of that key. So with few keys (10 instead of the 100 here) "
+        "the register check does not find truncate-without-epochs. When it finds nothing, there "
+        "is nothing to find: it is exact, and a correct register could have such a history. "
+        f"To get a finding in each run, {_longer()}. `replicas_differ`: the final read reads the "
         "leader and another replica, each to its end, and they hold different records."
     )
 

@@ -258,9 +258,9 @@ HEAD: Final = """# Track record
 
 Historical defects of Kafka, ZooKeeper and their clients that ackloss finds again, each with a
 control: a version that has the fix, or settings that avoid it. Made by `make track-record`, which
-runs every row, and fails if one is not found again or if a control is not as it must be. A change
-to ackloss is done when old defects are still found. The rows, with the changes to each plan, are in
-[scripts/track-record.toml](../scripts/track-record.toml).
+runs every row, and fails if a defect is not found or a control is not as expected. A change to
+ackloss is done only when old defects are still found. The rows, with the changes to each plan, are
+in [scripts/track-record.toml](../scripts/track-record.toml).
 
 | ticket | defect | plan | affected | control | last seen |
 |---|---|---|---|---|---|
@@ -268,7 +268,7 @@ to ackloss is done when old defects are still found. The rows, with the changes 
 NOT_SEEN: Final = """
 ## Not seen
 
-Run, and not found again or with a control that was not as it must be:
+Run, but the defect was not found, or the control was not as expected:
 
 | ticket | defect | plan | affected | control | last run |
 |---|---|---|---|---|---|

@@ -27,7 +27,7 @@ _SENTENCES: Final = {
     "unexpected": "elements that were read and never added: {n}",
     "read_before_add": "elements that were read before their add began: {n}",
     "failed_found": "elements that were read though their add had failed: {n}",
-    "duplicated": "elements that stand more than once in one read: {n}",
+    "duplicated": "elements that occur more than once in one read: {n}",
 }
 _STALE: Final = "known elements that are missing from a later read: {n}"
 

@@ -24,7 +24,7 @@ class Cell(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    name: Slug = Field(description="Its name, another one for each cell.")
+    name: Slug = Field(description="Its name, unique in the plan.")
     expect: Literal["valid", "invalid", "unknown"] | None = Field(
         None, description="The expected verdict of this cell."
     )

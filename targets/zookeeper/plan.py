@@ -25,7 +25,7 @@ class ZooKeeperTargetPlan(TargetPlan):
 
 class EnsemblePlan(Section):
     """The servers, and the settings that all of them have. Names and units of settings are
-    ZooKeeper's; its other settings stand in `target.settings`."""
+    ZooKeeper's; its other settings are in `target.settings`."""
 
     servers: Literal[1, 3, 5, 7] = Field(3, description="Servers with a vote: z1 ... .")
     observers: int = Field(0, ge=0, le=4, description="Observers, without a vote: o1 ... .")
@@ -44,7 +44,7 @@ class EnsemblePlan(Section):
     )
     four_letter_words: tuple[Word, ...] = Field(
         (),
-        description="Words that servers answer besides those that ackloss asks with "
+        description="Words that servers answer besides those that ackloss uses "
         "(`conf`, `mntr`, `ruok`, `srvr`).",
     )
     reconfig: bool = Field(
@@ -61,7 +61,7 @@ class EnsemblePlan(Section):
 
 
 class ZooKeeperWorkloadPlan(WorkloadPlan):
-    """What the clients do: each process has a client of its own while there are enough."""
+    """What the clients do: each process has its own client, as far as there are enough."""
 
     processes: int = Field(
         12, ge=1, le=20_000, description="Logical clients, each with one operation in flight."

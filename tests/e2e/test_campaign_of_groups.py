@@ -65,7 +65,7 @@ def test_the_document_and_the_tables_have_the_measures(folder: CampaignDir) -> N
 
 def test_the_page_shows_them(folder: CampaignDir) -> None:
     words = Parsed(folder.report.read_text(encoding="utf-8")).words
-    assert "What was counted besides" in words
+    assert "Other counts" in words
     for head in (
         "skipped, of acknowledged records",
         "processed again, of processed records",

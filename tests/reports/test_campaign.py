@@ -61,7 +61,7 @@ def test_the_result_comes_first(matrix36: tuple[Parsed, Truth, CampaignDir]) -> 
         "Runs that lost writes", "faults=kill faults=storm",
         "Loss against availability", "Loss and waiting times of all runs", "Cells compared",
         "Verdict classes", "All runs",
-        "Failures of the harness", "Worker 2 died; its cluster was rebuilt.", "campaign.json",
+        "Harness failures", "Worker 2 died; its cluster was rebuilt.", "campaign.json",
     ]  # fmt: skip
     places = [page.words.find(sentence) for sentence in order]
     assert -1 not in places, order[places.index(-1)]
@@ -211,7 +211,7 @@ def test_a_run_that_cannot_be_read_is_a_failure_and_no_end(tmp_path: Path) -> No
     run_id = next(run for run, name in truth.runs.items() if name == "none")
     folder.run(run_id).result.write_text("{")
     page = Parsed(write_campaign(folder).read_text(encoding="utf-8"))
-    assert "Failures of the harness" in page.words
+    assert "Harness failures" in page.words
     assert Counter(truth.runs.values())["none"] - 1 == data_of(page)["runs"]["class"].count(1)
 
 

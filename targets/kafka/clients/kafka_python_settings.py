@@ -74,7 +74,7 @@ def settings_in_force(plan: KafkaPlan) -> dict[str, str]:
             )
     if asked.get(_REQUEST, asked.get(_SOCKET)) != asked.get(_SOCKET, asked.get(_REQUEST)):
         raise PlanError(
-            f"kafka-python has one time-out for both {_REQUEST} and {_SOCKET}",
+            f"kafka-python has one timeout for both {_REQUEST} and {_SOCKET}",
             key=place_of(_SOCKET, settings),
             hint="set one of them",
         )

@@ -38,7 +38,7 @@ _NUMBERS: Final[Mapping[str, str]] = {
     "socket.connection.setup.timeout.ms": "how long to wait for a connection",
     "socket.send.buffer.bytes": "the socket's send buffer",
     "socket.receive.buffer.bytes": "the socket's receive buffer",
-    "socket.max.fails": "time-outs before a connection is closed",
+    "socket.max.fails": "timeouts before a connection is closed",
     "connections.max.idle.ms": "idle time before a connection is closed",
     "reconnect.backoff.ms": "wait before connecting again",
     "reconnect.backoff.max.ms": "longest wait before connecting again",

@@ -97,7 +97,7 @@ def test_javas_names_are_taken_too() -> None:
         (
             {"socket.timeout.ms": 100, "request.timeout.ms": 200},
             "socket.timeout.ms",
-            "one time-out",
+            "one timeout",
         ),
         ({"enable.idempotence": True, "acks": 1}, "acks", "needs acks = all"),
         ({"enable.idempotence": True, "retries": 0}, "retries", "needs retries"),
