@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import pairwise
@@ -42,9 +41,6 @@ from harness.protocols.transactions import ABORTED, CRASHED, TAKEN_OVER, Transac
 from targets.kafka.transactions.consuming import GroupConsumer
 
 _LOG: Final = logging.getLogger("ackloss.kafka.producer")
-
-# An instance is closed because it is of no use; that it cannot abort either says nothing new.
-warnings.filterwarnings("ignore", "Producer abort_transaction failed during close", RuntimeWarning)
 
 _CALL_S: Final = 3.0
 """How long librdkafka waits within one call; it goes on with the same call again."""
@@ -139,12 +135,12 @@ class TransactionWriter:
                 raise Ended(FAIL, CRASHED)
 
     def close(self) -> None:
-        """End the instance; what is open is left to its coordinator."""
-        for producer in (self._producer, self._next, *self._abandoned):
+        """End the instance; what is open is left to its coordinator. It is not asked to close, which
+        would abort, also while another call of it is under way: it ends with its last reference."""
+        for producer in (self._producer, self._next):
             if producer is not None:
                 with suppress(KafkaException):
                     producer.purge()
-                    producer.close()
         self._producer = self._next = None
         self._abandoned.clear()
 
@@ -175,16 +171,8 @@ class TransactionWriter:
     def _instance(self) -> Producer:
         """Another instance, which fences those before it. Raises KafkaException."""
         producer = Producer(dict(self._settings), logger=_LOG)
-        try:
-            producer.init_transactions(self._within_s)
-        except KafkaException:
-            with suppress(KafkaException):
-                producer.close()
-            raise
-        abandoned, self._abandoned = self._abandoned, []
-        for each in abandoned:
-            with suppress(KafkaException):
-                each.close()
+        producer.init_transactions(self._within_s)
+        self._abandoned.clear()
         return producer
 
     def _send(self, producer: Producer, step: MicroOp) -> None:

@@ -31,7 +31,7 @@ from targets.kafka.transactions.polling import Poller
 from targets.kafka.transactions.topics import Logs
 from targets.kafka.transactions.writing import TransactionWriter
 
-pytestmark = pytest.mark.real_time
+pytestmark = [pytest.mark.real_time, pytest.mark.filterwarnings("error::RuntimeWarning")]
 
 TWO = frozenset({"consumed"})
 
