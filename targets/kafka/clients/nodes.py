@@ -23,7 +23,7 @@ class InNodes(Protocol):
         """The nodes' names."""
         ...
 
-    def files(self, image: ImageRef, say: Say) -> dict[str, bytes]:
+    def files(self, plan: KafkaPlan, image: ImageRef, say: Say) -> dict[str, bytes]:
         """What its nodes need and took long to make, by name: for the target's ingredients."""
         ...
 
@@ -48,7 +48,7 @@ def client_names(plan: KafkaPlan) -> list[str]:
 def client_files(plan: KafkaPlan, image: ImageRef, say: Say) -> dict[str, bytes]:
     """What the clients' nodes need beside the image."""
     library = library_of(plan)
-    return library.files(image, say) if isinstance(library, InNodes) else {}
+    return library.files(plan, image, say) if isinstance(library, InNodes) else {}
 
 
 def client_nodes(plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import struct
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from targets.kafka.groups.lines import end_with_the_harness
 from targets.kafka.groups.loop import Answer, ConsumerLoop, Offsets, Record
+from targets.kafka.membership import membership
 
 REFUSED: Final = frozenset(
     {
@@ -29,9 +29,6 @@ REFUSED: Final = frozenset(
 
 _POLL_S: Final = 0.1
 _COMMITTED_S: Final = 10.0
-_GENERATION: Final = b"CGMDv2:"
-"""What the group's metadata begins with; then the generation or member epoch, 32 bits, little
-endian (`rd_kafka_consumer_group_metadata_write` in rdkafka_cgrp.c)."""
 
 
 class Librdkafka(ConsumerLoop):
@@ -98,10 +95,9 @@ class Librdkafka(ConsumerLoop):
         return self._known
 
     def _identify(self) -> None:
-        known = self._one.consumer_group_metadata()
-        if isinstance(known, bytes) and known.startswith(_GENERATION):
-            (generation,) = struct.unpack_from("<i", known, len(_GENERATION))
-            self._known = self._one.memberid() or None, generation if generation >= 0 else None
+        if (known := membership(self._one.consumer_group_metadata())) is not None:
+            generation = known.generation if known.generation >= 0 else None
+            self._known = known.member or None, generation
 
     @property
     def _one(self) -> Consumer:

@@ -4,6 +4,8 @@ its own, in a thread of its own. They are made when they are needed."""
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from functools import partial
 
 from harness.models.micro_ops import END, WHOLE, MicroOp, elements_of, micro_ops
 from harness.protocols import (
@@ -19,11 +21,20 @@ from harness.protocols import (
 from harness.protocols.transactions import NOT_AT_END
 from harness.run.blocking import ThreadedClient
 from harness.run.workload import transactions_of
+from targets.kafka.clients import library_of
+from targets.kafka.clients.java.library import told_by
+from targets.kafka.clients.java.lines import DRIVER_PORT, Line
 from targets.kafka.clients.library import bootstrap, bootstrap_of
+from targets.kafka.clients.nodes import client_names
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.consuming import GroupConsumer
+from targets.kafka.transactions.java import JavaProducer
+from targets.kafka.transactions.librdkafka import LibrdkafkaProducer
 from targets.kafka.transactions.polling import Poller, read_to_the_end, stable_ends
+from targets.kafka.transactions.producing import Begin
 from targets.kafka.transactions.settings import (
+    TIMEOUT,
+    by_java,
     consumer_settings,
     producer_settings,
     timeout_s,
@@ -47,21 +58,17 @@ class TransactionClient(BlockingClient):
         assert asked is not None
         self._cluster, self._plan, self._asked = cluster, plan, asked
         self._logs = Logs(plan)
-        reached = {
-            "bootstrap.servers": bootstrap_of(number, bootstrap(cluster), plan),
-            "client.id": f"ackloss-{number + 1}",
-        }
-        writes = {
-            **producer_settings(plan),
-            **reached,
-            "transactional.id": transactional_id(plan, number),
-        }
+        reached = _reached(cluster, plan, number)
         self._consumer: GroupConsumer | None = None
         if number in asked.dealt(plan.workload.processes)[0]:
             takes = {**consumer_settings(plan, processors=True), **reached}
             self._consumer = GroupConsumer(takes, plan.topic.name)
         self._writer = TransactionWriter(
-            writes, self._logs.place, asked, within_s=timeout_s(plan), consumer=self._consumer
+            _producers(cluster, plan, number),
+            self._logs.place,
+            asked,
+            within_s=timeout_s(plan),
+            consumer=self._consumer,
         )
         self._poller = Poller({**consumer_settings(plan), **reached}, self._logs)
         self._used, self._closed = threading.Lock(), False
@@ -110,6 +117,48 @@ class TransactionClient(BlockingClient):
                 return completion(FAIL, error=read)
             found += (each._replace(key=topic.first + each.key) for each in read)
         return completion(OK, result=elements_of(*found))
+
+
+def _reached(cluster: Cluster, plan: KafkaPlan, number: int) -> dict[str, str]:
+    return {
+        "bootstrap.servers": bootstrap_of(number, bootstrap(cluster), plan),
+        "client.id": f"ackloss-{number + 1}",
+    }
+
+
+def _producers(cluster: Cluster, plan: KafkaPlan, number: int) -> Begin:
+    """Makes the instances of a process's producer."""
+    settings = {
+        **producer_settings(plan),
+        **_reached(cluster, plan, number),
+        "transactional.id": transactional_id(plan, number),
+    }
+    within_s = timeout_s(plan)
+    if not by_java(plan):
+        return lambda answered: LibrdkafkaProducer(settings, answered, within_s=within_s)
+    connect = partial(_line, cluster, plan, number, settings)
+    return lambda answered: JavaProducer(connect, answered, within_s=within_s)
+
+
+def _line(
+    cluster: Cluster, plan: KafkaPlan, number: int, settings: Mapping[str, str], within_s: float
+) -> Line:
+    """A connection to the JVM of a process: the processes are dealt out over the nodes of clients.
+    Raises Lost, Refused."""
+    names = client_names(plan)
+    at = (cluster.nodes[names[number % len(names)]].address, DRIVER_PORT)
+    return Line(at, plan.topic.name, settings, within_s=within_s)
+
+
+def settings_told(cluster: Cluster, plan: KafkaPlan) -> dict[str, str]:
+    """What producers have: as one tells itself, where it can. Raises PlanError."""
+    asked = producer_settings(plan)
+    if not by_java(plan):
+        return asked
+    begin = partial(_line, cluster, plan, 0, {**asked, **_reached(cluster, plan, 0)})
+    given = {key: each for key, each in plan.workload.producer.items() if key != TIMEOUT}
+    told = told_by(begin, given, library_of(plan).software(plan))
+    return {**told, TIMEOUT: asked[TIMEOUT]}
 
 
 def transaction_client(cluster: Cluster, plan: KafkaPlan) -> Client:

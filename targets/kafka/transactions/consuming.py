@@ -15,6 +15,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from harness.models.micro_ops import POLL, REBALANCED, MicroOp
 from targets.kafka.records import value_of
+from targets.kafka.transactions.librdkafka import named
+from targets.kafka.transactions.producing import Consumed
 
 _LOG: Final = logging.getLogger("ackloss.kafka.consumer")
 
@@ -32,7 +34,11 @@ class GroupConsumer:
         self._back = False
 
     def poll(self, at_most: int) -> list[MicroOp]:
-        """The next records, and which partitions came or went meanwhile. Raises KafkaException."""
+        """The next records, and which partitions came or went meanwhile. Raises ClientError."""
+        with named():
+            return self._poll(at_most)
+
+    def _poll(self, at_most: int) -> list[MicroOp]:
         consumer = self._subscribed()
         self._moved.clear()
         if self._back:
@@ -47,18 +53,17 @@ class GroupConsumer:
                 polled.append(MicroOp(POLL, partition, offset, value))
         return [*(MicroOp(REBALANCED, each) for each in sorted(self._moved)), *polled]
 
-    def offsets(self, polled: Iterable[MicroOp]) -> list[TopicPartition]:
-        """How far the group has consumed with these records."""
+    def consumed(self, polled: Iterable[MicroOp]) -> Consumed:
+        """How far this member of the group has consumed with these records. Raises ClientError."""
         behind = {each.key: each.offset + 1 for each in polled if each.kind == POLL}
-        return [TopicPartition(self._topic, *each) for each in behind.items()]
+        with named():
+            return Consumed(self._subscribed().consumer_group_metadata(), self._topic, behind)
 
-    def member(self) -> object:
-        """Which member of the group it is, in which generation, as the producer must know."""
-        return self._subscribed().consumer_group_metadata()
-
-    def commit(self, offsets: list[TopicPartition]) -> None:
-        """Store offsets outside of any transaction. Raises KafkaException."""
-        self._subscribed().commit(offsets=offsets, asynchronous=False)
+    def commit(self, consumed: Consumed) -> None:
+        """Store offsets outside of any transaction. Raises ClientError."""
+        places = [TopicPartition(consumed.topic, *each) for each in consumed.offsets.items()]
+        with named():
+            self._subscribed().commit(offsets=places, asynchronous=False)
 
     def go_back(self) -> None:
         """Begin the next poll where the group has stored."""

@@ -7,7 +7,10 @@ from typing import Any, Final
 from harness.errors import PlanError
 from harness.run.blocking import THREADS_AT_MOST
 from harness.run.workload import transactions_of
-from targets.kafka.acks import ALL
+from targets.kafka.acks import ALL, acks_of
+from targets.kafka.clients.java.library import check_count
+from targets.kafka.clients.java.lines import JAVA
+from targets.kafka.clients.java.settings import asked_settings
 from targets.kafka.clients.library import librdkafka_protocol
 from targets.kafka.clients.producer_settings import (
     DEFAULTS,
@@ -21,10 +24,14 @@ from targets.kafka.plan import KafkaPlan
 TIMEOUT: Final = "transaction.timeout.ms"
 _TIMEOUT_MS: Final = 10_000
 _MESSAGE_MS: Final = "message.timeout.ms"
+_BLOCK_MS: Final = "max.block.ms"
 _WHERE: Final = "workload.producer"
-_LIBRARY: Final = "librdkafka"
+_LIBRARIES: Final = ("librdkafka", JAVA)
 _KNOWN_SINCE: Final = (0, 11)
 _GROUPS_SINCE: Final = (2, 5)
+_JAVA_SINCE: Final = (2, 5)
+_PRODUCERS_MOST: Final = 16
+"""Producers of one JVM, whose memory is small."""
 _SESSION_MS: Final = 6000
 """The least that brokers allow unless told otherwise: so long a group waits for a member that
 crashed."""
@@ -33,11 +40,11 @@ crashed."""
 def check_transactions(plan: KafkaPlan) -> None:
     """Refuse what this version, the client library or a transactional producer cannot do. Raises
     PlanError."""
-    if plan.workload.client not in (None, _LIBRARY):
+    if plan.workload.client not in (None, *_LIBRARIES):
         raise PlanError(
-            f"transactions are made by {_LIBRARY}, not by {plan.workload.client!r}",
+            f"transactions are made by {' or '.join(_LIBRARIES)}, not by {plan.workload.client!r}",
             key="workload.client",
-            hint="leave it out",
+            hint=f"leave it out, or use one of {', '.join(_LIBRARIES)}",
         )
     version = plan.target.version
     if version is not None and number_of(version)[:2] < _KNOWN_SINCE:
@@ -60,13 +67,42 @@ def check_transactions(plan: KafkaPlan) -> None:
             key="workload.processes",
             hint=f"use at most {THREADS_AT_MOST}",
         )
+    if by_java(plan):
+        _check_java(plan)
     _check_settings(plan)
+
+
+def by_java(plan: KafkaPlan) -> bool:
+    """Whether its producers are Java's."""
+    return plan.workload.client == JAVA
+
+
+def _check_java(plan: KafkaPlan) -> None:
+    version = plan.target.version
+    if version is not None and number_of(version)[:2] < _JAVA_SINCE:
+        raise PlanError(
+            f"transactions of the Java client need Kafka 2.5 or later, not {version}",
+            key="workload.client",
+            hint="leave it out",
+        )
+    check_count(plan)
+    if plan.workload.processes > (most := _PRODUCERS_MOST * plan.workload.clients):
+        raise PlanError(
+            f"is {plan.workload.processes}, and the JVMs of {plan.workload.clients} clients have "
+            f"room for {most} producers",
+            key="workload.processes",
+            hint=f"use at most {most}, or more workload.clients",
+        )
 
 
 def _check_settings(plan: KafkaPlan) -> None:
     given = {key: value for key, value in plan.workload.producer.items() if key != TIMEOUT}
-    check_producer_settings(given)
-    settings = effective_settings(given)
+    if by_java(plan):
+        settings = {"acks": ALL, **asked_settings(given)}
+        settings["acks"] = acks_of(settings["acks"]) or settings["acks"]
+    else:
+        check_producer_settings(given)
+        settings = effective_settings(given)
     if settings["acks"] != ALL:
         raise PlanError(
             f"a transactional producer needs acks = {ALL!r}, not {settings['acks']!r}",
@@ -84,7 +120,7 @@ def _check_settings(plan: KafkaPlan) -> None:
         raise PlanError(
             f"{timeout!r} is not an integer of at least 1000", key=f'{_WHERE}."{TIMEOUT}"'
         )
-    if _MESSAGE_MS in given and int(settings[_MESSAGE_MS]) > timeout:
+    if not by_java(plan) and _MESSAGE_MS in given and int(settings[_MESSAGE_MS]) > timeout:
         raise PlanError(
             f"is {settings[_MESSAGE_MS]}, more than {TIMEOUT}, {timeout}",
             key=place_of(_MESSAGE_MS, given),
@@ -98,9 +134,13 @@ def timeout_s(plan: KafkaPlan) -> float:
 
 
 def producer_settings(plan: KafkaPlan) -> dict[str, str]:
-    """What each producer is started with, but for addresses and names."""
+    """What each producer is started with, but for addresses and names. Java's calls wait for as
+    long as a transaction may take, and no longer, unless the plan asks for it."""
     given = {key: value for key, value in plan.workload.producer.items() if key != TIMEOUT}
     timeout_ms = int(timeout_s(plan) * 1000)
+    if by_java(plan):
+        waits = {_BLOCK_MS: str(timeout_ms)}
+        return {**waits, **asked_settings(given), TIMEOUT: str(timeout_ms)}
     message_ms = min(timeout_ms, int(effective_settings(given)[_MESSAGE_MS]))
     return {
         **librdkafka_protocol(plan),

@@ -1,4 +1,4 @@
-"""One transactional producer (librdkafka), and what became of its transactions.
+"""One transactional producer, and what became of its transactions.
 
     ok    the commit was acknowledged
     fail  the commit was never requested: it was to be aborted, a send could not be made, or the
@@ -7,21 +7,18 @@
     info  the commit was requested and did not succeed, whatever the answer: a broker may have
           committed and its answer be lost, or answer an error for a commit that it has done
 
-After a failure that `abort_transaction` does not mend, such as being fenced, the instance is of no
+After a failure that an abort does not mend, such as being fenced, the instance is of no
 use: the next transaction makes another one of the same transactional id, which fences the old one
 and has its open transaction aborted.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 from typing import Final
-
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from harness.models.micro_ops import (
     ABORT,
@@ -39,11 +36,8 @@ from harness.models.micro_ops import (
 from harness.protocols import FAIL, INFO, NULL, OK, Completion, Invoke, completion
 from harness.protocols.transactions import ABORTED, CRASHED, TAKEN_OVER, TransactionSettings
 from targets.kafka.transactions.consuming import GroupConsumer
+from targets.kafka.transactions.producing import Begin, ClientError, TransactionalProducer
 
-_LOG: Final = logging.getLogger("ackloss.kafka.producer")
-
-_CALL_S: Final = 3.0
-"""How long librdkafka waits within one call; it goes on with the same call again."""
 _BETWEEN_S: Final = 0.05
 _CRASHES_S: Final = 0.005
 """How long a process that crashes in its commit has waited for the answer."""
@@ -64,21 +58,21 @@ class TransactionWriter:
 
     def __init__(
         self,
-        settings: Mapping[str, str],
+        instance: Begin,
         place: Callable[[int], tuple[str, int]],
         asked: TransactionSettings,
         *,
         within_s: float,
         consumer: GroupConsumer | None = None,
     ) -> None:
-        """`place`: the topic and partition of a log; `within_s`: how long beginning, sending and
-        committing may take each."""
-        self._settings, self._place, self._consumer = settings, place, consumer
+        """`instance` makes a producer; `place`: the topic and partition of a log; `within_s`: how
+        long beginning, sending and committing may take each."""
+        self._new, self._place, self._consumer = instance, place, consumer
         self._asked, self._within_s = asked, within_s
-        self._producer: Producer | None = None
-        self._abandoned: list[Producer] = []
-        self._next: Producer | None = None
-        self._delivered_at: dict[bytes, int] = {}
+        self._producer: TransactionalProducer | None = None
+        self._abandoned: list[TransactionalProducer] = []
+        self._next: TransactionalProducer | None = None
+        self._delivered_at: dict[int, int] = {}
         self._sent: list[MicroOp] = []
         self._polled: list[MicroOp] = []
 
@@ -135,12 +129,10 @@ class TransactionWriter:
                 raise Ended(FAIL, CRASHED)
 
     def close(self) -> None:
-        """End the instance; what is open is left to its coordinator. It is not asked to close, which
-        would abort, also while another call of it is under way: it ends with its last reference."""
+        """End the instance; what is open is left to its coordinator."""
         for producer in (self._producer, self._next):
             if producer is not None:
-                with suppress(KafkaException):
-                    producer.purge()
+                producer.abandon()
         self._producer = self._next = None
         self._abandoned.clear()
 
@@ -149,104 +141,92 @@ class TransactionWriter:
         assert self._consumer is not None
         try:
             self._polled += self._consumer.poll(steps[0].value)
-        except KafkaException as error:
-            raise Ended(FAIL, _name(error)) from error
+        except ClientError as error:
+            raise Ended(FAIL, error.name) from error
         inputs = sum(each.kind == POLL for each in self._polled)
         if not inputs:
             return []
         sends = [each for each in steps if each.kind == SEND][:inputs]
         return [each for each in steps[1:] if each.kind != SEND or each in sends]
 
-    def _begun(self) -> Producer:
+    def _begun(self) -> TransactionalProducer:
         """An instance whose transaction has begun. Raises Ended."""
         try:
             if self._producer is None:
                 self._producer = self._instance()
-            self._producer.begin_transaction()
-        except KafkaException as error:
+            self._producer.begin()
+        except ClientError as error:
             self.close()
-            raise Ended(FAIL, _name(error)) from error
+            raise Ended(FAIL, error.name) from error
         return self._producer
 
-    def _instance(self) -> Producer:
-        """Another instance, which fences those before it. Raises KafkaException."""
-        producer = Producer(dict(self._settings), logger=_LOG)
-        producer.init_transactions(self._within_s)
+    def _instance(self) -> TransactionalProducer:
+        """Another instance, which fences those before it. Raises ClientError."""
+        producer = self._new(self._delivered_at.__setitem__)
         self._abandoned.clear()
         return producer
 
-    def _send(self, producer: Producer, step: MicroOp) -> None:
+    def _send(self, producer: TransactionalProducer, step: MicroOp) -> None:
         topic, partition = self._place(step.key)
         self._sent.append(step)
         try:
-            producer.produce(
-                topic, b"%010d" % step.value, partition=partition, on_delivery=self._delivered
-            )
+            producer.send(topic, partition, b"%010d" % step.value)
             if self._asked.pause_ms:
-                _poll_for(producer, self._asked.pause_ms / 1000)
-        except KafkaException as error:
-            self._fail(_name(error), error)
-        except BufferError as error:
-            self._fail("_QUEUE_FULL", error)
+                _serve_for(producer, self._asked.pause_ms / 1000)
+        except ClientError as error:
+            self._fail(error.name, error)
 
-    def _flush(self, producer: Producer) -> None:
+    def _flush(self, producer: TransactionalProducer) -> None:
         """Wait until all sends are answered. Raises Ended."""
         deadline = time.monotonic() + self._within_s
         try:
-            while len(self._delivered_at) < len(self._sent) and len(producer):
+            while len(self._delivered_at) < len(self._sent) and producer.waits:
                 if time.monotonic() > deadline:
                     self._fail("_TIMED_OUT")
                     return
-                producer.poll(_BETWEEN_S)
-        except KafkaException as error:
-            self._fail(_name(error), error)
+                producer.serve(_BETWEEN_S)
+        except ClientError as error:
+            self._fail(error.name, error)
         if len(self._delivered_at) < len(self._sent):
             self._fail("_UNDELIVERED")
 
-    def _store(self, producer: Producer) -> None:
+    def _store(self, producer: TransactionalProducer) -> None:
         """Store how far the group has consumed: in the transaction, or by itself. Raises Ended."""
         assert self._consumer is not None
-        offsets = self._consumer.offsets(self._polled)
         try:
+            consumed = self._consumer.consumed(self._polled)
             if self._asked.offsets == "transaction":
-                member = self._consumer.member()
-                producer.send_offsets_to_transaction(offsets, member, self._within_s)
+                producer.store(consumed, self._within_s)
             else:
-                self._consumer.commit(offsets)
-        except KafkaException as error:
+                self._consumer.commit(consumed)
+        except ClientError as error:
             if self._asked.offsets != "after":
-                self._fail(_name(error), error)
+                self._fail(error.name, error)
 
     def _be_taken_over(self) -> None:
         """Start another instance; this one goes on and does not know. Raises Ended."""
         try:
             self._next = self._instance()
-        except KafkaException as error:
-            self._fail(_name(error), error)
+        except ClientError as error:
+            self._fail(error.name, error)
 
-    def _commit(self, producer: Producer, *, crashes: bool) -> None:
+    def _commit(self, producer: TransactionalProducer, *, crashes: bool) -> None:
         """Commit; raises Ended where that did not succeed, or the process `crashes` meanwhile."""
         if crashes:
-            with suppress(KafkaException):
-                producer.commit_transaction(_CRASHES_S)
+            with suppress(ClientError):
+                producer.commit(_CRASHES_S)
             self._crash()
             raise Ended(INFO, CRASHED)
-        deadline = time.monotonic() + self._within_s
-        while True:
-            try:
-                producer.commit_transaction(_CALL_S)
-            except KafkaException as error:
-                why = error.args[0]
-                if why.retriable() and time.monotonic() < deadline:
-                    continue
-                if self._next is not None:
-                    raise Ended(FAIL, TAKEN_OVER) from error
-                if why.txn_requires_abort():
-                    self._abort()
-                else:
-                    self.close()
-                raise Ended(INFO, _name(error)) from error
-            return
+        try:
+            producer.commit(self._within_s)
+        except ClientError as error:
+            if self._next is not None:
+                raise Ended(FAIL, TAKEN_OVER) from error
+            if error.aborts:
+                self._abort()
+            else:
+                self.close()
+            raise Ended(INFO, error.name) from error
 
     def _fail(self, error: str, why: Exception | None = None) -> None:
         """A step before the commit has failed: abort, and raise Ended; an instance that was taken
@@ -259,8 +239,7 @@ class TransactionWriter:
         """Abandon the producer as it is, and the consumer. Nothing of it is flushed, aborted or
         closed before another instance has taken over."""
         if self._producer is not None:
-            with suppress(KafkaException):
-                self._producer.purge(blocking=False)
+            self._producer.abandon()
             self._abandoned.append(self._producer)
             self._producer = None
         if self._consumer is not None:
@@ -270,31 +249,17 @@ class TransactionWriter:
         """Abort what is open; an instance that cannot is given up."""
         if self._producer is None:
             return
-        deadline = time.monotonic() + self._within_s
-        while True:
-            try:
-                self._producer.abort_transaction(_CALL_S)
-            except KafkaException as error:
-                if error.args[0].retriable() and time.monotonic() < deadline:
-                    continue
-                self.close()
-            return
+        try:
+            self._producer.abort(self._within_s)
+        except ClientError:
+            self.close()
 
     def _placed(self, each: MicroOp) -> MicroOp:
-        return each._replace(offset=self._delivered_at.get(b"%010d" % each.value, NULL))
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        offset, value = message.offset(), message.value()
-        if error is None and offset is not None and value is not None:
-            self._delivered_at[bytes(value)] = offset
+        return each._replace(offset=self._delivered_at.get(each.value, NULL))
 
 
-def _poll_for(producer: Producer, wait_s: float) -> None:
+def _serve_for(producer: TransactionalProducer, wait_s: float) -> None:
     """Serve answers for so long."""
     deadline = time.monotonic() + wait_s
     while (left_s := deadline - time.monotonic()) > 0:
-        producer.poll(left_s)
-
-
-def _name(error: KafkaException) -> str:
-    return str(error.args[0].name())
+        producer.serve(left_s)

@@ -66,10 +66,24 @@ public final class Driver {
 
     private static void play(BufferedReader lines, Answers answers) throws IOException {
         Properties settings = new Properties();
+        String topic = setUp(lines, settings);
+        if (topic == null) {
+            return;
+        }
+        KafkaProducer<byte[], byte[]> producer = producer(settings, topic, answers);
+        if (producer != null) {
+            try (Sender sender = new Sender(producer, topic, answers)) {
+                sender.sendAll(lines);
+            }
+        }
+    }
+
+    /** What is said up to {@code begin}: settings, and the topic; null where it does not begin. */
+    static String setUp(BufferedReader lines, Properties settings) throws IOException {
         String topic = null;
         for (String line = lines.readLine(); !"begin".equals(line); line = lines.readLine()) {
             if (line == null) {
-                return;
+                return null;
             }
             if (line.startsWith("topic ")) {
                 topic = line.substring("topic ".length());
@@ -78,15 +92,12 @@ public final class Driver {
                 settings.put(pair[0], pair[1]);
             }
         }
-        try (Sender sender = begun(settings, topic, answers)) {
-            if (sender != null) {
-                sender.sendAll(lines);
-            }
-        }
+        return topic;
     }
 
     /** A producer that knows the topic's leaders, or null when it could not be. */
-    private static Sender begun(Properties settings, String topic, Answers answers) {
+    static KafkaProducer<byte[], byte[]> producer(
+            Properties settings, String topic, Answers answers) {
         settings.put("key.serializer", ByteArraySerializer.class.getName());
         settings.put("value.serializer", ByteArraySerializer.class.getName());
         KafkaProducer<byte[], byte[]> producer = null;
@@ -97,7 +108,7 @@ public final class Driver {
             answers.add("version " + AppInfoParser.getVersion());
             has.forEach((key, value) -> answers.add("set " + key + "=" + text(value)));
             answers.add("ready");
-            return new Sender(producer, topic, answers);
+            return producer;
         } catch (RuntimeException error) {
             Throwable cause = error;
             while (cause.getCause() != null && !(cause instanceof ConfigException)) {
@@ -110,6 +121,13 @@ public final class Driver {
             }
             return null;
         }
+    }
+
+    /** An error by the name that the protocol has for it, or else by Java's. */
+    static String named(Exception error) {
+        Errors known = Errors.forException(error);
+        boolean named = known != Errors.UNKNOWN_SERVER_ERROR;
+        return named ? known.name() : error.getClass().getSimpleName();
     }
 
     private static String text(Object value) {
@@ -182,15 +200,12 @@ public final class Driver {
                 answers.add(id + " ok " + (metadata.hasOffset() ? metadata.offset() : -1));
                 return;
             }
-            Errors known = Errors.forException(error);
-            boolean named = known != Errors.UNKNOWN_SERVER_ERROR;
-            String name = named ? known.name() : error.getClass().getSimpleName();
-            answers.add(id + " error " + name + " " + known.code());
+            answers.add(id + " error " + named(error) + " " + Errors.forException(error).code());
         }
     }
 
     /** Lines back, written by a thread of its own: the producer's thread must wait for nobody. */
-    private static final class Answers implements Runnable {
+    static final class Answers implements Runnable {
         private final OutputStream stream;
         private final Thread writer = new Thread(this, "answers");
         private StringBuilder waiting = new StringBuilder();

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from harness.errors import HarnessFailure, PlanError
 from harness.images.steps import Say
@@ -56,12 +56,7 @@ class Java:
                 key="workload.client",
                 hint='client = "librdkafka"',
             )
-        if plan.workload.clients > _MOST:
-            raise PlanError(
-                f"{plan.workload.clients} Java clients are too many: each has a node of its own",
-                key="workload.clients",
-                hint=f"at most {_MOST}",
-            )
+        check_count(plan)
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
         """What the plan asks for, and next to nothing else."""
@@ -69,17 +64,9 @@ class Java:
 
     def told(self, plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
         """What a producer of the first client's says that it has."""
-        node, software = cluster.nodes[nodes.names(plan)[0]], self.software(plan)
-        try:
-            line = _begin(node, 0, bootstrap(cluster), plan, 0, START_S)
-        except Refused as error:
-            raise javas_refusal(str(error), plan.workload.producer) from error
-        except Lost as error:
-            raise HarnessFailure(
-                f"the Java client of {node.name} did not start: {error}"
-            ) from error
-        line.socket.close()
-        return told_settings(line.told, plan.workload.producer, software)
+        node = cluster.nodes[nodes.names(plan)[0]]
+        begin = partial(_begin, node, 0, bootstrap(cluster), plan, 0)
+        return told_by(begin, plan.workload.producer, self.software(plan))
 
     def software(self, plan: KafkaPlan) -> str:
         """kafka-clients in the version of the brokers, whose image it is of."""
@@ -97,13 +84,38 @@ class Java:
         """k1 ... for clients."""
         return nodes.names(plan)
 
-    def files(self, image: ImageRef, say: Say) -> dict[str, bytes]:
-        """The driver's jar."""
-        return {nodes.JAR: nodes.jar(image, say)}
+    def files(self, plan: KafkaPlan, image: ImageRef, say: Say) -> dict[str, bytes]:
+        """The jar of the program that its nodes run."""
+        return {nodes.program(plan).jar: nodes.jar(plan, image, say)}
 
     def nodes(self, plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
         """A JVM for each client."""
         return nodes.specs(plan, era, ingredients)
+
+
+def told_by(
+    begin: Callable[[float], Line], given: Mapping[str, Any], software: str
+) -> dict[str, str]:
+    """What a producer says that it has, where a plan has `given` settings. Raises PlanError and
+    HarnessFailure."""
+    try:
+        line = begin(START_S)
+    except Refused as error:
+        raise javas_refusal(str(error), given) from error
+    except Lost as error:
+        raise HarnessFailure(f"the Java client did not start: {error}") from error
+    line.socket.close()
+    return told_settings(line.told, given, software)
+
+
+def check_count(plan: KafkaPlan) -> None:
+    """Refuse more clients than there may be. Raises PlanError."""
+    if plan.workload.clients > _MOST:
+        raise PlanError(
+            f"{plan.workload.clients} Java clients are too many: each has a node of its own",
+            key="workload.clients",
+            hint=f"at most {_MOST}",
+        )
 
 
 def _begin(

@@ -83,7 +83,11 @@ class Line:
         """Have something written once it is flushed; `process` waits for the answer."""
         self.pending.add(process)
         text = "" if key is None else f" ={quote(key, safe='')}"
-        self._out += f"{process} {partition} {value}{text}\n".encode()
+        self.say(f"{process} {partition} {value}{text}")
+
+    def say(self, line: str) -> None:
+        """Have a line sent once it is flushed."""
+        self._out += line.encode() + b"\n"
 
     def flush(self) -> bool:
         """Send what has gathered as far as it goes now; whether all of it went."""
@@ -103,7 +107,7 @@ class Line:
 
     def end(self) -> None:
         """Have the producer closed; what it still answers is to be read until it is `closed`."""
-        self._out += b"close\n"
+        self.say("close")
 
     def _split(self, received: bytes) -> list[bytes]:
         if not received:

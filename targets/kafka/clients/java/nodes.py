@@ -4,7 +4,7 @@ that runs it (`harness.images.java`)."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.images.steps import Say
 from harness.protocols import (
@@ -15,14 +15,14 @@ from harness.protocols import (
     Ingredients,
     NodeSpec,
 )
+from harness.run.workload import transactions_of
 from targets.kafka.clients.java.lines import DRIVER_PORT
 from targets.kafka.eras import Era
 from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
 
-JAR: Final = "driver.jar"
-
-_SOURCE: Final = Path(__file__).with_name("Driver.java")
+_DRIVER: Final = Path(__file__).with_name("Driver.java")
+_TRANSACTOR: Final = Path(__file__).with_name("Transactor.java")
 _LOGS: Final = "log"
 _HEAP_MB: Final = 64
 _MEMORY_MB: Final = 256
@@ -33,15 +33,32 @@ def names(plan: KafkaPlan) -> list[str]:
     return [f"k{number}" for number in range(1, plan.workload.clients + 1)]
 
 
-def jar(image: ImageRef, say: Say) -> bytes:
-    """The compiled driver. Raises PlanError for an image whose Java cannot compile it."""
-    return compiled(image, JAR, [_SOURCE], say, needed_by="workload.client")
+class Program(NamedTuple):
+    """What such a node runs: a class, the jar that it is in, and the sources of that."""
+
+    main_class: str
+    jar: str
+    sources: list[Path]
+
+
+def program(plan: KafkaPlan) -> Program:
+    """The driver of producers, or of those that make transactions, which older versions lack."""
+    if transactions_of(plan) is None:
+        return Program("Driver", "driver.jar", [_DRIVER])
+    return Program("Transactor", "transactor.jar", [_DRIVER, _TRANSACTOR])
+
+
+def jar(plan: KafkaPlan, image: ImageRef, say: Say) -> bytes:
+    """The compiled program. Raises PlanError for an image whose Java cannot compile it."""
+    one = program(plan)
+    return compiled(image, one.jar, one.sources, say, needed_by="workload.client")
 
 
 def specs(plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
     """The nodes: one JVM each, which listens for us and logs what its Kafka client has to say."""
-    roles, program = frozenset({CLIENT_ROLE}), ("Driver", JAR, DRIVER_PORT)
-    return [jvm(name, roles, program, era, ingredients) for name in names(plan)]
+    roles, one = frozenset({CLIENT_ROLE}), program(plan)
+    ran = (one.main_class, one.jar, DRIVER_PORT)
+    return [jvm(name, roles, ran, era, ingredients) for name in names(plan)]
 
 
 def jvm(

@@ -36,8 +36,28 @@ def plan(version: str = "4.3.1", options: Any = None, **workload: Any) -> KafkaP
             "needs acks = 'all', not '0'",
         ),
         ({"version": "0.10.2.2"}, "target.version", "Kafka 0.10.2.2 has no transactions"),
-        ({"client": "java"}, "workload.client", "made by librdkafka, not by 'java'"),
-        ({"client": "exec"}, "workload.client", "made by librdkafka, not by 'exec'"),
+        ({"client": "exec"}, "workload.client", "made by librdkafka or java, not by 'exec'"),
+        (
+            {"client": "java", "version": "2.4.1"},
+            "workload.client",
+            "transactions of the Java client need Kafka 2.5 or later, not 2.4.1",
+        ),
+        (
+            {"client": "java", "clients": 1, "processes": 17},
+            "workload.processes",
+            "is 17, and the JVMs of 1 clients have room for 16 producers",
+        ),
+        ({"client": "java", "clients": 10}, "workload.clients", "10 Java clients are too many"),
+        (
+            {"client": "java", "producer": {"acks": 1}},
+            'workload.producer."acks"',
+            "needs acks = 'all', not '1'",
+        ),
+        (
+            {"client": "java", "producer": {"enable.idempotence": False}},
+            'workload.producer."enable.idempotence"',
+            "a transactional producer is idempotent",
+        ),
         ({"processes": 300}, "workload.processes", "is 300, and each process has"),
         (
             {"producer": {"enable.idempotence": False}},
@@ -73,12 +93,22 @@ def test_what_cannot_be_is_refused(made: dict[str, Any], key: str, what: str) ->
         {},
         {"version": "0.11.0.3"},
         {"client": "librdkafka"},
+        {"client": "java", "producer": {"acks": -1, "transaction.timeout.ms": 5000}},
         {"producer": {"acks": "all", "enable.idempotence": True, "linger.ms": 0}},
         {"producer": {"transaction.timeout.ms": 40_000, "message.timeout.ms": 30_000}},
     ],
 )
 def test_what_can_be_is_accepted(made: dict[str, Any]) -> None:
     assert resolve(plan(**made)).workload.model == "transaction"
+
+
+def test_what_java_producers_are_started_with() -> None:
+    asked = plan(client="java", producer={"transaction.timeout.ms": 5000, "linger.ms": 2})
+    assert producer_settings(asked) == {
+        "linger.ms": "2",
+        "max.block.ms": "5000",
+        "transaction.timeout.ms": "5000",
+    }
 
 
 def test_crashes_of_clients_are_refused() -> None:

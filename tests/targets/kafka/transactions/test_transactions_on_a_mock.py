@@ -27,7 +27,9 @@ from harness.protocols import Completion, Invoke, invoke
 from harness.protocols.transactions import TransactionSettings
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.consuming import GroupConsumer
+from targets.kafka.transactions.librdkafka import LibrdkafkaProducer
 from targets.kafka.transactions.polling import Poller
+from targets.kafka.transactions.producing import Begin
 from targets.kafka.transactions.topics import Logs
 from targets.kafka.transactions.writing import TransactionWriter
 
@@ -53,8 +55,12 @@ def writer(addresses: str, topic: str, name: str = "w") -> TransactionWriter:
         "message.timeout.ms": "5000",
     }
     return TransactionWriter(
-        settings, logs(topic).place, TransactionSettings(pause_ms=1), within_s=8
+        producers(settings), logs(topic).place, TransactionSettings(pause_ms=1), within_s=8
     )
+
+
+def producers(settings: dict[str, str], within_s: float = 8) -> Begin:
+    return lambda answered: LibrdkafkaProducer(settings, answered, within_s=within_s)
 
 
 def logs(topic: str) -> Logs:
@@ -100,7 +106,8 @@ def test_an_abort_fails_and_the_producer_goes_on(addresses: str) -> None:
 
 def test_nothing_is_known_to_be_committed_without_brokers() -> None:
     settings = {"bootstrap.servers": "127.0.0.1:9", "transactional.id": "nobody"}
-    one = TransactionWriter(settings, logs("none").place, TransactionSettings(), within_s=0.5)
+    begin = producers(settings, within_s=0.5)
+    one = TransactionWriter(begin, logs("none").place, TransactionSettings(), within_s=0.5)
     ended = one.run(txn((0, 1)))
     one.close()
     assert ended[0] == "fail"
@@ -179,7 +186,7 @@ def test_inputs_are_consumed_and_sent_on_to_the_other_topic(addresses: str) -> N
     )
     asked = TransactionSettings(processors_count=1, topics_count=2)
     two = TransactionWriter(
-        {"bootstrap.servers": addresses, "transactional.id": "processor"},
+        producers({"bootstrap.servers": addresses, "transactional.id": "processor"}),
         logs("consumed").place,
         asked,
         within_s=8,
