@@ -39,23 +39,34 @@ import org.apache.kafka.common.utils.AppInfoParser;
  * Keys are written as in a URL, so that they may be empty or hold blanks.
  */
 public final class Driver {
+    /** What is done with a connection. */
+    interface Connection {
+        void serve(BufferedReader lines, Answers answers) throws IOException;
+    }
+
     public static void main(String[] args) throws IOException {
-        try (ServerSocket server = new ServerSocket(Integer.parseInt(args[0]))) {
+        listen(Integer.parseInt(args[0]), "driver", Driver::play);
+    }
+
+    /** Serves each connection in a thread of its own, for ever. */
+    static void listen(int port, String name, Connection kind) throws IOException {
+        try (ServerSocket server = new ServerSocket(port)) {
             while (true) {
                 Socket socket = server.accept();
-                new Thread(() -> serve(socket), "driver " + socket.getRemoteSocketAddress()).start();
+                new Thread(() -> serve(socket, kind), name + " " + socket.getRemoteSocketAddress())
+                    .start();
             }
         }
     }
 
-    private static void serve(Socket socket) {
+    private static void serve(Socket socket, Connection kind) {
         try (socket) {
             socket.setTcpNoDelay(true);
             BufferedReader lines = new BufferedReader(
                 new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
             Answers answers = new Answers(socket.getOutputStream());
             try {
-                play(lines, answers);
+                kind.serve(lines, answers);
             } finally {
                 answers.end();
             }

@@ -1,8 +1,5 @@
 import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.net.ServerSocket;
-import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashMap;
@@ -38,29 +35,7 @@ public final class Transactor {
     }
 
     public static void main(String[] args) throws IOException {
-        try (ServerSocket server = new ServerSocket(Integer.parseInt(args[0]))) {
-            while (true) {
-                Socket socket = server.accept();
-                new Thread(() -> serve(socket), "transactor " + socket.getRemoteSocketAddress())
-                    .start();
-            }
-        }
-    }
-
-    private static void serve(Socket socket) {
-        try (socket) {
-            socket.setTcpNoDelay(true);
-            BufferedReader lines = new BufferedReader(
-                new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
-            Driver.Answers answers = new Driver.Answers(socket.getOutputStream());
-            try {
-                play(lines, answers);
-            } finally {
-                answers.end();
-            }
-        } catch (IOException gone) {
-            System.out.println("connection lost: " + gone);
-        }
+        Driver.listen(Integer.parseInt(args[0]), "transactor", Transactor::play);
     }
 
     private static void play(BufferedReader lines, Driver.Answers answers) throws IOException {
