@@ -14,7 +14,7 @@ _GENERATION: Final = struct.Struct("<i")
 
 
 class Membership(NamedTuple):
-    """A member of a group; a generation below 0: it is none yet."""
+    """A member of a group; a generation below 0: not a member yet."""
 
     generation: int
     group: str
@@ -22,7 +22,7 @@ class Membership(NamedTuple):
 
 
 def membership(metadata: object) -> Membership | None:
-    """What `Consumer.consumer_group_metadata` says; `None` for what is no such thing."""
+    """What `Consumer.consumer_group_metadata` says; `None` for anything else."""
     if not isinstance(metadata, bytes) or not metadata.startswith(_MAGIC):
         return None
     (generation,) = _GENERATION.unpack_from(metadata, len(_MAGIC))

@@ -85,7 +85,7 @@ from targets.kafka.levers.topic_ids import topic_ids
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.storage import KafkaStorage
-from targets.kafka.transactions.client import settings_told, transaction_client
+from targets.kafka.transactions.client import reported_settings, transaction_client
 from targets.kafka.transactions.settings import check_transactions
 from targets.kafka.transactions.topics import topic_plans
 from targets.kafka.vocabulary import VOCABULARY
@@ -293,7 +293,7 @@ class Kafka(
         told["producer"] = (
             producers_settings(plan, cluster)
             if transactions_of(plan) is None
-            else settings_told(cluster, plan)
+            else reported_settings(cluster, plan)
         )
         if (group := group_of(plan)) is not None:
             told["consumer"] = consumer_settings(plan, group)

@@ -22,7 +22,7 @@ from harness.protocols.transactions import NOT_AT_END
 from harness.run.blocking import ThreadedClient
 from harness.run.workload import transactions_of
 from targets.kafka.clients import library_of
-from targets.kafka.clients.java.library import told_by
+from targets.kafka.clients.java.library import reported_by
 from targets.kafka.clients.java.lines import DRIVER_PORT, Line
 from targets.kafka.clients.library import bootstrap, bootstrap_of
 from targets.kafka.clients.nodes import client_names
@@ -36,6 +36,7 @@ from targets.kafka.transactions.settings import (
     TIMEOUT,
     by_java,
     consumer_settings,
+    given_settings,
     producer_settings,
     timeout_s,
     transactional_id,
@@ -150,15 +151,14 @@ def _line(
     return Line(at, plan.topic.name, settings, within_s=within_s)
 
 
-def settings_told(cluster: Cluster, plan: KafkaPlan) -> dict[str, str]:
-    """What producers have: as one tells itself, where it can. Raises PlanError."""
+def reported_settings(cluster: Cluster, plan: KafkaPlan) -> dict[str, str]:
+    """What producers have: as one reports itself, where it can. Raises PlanError."""
     asked = producer_settings(plan)
     if not by_java(plan):
         return asked
     begin = partial(_line, cluster, plan, 0, {**asked, **_reached(cluster, plan, 0)})
-    given = {key: each for key, each in plan.workload.producer.items() if key != TIMEOUT}
-    told = told_by(begin, given, library_of(plan).software(plan))
-    return {**told, TIMEOUT: asked[TIMEOUT]}
+    reported = reported_by(begin, given_settings(plan), library_of(plan).software(plan))
+    return {**reported, TIMEOUT: asked[TIMEOUT]}
 
 
 def transaction_client(cluster: Cluster, plan: KafkaPlan) -> Client:

@@ -31,8 +31,8 @@ Connect = Callable[[float], Line]
 
 
 class JavaProducer(TransactionalProducer):
-    """See `TransactionalProducer`. A failed commit leaves an instance of no use: what it may still
-    do is not asked."""
+    """See `TransactionalProducer`. After a failed commit an instance is not used again: what it may
+    still do is not queried."""
 
     def __init__(self, connect: Connect, answered: Answered, *, within_s: float) -> None:
         self._answered, self._waiting = answered, set[int]()
@@ -88,8 +88,8 @@ class JavaProducer(TransactionalProducer):
         self._line.socket.close()
 
     def _ask(self, line: str, within_s: float) -> None:
-        """Say what is answered once it is done. Where that takes too long, the instance is of no
-        use: the answer may come later. Raises ClientError."""
+        """Say what is answered once it is done. Where that takes too long, the instance is not used
+        again: the answer may come later. Raises ClientError."""
         deadline = time.monotonic() + within_s
         self._line.say(line)
         self._flush()

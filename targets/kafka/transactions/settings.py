@@ -47,7 +47,7 @@ def check_transactions(plan: KafkaPlan) -> None:
             hint=f"leave it out, or use one of {', '.join(_LIBRARIES)}",
         )
     version = plan.target.version
-    if version is not None and number_of(version)[:2] < _KNOWN_SINCE:
+    if _is_before(plan, _KNOWN_SINCE):
         raise PlanError(
             f"Kafka {version} has no transactions (KIP-98)",
             key="target.version",
@@ -55,7 +55,7 @@ def check_transactions(plan: KafkaPlan) -> None:
         )
     asked = transactions_of(plan)
     groups = asked is not None and asked.processors_count > 0
-    if groups and version is not None and number_of(version)[:2] < _GROUPS_SINCE:
+    if groups and _is_before(plan, _GROUPS_SINCE):
         raise PlanError(
             f"Kafka {version} does not know which member of a group a transaction is of (KIP-447)",
             key="workload.options.processors_count",
@@ -77,11 +77,15 @@ def by_java(plan: KafkaPlan) -> bool:
     return plan.workload.client == JAVA
 
 
-def _check_java(plan: KafkaPlan) -> None:
+def _is_before(plan: KafkaPlan, since: tuple[int, int]) -> bool:
     version = plan.target.version
-    if version is not None and number_of(version)[:2] < _JAVA_SINCE:
+    return version is not None and number_of(version)[:2] < since
+
+
+def _check_java(plan: KafkaPlan) -> None:
+    if _is_before(plan, _JAVA_SINCE):
         raise PlanError(
-            f"transactions of the Java client need Kafka 2.5 or later, not {version}",
+            f"transactions of the Java client need Kafka 2.5 or later, not {plan.target.version}",
             key="workload.client",
             hint="leave it out",
         )
@@ -96,7 +100,7 @@ def _check_java(plan: KafkaPlan) -> None:
 
 
 def _check_settings(plan: KafkaPlan) -> None:
-    given = {key: value for key, value in plan.workload.producer.items() if key != TIMEOUT}
+    given = given_settings(plan)
     if by_java(plan):
         settings = {"acks": ALL, **asked_settings(given)}
         settings["acks"] = acks_of(settings["acks"]) or settings["acks"]
@@ -128,6 +132,11 @@ def _check_settings(plan: KafkaPlan) -> None:
         )
 
 
+def given_settings(plan: KafkaPlan) -> dict[str, Any]:
+    """The producer's settings in the plan, but for the transactions' timeout."""
+    return {key: value for key, value in plan.workload.producer.items() if key != TIMEOUT}
+
+
 def timeout_s(plan: KafkaPlan) -> float:
     """After how long a transaction that goes on is aborted by its coordinator."""
     return int(plan.workload.producer.get(TIMEOUT, _TIMEOUT_MS)) / 1000
@@ -136,7 +145,7 @@ def timeout_s(plan: KafkaPlan) -> float:
 def producer_settings(plan: KafkaPlan) -> dict[str, str]:
     """What each producer is started with, but for addresses and names. Java's calls wait for as
     long as a transaction may take, and no longer, unless the plan asks for it."""
-    given = {key: value for key, value in plan.workload.producer.items() if key != TIMEOUT}
+    given = given_settings(plan)
     timeout_ms = int(timeout_s(plan) * 1000)
     if by_java(plan):
         waits = {_BLOCK_MS: str(timeout_ms)}

@@ -66,7 +66,7 @@ class Java:
         """What a producer of the first client's says that it has."""
         node = cluster.nodes[nodes.names(plan)[0]]
         begin = partial(_begin, node, 0, bootstrap(cluster), plan, 0)
-        return told_by(begin, plan.workload.producer, self.software(plan))
+        return reported_by(begin, plan.workload.producer, self.software(plan))
 
     def software(self, plan: KafkaPlan) -> str:
         """kafka-clients in the version of the brokers, whose image it is of."""
@@ -93,10 +93,10 @@ class Java:
         return nodes.specs(plan, era, ingredients)
 
 
-def told_by(
+def reported_by(
     begin: Callable[[float], Line], given: Mapping[str, Any], software: str
 ) -> dict[str, str]:
-    """What a producer says that it has, where a plan has `given` settings. Raises PlanError and
+    """The settings that a producer reports, where a plan has `given` settings. Raises PlanError and
     HarnessFailure."""
     try:
         line = begin(START_S)
