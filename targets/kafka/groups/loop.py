@@ -182,9 +182,10 @@ class ConsumerLoop(ABC):
 
     def _commit(self, offsets: Offsets) -> None:
         """Commit offsets of the partitions that are still its own; or of all that it has read."""
-        self._read |= offsets
-        own = {p: offset for p, offset in offsets.items() if p in self._starts}
-        if not self._own_only:
+        if self._own_only:
+            own = {p: offset for p, offset in offsets.items() if p in self._starts}
+        else:
+            self._read |= offsets
             own = dict(self._read)
         if not own:
             return

@@ -1,5 +1,5 @@
 """What a consumer's process reports of its commits: when they began, and which were refused for
-sure. Without a library: time is virtual, and what it would answer is played."""
+sure. Without a library: time is virtual, and the test gives its answers."""
 
 from __future__ import annotations
 
