@@ -61,12 +61,6 @@ def state(out: Path) -> str:
     return str(json.loads(path.read_text())["state"])
 
 
-@pytest.fixture(autouse=True)
-def _earlier_tests_left_nothing(own_state: object) -> None:
-    """Tests that kill runs leave temporary folders of dead processes, which any `clean` removes."""
-    clean()
-
-
 def test_ctrl_c_undoes_everything_and_keeps_what_was_recorded(tmp_path: Path) -> None:
     before = snapshot(tmp_path)
     run = started(tmp_path)

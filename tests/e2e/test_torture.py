@@ -26,12 +26,6 @@ PLAN = "plans/faults/every-family.toml"
 LONGEST_S = 50.0
 
 
-@pytest.fixture(autouse=True)
-def _earlier_tests_left_nothing(own_state: object) -> None:
-    """Tests that kill runs leave temporary folders of dead processes, which any `clean` removes."""
-    clean()
-
-
 @pytest.mark.timeout(0)
 def test_a_killed_run_leaves_nothing_after_clean(tmp_path: Path) -> None:
     draw = random.Random(ROUNDS)
