@@ -173,7 +173,10 @@ class Host:
             raise HarnessFailure(f"{self.where}: files cannot be written to {folder}: {why}")
 
     def close(self) -> None:
-        """Close the connection."""
+        """End its shells, and close the connection."""
+        for shells in (self.node_shells, self.shells):
+            if shells is not None:
+                shells.close()
         self.connection.close()
 
 

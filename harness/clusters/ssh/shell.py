@@ -16,7 +16,7 @@ import shlex
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,6 +30,8 @@ _LATE_S: Final = 5.0
 PATH: Final = "/run/ackloss/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _BEGIN: Final = f"cd /; PATH={PATH}; LC_ALL=C; export PATH LC_ALL"
 NO_ANSWER: Final = 124
+_GONE_S: Final = 2.0
+"""How long to wait for shells that end: they have nothing left to do."""
 
 
 @dataclass(eq=False)
@@ -120,10 +122,15 @@ class Shells:
             return done
 
     def close(self) -> None:
-        """End those that are idle."""
+        """End those that are idle, and wait until they are gone from the host."""
         with self._lock:
             idle, self._idle = self._idle, []
         for shell in idle:
+            with suppress(*TROUBLE):
+                shell.channel.shutdown_write()
+        deadline = time.monotonic() + (_GONE_S if self.connection.alive else 0)
+        for shell in idle:
+            shell.channel.status_event.wait(max(0, deadline - time.monotonic()))
             self.connection.close_channel(shell.channel)
 
     @contextmanager
