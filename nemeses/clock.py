@@ -58,6 +58,6 @@ class Clock(Nemesis):
         )
         return [Act("clock", record)]
 
-    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act per node."""
         return [act for node in nodes for act in self.requires(node.name)]

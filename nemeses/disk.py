@@ -80,7 +80,7 @@ class Disk(Nemesis):
         """Files that can be damaged, or a disk that can be filled or made read-only."""
         return [self._act(node, None)]
 
-    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act per node."""
         return [self._act(node.name, node.pid()) for node in nodes]
 

@@ -27,7 +27,7 @@ class Kill(Nemesis):
         """A process that can be signalled."""
         return [Act("process", ProcessRecord(node=node, signal=self.signal, pid=None))]
 
-    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act per node."""
         return [
             Act("process", ProcessRecord(node=node.name, signal=self.signal, pid=node.pid()))

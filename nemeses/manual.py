@@ -45,7 +45,7 @@ class Manual(Nemesis):
         """An operator."""
         return [Act("manual", self._record(node, ()))]
 
-    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act for all nodes: a person is asked once."""
         if not nodes:
             return []

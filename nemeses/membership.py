@@ -32,7 +32,7 @@ class Membership(Nemesis):
             return [Act("members", MembersRecord(node=node))]
         return [Act("leadership", LeadershipRecord(node=node, form=self.form))]
 
-    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act for all nodes: one request changes all of it."""
         names = ",".join(node.name for node in nodes)
         return self.requires(names) if names else []

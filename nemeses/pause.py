@@ -24,6 +24,6 @@ class Pause(Nemesis):
         """A process that can be signalled."""
         return [Act("pause", PauseRecord(node=node, pid=None))]
 
-    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act per node."""
         return [Act("pause", PauseRecord(node=node.name, pid=node.pid())) for node in nodes]

@@ -30,6 +30,6 @@ class PowerLoss(Nemesis):
         """A disk that can lose power."""
         return [Act("power", PowerRecord(node=node, signal="KILL", pid=None))]
 
-    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act per node."""
         return [Act("power", PowerRecord(node=n.name, signal="KILL", pid=n.pid())) for n in nodes]

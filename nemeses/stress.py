@@ -48,6 +48,6 @@ class Stress(Nemesis):
         )
         return [Act("stress", record)]
 
-    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:  # noqa: ARG002
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act per node."""
         return [act for node in nodes for act in self.requires(node.name)]

@@ -127,7 +127,7 @@ class InARow:
     least: int
     size: int
 
-    def numbers(self, key: Texts, value: Ints) -> Ints:  # noqa: ARG002
+    def numbers(self, key: Texts, value: Ints) -> Ints:
         """See Numbering."""
         return value - self.least
 
@@ -164,7 +164,7 @@ class Gapped:
         """See Numbering."""
         return int(self.before[-1])
 
-    def numbers(self, key: Texts, value: Ints) -> Ints:  # noqa: ARG002
+    def numbers(self, key: Texts, value: Ints) -> Ints:
         """See Numbering."""
         steps = value - self.least
         word = steps >> _SHIFT

@@ -345,7 +345,7 @@ class Kafka(
         """The plan's client library and its version."""
         return library_of(plan).software(plan)
 
-    def readers(self, plan: KafkaPlan) -> tuple[str, str]:  # noqa: ARG002
+    def readers(self, plan: KafkaPlan) -> tuple[str, str]:
         """First our own reader, which never writes, then a library as the second opinion."""
         return READERS
 
@@ -360,7 +360,7 @@ class Kafka(
         cluster: Cluster,
         plan: KafkaPlan,
         *,
-        reader: str,  # noqa: ARG002  (there is one second reader)
+        reader: str,
         ranges: Mapping[int, Sequence[Range]],
         timeout_s: float,
     ) -> tuple[pa.Table, list[End]]:

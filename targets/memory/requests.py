@@ -124,7 +124,7 @@ class Requests:
                 self._ask_another(process, flight)
             self._try_again_soon(process, flight)
 
-    def _unreachable(self, target: str, refused: Refused) -> None:  # noqa: ARG002
+    def _unreachable(self, target: str, refused: Refused) -> None:
         _, _, process, seq, attempt, *_ = refused.message
         flight = self._current(process, seq, attempt)
         if flight is not None:

@@ -133,7 +133,7 @@ class Memory(
         target, known = plan.get("target") or {}, Settings.__dataclass_fields__
         return {"system": {key: value for key, value in target.items() if key in known}}
 
-    def why_no_crashes(self, plan: Plan) -> str | None:  # noqa: ARG002
+    def why_no_crashes(self, plan: Plan) -> str | None:
         """They are simulated as one."""
         return "the clients of the reference system cannot crash one by one"
 
@@ -223,11 +223,11 @@ class Memory(
         place = Place(_deciding_partition(plan, len(system.of_part)), first, partitions)
         return MemoryConsumers(system, place, group, record)
 
-    def writer(self, plan: MemoryPlan) -> str:  # noqa: ARG002
+    def writer(self, plan: MemoryPlan) -> str:
         """The requests of `targets.memory.requests`."""
         return _SOFTWARE
 
-    def readers(self, plan: MemoryPlan) -> tuple[str, str]:  # noqa: ARG002
+    def readers(self, plan: MemoryPlan) -> tuple[str, str]:
         """First what the leader holds, then what another replica does."""
         return reading.LEADER, reading.ANOTHER
 

@@ -46,7 +46,7 @@ class MembersLever(Lever[MembersRecord]):
     name: ClassVar[str] = "members"
     record_type: ClassVar[type[UndoRecord]] = MembersRecord
 
-    def unavailable(self, node: Node, record: MembersRecord) -> str | None:  # noqa: ARG002
+    def unavailable(self, node: Node, record: MembersRecord) -> str | None:
         """Where servers were not started so that it can be done."""
         if self.plan.ensemble.reconfig:
             return None
@@ -96,7 +96,7 @@ class MembersLever(Lever[MembersRecord]):
         proven = poll_until(seen, within_s=_SEEN_S) and bool(record.entries)
         return Proof(proven, [f"{name}: members are {has}" for name, has in shown.items()])
 
-    def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002
+    def leftover_state(self, node: Node) -> list[str]:
         """Nothing: who is a member is the system's own configuration."""
         return []
 

@@ -284,7 +284,7 @@ class ZooKeeper(
             return COMMAND
         return f"{_PACKAGE} {installed(_PACKAGE)}"
 
-    def readers(self, plan: ZooKeeperPlan) -> tuple[str, str]:  # noqa: ARG002
+    def readers(self, plan: ZooKeeperPlan) -> tuple[str, str]:
         """The clients themselves read, in operations of the history."""
         return _PACKAGE, _PACKAGE
 

@@ -62,7 +62,7 @@ class ComposeCluster(ExternalCluster):
                 )
         self._note(noted, objects=list(self.guest.objects(self.order.plan)))
 
-    def output(self, node: Node) -> bytes | None:  # noqa: ARG002
+    def output(self, node: Node) -> bytes | None:
         """None: what the user's containers print is theirs."""
         return None
 

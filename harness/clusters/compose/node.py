@@ -90,7 +90,7 @@ class ComposeNode:
             return execute(self.client, self.infra, argv, node=self.name)
         return enter(pid, ("-n", "-m"), argv, timeout_s=timeout_s)
 
-    def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:  # noqa: ARG002
+    def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
         """Run a command in the user's container. Raises HarnessFailure when it does not run."""
         return execute(self.client, self.container, argv, node=self.name)
 
@@ -154,10 +154,10 @@ class ComposeNode:
         """The state of the container's process, from Docker."""
         return process_of(self.client, self.container)
 
-    def put(self, files: Mapping[str, bytes]) -> None:  # noqa: ARG002
+    def put(self, files: Mapping[str, bytes]) -> None:
         raise HarnessFailure(f"{self.name} is a container of yours: no file is written there")
 
-    def get(self, name: str) -> dict[str, bytes]:  # noqa: ARG002
+    def get(self, name: str) -> dict[str, bytes]:
         """None: its files are not ours to read."""
         return {}
 

@@ -62,7 +62,7 @@ class Compose(External):
         self._access()
         connect()
 
-    def require(self, order: Order) -> None:  # noqa: ARG002
+    def require(self, order: Order) -> None:
         """A project that runs, or a command that starts it."""
         from harness.clusters.compose.project import Project, compose_command, no_command
         from harness.images.daemon import connect
@@ -89,7 +89,7 @@ class Compose(External):
         project, runs = _examined(self.named)
         return *found, project, *(super().checkup() if runs else ())
 
-    def prepare(self, order: Order, say: Callable[[str], None]) -> None:  # noqa: ARG002
+    def prepare(self, order: Order, say: Callable[[str], None]) -> None:
         """The infrastructure image."""
         from harness.images.building import infra_image
 

@@ -40,7 +40,7 @@ class DockerNode:
             return execute(self.client, self.infra, argv, node=self.name)
         return enter(self.infra_pid, ("-n", "-p", "-m"), argv, timeout_s=timeout_s)
 
-    def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:  # noqa: ARG002
+    def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
         """Run a command in the target's own container. Raises HarnessFailure when it is not
         running."""
         return execute(self.client, self.container, argv, node=self.name)

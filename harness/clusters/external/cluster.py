@@ -34,20 +34,20 @@ class ExternalNode:
     roles: frozenset[str]
     address: str
 
-    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:  # noqa: ARG002
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
         self._refuse()
 
-    def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:  # noqa: ARG002
+    def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
         self._refuse()
 
     def pid(self) -> int | None:
         """Not known."""
         return None
 
-    def put(self, files: Mapping[str, bytes]) -> None:  # noqa: ARG002
+    def put(self, files: Mapping[str, bytes]) -> None:
         self._refuse()
 
-    def get(self, name: str) -> dict[str, bytes]:  # noqa: ARG002
+    def get(self, name: str) -> dict[str, bytes]:
         """None: its files are not ours to read."""
         return {}
 
@@ -112,7 +112,7 @@ class ExternalCluster(RunCluster):
             "objects": list(self.guest.objects(self.order.plan)),
         }
 
-    def output(self, node: Node) -> bytes | None:  # noqa: ARG002
+    def output(self, node: Node) -> bytes | None:
         return None
 
     def down(self) -> list[str]:

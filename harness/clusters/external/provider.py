@@ -63,7 +63,7 @@ class External(Provider, LeavesObjects, TakesClusterFile):
         """None."""
         return ()
 
-    def why_no_lever(self, lever: str) -> str:  # noqa: ARG002
+    def why_no_lever(self, lever: str) -> str:
         """Why ackloss makes no faults there."""
         return "ackloss makes no faults on a cluster that somebody else runs"
 
@@ -76,11 +76,11 @@ class External(Provider, LeavesObjects, TakesClusterFile):
         """A target that can be a guest, or is one."""
         return issubclass(target, RunsElsewhere | Guest)
 
-    def outline(self, order: Order) -> list[NodeOutline]:  # noqa: ARG002
+    def outline(self, order: Order) -> list[NodeOutline]:
         """None: nothing would start, and who is there is known once the cluster was asked."""
         return []
 
-    def cost(self, order: Order, *, kept: bool) -> Cost:  # noqa: ARG002
+    def cost(self, order: Order, *, kept: bool) -> Cost:
         """Nothing of this machine's memory."""
         return Cost(memory_mb=0, seconds=order.plan.workload.duration_s + _BESIDE_S)
 
@@ -88,7 +88,7 @@ class External(Provider, LeavesObjects, TakesClusterFile):
         """Nothing but the file: the cluster is asked when a run begins."""
         self._access()
 
-    def require(self, order: Order) -> None:  # noqa: ARG002
+    def require(self, order: Order) -> None:
         """The file."""
         self._access()
 
@@ -105,7 +105,7 @@ class External(Provider, LeavesObjects, TakesClusterFile):
     def prepare(self, order: Order, say: Callable[[str], None]) -> None:
         """Nothing takes long."""
 
-    def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:  # noqa: ARG002
+    def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
         """The cluster, of which nothing has been asked yet."""
         from harness.clusters.external.cluster import ExternalCluster
 
@@ -137,7 +137,7 @@ class External(Provider, LeavesObjects, TakesClusterFile):
         finally:
             guest.close()
 
-    def unknown_runs(self, known: set[str]) -> set[str]:  # noqa: ARG002
+    def unknown_runs(self, known: set[str]) -> set[str]:
         """None: a cluster is asked only where a file names it."""
         return set()
 

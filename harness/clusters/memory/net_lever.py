@@ -30,7 +30,7 @@ class MemoryNetLever(Lever[NetRecord]):
     name: ClassVar[str] = "net"
     record_type: ClassVar[type[UndoRecord]] = NetRecord
 
-    def unavailable(self, node: Node, record: NetRecord) -> str | None:  # noqa: ARG002
+    def unavailable(self, node: Node, record: NetRecord) -> str | None:
         """Every such rule can stand in the simulated network."""
         return None
 

@@ -133,11 +133,11 @@ class MemoryNode:
             and self.network.cut(self.name, CLIENTS) is None
         )
 
-    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:  # noqa: ARG002
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
         """Raises EnvironmentFailure: there is nothing on which a command could run."""
         self._no_commands(argv)
 
-    def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:  # noqa: ARG002
+    def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
         """Raises EnvironmentFailure: there is nothing on which a command could run."""
         self._no_commands(argv)
 

@@ -22,7 +22,7 @@ class MemoryPauseLever(Lever[PauseRecord]):
     name: ClassVar[str] = "pause"
     record_type: ClassVar[type[UndoRecord]] = PauseRecord
 
-    def unavailable(self, node: Node, record: PauseRecord) -> str | None:  # noqa: ARG002
+    def unavailable(self, node: Node, record: PauseRecord) -> str | None:
         """Where no process runs."""
         return not_running(node)
 
@@ -72,7 +72,7 @@ class MemoryProcessLever(Lever[ProcessRecord]):
     name: ClassVar[str] = "process"
     record_type: ClassVar[type[UndoRecord]] = ProcessRecord
 
-    def unavailable(self, node: Node, record: ProcessRecord) -> str | None:  # noqa: ARG002
+    def unavailable(self, node: Node, record: ProcessRecord) -> str | None:
         """Where no process runs."""
         return not_running(node)
 

@@ -89,7 +89,7 @@ class Memory(Provider):
             for node in cluster.nodes.values()
         ]
 
-    def cost(self, order: Order, *, kept: bool) -> Cost:  # noqa: ARG002
+    def cost(self, order: Order, *, kept: bool) -> Cost:
         """A run computes all the time, unless it has to wait for a real clock."""
         duration_s = order.plan.workload.duration_s
         seconds = duration_s if self.real_time else duration_s / _SPEED
@@ -108,7 +108,7 @@ class Memory(Provider):
     def prepare(self, order: Order, say: Callable[[str], None]) -> None:
         """Nothing has to be made."""
 
-    def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:  # noqa: ARG002
+    def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
         """Simulated nodes that do not run yet; the plan's seed decides all that happens there."""
         cluster = MemoryCluster(order.plan.seed, real_time=self.real_time)
         return SimulatedRun(order, run_id, cluster)
@@ -146,7 +146,7 @@ class SimulatedRun(RunCluster):
         """Have the target make its nodes and start their programs."""
         _target(self.order).start(self.simulated, self.order.plan)
 
-    def output(self, node: Node) -> bytes | None:  # noqa: ARG002
+    def output(self, node: Node) -> bytes | None:
         """Simulated programs print nothing."""
         return None
 

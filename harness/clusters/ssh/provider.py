@@ -141,7 +141,7 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
 
         return remove_run(run_id, dry_run=dry_run)
 
-    def unknown_runs(self, known: set[str]) -> set[str]:  # noqa: ARG002
+    def unknown_runs(self, known: set[str]) -> set[str]:
         """None: hosts are asked only where an inventory names them."""
         return set()
 

@@ -86,10 +86,10 @@ class AnyClient:
         """What the clients are told to set."""
         return settings_of(plan)
 
-    def software(self, plan: KafkaPlan) -> str:  # noqa: ARG002
+    def software(self, plan: KafkaPlan) -> str:
         """Unknown until its processes report it."""
         return COMMAND
 
-    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:  # noqa: ARG002
+    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """There is none of Kafka's."""
         raise HarnessFailure("the clients of this plan are processes of --client")

@@ -227,7 +227,7 @@ class KafkaPython:
         """What is in force, by the names that plans use."""
         return settings_in_force(plan)
 
-    def software(self, plan: KafkaPlan) -> str:  # noqa: ARG002
+    def software(self, plan: KafkaPlan) -> str:
         """kafka-python and its version."""
         return f"{KAFKA_PYTHON} {installed(KAFKA_PYTHON)}"
 

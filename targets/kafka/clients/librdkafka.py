@@ -135,7 +135,7 @@ class Librdkafka:
         """The protocol, if brokers do not tell it, and defaults of ackloss; then what is asked."""
         return {**librdkafka_protocol(plan), **effective_settings(plan.workload.producer)}
 
-    def software(self, plan: KafkaPlan) -> str:  # noqa: ARG002
+    def software(self, plan: KafkaPlan) -> str:
         """confluent-kafka and the librdkafka in it."""
         return f"{CONFLUENT} {installed(CONFLUENT)} (librdkafka {libversion()[0]})"
 

@@ -200,7 +200,7 @@ class KafkaGuest(
         producer = effective.get("producer") or plan["workload"]["producer"]
         return promises.promises(plan, producer)
 
-    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:  # noqa: ARG002
+    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """Producers of the plan's library, shared by the processes of the workload."""
         library = library_of(plan)
         if isinstance(library, Librdkafka):
@@ -208,7 +208,7 @@ class KafkaGuest(
         assert isinstance(library, KafkaPython)  # others are refused with the plan
         return library.producing(self._addresses, plan, self.properties.kafka_python)
 
-    def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:  # noqa: ARG002
+    def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
         """See `targets.kafka.clients.any_client`; and the file's properties, without secrets: a
         process of the user's has its own way to those."""
         told = any_client.connection_by(self._addresses, plan, number)
@@ -222,7 +222,7 @@ class KafkaGuest(
         """The plan's client library and its version."""
         return library_of(plan).software(plan)
 
-    def readers(self, plan: KafkaPlan) -> tuple[str, str]:  # noqa: ARG002
+    def readers(self, plan: KafkaPlan) -> tuple[str, str]:
         """First our own reader, which never writes, then a library as the second opinion."""
         return READERS
 
@@ -237,7 +237,7 @@ class KafkaGuest(
         cluster: Cluster,
         plan: KafkaPlan,
         *,
-        reader: str,  # noqa: ARG002  (there is one second reader)
+        reader: str,
         ranges: Mapping[int, Sequence[Range]],
         timeout_s: float,
     ) -> tuple[pa.Table, list[End]]:

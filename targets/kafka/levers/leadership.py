@@ -34,7 +34,7 @@ class LeadershipLever(Lever[LeadershipRecord]):
     name: ClassVar[str] = "leadership"
     record_type: ClassVar[type[UndoRecord]] = LeadershipRecord
 
-    def unavailable(self, node: Node, record: LeadershipRecord) -> str | None:  # noqa: ARG002
+    def unavailable(self, node: Node, record: LeadershipRecord) -> str | None:
         """Where no other broker could lead."""
         brokers = [each for each in self.nodes.values() if "broker" in each.roles]
         return None if len(brokers) > 1 else "there is only one broker"
@@ -110,7 +110,7 @@ class LeadershipLever(Lever[LeadershipRecord]):
             poll_until(seen, within_s=_SEEN_S)
         return proof
 
-    def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002
+    def leftover_state(self, node: Node) -> list[str]:
         """Nothing: a cluster is unfaulted whichever nodes lead."""
         return []
 
