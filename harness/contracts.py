@@ -27,6 +27,12 @@ CONTRACTS = {
 }
 """By kind, the protocols in `harness.protocols` of which a plug-in has one."""
 
+_OPTIONAL = {
+    "nemeses": ("faults.Needs", "faults.HasSelectors"),
+    "checkers": ("checkers.HasPrimaryFinding", "checkers.HasMeasures"),
+}
+"""By kind, protocols of abilities that are properties, which a plug-in has by their name alone."""
+
 _SHARED_KEYS = {
     "nemeses": ("steps.FaultStep", "steps.Family"),
     "checkers": ("model.Check",),
@@ -90,9 +96,11 @@ def _breaches(kind: str, plugin: type[Any], contract: type[Any]) -> Iterator[str
         for name in sorted({field.name for field in fields} & taken):
             yield f"has an option {name!r}, which is a key of every such table in a plan: rename it"
     yield from _wrong_signatures(plugin, contract)
+    yield from _methods_for_properties(kind, plugin)
     yield from _wrong_variables(plugin)
     try:
         adapter(plugin).json_schema()
+        yield from _wrong_defaults(plugin)
     except PydanticUserError as error:
         what = str(error).partition(". ")[0]
         yield f"has an option of a type that no plan can hold: {what}"
@@ -132,6 +140,31 @@ def _wrong_signatures(plugin: type[Any], contract: type[Any]) -> Iterator[str]:
             except TypeError as error:
                 takes = ", ".join([*by_place, *(f"{each}=" for each in by_name)])
                 yield f"has a method {name}() that cannot be called as {name}({takes}): {error}"
+
+
+def _methods_for_properties(kind: str, plugin: type[Any]) -> Iterator[str]:
+    """Methods where an optional protocol has a property: what is asked for is the method itself."""
+    for path in _OPTIONAL.get(kind, ()):
+        for name in sorted(_named("protocols", path).__abstractmethods__):
+            if inspect.isfunction(inspect.getattr_static(plugin, name, None)):
+                yield f"has a method {name}(), which is a property: write @property above it"
+
+
+def _wrong_defaults(plugin: type[Any]) -> Iterator[str]:
+    """Defaults that a plan could not hold. What options may not be together is not asked here."""
+    from pydantic import ValidationError
+
+    defaults = {f.name: f.default for f in dataclasses.fields(plugin) if f.init}
+    given = {name: value for name, value in defaults.items() if value is not dataclasses.MISSING}
+    try:
+        adapter(plugin).validate_python(given)
+    except ValidationError as error:
+        for each in error.errors(include_url=False):
+            if each["loc"]:
+                name, why = str(each["loc"][0]), each["msg"][0].lower() + each["msg"][1:]
+                yield f"has an option {name!r} with the default {given[name]!r:.40}: {why}"
+    except Exception:  # of its __post_init__: said, with its line, when it is made
+        return
 
 
 def _is_static(plugin: type[Any], name: str) -> bool:

@@ -14,6 +14,7 @@ import dataclasses
 import importlib
 import inspect
 import pkgutil
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -52,6 +53,9 @@ PACKAGES = {
 """The package of each kind of plug-in."""
 
 KINDS = tuple(PACKAGES)
+
+MODULE = "<module>"
+"""How a traceback names the code of a module that is being imported."""
 
 
 @dataclass
@@ -94,7 +98,7 @@ def _found(kind: str) -> _Found:
         try:
             loaded = importlib.import_module(f"{package.__name__}.{module.name}")
         except (Exception, SystemExit) as error:
-            found.broken[module.name] = f"cannot be imported: {type(error).__name__}: {error}"
+            found.broken[module.name] = _not_imported(error)
         else:
             for each in _declared(loaded, package.__name__):
                 found.add(each)
@@ -112,12 +116,22 @@ def _declared(module: object, package: str) -> Iterator[type[Any]]:
             yield thing
 
 
+def _not_imported(error: BaseException) -> str:
+    """What an import raised, on one line, and the line of a module at which it ended."""
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    frames = traceback.extract_tb(error.__traceback__)
+    place = next(
+        (f" ({f.filename}, line {f.lineno})" for f in frames[::-1] if f.name == MODULE), ""
+    )
+    return f"cannot be imported: {what:.200}{place}"
+
+
 def _load(entry: EntryPoint, found: _Found) -> None:
     name = entry.name.partition(".")[2]
     try:
         thing = entry.load()
     except (Exception, SystemExit) as error:
-        found.broken[name] = f"cannot be imported: {type(error).__name__}: {error}"
+        found.broken[name] = _not_imported(error)
         return
     declared = getattr(thing, "plugin", None)
     if not (inspect.isclass(thing) and isinstance(declared, str)):

@@ -94,10 +94,11 @@ def test_a_plug_in_that_is_no_frozen_dataclass_is_refused(plant: Plant) -> None:
 
 
 def test_a_package_that_fails_to_import_is_one_sentence(plant: Plant) -> None:
-    plant("import no_such_library", nemeses_pull="Pull", nemeses_push="Push")
-    assert refused("nemeses", "pull").what == (
-        "the plug-in 'pull' in nemeses cannot be imported: "
-        "ModuleNotFoundError: No module named 'no_such_library'"
+    file = plant("import no_such_library", nemeses_pull="Pull", nemeses_push="Push")
+    assert re.fullmatch(
+        "the plug-in 'pull' in nemeses cannot be imported: ModuleNotFoundError: "
+        rf"No module named 'no_such_library' \({re.escape(str(file))}, line \d+\)",
+        refused("nemeses", "pull").what,
     )
     assert "cannot be used: pull, push" in (refused("nemeses", "no-such").hint or "")
     assert registry.make("nemeses", "kill", {}, key="nemesis").plugin == "kill"
@@ -107,7 +108,8 @@ def test_a_package_that_fails_to_import_is_one_sentence(plant: Plant) -> None:
     ("body", "why"),
     [
         ("raise SystemExit(3)", "SystemExit: 3"),
-        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("1 / 0", "ZeroDivisionError: division by zero ("),
+        ("raise ValueError('two\\n  lines')", "ValueError: two lines ("),
         ("other = 1", "AttributeError: module"),
         ("Pull = 7", "no class with a class variable `plugin`"),
     ],
@@ -131,6 +133,12 @@ OPTION = GOOD.replace("    plugin: ", "    OPTION\n    plugin: ")
         (OPTION.replace("OPTION", "wait_s: float"), "has an option without a default: wait_s"),
         (OPTION.replace("OPTION", "for_s: float = 1"), "has an option 'for_s', which is a key of"),
         (OPTION.replace("OPTION", "weight: float = 1"), "has an option 'weight', which is a key"),
+        (GOOD + "    def needs(self): return frozenset()", "needs(), which is a property: write"),
+        (GOOD + "    def selectors(self): return {}", "selectors(), which is a property: write"),
+        (
+            OPTION.replace("OPTION", "many: int = None"),
+            "an option 'many' with the default None: input should be a valid integer",
+        ),
         (
             OPTION.replace("OPTION", "any: Lock = None"),
             "option of a type that no plan can hold: Unable to",
@@ -154,6 +162,9 @@ def test_a_plug_in_that_declares_otherwise_than_its_contract_is_refused(
         GOOD.replace("(self, nodes, select)", "(self, chosen, /, resolve)"),
         GOOD.replace("    def requires(self, node)", "    @staticmethod\n    def requires(node)"),
         OPTION.replace("OPTION", "wait_s: float = 1"),
+        OPTION.replace("OPTION", "wait_s: float | None = None"),
+        GOOD + "    needs = property(lambda self: frozenset())",
+        GOOD + "    needs: ClassVar = frozenset()",
     ],
 )
 def test_what_can_be_called_as_its_contract_says_is_accepted(plant: Plant, body: str) -> None:
