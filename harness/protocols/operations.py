@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Generator
+from pathlib import PurePath
+from traceback import walk_tb
 from typing import ClassVar, Protocol, runtime_checkable
 
 from harness.protocols.runs import NULL
@@ -54,9 +56,21 @@ def completion(
     return type_, offset, error, node, result
 
 
+_MISTAKES = (TypeError, AttributeError, NameError, LookupError, NotImplementedError)
+
+
 def raised(error: BaseException) -> Completion:
-    """How an operation ended whose client raised: nobody knows, and this is why."""
-    return completion(INFO, error=type(error).__name__)
+    """How an operation ended whose client raised: nobody knows, and this is why. What a mistake in
+    a program raises, and no system, has its place: who wrote the client must find it."""
+    name = type(error).__name__
+    if not isinstance(error, _MISTAKES):
+        return completion(INFO, error=name)
+    said = "" if isinstance(error, LookupError) else f": {error}".splitlines()[0]  # keys differ
+    places = [
+        f" ({PurePath(frame.f_code.co_filename).name}, line {line})"
+        for frame, line in walk_tb(error.__traceback__)
+    ]
+    return completion(INFO, error=f"{name}{said:.100}{places[-1] if places else ''}")
 
 
 Script = Generator[Invoke, Completion, None]

@@ -155,7 +155,7 @@ class _Worker:
             if self._client is None:
                 self._client = self._connect(self._number)
             return self._client.call(op)
-        except Exception as error:
+        except BaseException as error:  # SystemExit and CancelledError too: else nobody ends the op
             self._drop()
             return raised(error)
 
@@ -163,5 +163,5 @@ class _Worker:
         """Close the client, whatever it makes of that."""
         client, self._client = self._client, None
         if client is not None:
-            with suppress(Exception):
+            with suppress(BaseException):
                 client.close()

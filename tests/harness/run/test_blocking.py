@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -228,3 +230,44 @@ def test_a_pinned_process_waits_for_its_client() -> None:
     assert not client.submit(2, OP), "its client is busy, another is idle"
     assert client.submit(1, OP)
     client.close(0, lambda *_: None)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), CancelledError()])
+def test_a_call_that_raises_no_exception_but_an_exit_is_info_too(
+    make: Make, error: BaseException
+) -> None:
+    def leave(_client: Blocking, _op: Invoke) -> Completion:
+        raise error
+
+    made = make(leave, threads=1)
+    for process in (0, 1):
+        assert made.client.submit(process, OP)
+        made.poll_until(process + 1)
+    named = type(error).__name__
+    assert [ended[:3] for _, ended in made.ended] == [("info", None, named)] * 2
+    assert [client.closed.is_set() for client in made.connected] == [True, True]
+
+
+def test_a_mistake_in_a_client_is_shown_with_its_place(make: Make) -> None:
+    def mistaken(client: Blocking, _op: Invoke) -> Completion:
+        return client.nubmer  # type: ignore[attr-defined,no-any-return]
+
+    def without_a_key(_client: Blocking, op: Invoke) -> Completion:
+        return {}[op[1]]  # type: ignore[no-any-return]
+
+    def unreachable(_client: Blocking, _op: Invoke) -> Completion:
+        raise ConnectionResetError("10.0.0.1:53211")
+
+    errors = []
+    for does in (mistaken, without_a_key, unreachable):
+        made = make(does)
+        assert made.client.submit(0, OP)
+        made.poll_until(1)
+        errors.append(str(made.ended[0][1][2]))
+    assert re.fullmatch(
+        r"AttributeError: 'Blocking' object has no attribute 'nubmer'.* "
+        r"\(test_blocking.py, line \d+\)",
+        errors[0],
+    )
+    assert re.fullmatch(r"KeyError \(test_blocking.py, line \d+\)", errors[1])
+    assert errors[2] == "ConnectionResetError", "a system's own doing: one name for all of them"
