@@ -63,6 +63,9 @@ def promises_of(target: Target[Any], plan: Plan, effective: Mapping[str, Any]) -
     promises = target.promises(plan.document(), effective)
     if not isinstance(promises, Promises):
         _refuse(target, "promises", promises, "Promises(...)")
+    if promises.model not in target.models:
+        served = f"model = one that it serves: {', '.join(sorted(target.models))}"
+        _refuse(target, "promises", f"model = {promises.model!r}", served, shown=True)
     if promises.partitions != plan.partitions:
         given = f"partitions = {promises.partitions}"
         _refuse(

@@ -83,6 +83,11 @@ WRONG: list[tuple[Callable[[Any], Any], Odd, str]] = [
         Odd(promises=Promises(partitions=5)),
         "promises() returns partitions = 5, not as many as the plan has, 1",
     ),
+    (
+        lambda t: promises_of(t, PLAN, {}),
+        Odd(promises=Promises(model="register")),
+        "promises() returns model = 'register', not model = one that it serves: log",
+    ),
     (lambda t: client_of(t, CLUSTER, PLAN), Odd(client=None), "client() returns None, not a Clie"),
     (lambda t: client_of(t, CLUSTER, PLAN), Odd(client=Odd(call=1)), "become one by ThreadedClie"),
     (lambda t: readers_of(t, PLAN), Odd(readers="ab"), "readers() returns 'ab', not the names of"),
