@@ -24,6 +24,9 @@ def explain(error: ValidationError, model: type[BaseModel], *, file: str) -> Pla
     return PlanError(what, file=file, key=key or None, hint=hint)
 
 
+_ELSEWHERE = {("workload",): "remove it; options of the workload itself are in [workload.options]"}
+"""By table, what to do with a key that it does not have."""
+
 _TEXT, _TABLE = "constrained-str", "Check"
 """How pydantic names the two forms of a check in a location: a name, or a table with one."""
 
@@ -47,7 +50,8 @@ def _sentence(finding: Any, model: type[BaseModel]) -> tuple[str, str | None]:
     kind, given = finding["type"], finding["input"]
     if kind == "extra_forbidden":
         near = nearest(str(finding["loc"][-1]), _siblings(model, finding["loc"][:-1]))
-        return "unknown key", f"did you mean {near!r}?" if near else "remove it"
+        otherwise = _ELSEWHERE.get(finding["loc"][:-1], "remove it")
+        return "unknown key", f"did you mean {near!r}?" if near else otherwise
     if kind == "missing":
         return "is missing", "add it"
     if kind == "value_error":

@@ -44,6 +44,13 @@ def test_an_unknown_key_is_named_with_its_nearest() -> None:
     assert error.hint == "did you mean 'partitions'?"
 
 
+def test_an_option_beside_the_keys_of_workload_is_told_its_table() -> None:
+    assert refused(workload={"hot": 1}).hint == (
+        "remove it; options of the workload itself are in [workload.options]"
+    )
+    assert refused(final={"hot": 1}).hint == "remove it"
+
+
 def test_a_wrong_type_is_shown() -> None:
     error = refused(topic={"partitions": "three"})
     assert error.key == "topic.partitions"
