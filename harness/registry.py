@@ -161,6 +161,11 @@ def target_named(system: object) -> object | None:
     return target
 
 
+def model_of(workload: str) -> str:
+    """The model of a workload's operations. Raises KeyError for an unknown workload."""
+    return str(plugins("workloads")[workload].model)
+
+
 def why_unusable(kind: str, name: str) -> str | None:
     """Why a plug-in that was found cannot be used, a sentence with its file; `None` if it can."""
     plugin: Any = plugins(kind)[name]

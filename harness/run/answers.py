@@ -58,14 +58,16 @@ def _check_settings(target: Target[Any], method: str, document: object) -> None:
         _refuse(target, method, document, f"JSON: {error}")
 
 
-def promises_of(target: Target[Any], plan: Plan, effective: Mapping[str, Any]) -> Promises:
-    """What the target promises the operations of this plan."""
+def promises_of(
+    target: Target[Any], plan: Plan, effective: Mapping[str, Any], *, model: str
+) -> Promises:
+    """What the target promises the operations of this plan, which are of that model."""
     promises = target.promises(plan.document(), effective)
     if not isinstance(promises, Promises):
         _refuse(target, "promises", promises, "Promises(...)")
-    if promises.model not in target.models:
-        served = f"model = one that it serves: {', '.join(sorted(target.models))}"
-        _refuse(target, "promises", f"model = {promises.model!r}", served, shown=True)
+    if promises.model != model:
+        given = f"model = {promises.model!r}"
+        _refuse(target, "promises", given, f"that of the plan's workload, {model!r}", shown=True)
     if promises.partitions != plan.partitions:
         given = f"partitions = {promises.partitions}"
         _refuse(

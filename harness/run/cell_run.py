@@ -58,7 +58,9 @@ class CellRun:
                 "asked": settings.requested_features,
                 "effective": settings.effective_features,
             },
-            promises=promises_of(target, plan, settings.effective).document(),
+            promises=promises_of(
+                target, plan, settings.effective, model=self.bound.workload.model
+            ).document(),
         )
         for sentence in settings.warnings:
             self.record.warn(sentence)

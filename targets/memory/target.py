@@ -193,7 +193,7 @@ class Memory(
         del effective
         target = plan["target"]
         return Promises(
-            model=model_of(plan["workload"]["name"]),
+            model=registry.model_of(plan["workload"]["name"]),
             once=True,
             partitions=int(target["partitions"]),
             replicas=int(target["replicas"]),
@@ -211,7 +211,7 @@ class Memory(
             coordinator = _deciding_partition(plan, len(system.of_part))
             place = TransactionPlace(coordinator, first, _logs(plan), inputs=plan.partitions)
             return TransactionClient(simulated, requests, place, asked, processes)
-        make = _CLIENTS[model_of(plan.workload.name)]
+        make = _CLIENTS[registry.model_of(plan.workload.name)]
         return make(simulated, requests, plan.partitions, plan.target.first_partition)
 
     def consumers(
@@ -264,7 +264,7 @@ class Memory(
             answered_by=node.name,
             partitions=tuple(map(view, seen[first : first + plan.partitions])),
             coordination=view(seen[_deciding_partition(plan, len(seen))])
-            if model_of(plan.workload.name) in (GROUP.name, TRANSACTION.name)
+            if registry.model_of(plan.workload.name) in (GROUP.name, TRANSACTION.name)
             else None,
             controller=node.name if authority else None,
             controller_epoch=0 if authority else None,
@@ -316,11 +316,6 @@ def _logs(plan: MemoryPlan) -> int:
     """How many partitions a plan's topics have together."""
     asked = transactions_of(plan)
     return plan.partitions * (1 if asked is None else asked.topics_count)
-
-
-def model_of(workload: str) -> str:
-    """The model of a workload's operations."""
-    return str(registry.plugins("workloads")[workload].model)
 
 
 def _system(cluster: Cluster) -> System:

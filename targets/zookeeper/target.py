@@ -111,9 +111,9 @@ class ZooKeeper(
                 hint="use 3.5 or later",
             )
         release_of(plan.target.version)
-        any_client.check(plan, model_of(plan.workload.name))
+        any_client.check(plan, registry.model_of(plan.workload.name))
         requests.check(plan)
-        if model_of(plan.workload.name) in _OF_ONE_SESSION and load_is_shared(plan):
+        if registry.model_of(plan.workload.name) in _OF_ONE_SESSION and load_is_shared(plan):
             raise PlanError(
                 f"{plan.workload.name} needs one client for each process",
                 key="workload.clients",
@@ -257,7 +257,7 @@ class ZooKeeper(
         """Whatever its settings: what is acknowledged stays, once."""
         del effective
         return Promises(
-            model=model_of(plan["workload"]["name"]),
+            model=registry.model_of(plan["workload"]["name"]),
             once=True,
             replicas=int(plan["ensemble"]["servers"]),
             clients=int(plan["workload"]["clients"]),
@@ -267,12 +267,12 @@ class ZooKeeper(
         """See `targets.zookeeper.clients`."""
         from targets.zookeeper.clients import client_of  # imports kazoo
 
-        model = model_of(plan.workload.name)
+        model = registry.model_of(plan.workload.name)
         return client_of(cluster, plan, model, pinned=model in _OF_ONE_SESSION)
 
     def connection(self, cluster: Cluster, plan: ZooKeeperPlan, number: int) -> Mapping[str, JSON]:
         """See `targets.zookeeper.any_client`."""
-        return any_client.connection(cluster, plan, number, model_of(plan.workload.name))
+        return any_client.connection(cluster, plan, number, registry.model_of(plan.workload.name))
 
     def answers_within_s(self, plan: ZooKeeperPlan) -> float:
         """See `targets.zookeeper.any_client`."""
@@ -319,8 +319,3 @@ class ZooKeeper(
 def load_is_shared(plan: ZooKeeperPlan) -> bool:
     """Whether processes share clients."""
     return plan.workload.processes != plan.workload.clients
-
-
-def model_of(workload: str) -> str:
-    """The model of a workload's operations."""
-    return str(registry.plugins("workloads")[workload].model)

@@ -73,10 +73,10 @@ def _own_register(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def before(theirs: TheirCluster) -> Iterator[None]:
-    """The topics are afterwards as they were before."""
+    """The topics are afterwards as they were before, as soon as every broker has learnt of it."""
     topics = theirs.topics()
     yield
-    assert theirs.topics() == topics
+    eventually(lambda: theirs.topics() == topics, timeout_s=10)
 
 
 @dataclass
@@ -292,7 +292,7 @@ def test_what_a_killed_run_made_is_removed_and_nothing_else(
         did = clean("--cluster", str(cluster))
         assert f"topic {ours}" in did["removed"]
         assert [line for line in did["left"] if line.startswith("topic ackloss-of-another")]
-        assert theirs.topics() == {"ackloss-of-another"}
+        eventually(lambda: theirs.topics() == {"ackloss-of-another"}, timeout_s=10)
         assert clean("--cluster", str(cluster))["removed"] == []
     finally:
         theirs.admin.delete_topics(["ackloss-of-another"])["ackloss-of-another"].result(20)

@@ -256,7 +256,7 @@ def test_a_mistake_in_a_client_is_shown_with_its_place(make: Make) -> None:
         return {}[op[1]]  # type: ignore[no-any-return]
 
     def unreachable(_client: Blocking, _op: Invoke) -> Completion:
-        raise ConnectionResetError("10.0.0.1:53211")
+        raise ConnectionResetError("198.18.0.1:53211")
 
     errors = []
     for does in (mistaken, without_a_key, unreachable):

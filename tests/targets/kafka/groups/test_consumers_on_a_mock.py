@@ -76,10 +76,10 @@ def started(
     return ConsumerProcess(library, setup, run_id="r", number=number, life=1, take=rows.extend)
 
 
-def until(holds: Callable[[], bool], within_s: float = 30.0) -> None:
-    deadline = time.monotonic() + within_s
+def until(holds: Callable[[], bool], seen: Callable[[], object] = lambda: None) -> None:
+    deadline = time.monotonic() + 30.0
     while not holds():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, seen()
         time.sleep(0.05)
 
 
@@ -100,7 +100,8 @@ def test_a_consumer_reads_everything_and_commits_it(
     topic(brokers, name)
     one = started(brokers, name, library, rows, commit=commit, commit_interval_s=None)
     end = RECORDS // PARTITIONS
-    until(lambda: committed(rows) == dict.fromkeys(range(PARTITIONS), end))
+    every = dict.fromkeys(range(PARTITIONS), end)
+    until(lambda: committed(rows) == every, lambda: [r for r in rows if r.f != KINDS.process])
     one.send(signal.SIGTERM)
     one.wait(time.monotonic() + 30)
     processed = [(row.partition, row.offset, row.value) for row in of(rows, KINDS.process)]
