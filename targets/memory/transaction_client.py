@@ -183,11 +183,12 @@ class TransactionClient(Client):
                         entries = system_of(self._cluster).another(
                             self._place.first + key, answer.node, committed
                         )
-                if entries is None:
+                # Logs that differ: what has no marker there neither committed nor was aborted.
+                if entries is None or (marks := marks_of(entries)).open:
+                    entries = None
                     yield _AGAIN_NS
-            ended = marks_of(entries).ended
             found += (
-                MicroOp(STORED if ended[entry.key or ""] else DISCARDED, key, offset, entry.value)
+                MicroOp(STORED if marks.shows(entry) else DISCARDED, key, offset, entry.value)
                 for offset, entry in enumerate(entries)
                 if entry.f == SEND_ENTRY and entry.value is not None
             )

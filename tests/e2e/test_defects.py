@@ -36,6 +36,12 @@ def test_nothing_is_found_where_it_is_off(cell: Any) -> None:
     assert each.verdicts.get("valid", 0) >= 0.9 * each.runs, each
 
 
+def test_a_transaction_without_an_end_in_the_log_of_one_replica_alone() -> None:
+    """Replicas differ: it neither committed nor was aborted there, and that reading fails."""
+    verdict, found = defects.outcome(defects.Cell("truncate-without-epochs", "kafka", True), 20)
+    assert (verdict, "duplicate" in found) == ("invalid", True)
+
+
 def test_every_defect_is_run_with_every_check_that_fits() -> None:
     run = {(cell.defect, cell.check) for cell in defects.cells()}
     every = {(defect, check) for defect in DEFECTS for check in defects.CHECKS}
