@@ -38,7 +38,7 @@ class Deadline(Checker[None, Counted]):
         return [None]
 
     def check(self, run: Run, shard: None) -> Counted:
-        """Count the rows; a write has one for its begin and one for its end."""
+        """Count the rows; a write has one for its start and one for its end."""
         attempted = acknowledged = 0
         late: list[tuple[int, float]] = []
         for rows in run.writes():
