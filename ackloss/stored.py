@@ -75,7 +75,7 @@ class Run:
         return frames.reads(self._folder)
 
     def observations(self) -> pd.DataFrame:
-        """What each node answered when it was asked who leads, in the order of time."""
+        """What each node answered when it was queried for who leads, in the order of time."""
         from analysis import frames
 
         return frames.observations(self._folder)

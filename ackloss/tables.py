@@ -50,7 +50,7 @@ class Lake:
         return self._table("findings", columns)
 
     def observations(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """A row for each answer of a node that was asked who leads."""
+        """A row for each answer of a node that was queried for who leads."""
         return self._table("observations", columns)
 
     def ops(self, columns: Sequence[str] | None = None) -> pd.DataFrame:

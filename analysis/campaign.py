@@ -284,7 +284,7 @@ def results_of(folder: CampaignDir, progress: Progress) -> Iterator[Finished]:
 def outcome_of(folder: CampaignDir, run: Run) -> Outcome | None:
     """The result of a finished run, or its error; `None` if the run is not finished. A result of
     another run, or a damaged one, is an error and never counts. Raises HistoryError for a file that
-    is no result at all: then the folder is not a campaign's."""
+    is not a result: then the folder is not a campaign's."""
     if run.state == "failed":
         return FailedRun(run_id=run.run_id, error=run.error)
     if run.state != "done":

@@ -65,8 +65,8 @@ def draw(
     sentence: str = "",
     labels: Mapping[str, str] | None = None,
 ) -> Figure:
-    """The whole timeline. `headline` and `sentence` stand above a picture without a page; `labels`
-    name the outcomes in the legend (`outcome_labels`)."""
+    """The complete timeline. `headline` and `sentence` stand above a picture without a page;
+    `labels` name the outcomes in the legend (`outcome_labels`)."""
     with mpl.rc_context(STYLE):
         rows = lanes(line)
         heights = [0.26 * max(len(line.drawn_faults), 0.2), 2.7, 1.15, 0.21 * max(len(rows), 1)]

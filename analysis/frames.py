@@ -46,7 +46,7 @@ def reads(run: RunDir) -> pd.DataFrame:
 
 
 def observations(run: RunDir) -> pd.DataFrame:
-    """What each node answered when it was asked who leads, in the order of time."""
+    """What each node answered when it was queried for who leads, in the order of time."""
     rows = _frame(run.parts(run.observations), OBSERVATIONS)
     return rows.sort_values("time_s", kind="stable", ignore_index=True)
 

@@ -1,7 +1,7 @@
 """Who led and who was in sync over time, and which node only believed that it led.
 
-The observer asks every node several times a second, and the answers differ: an isolated node keeps
-answering "leader 3, ISR {3}". These rules decide, since leader epochs only ever grow:
+The observer queries every node several times a second, and the answers differ: an isolated node
+keeps answering "leader 3, ISR {3}". These rules decide, since leader epochs only ever grow:
 
 - The *quorum's view* at an instant is the answer with the highest leader epoch so far.
 - Within an epoch the answer of the leader itself decides, as the leader shrinks and grows the ISR.

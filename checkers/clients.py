@@ -1,7 +1,7 @@
 """The client checker: what clients that are processes of the user's (`--client`) did wrong.
 
 Whether they lost, duplicated or misreported writes is the question of the other checkers; this one
-asks whether they kept to their protocol, lived, and answered everything in time. Of clients of
+checks whether they kept to their protocol, lived, and answered everything in time. Of clients of
 ackloss' own it knows nothing.
 """
 
@@ -28,7 +28,7 @@ from harness.protocols.runs import INVOKED, OK
 _WHAT: Final = {
     "lies": "broke the protocol",
     "floods": "wrote more than may be written",
-    "hangs": "said nothing, or did not end",
+    "hangs": "wrote nothing, or did not end",
     "deaths": "died",
     "blocked": "left an operation without an answer",
 }

@@ -1,11 +1,11 @@
 """The locks checker: whether two processes held one lock at the same time.
 
-A process holds a lock from the answer to its `acquire` on, as long as it goes on to confirm that: a
-`confirm` that is answered by yes shows that it held the lock until then, at least until the
+A process holds a lock from the answer to its `acquire` on, as long as it continues to confirm that:
+a `confirm` that is answered by yes shows that it held the lock until then, at least until the
 confirmation began. Where such spans of two processes overlap, both had reason to act alone.
 
 What is not known makes nobody a holder: an `acquire` without an answer, and the time after the last
-confirmation. So a lock that passes to another when its holder's session ends is no overlap.
+confirmation. So a lock that passes to another when its holder's session ends is not an overlap.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Locks(OneShard[Held], HasPrimaryFinding):
             for key, one, other in found
         ]
         sentence = f"times that two processes held one lock together: {len(found):,}"
-        vacuous = Statement(DOUBTS.vacuous, "nobody confirmed that it held a lock")
+        vacuous = Statement(DOUBTS.vacuous, "no process confirmed that it held a lock")
         return CheckResult(
             counts={
                 "attempted": held.attempted,

@@ -12,7 +12,7 @@ and their place in it is known of each that was acknowledged or read. So the sec
                 several changes, as watches are triggered once. Counted, and no fault
 
 and any watch may show a write at another place than another client or the writer (`disagreed`).
-A notification that is lost with its connection is no notification that is missed: the client says
+A notification that is lost with its connection is not a missed one: the client says
 so, and the watch no longer counts.
 """
 

@@ -143,7 +143,7 @@ def _wrong_signatures(plugin: type[Any], contract: type[Any]) -> Iterator[str]:
 
 
 def _methods_for_properties(kind: str, plugin: type[Any]) -> Iterator[str]:
-    """Methods where an optional protocol has a property: what is asked for is the method itself."""
+    """Methods where an optional protocol has a property: the method itself is what is returned."""
     for path in _OPTIONAL.get(kind, ()):
         for name in sorted(_named("protocols", path).__abstractmethods__):
             if inspect.isfunction(inspect.getattr_static(plugin, name, None)):
@@ -151,7 +151,7 @@ def _methods_for_properties(kind: str, plugin: type[Any]) -> Iterator[str]:
 
 
 def _wrong_defaults(plugin: type[Any]) -> Iterator[str]:
-    """Defaults that a plan could not hold. What options may not be together is not asked here."""
+    """Defaults that a plan could not hold. This does not check which options exclude each other."""
     from pydantic import ValidationError
 
     defaults = {f.name: f.default for f in dataclasses.fields(plugin) if f.init}
@@ -163,7 +163,7 @@ def _wrong_defaults(plugin: type[Any]) -> Iterator[str]:
             if each["loc"]:
                 name, why = str(each["loc"][0]), each["msg"][0].lower() + each["msg"][1:]
                 yield f"has an option {name!r} with the default {given[name]!r:.40}: {why}"
-    except Exception:  # of its __post_init__: said, with its line, when it is made
+    except Exception:  # of its __post_init__: reported, with its line, when it is created
         return
 
 

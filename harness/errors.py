@@ -1,11 +1,11 @@
-"""Every error that ackloss shows to a person, in one tree.
+"""Every error that ackloss shows to the user, in one tree.
 
     AcklossError
     ├── PlanError           exit 4   a plan, a setting or a plug-in name that cannot be used
     ├── HistoryError        exit 4   a history or run folder that cannot be read
     ├── EnvironmentFailure  exit 5   no Docker, no Java, no disk, no memory, no image
     ├── HarnessFailure      exit 6   something that ackloss did did not work; never a loss
-    └── Interrupted         exit 130 a person stopped it; everything was undone
+    └── Interrupted         exit 130 the user stopped it; everything was undone
 
 An error is one sentence (`what`), the place (`file`, `key`) and what would be right (`hint`).
 The exit codes are a contract: scripts rely on them.
@@ -19,7 +19,7 @@ from typing import ClassVar
 
 
 class AcklossError(Exception):
-    """An expected failure, told to a person without a traceback.
+    """An expected failure, shown to the user without a traceback.
 
     `what` is one sentence without a final full stop, `file` and `key` say where, `hint` says what
     would be right.
@@ -62,7 +62,7 @@ class AcklossError(Exception):
 
 
 class PlanError(AcklossError):
-    """The plan asks for something that cannot be: nothing was started."""
+    """The plan requests something that is impossible: nothing was started."""
 
     code = "bad-plan"
     exit_code = 4

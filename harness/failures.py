@@ -1,7 +1,7 @@
 """What an unexpected exception is, in one sentence: whose code raised it, and where.
 
-ackloss calls plug-ins, some of which are not its own. Whoever reads the message must know which
-program to mend.
+ackloss calls plug-ins, some of which are not its own. The reader of the message must know which
+program to fix.
 """
 
 from __future__ import annotations

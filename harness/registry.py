@@ -79,7 +79,7 @@ def plugins(kind: str) -> dict[str, type[Any]]:
 
 
 def broken(kind: str) -> Mapping[str, str]:
-    """By name, the plug-ins of one kind that are no plug-ins of this name or cannot be imported,
+    """By name, the plug-ins of one kind that are not plug-ins of this name or cannot be imported,
     and why, a predicate."""
     return _found(kind).broken
 

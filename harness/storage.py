@@ -165,7 +165,7 @@ class Folder:
             fs.delete_file(f"{path}/{name}")
 
     def write_by(self, name: str, write: Callable[[Any], object]) -> None:
-        """Write a file by `write`, which gets the stream. By its final name it appears whole
+        """Write a file by `write`, which gets the stream. By its final name it appears completely
         or not at all; but object storage knows no renaming: there a write that breaks off may leave
         a shorter file, which readers know by its manifest."""
         fs, path = self.opened()

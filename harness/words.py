@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 OK, FAIL, INFO = "ok", "fail", "info"
-"""How something ended: it surely happened, it surely did not, nobody knows."""
+"""How something ended: it certainly happened, it certainly did not, it is not known."""
 
 
 class _Kinds(NamedTuple):
-    """What a row of `deliveries/` is about; `partition` and `offset` as said."""
+    """What a row of `deliveries/` is about; `partition` and `offset` as stated there."""
 
     start: str = "start"  # a consumer begins a life
     assign: str = "assign"  # a partition, and the offset at which the member begins (null: unknown)
-    revoke: str = "revoke"  # it is not its any more
-    committed: str = "committed"  # the consumer asked for the committed offset (null: none)
+    revoke: str = "revoke"  # the partition is no longer its own
+    committed: str = "committed"  # the consumer requested the committed offset (null: none)
     deliver: str = "deliver"  # a record was handed to it: offset, value
     process: str = "process"  # it has processed the record
     commit: str = "commit"  # it commits the offset: `invoke`, then `ok`, `fail` or `info`
@@ -36,7 +36,7 @@ class Delivery(NamedTuple):
     """One row of `deliveries/`, in the order of its schema, without the run.
 
     Times are nanoseconds of the run's monotonic clock: `begun_ns` when what the row states was
-    asked for, `time_ns` when it was over. A commit has a row as it begins and one as it ends, with
+    requested, `time_ns` when it was over. A commit has a row as it begins and one as it ends, with
     the same `begun_ns`. `generation`: of the group, as the member knew it then.
     """
 

@@ -1,4 +1,4 @@
-"""Faults that a person makes: where ackloss has no rights, or no lever for it."""
+"""Faults that an operator causes: where ackloss has no rights, or no lever for it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Manual(Nemesis):
         return [Act("manual", self._record(node, ()))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        """One act for all nodes: a person is asked once."""
+        """One act for all nodes: the operator is asked once."""
         if not nodes:
             return []
         names = ",".join(node.name for node in nodes)

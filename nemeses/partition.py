@@ -62,7 +62,7 @@ class Partition(Nemesis, HasSelectors):
         return [self._cut(node, peers)]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        """One act per node that is cut from somebody: its rules against all of those."""
+        """One act per node that is cut off from any other: its rules against all of those."""
         if self.peers == CLIENTS:
             peers = links.clients_by_node(nodes, select(f"role:{CLIENT_ROLE}"))
         else:

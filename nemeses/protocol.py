@@ -94,7 +94,7 @@ class Protocol(Nemesis):
         """One act per node: its proxy's rule."""
         peers: list[Peer] = []
         others: list[Peer] = []
-        if self.peers == CLIENTS:  # whoever is no node of the system
+        if self.peers == CLIENTS:  # any peer that is not a node of the system
             holding = {node.name for node in select(f"role:{CLIENT_ROLE}")}
             others = [_peer(node) for node in select("all") if node.name not in holding]
         elif self.peers != _ANYBODY:

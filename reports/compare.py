@@ -72,7 +72,7 @@ def write_comparison(a: RunDir, b: RunDir, path: Path) -> RunComparison:
     for run in (a, b):
         if names := run.cell_names():
             raise HistoryError(
-                "holds cells, and is no one history to compare",
+                "holds cells, and is not a single history to compare",
                 file=str(run.path),
                 hint=f"name one of them, such as {run.cell(names[0]).path}",
             )

@@ -94,8 +94,8 @@ def _other_counter_example(counts: Counts) -> str:
     for count, one, many in (
         (
             counts.unexpected,
-            "value was read that nobody wrote",
-            "values were read that nobody wrote",
+            "value was read that was never written",
+            "values were read that were never written",
         ),
         (counts.failed_found, "failed write was found", "failed writes were found"),
         (counts.duplicates, "duplicate was found", "duplicates were found"),
@@ -129,7 +129,7 @@ def value_text(value: object) -> str:
 
 
 _PLACES: Final = frozenset({"--inventory", "--cluster"})
-"""Options that name a file of the user's, which is no plan."""
+"""Options that name a file of the user's that is not a plan."""
 
 
 def command(run: StoredRun, seed: int | None) -> str:

@@ -46,7 +46,7 @@ DIFFERS: Final = "differs"
 UNCHECKED: Final = "unchecked"
 _VERDICTS: Final = {"valid": "✓", "invalid": "✕", "unknown": "?", UNCHECKED: "?"}
 _OTHER_FINDINGS: Final = {
-    "unexpected": "Values that nobody wrote",
+    "unexpected": "Values that were never written",
     "stale": "Elements that were missing from a later read, and came back",
     "duplicated": "Elements that occur more than once in one read",
     "read_before_add": "Elements that were read before their add began",

@@ -53,7 +53,7 @@ class Kind(IntEnum):
 
 NICE = {Kind.CLUSTERS: 0, Kind.FAULTS: 0, Kind.PODS: -5, Kind.NONE: 10}
 """The nice values of sessions: what needs no cluster has a small share, not none, as some of its
-tests wait for answers with a time-out. Tests on clusters have no larger one than others: their
+tests wait for answers with a timeout. Tests on clusters have no larger one than others: their
 brokers are in sessions of their own, and would wait; those that play in real time and need little
 have."""
 
@@ -132,7 +132,7 @@ def beside_others(*, alone: bool) -> Iterator[None]:
         yield
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # no time-out runs while a test waits for its place
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # no timeout runs while a test waits for its place
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Only root can raise a priority again, and only root runs both kinds of test."""
     if PROCESSES in os.environ and os.geteuid() == 0:

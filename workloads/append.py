@@ -1,4 +1,5 @@
-"""Appends of unique integers: what is acknowledged must be read back once the cluster is whole."""
+"""Appends of unique integers: what is acknowledged must be read back once the cluster is fully
+replicated."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from harness.protocols import OK, Script, Workload, invoke
 
 @dataclass(frozen=True, kw_only=True)
 class Locks(Workload):
-    """Each process takes one of the locks, asks a few times whether it holds it still, and gives it
-    back; also where it cannot know whether it holds it.
+    """Each process acquires one of the locks, checks a few times whether it still holds it, and
+    releases it; also where it cannot know whether it holds it.
 
     keys_count      how many locks there are; with fewer, more processes meet at each
-    confirms_count  how often a holder asks whether it holds the lock still
+    confirms_count  how often a holder checks whether it still holds the lock
     """
 
     plugin: ClassVar[str] = "locks"

@@ -11,7 +11,7 @@ from harness.protocols import Script, Workload, invoke
 
 @dataclass(frozen=True)
 class Sequence(Workload):
-    """Each process asks for the next number, again and again."""
+    """Each process requests the next number, again and again."""
 
     plugin: ClassVar[str] = "sequence"
     model: ClassVar[str] = SEQUENCE.name

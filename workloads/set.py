@@ -18,7 +18,7 @@ class Set(Workload, HasFinal):
     """Each process adds increasing integers, unique in the run, to one set, and reads all of it now
     and then; when everything is over, each process reads it once more.
 
-    read_share  the share of reads on the way; a read returns the whole set
+    read_share  the share of reads on the way; a read returns the entire set
     """
 
     plugin: ClassVar[str] = "set"

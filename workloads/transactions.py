@@ -24,16 +24,16 @@ class Transactions(TransactionSettings, Workload, HasFinal):
     readers_count     processes that poll all logs
     processors_count  processes that consume the logs of the first topic as one group, and send a
                       value to other topics for each that they get; the processes that are left
-                      send (one at least does), where there are processors to the first topic
+                      send (one at least does), to the first topic if there are processors
     topics_count      topics, each with as many logs as the plan has partitions
     sends_count       sends of a transaction, at most; it has one at least
     inputs_count      values that a processor consumes in a transaction, at most
     keys_count        logs that a transaction sends to, at most
     offsets           where a processor stores how far it has consumed: in the transaction, or by a
-                      commit of its own before or after it
+                      separate commit before or after it
     abort_share       the share of transactions that are aborted after their sends
     fence_share       the share in which another instance of the producer takes over, and the first
-                      one goes on and requests the commit
+                      one continues and requests the commit
     crash_share       the share in which the process crashes between two requests
     pause_ms          wait after each send, so that faults meet more transactions that are open
     isolation         read_committed: readers are to get what has committed; read_uncommitted:

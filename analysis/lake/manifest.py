@@ -38,8 +38,8 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class LakeCampaign:
-    """A campaign of the lake. `id` is the name of its folder; `started` and `plan_hash` tell it
-    from another campaign in a folder of the same name. `parts` are its files, by table."""
+    """A campaign of the lake. `id` is the name of its folder; `started` and `plan_hash` distinguish
+    it from another campaign in a folder of the same name. `parts` are its files, by table."""
 
     id: str
     name: str

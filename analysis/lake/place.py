@@ -56,7 +56,7 @@ class Place:
         return {f"{folder}/{name}" if folder else name: size for name, size in found.items()}
 
     def write(self, path: str, content: Callable[[Any], object]) -> None:
-        """Write a file by `content`, which gets the stream; it appears whole or not at all."""
+        """Write a file by `content`, which gets the stream; it appears completely or not at all."""
         self.folder.write_by(path, content)
 
     def remove(self, path: str) -> None:

@@ -69,7 +69,7 @@ _COUNTS: Final = {
     "attempted": "writes that were begun",
     "acknowledged": "writes that the system acknowledged",
     "sent": "writes without a request for acknowledgement",
-    "failed": "writes that surely did not happen, by what the client saw",
+    "failed": "writes that certainly did not happen, by what the client saw",
     "unknown": "writes that ended unknown",
     "survivors": "values that were read at the end",
     "lost": "values that are gone: acknowledged ones, of a set also those that were read",
@@ -79,7 +79,7 @@ _COUNTS: Final = {
     "duplicates": "copies beyond the first",
     "duplicates_acknowledged": "those of values whose writes were acknowledged",
     "duplicates_unknown": "those of values whose writes had ended unknown",
-    "unexpected": "values read that nobody wrote",
+    "unexpected": "values read that were never written",
     "not_yet_visible": "acknowledged writes that consumers may not read yet",
     "deleted": "lost writes below the start of the log",
     "lost_unacknowledged": "lost elements of a set that were read and not acknowledged",
@@ -226,7 +226,7 @@ FAULTS: Final = Table(
         Column("to_s", REAL, "end, likewise"),
         Column("met", FLAG, "whether its condition was met; null: it has none"),
         Column("proven", FLAG, "whether it is proven to have met the system"),
-        Column("claimed", FLAG, "made by a person, who says so"),
+        Column("claimed", FLAG, "caused by an operator, who reports it"),
         Column("evidence", TEXTS, "what proves it"),
         Column("touched", NUMBER, "what it met, counted by its lever"),
         Column("ops_begun", NUMBER, "operations begun while it was in force"),
@@ -259,7 +259,7 @@ FINDINGS: Final = Table(
 )
 OBSERVATIONS: Final = Table(
     "observations",
-    "what a node answered when it was asked who leads",
+    "what a node answered when it was queried for who leads",
     (
         _RUN,
         _RUN_CELL,

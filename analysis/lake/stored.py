@@ -1,4 +1,4 @@
-"""A lake that is there: its tables, read when they are asked for.
+"""A lake that is there: its tables, read when they are requested.
 
 Only files that the manifest names are read, each with the columns of the schema: one that a file
 lacks is null. The size of every file is compared with the manifest, and the checksums of its pages

@@ -5,7 +5,7 @@ scripted fault is proven and was met by load, and the load was as the plan reque
 *conclusive* when it is eligible and its verdict is `valid` or `invalid`.
 
 A doubt prevents the verdict `valid` but not `invalid`. If a lossy run under doubt counted, and the
-same run without loss did not, shares would be too high wherever doubts are frequent. Therefore no
+same run without loss did not, shares would be too high where doubts are frequent. Therefore no
 run under doubt is conclusive. The losses of the other runs are reported beside the shares, and the
 bounds cover all runs.
 """

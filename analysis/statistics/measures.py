@@ -24,7 +24,7 @@ Measured = Mapping[Measure, Counted]
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureStatistics:
-    """A measure over runs: `count` of `whole` in all; `runs` have a count above 0, of `of_runs`,
+    """A measure over runs: `count` of `whole` in total; `runs` have a count above 0, of `of_runs`,
     and `share_of_runs` has the interval of that; `rate` is the share in each run, and `pooled` that
     of all together."""
 

@@ -1,4 +1,4 @@
-"""Means and ratios over runs, with intervals by resampling whole runs; medians by their ranks.
+"""Means and ratios over runs, with intervals by resampling complete runs; medians by their ranks.
 
 Loss rates are far from normal: most runs lose nothing, some lose half. The bootstrap measures how a
 number varies when runs are drawn with replacement from the sample (Efron 1987, BCa). It cannot know

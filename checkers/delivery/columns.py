@@ -76,7 +76,7 @@ class Did(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """What is said of the group as a whole: whether it was so, or why not."""
+    """Statements about the complete group: whether it was so, or why not."""
 
     reached: bool
     error: str
@@ -151,7 +151,7 @@ def _log(facts: Facts, parts: Iterable[Reads]) -> Log:
 
 
 def _did(parts: Iterable[Deliveries]) -> tuple[dict[str, Did], int, dict[int, str]]:
-    """Rows by kind, how many generations there were, and the errors of rows of the whole group."""
+    """Rows by kind, the number of generations, and the errors of rows of the complete group."""
     lives = dict[tuple[str | None, int], int]()
     kept: dict[str, list[list[Ints]]] = {kind: [] for kind in KINDS}
     generations, errors, first = set[int](), dict[int, str](), 0

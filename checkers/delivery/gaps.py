@@ -10,12 +10,12 @@ from harness.protocols.runs import Ints
 
 
 def longest_gap_s(rows: GroupRows) -> float | None:
-    """Of the whole group; `None` where nothing was acknowledged."""
+    """Of the complete group; `None` where nothing was acknowledged."""
     return _longest_s(rows.written.time_ns, rows.did[KINDS.process].time_ns)
 
 
 def longest_partition_gap_s(rows: GroupRows) -> float | None:
-    """Of one partition, the longest: a dead member shows here, and not in the whole group."""
+    """Of one partition, the longest: a dead member shows here, and not in the complete group."""
     processed, written = rows.did[KINDS.process], rows.written
     found = [
         _longest_s(

@@ -21,7 +21,7 @@ class Records:
     """What was found: rows of the log (`skipped`, `pending`) or of what consumers did.
 
     skipped_delivered  which of the skipped were handed to a consumer
-    purged             how many acknowledged records were deleted before anybody processed them
+    purged             how many acknowledged records were deleted before they were processed
     processed          how many records were processed
     again              rows of `process` that processed a record once more
     most               how often one record was processed, at most

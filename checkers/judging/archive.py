@@ -2,7 +2,7 @@
 
 The JVM writes the classes that a representative check has loaded (`-XX:ArchiveClassesAtExit`) and
 maps them at the next start (`-XX:SharedArchiveFile`). An archive fits exactly one JVM and one class
-path, so both are in its name, and so is what is rehearsed; one that does not fit after all, the JVM
+path, so both are in its name, and so is what is run in it; one that does not fit after all, the JVM
 leaves aside by itself.
 """
 

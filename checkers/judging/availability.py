@@ -7,7 +7,7 @@ was begun. Percentiles are the smallest delay that no less than that share does 
 Recovery is counted from the instant at which the last fault was undone to the first acknowledgement
 from which on no two of them, up to the last attempt, lie further apart than what this load showed
 before the first fault (or a second, where that is longer). So a first answer that is followed by
-another stall is no recovery. Where the load ended before the fault did, nothing tells.
+another stall is not a recovery. Where the load ended before the fault did, it is unknown.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from harness.protocols import FaultWindow, Ints, Operations, Writes
 from harness.protocols.runs import INVOKED, OK
 
 _CALM_GAP_NS: Final = 1_000_000_000
-"""A time without an acknowledgement that is no longer than this is no gap, whatever the load."""
+"""A time without an acknowledgement that is no longer than this is not a gap, whatever the load."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Availability:
-    """What clients saw of one run, null where nothing tells.
+    """What clients saw of one run, null where it is unknown.
 
     `fault_s`: how long a proven fault was on while there was load; `recovered`: whether the cluster
     was itself again after the last fault; `ops_begun`: for each window, how many writes were begun
@@ -80,7 +80,7 @@ class Timeline:
 
     def availability(self, again: Callable[[], Iterable[Writes | Operations]]) -> Availability:
         """What clients saw, when all writes are noted. `again` goes over them once more: that is
-        done where no gap is longer than what was kept of very many of them tells."""
+        done if no gap is longer than what was kept of very many of them shows."""
         acknowledged, load = self._acknowledged.ordered(), None
         if self._begun is not None:
             load = _Load(*self._begun, max([self._begun[1], *acknowledged[-1:].tolist()]))

@@ -125,7 +125,7 @@ def _of_run(run: Document, plan: Document, known: Sequence[Document]) -> Documen
 
 
 def _sum(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Counts added up; those that are no whole numbers, such as ages, are left out."""
+    """Counts added up; those that are not whole numbers, such as ages, are left out."""
     total: Counter[str] = Counter()
     for each in counts:
         total.update({name: value for name, value in each.items() if type(value) is int})
@@ -153,7 +153,7 @@ def _doubts(rundir: RunDir, run: Document, plan: Document) -> list[tuple[str, st
 
 
 def _verdict(cells: Sequence[Document], doubts: Sequence[tuple[str, str]]) -> Document:
-    """The run's verdict, from those of its cells and what is doubtful of the run as a whole."""
+    """The run's verdict, from those of its cells and the doubts about the complete run."""
     by_verdict = {
         verdict: [cell["name"] for cell in cells if cell["verdict"] == verdict]
         for verdict in (INVALID, UNKNOWN, VALID)

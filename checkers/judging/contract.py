@@ -25,7 +25,7 @@ Findings: TypeAlias = "pa.Table | pa.RecordBatchReader | None"
 
 
 class BrokenCheckerError(Exception):
-    """A checker raised, or returned what is no result: one sentence that names it."""
+    """A checker raised, or returned something that is not a result: one sentence that names it."""
 
 
 def accepted(name: str, result: object, facts: Facts) -> CheckResult:
@@ -55,11 +55,11 @@ def _breaches(result: CheckResult, facts: Facts) -> Iterator[str]:
     yield from _wrong_statements(result)
     yield from _wrong_findings(result, facts)
     if not isinstance(result.all_well, str):
-        yield "returns an all_well that is no sentence"
+        yield "returns an all_well that is not a sentence"
     try:
         orjson.dumps(dict(result.details))
     except TypeError as error:
-        yield f"returns details that are no JSON: {what(error)}"
+        yield f"returns details that are not JSON: {what(error)}"
 
 
 def _wrong_statements(result: CheckResult) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _wrong_statements(result: CheckResult) -> Iterator[str]:
             given = type(statements).__name__
             yield f"returns {group} that are a {given}, not a tuple of Statement(name, sentence)"
         elif wrong := [each for each in statements if not isinstance(each, Statement)]:
-            yield f"returns {group} with {wrong[0]!r:.60}, which is no Statement(name, sentence)"
+            yield f"returns {group} with {wrong[0]!r:.60}, which is not a Statement(name, sentence)"
         elif group == "doubts" and (strange := {each.name for each in statements} - {*DOUBTS}):
             yield f"returns the doubt {min(strange)!r}; there are: {', '.join(DOUBTS)} (DOUBTS)"
 

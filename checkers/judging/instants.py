@@ -28,7 +28,7 @@ FOLDED: Final = 2**20
 
 WIDEST_NS: Final = 2**29
 """Stretches are at most as long as this: half a second, so two instants a second are kept in any
-case, and they tell every gap of a second from shorter ones."""
+case, and they distinguish every gap of a second from shorter ones."""
 
 _PAGE: Final = 2**12
 """So many neighbouring counts are one array, which is made when one of them is needed."""
@@ -76,7 +76,7 @@ class Instants:
 
 def _ends_of_stretches(ordered: Ints, width_ns: int) -> Ints:
     """The first and the last of each stretch of so many nanoseconds. (Stretches of twice the length
-    are made of whole ones.)"""
+    are made of complete ones.)"""
     changes = np.diff(ordered // width_ns) != 0
     ends = np.ones(len(ordered), np.bool_)
     ends[1:-1] = changes[1:] | changes[:-1]

@@ -1,6 +1,6 @@
 """Finds the input whose judging kills its Python worker, so that every other has its answer.
 
-A worker that dies takes Spark's whole job with it. Each task is then judged again in a job of its
+A worker that dies ends Spark's entire job. Each task is then judged again in a job of its
 own, and one whose worker dies once more in ever smaller pieces, until the input that kills its
 worker stands alone. Where no worker dies, nothing is judged twice.
 """

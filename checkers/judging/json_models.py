@@ -8,8 +8,8 @@ names, made into the rows of a run.
     transaction  as `checkers.judging.json_transactions` says
 
 Operations with another `f` (the nemesis', for one) are left out. What a line may be is what
-`harness.history.json_lines` says. Where the lines have no times, the order of lines tells what was
-before what. The rows of a file are kept in memory, some hundred bytes a line.
+`harness.history.json_lines` says. If the lines have no times, their order shows what was before
+what. The rows of a file are kept in memory, some hundred bytes a line.
 """
 
 from __future__ import annotations

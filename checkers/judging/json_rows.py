@@ -13,7 +13,7 @@ from harness.protocols import NULL, Ints
 
 _NUMBERS: Final = ("process", "value", "expected", "result", "time", "index")
 _OTHERS: Final = 2**30
-"""Processes that are no numbers are numbered from here on."""
+"""Processes that are not numbers are numbered from here on."""
 
 
 class Rows:
@@ -60,7 +60,7 @@ class Rows:
         self._stops.append(len(self.elements))
 
     def set(self, name: str, value: Any, complain: Complain) -> None:
-        """Take a number of this row; `None` is no value."""
+        """Take a number of this row; `None` is not a value."""
         if value is not None:
             self._now[name] = integer(value, "value", complain)
 

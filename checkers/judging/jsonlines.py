@@ -1,4 +1,4 @@
-"""Histories from elsewhere: JSON lines or EDN with Jepsen's names, made into the Parquet of a run.
+"""Histories of other tools: JSON lines or EDN with Jepsen's names, made into the Parquet of a run.
 
 One operation a line, `{"index":0,"process":3,"type":"invoke","f":"add","value":17,"time":123}`, and
 the final read as one operation `f: "read"` whose value is a list. `index` and `time` may be absent:
@@ -8,9 +8,9 @@ number 0, and a value stands at its place in the list, so one that is listed twi
 
 The final read is the last `ok` read that begins after every add has completed, as `ok`, `fail` or
 `info`; an add that never completes keeps none from being final, since nobody says what became of
-it. In a file without any invocation of a read, each read stands for a whole operation, begun and
+it. In a file without any invocation of a read, each read stands for a complete operation, begun and
 ended at its line; else one without an invocation began at a time unknown and is not final. Without
-a final read nothing is lost: the last `ok` read tells what was there, not what was missing.
+a final read nothing is lost: the last `ok` read shows what was there, not what was missing.
 
 Each value is added once: a second invocation or completion of it is bad input, and so is an
 invocation that follows its completion. A completion without an invocation counts as an attempt.
@@ -54,7 +54,7 @@ _PART_ROWS: Final = 1_000_000
 
 
 def convert(file: Path, folder: Path) -> Facts:
-    """Write the history and its final read as Parquet parts below `folder`; tells its facts.
+    """Write the history and its final read as Parquet parts below `folder`; states its facts.
 
     Raises HistoryError with the line that cannot be used.
     """
@@ -186,7 +186,7 @@ class _Rows:
 
     def repeated(self) -> int | None:
         """The first row at which a value has more than one invocation and then one completion;
-        `None` where there is no such row."""
+        `None` if there is no such row."""
         return first_repeated(np.array(self._all_values), np.array(self._all_begin, np.bool_))
 
     def _error(self, error: Any) -> int:

@@ -1,11 +1,11 @@
 """Judges stored runs, and histories from outside, many in one Spark session.
 
-Spark deals them out to Python workers, each of which reads and judges whole runs
+Spark distributes them to Python workers, each of which reads and judges complete runs
 (`checkers.judging.tasks`); only documents and findings come back. Rows never pass through the JVM:
 moving them there and aggregating them is several times slower (docs/decisions/0003).
 
 Each input that cannot be judged is one error, and one whose checker breaks, or kills its worker, is
-`unknown`; the others are judged all the same.
+`unknown`; the others are still judged.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def _histories(paths: Sequence[Path], errors: list[AcklossError] | None) -> Iter
 @dataclass(frozen=True)
 class _Judging(Generic[Input]):
     """How inputs of one kind are judged: `here`, by processes of this machine, or `there`, on a
-    cluster, which knows no relative path; what is said of one that ended its process; what writes
-    here what is handed back."""
+    cluster, which knows no relative path; what is reported about one that ended its process; what
+    writes here what is handed back."""
 
     here: Callable[[Input], Answer]
     there: Callable[[Input], Answer]

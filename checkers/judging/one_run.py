@@ -287,7 +287,8 @@ def _document(facts: Facts, examined: Examined, *, begun_s: float) -> Document:
 
 
 def _check(name: str, result: CheckResult) -> Document:
-    """What one checker says, by itself: its verdict leaves out what is said of the whole run."""
+    """What one checker says, by itself: its verdict leaves out what is stated about the complete
+    run."""
     verdict = INVALID if result.counter_examples else UNKNOWN if result.doubts else VALID
     return {
         "name": name,

@@ -1,6 +1,6 @@
 """What judging a run results in, before it is written: a document, and what was found.
 
-A worker that judges on another machine hands this back, and the process that asked for it writes:
+A worker that judges on another machine hands this back, and the process that requested it writes:
 into the run's folder here, or at the URL where the run was read.
 """
 

@@ -82,7 +82,7 @@ def _start(master: str, conf: Mapping[str, str], flags: Sequence[str]) -> SparkC
     own = settings.get("spark.driver.extraJavaOptions", "")
     settings["spark.driver.extraJavaOptions"] = " ".join((*flags, own)).strip()
     os.environ.setdefault(cluster.PYTHON, sys.executable)
-    # spark-submit asks a first, short-lived JVM what to start.
+    # spark-submit gets what to start from a first, short-lived JVM.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with tempfile.TemporaryFile() as told:

@@ -1,8 +1,8 @@
 """What Spark's workers execute: some inputs judged one after another, here or on another machine.
 
 Where a worker is a process of this machine it writes what it found into a run's folder. On a
-cluster it hands that back, and writes nothing but temporary files: the process that asked for it
-is the only writer of shared storage.
+cluster it hands that back, and writes nothing but temporary files: the process that requested it is
+the only writer of shared storage.
 """
 
 from __future__ import annotations

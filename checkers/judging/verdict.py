@@ -6,9 +6,9 @@ operations were begun during one that is; everything else is `unknown`, and unkn
 as valid. What was found, and what kept us from seeing it, has a name beside its sentence: people
 read sentences, programs count names.
 
-A run is *eligible* by what can be said without looking at its outcome: it came to its end, its
-evidence is complete, faults and load were as the plan asks. Statistics count eligible runs alone,
-whichever way they ended (truth rule 9).
+A run is *eligible* by what is known without its outcome: it came to its end, its evidence is
+complete, faults and load were as the plan requests. Statistics count eligible runs alone, whichever
+way they ended (truth rule 9).
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ def _doubts_of_faults(facts: Facts, ops_begun: Sequence[int]) -> Iterator[Statem
 
 
 def _named(fault: ScriptedFault, windows: Mapping[str, FaultWindow]) -> str:
-    """A fault that is not proven: one that a person made is told from one that failed."""
+    """A fault that is not proven: one that an operator caused is distinguished from one that
+    failed."""
     window = windows.get(fault.id)
     return f"{fault.id} (claimed, not proven)" if window and window.claimed else fault.id
 
@@ -144,13 +145,13 @@ def _left_out(fault: ScriptedFault, window: FaultWindow | None) -> bool:
 
 
 def _met(facts: Facts, ops_begun: Sequence[int]) -> Iterator[FaultWindow]:
-    """The proven windows, of faults that the plan asks for, in which writes were begun."""
+    """The proven windows, of faults that the plan requests, in which writes were begun."""
     begun = dict(zip((window.id for window in facts.windows), ops_begun, strict=True))
     return (window for window in _proven(facts) if begun[window.id])
 
 
 def _proven(facts: Facts) -> Iterator[FaultWindow]:
-    """The proven windows of faults that the plan asks for."""
+    """The proven windows of faults that the plan requests."""
     asked = {fault.id for fault in facts.faults}
     return (window for window in facts.windows if window.proven and window.id in asked)
 

@@ -1,8 +1,8 @@
 """A made-up run, judged once: to warm Spark up, and to note the classes that a check needs.
 
-`python -m checkers.judging.warm_up ARCHIVE` judges it, and asks its files a question in SQL as one
-asks a lake, in a JVM that writes its class-data archive as it ends; `checkers.judging.archive`
-calls it so.
+`python -m checkers.judging.warm_up ARCHIVE` judges it, and runs an SQL query on its files, as on a
+lake, in a JVM that writes its class-data archive as it ends; `checkers.judging.archive` calls it
+so.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class WatchedRows(Rows):
         return self._noted
 
     def availability(self) -> Availability:
-        """What clients saw; nothing where rows do not tell when they happened."""
+        """What clients saw; nothing where rows do not have times."""
         noted = self.noted()
         return noted.timeline.availability(self._rows) if self.facts.timed else Availability()
 

@@ -1,6 +1,6 @@
 """The loss checker: which acknowledged writes are lost, and what else is not as it was promised.
 
-A write is *acknowledged* when the client was told ok with acks=1 or all; with acks=0 it was only
+A write is *acknowledged* when the client reported ok with acks=1 or all; with acks=0 it was only
 *sent*. It is *found* when it was read on the partition that it was sent to. What was acknowledged
 and not found is
 
@@ -105,7 +105,7 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
     are there, duplicates, values that nobody wrote. (That an unknown write is there is nobody's
     fault; such writes are only counted.)
 
-    `idempotent_producer` says of histories from elsewhere that duplicates should be impossible.
+    `idempotent_producer` states for histories of other tools that duplicates should be impossible.
     """
 
     plugin: ClassVar[str] = "loss"

@@ -136,7 +136,7 @@ def _odd_of(
 
 
 def _written(writes: Sequence[tuple[Writes, Ints]], size: int) -> dict[str, Any]:
-    """What the writes of odd values tell of them: the fields of Odd."""
+    """What the writes of anomalous values show about them: the fields of Odd."""
     marks = np.zeros(size, np.uint8)
     error = np.full(size, -1)
     most = {name: np.full(size, NULL) for name in ("process", "partition", "offset", "complete_ns")}

@@ -1,7 +1,7 @@
-"""Dense numbers for the values of a run, so that arrays can tell what became of each.
+"""Dense numbers for the values of a run, so that arrays can hold the outcome of each.
 
 Values of a workload are integers in a row, as long as its processes are equally fast: their
-distance from the least is their number. Processes of uneven speed leave gaps: then a bit tells
+distance from the least is their number. Processes of uneven speed leave gaps: then a bit shows
 whether each integer is a value, and the bits before it are its number (rank by population counts:
 Jacobson, "Space-efficient static trees and graphs", 1989). Elsewhere (values that are far apart, or
 that count again for each key) every distinct key and value is listed, sorted, and its place is its
@@ -23,7 +23,7 @@ _ROOM: Final = 4
 """So many numbers for each row, at most, may stay unused in a row of integers."""
 
 _GAPS: Final = 64
-"""So many integers for each row, at most, may be no values where bits tell which are: 16 bytes a
+"""So many integers for each row, at most, may be no values where bits show which are: 16 bytes a
 row."""
 
 _MANY: Final = 2**24

@@ -26,7 +26,7 @@ from harness.history.parquet_reader import some
 from harness.protocols import Bools, Facts, PartitionEnd, Reads, Texts
 
 NOBODY: Final = -2
-"""The code of a reader of whom these rows have no record; -1 is null."""
+"""The code of a reader of which these rows have no record; -1 is null."""
 
 _Mixes = npt.NDArray[np.uint64]
 _SALTS: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
@@ -109,7 +109,7 @@ class Readers:
                     self._seen.setdefault((end.partition, name), Seen()).add(some(rows, mine))
 
     def disagreements(self) -> list[Disagreement]:
-        """The partitions of which readers tell different things, once all is compared."""
+        """The partitions for which readers report different things, once everything is compared."""
         return [
             Disagreement(names, f"partition {end.partition}")
             for end in self._ends.values()

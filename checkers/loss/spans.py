@@ -1,9 +1,9 @@
 """From when to when acknowledged writes were lost: of all, and of each client.
 
-An isolated leader goes on acknowledging whoever still talks to it: whether that ends when another
-takes over or only when the network heals is decided by the client (whom it asks who leads), not by
-the cluster. So the spans of clients are told apart: from the first lost write to the last, once by
-when they were begun and once by when they were acknowledged.
+An isolated leader keeps acknowledging writes of the clients that still reach it: whether that ends
+when another takes over or only when the network heals is decided by the client (which nodes it
+queries for the leader), not by the cluster. So the spans of clients are kept separate: from the
+first lost write to the last, once by when they were begun and once by when they were acknowledged.
 
 A client is one of `workload.clients` real ones. Processes are dealt out to them in turn (process
 modulo clients); while one is dead after a `client` fault, others carry its processes, and a span

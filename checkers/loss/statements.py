@@ -77,7 +77,7 @@ def _counter_examples(facts: Facts, basis: Basis) -> Iterator[Statement]:
     nothing_missing = facts.state == DONE and not facts.gaps.history
     if (number := basis.confirmed("unexpected", counts.unexpected)) > 0 and nothing_missing:
         values = "value was" if number == 1 else "values were"
-        yield Statement("unexpected", f"{number:,} {values} read that nobody wrote there")
+        yield Statement("unexpected", f"{number:,} {values} read that were never written there")
     if basis.once and (number := basis.confirmed("duplicates", counts.duplicates)) > 0:
         copies = "duplicate" if number == 1 else "duplicates"
         yield Statement("duplicates", f"{number:,} {copies} of writes of an idempotent producer")
@@ -117,7 +117,7 @@ def _doubts_of_reading(facts: Facts, basis: Basis) -> Iterator[Statement]:
 _RESTS: Final = {
     "lost": "acknowledged writes are missing from what one reader read",
     "failed_found": "failed writes were found by one reader",
-    "unexpected": "values that nobody wrote were read by one reader",
+    "unexpected": "values that were never written were read by one reader",
     "duplicates": "duplicates were read by one reader",
 }
 

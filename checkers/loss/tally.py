@@ -1,11 +1,11 @@
 """What became of every written value: a tally over all of them, before a closer look at a few.
 
-One byte a value tells whether it was invoked, how it ended and whether it was read. A value is
+One byte per value shows whether it was invoked, how it ended and whether it was read. A value is
 *plain* when its place in the log is what was promised: acknowledged and read, once and where it was
 sent to; refused and not read; or unknown and either of them. Plain values are counted by their
 bytes. All others are *odd*: lost, refused and found, duplicated, unexpected, on a wrong partition.
-Their rows are gone over again, for all that is known of them (`checkers.loss.closer`); where none
-is odd, there is no second pass. So that a value is odd without need costs time, and changes no
+Their rows are gone over again, for all that is known of them (`checkers.loss.closer`); if none is
+anomalous, there is no second pass. So that a value is odd without need costs time, and changes no
 count: it is what saves the room for every offset at which a value was read.
 """
 
@@ -31,8 +31,9 @@ _PIECE: Final = 2**22
 
 class Tally:
     """Marks of all values of a run, by number, and which of them are odd. First all writes, then
-    all reads. `names`: records will be asked for that acknowledgements name. `often`: the same
-    record may be read many times; else a value that is read again is odd, wherever that was."""
+    all reads. `names`: records that acknowledgements name will be requested. `often`: the same
+    record may be read many times; else a value that is read again is anomalous, no matter where
+    that was."""
 
     def __init__(self, numbering: Numbering, *, names: bool = False, often: bool = True) -> None:
         self._numbering = numbering
@@ -107,14 +108,14 @@ class Tally:
 
     def plain(self) -> Ints:
         """How many of the others, the plain values, have which marks: an array of 32 counts, once
-        `odd` was asked for."""
+        `odd` was requested."""
         pieces = (np.bincount(self._marks[piece], minlength=2 * ODD) for piece in self._pieces())
         counts = sum(pieces, np.zeros(2 * ODD, np.int64))[:ODD]
         counts[0] = 0
         return counts
 
     def is_odd(self, numbers: Ints) -> Bools:
-        """Which of these numbers are those of odd values, once `odd` was asked for."""
+        """Which of these numbers are those of anomalous values, once `odd` was requested."""
         found: Bools = self._marks[numbers] & ODD != 0
         return found
 

@@ -1,6 +1,6 @@
 """Registers: is each key linearizable, how stale were its reads, and what is the smallest proof?
 
-operations       what was asked and answered, as columns; what each type may have done
+operations       what was requested and answered, as columns; what each type may have done
 sources          which write each value that was read comes from, where only one can be
 blocks           what must stand together in every legal order then
 zones            linearizability by blocks, all keys in one pass

@@ -41,7 +41,7 @@ class Search(Protocol):
 
 @dataclass(frozen=True)
 class Consistency:
-    """What is asked of each key: whether real time counts, and the two ways to decide."""
+    """What is decided for each key: whether real time counts, and the two ways to decide."""
 
     in_real_time: bool
     broken: Callable[[Sources], Bools]

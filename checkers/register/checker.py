@@ -54,7 +54,7 @@ class Part(NamedTuple):
 @dataclass(frozen=True)
 class Register(Checker[Slice, Part], HasPrimaryFinding):
     """Registers: reads, writes and compare-and-set of keys, each key judged by itself (Wing and
-    Gong's search with Lowe's memoization, where values do not tell which write a read has seen).
+    Gong's search with Lowe's memoization, where values do not show which write a read has seen).
 
     consistency  linearizable: in an order that respects real time; sequential: in one that
                  respects the order of each process

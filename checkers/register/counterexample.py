@@ -4,8 +4,8 @@ The history of a key is cut to its shortest wrong prefix; where it is not known 
 returned, to its shortest wrong window; then operations are left out, halves of them at first and
 single ones at last (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input",
 IEEE TSE 28 (2), 2002). Every step keeps to the rules of `parts`, so what is left proves that the
-whole has no legal order. It is minimal by those rules: without any one of its operations (and what
-those rules leave out with it) an order is found. It need not be the smallest of all.
+complete history has no legal order. It is minimal by those rules: without any one of its operations
+(and what those rules leave out with it) an order is found. It need not be the smallest of all.
 
 To check one by hand, one needs to know of the rest of the history only that nothing else in it, in
 that span of time, stores any of the values that are read or expected.

@@ -199,7 +199,7 @@ def _written(processes: _Processes, here: _Configuration, at: int, line: int | N
 def _quietened(
     processes: _Processes, done: tuple[int, ...], but: int | None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Let writes whose value nothing consumes take effect wherever they are next, but for one
+    """Let writes whose value nothing consumes take effect where they are next, except those of one
     process."""
     after, placed = list(done), []
     for line, order in enumerate(processes.lines):

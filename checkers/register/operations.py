@@ -1,4 +1,4 @@
-"""The operations of registers, as columns: what was asked, what was answered, and when.
+"""The operations of registers, as columns: what was requested, what was answered, and when.
 
 An operation is a read, a write or a compare-and-set of one key. What it may have done follows from
 its type:
@@ -12,8 +12,8 @@ its type:
 
 An operation precedes another in real time when it completes *before* the other is invoked. Two that
 touch (one completes at the instant at which the other is invoked) are concurrent: intervals are
-closed, as in Porcupine (anishathalye/porcupine, `model.go`), and clocks too coarse to tell two
-instants apart never make an anomaly.
+closed, as in Porcupine (anishathalye/porcupine, `model.go`), and clocks too coarse to distinguish
+two instants never cause an anomaly.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ initial value of a register is a candidate too.
 
 Some operations say nothing and are left out: `fail`, `info` reads, and `info` writes that are
 *useless*: nothing consumes their value (in real time: nothing that completes at or after their
-invocation) but useless compare-and-sets. That is exact. Without them a history is no harder to
+invocation) but useless compare-and-sets. That is exact. Without them a history is not harder to
 order, since they may never have happened. Conversely, let S be a legal order of all, and u a
 useless write in S. Until the next write, nothing but useless compare-and-sets can consume the value
 of u: so u and what consumes it stand directly before a write (not a compare-and-set that is kept:

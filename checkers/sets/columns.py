@@ -1,12 +1,13 @@
 """A history of a set as numpy columns: its adds, its reads, and shards of both.
 
-Every value is added once; a read returns all elements of the set. What began before what is told by
-`index`, the place of an invocation or a completion in the history: no two are equal, so nothing is
-left to chance where clocks are coarse. `indexed_by_time` makes indices where only times are known:
-at equal times invocations stand before completions, so two operations that touch are concurrent.
+Every value is added once; a read returns all elements of the set. What began before what is shown
+by `index`, the place of an invocation or a completion in the history: no two are equal, so nothing
+is left to chance where clocks are coarse. `indexed_by_time` makes indices where only times are
+known: at equal times invocations stand before completions, so two operations that touch are
+concurrent.
 
 Elements do not depend on each other. So a history splits by value into shards which are judged
-apart, and only one fact is of the whole: which read is the final one.
+apart, and only one fact concerns the complete history: which read is the final one.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ def _rows(reads: SetReads, rows: Ints) -> SetReads:
 
 def _final(adds: Adds, reads: SetReads) -> tuple[int | None, bool]:
     """The read that completed last, of those that began after every add had completed where there
-    are such reads; and whether it is one of those. An add that never completes is no obstacle."""
+    are such reads; and whether it is one of those. An add that never completes is not an obstacle.
+    """
     if not len(reads.mark):
         return None, False
     added = adds.complete_index.max(initial=ABSENT)

@@ -103,7 +103,7 @@ def _rows(
 
 
 def _some(column: Ints | Int32s | None, elements: Ints, nothing: int) -> Ints:
-    """The column at these elements; nothing where there is no column."""
+    """The column at these elements; nothing if there is no column."""
     if column is None:
         return np.full(len(elements), nothing, np.int64)
     return column[elements].astype(np.int64)

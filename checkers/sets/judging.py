@@ -1,6 +1,6 @@
-"""Judges a history of a set, whole or in shards that merge exactly.
+"""Judges a history of a set, in one piece or in shards that merge exactly.
 
-judge(history)                        a whole history
+judge(history)                        a complete history
 opinion(merge(tally(each)))           the same, with each shard of it tallied anywhere
 """
 
@@ -118,7 +118,7 @@ def merge(tallies: Sequence[Tally]) -> Tally:
 
 
 def opinion(tally: Tally, *, linearizable: bool = False) -> Judged:
-    """The set's part of the verdict, from the tally of a whole history."""
+    """The set's part of the verdict, from the tally of a complete history."""
     sentences = {**_SENTENCES, **({"stale": _STALE} if linearizable else {})}
     found = asdict(tally.counts)
     return Judged(

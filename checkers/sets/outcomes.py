@@ -11,7 +11,7 @@ without it are compared by when they began. It is
 
 and a stable one is *stale* where the last read without it began after it was known. Stable latency
 is the time from when it was known to just after that read began, lost latency that to just after
-the last read with it began; at least 0, and 0 where there is no such read.
+the last read with it began; at least 0, and 0 if there is no such read.
 
 What Jepsen's set-full does otherwise, and why this does not:
 

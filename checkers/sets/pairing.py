@@ -2,7 +2,7 @@
 
 An add is paired by its value, which is added once. A read is paired with the earliest open read of
 its process, so one whose invocation is not in the history counts as early; in a history without any
-invocation of a read, each read began and ended at its row. What was before what is told by the
+invocation of a read, each read began and ended at its row. What was before what is shown by the
 place of a row in the history.
 """
 

@@ -5,8 +5,8 @@ began to the first, and an element leaves the list of those whose last absence i
 as soon as a read without it goes by. Who is still on the list was in all later reads, or is not
 added yet; so the work is that of reading what was read, and of no more.
 
-A read counts for an element when it completed after the add had begun. One that completed before,
-and holds the element all the same, saw what was not there yet.
+A read counts for an element when it completed after the add had begun. One that completed before
+and still contains the element saw what was not there yet.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TABLE_SPAN: Final = 2**24
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sightings:
-    """Columns by element, with rows of reads; NEVER where there is no such read.
+    """Columns by element, with rows of reads; NEVER if there is no such read.
 
     The first `added` elements were added, in the order of `SetHistory.adds`; the others were only
     read. `last_present`, `last_absent`: of the reads with the element and of those without it, the

@@ -69,7 +69,7 @@ class Slice(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What one shard says, with the operations of the whole history and the numbers of the keys
+    """What one shard shows, with the operations of the complete history and the numbers of the keys
     that both readers have read to their ends."""
 
     tally: Tally

@@ -46,7 +46,7 @@ _FUNCTIONS: Final = {"assign": ASSIGN, "subscribe": SUBSCRIBE, "poll": POLLING, 
 
 class Ops(NamedTuple):
     """One row an operation. `mark` is OK, FAIL or INFO (also of one that never completed);
-    `begun` and `ended` are places in the order of all rows, ABSENT where there is no such row;
+    `begun` and `ended` are places in the order of all rows, ABSENT if there is no such row;
     `f` is ASSIGN, SUBSCRIBE, POLLING (`poll` and `txn`) or OTHER."""
 
     place: Ints
@@ -120,7 +120,7 @@ def named(number: int, texts: Sequence[str]) -> str:
 
 def history_of(parts: Iterable[Operations], *, file: str) -> History:
     """The columns of a run's rows. Raises HistoryError for a value that is sent twice to one key,
-    and for micro-operations that are not whole."""
+    and for incomplete micro-operations."""
     rows = _Rows.of(list(parts))
     began, ended = _paired(rows)
     ops = _ops(rows, began, ended)
@@ -265,7 +265,7 @@ def _pairs(value: Ints, key: Ints) -> Codes:
 
 
 def _refuse_repeats(history: History, file: str) -> None:
-    """Raise HistoryError for a value that is sent to one key twice: nobody could tell which of the
+    """Raise HistoryError for a value that is sent to one key twice: nothing would show which of the
     two a poll returns."""
     micro = history.micro
     times = np.bincount(micro.thing[micro.kind == SEND], minlength=history.things)

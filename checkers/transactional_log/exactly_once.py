@@ -26,7 +26,7 @@ from harness.protocols.runs import FAIL
 
 
 def consumers(history: History) -> Bools:
-    """Which operations of a whole history consume for a group and produce: sent something, while
+    """Which operations of a complete history consume for a group and produce: sent something, while
     the last assignment of their process was a subscription."""
     ops, micro = history.ops, history.micro
     if not (ops.f == SUBSCRIBE).any():

@@ -1,10 +1,11 @@
-"""Judges a history of transactions on logs, whole or in shards of keys that merge exactly.
+"""Judges a history of transactions on logs, in one piece or in shards of keys that merge exactly.
 
-judge(history)                          a whole history
+judge(history)                          a complete history
 merge([tally(history, n, of=k) ...])    the same, each shard tallied anywhere
 
-What is said of a log depends on the other logs only by what committed, which is known of the whole
-history first. Cycles go through all logs: shards hand their edges over, and they are joined.
+The judgement of a log depends on the other logs only by what committed, which is determined for the
+complete history first. Cycles go through all logs: shards hand their edges over, and they are
+joined.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Tally(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What a whole history says; `ops` are its operations."""
+    """What a complete history shows; `ops` are its operations."""
 
     counts: Counts
     found: tuple[Found, ...]
@@ -77,7 +78,7 @@ class Judged(NamedTuple):
 
 
 def judge(history: History, *, shards: int = 1) -> Judged:
-    """Judge a whole history. The answer does not depend on the number of shards."""
+    """Judge a complete history. The answer does not depend on the number of shards."""
     return merge(history.ops, [tally(history, number, of=shards) for number in range(shards)])
 
 

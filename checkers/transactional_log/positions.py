@@ -1,8 +1,8 @@
 """Polls and sends that skip over values of a log or go back in it, within an operation (`int-`) and
 from one operation of a process to the next.
 
-The definitions are Jepsen's. Of a value with several places the last one counts; between values of
-which a place is not known nothing is said. From operation to operation the last value of the one
+The definitions are Jepsen's. Of a value with several places the last one counts; nothing is
+concluded about values without a known place. From operation to operation the last value of the one
 before is compared with the first of the next. What a failed operation polled, or one of unknown
 outcome, is compared, and moves no position. `assign` and `subscribe` keep the positions of the keys
 that they name and forget the others. (An operation that polls a key and gets nothing has no

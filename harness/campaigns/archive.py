@@ -1,4 +1,4 @@
-"""Copies of a campaign's judged runs at a URL, made while it goes on.
+"""Copies of a campaign's judged runs at a URL, made while it runs.
 
 A run's manifest is copied last: a run at the URL that has one is complete, and one whose copy broke
 off is seen to be incomplete by `ackloss check`. A copy that fails is tried once more at the end and

@@ -101,7 +101,7 @@ class Progress:
 
 
 def read_progress(path: Path) -> Progress:
-    """The progress that a journal records; empty where there is no journal."""
+    """The progress that a journal records; empty if there is no journal."""
     progress = Progress()
     for entry in read_journal(path):
         progress._add(entry)

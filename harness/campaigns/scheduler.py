@@ -1,4 +1,4 @@
-"""Assigns the runs of a campaign to workers, and goes on whatever happens to one of them.
+"""Assigns the runs of a campaign to workers, and continues whatever happens to one of them.
 
 A run holds one cell or several that share it. Each cell has a run id, a verdict and lines in the
 journal of its own, and what is missing or broke off is repeated by cell.

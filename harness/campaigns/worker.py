@@ -5,7 +5,7 @@ reusable: every fault undone, every process running, no fault that damages what 
 uses another topic, and first proves the cluster fully replicated and unfaulted. The first run on a
 new cluster that may be kept is a warm-up whose result is discarded, because its JVMs are cold.
 
-A worker ends when the scheduler tells it to, and at once when the scheduler is gone.
+A worker ends when the scheduler requests it, and at once when the scheduler is gone.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class _Worker:
         except _Unusable as error:
             self.drop()
             return no_verdict(str(error), broken=True)
-        except AcklossError as error:  # the run has failed, and the worker goes on
+        except AcklossError as error:  # the run has failed, and the worker continues
             self.drop()
             return no_verdict(f"{type(error).__name__}: {error}")
         except Exception as error:

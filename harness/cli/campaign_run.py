@@ -305,7 +305,7 @@ def _report_run(
         archive.add(run_id, progress)
     try:
         junit.write()
-    except EnvironmentFailure as error:  # a full disk: the campaign goes on
+    except EnvironmentFailure as error:  # a full disk: the campaign continues
         out.say(str(error), style="yellow")
 
 

@@ -95,7 +95,7 @@ class _View:
         return ", ".join(list(faults.active)) if faults and faults.active else "none"
 
     def _leaders(self) -> str | None:
-        """Who leads; `None` for a system that cannot be asked."""
+        """Who leads; `None` for a system that cannot be queried."""
         observer = self.status.observer
         return _in_words(observer.situation()) if observer and observer.observes else None
 

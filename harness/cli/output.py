@@ -49,7 +49,7 @@ class Output:
             self.console.print(Text(plain(text), style=style))
 
     def ask(self, text: str) -> None:
-        """Print one line for somebody who is waited for, however quiet the command is."""
+        """Print one line for a user whose action is awaited, even if the command is quiet."""
         self.console.print(Text(plain(text), style="bold yellow"))
 
     def document(self, document: object) -> None:

@@ -55,7 +55,7 @@ def given(options: Mapping[str, Path | None]) -> dict[str, Path]:
 
 @dataclass
 class OwnSettings:
-    """Files by the name of their option. What `say` is told of them, it is told once."""
+    """Files by the name of their option. `say` gets each remark about them once."""
 
     files: Mapping[str, Path]
     say: Callable[[str], None]
@@ -64,8 +64,8 @@ class OwnSettings:
     def added_to(self, document: Mapping[str, object], plan: Plan) -> dict[str, object]:
         """The plan's document with these settings; the plan's own override them.
 
-        `plan` is the parsed document. Raises PlanError for a system that does not take these files,
-        and for a file that cannot be read.
+        `plan` is the parsed document. Raises PlanError for a system that does not accept these
+        files, and for a file that cannot be read.
         """
         from harness.protocols.tools import TakesSettingsFiles
 

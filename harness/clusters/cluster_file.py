@@ -64,7 +64,7 @@ class Reached(_Table):
         None, description="The system that it is, a plug-in in targets/; by default plans' own."
     )
     bootstrap: list[Annotated[str, StringConstraints(pattern=_ADDRESS)]] = Field(
-        min_length=1, max_length=64, description="Whom clients ask first: HOST:PORT."
+        min_length=1, max_length=64, description="The bootstrap servers: HOST:PORT."
     )
     client: dict[
         Annotated[str, StringConstraints(pattern=_PROPERTY)], str | int | bool | Reference
@@ -113,7 +113,7 @@ def _explained(
     name = str(first["loc"][1]) if len(first["loc"]) > 1 else ""
     wrong = "is neither text, number, true or false, nor { env = ... } or { file = ... }"
     if not re.fullmatch(_PROPERTY, name):
-        wrong = "is no name of a property"
+        wrong = "is not the name of a property"
     return PlanError(wrong, file=str(path), key=f'client."{name}"', hint=_EXAMPLE)
 
 

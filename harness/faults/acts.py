@@ -16,7 +16,7 @@ Levers = Mapping[str, Lever[Any]]
 
 
 def required(nemesis: Nemesis, node: str) -> list[Act]:
-    """What a fault needs on a node. Raises HarnessFailure for what is no list of acts."""
+    """What a fault needs on a node. Raises HarnessFailure for anything but a list of acts."""
     return _listed(nemesis.requires(node), f"{_named(nemesis)}: requires()")
 
 

@@ -10,7 +10,7 @@ from harness.faults.acts import required
 from harness.protocols import Lever, Nemesis, Node
 
 _AT_ONCE: Final = 12
-"""Nodes that are asked at the same time."""
+"""Nodes that are queried at the same time."""
 
 
 def missing_levers(nemesis: Nemesis, offered: Collection[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Who is cut from whom: the shapes of a partition, as pure functions of names (after Jepsen).
+"""Which nodes are cut off: the shapes of a partition, as pure functions of names (after Jepsen).
 
 A grudge lists for each node the nodes from which it is cut. Every cut link is in it once, at the
 node that is named first, so a one-way cut has a direction: `in` at that node means that it receives

@@ -1,8 +1,9 @@
 """Faults are applied, proven and undone here, in one place for every family.
 
 Each act is journalled on disk before it happens. It is probed right after it is applied, again
-right before it is undone (so that it held for its whole window), and once more when it is undone.
-All acts of one fault are done in parallel: nodes that die a second apart are another experiment.
+right before it is undone (so that it held for its complete window), and once more when it is
+undone. All acts of one fault are done in parallel: nodes that die a second apart are another
+experiment.
 
 Right after the acts the system may not have spoken yet, so the first probe shows the mechanism
 alone. By the probe before the undo, the fault must have met something of the system (`Proof.met`)

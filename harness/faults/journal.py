@@ -19,7 +19,7 @@ see `harness.faults.records`), never as a command.
 `evidence` is a list of sentences. In a proof, `met` is how much of the system the fault has met so
 far, without what the probe itself sent; null where its levers do not count that, missing in
 journals of older versions, which therefore prove no fault of a lever that counts
-(`UndoRecord.counts`). With `claimed`, a person says whether it is so, and nothing proves it.
+(`UndoRecord.counts`). With `claimed`, the operator states whether it is so, and nothing proves it.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _uncounted(seen: Mapping[str, Any]) -> bool:
 
 
 def _claimed(proofs: Sequence[Mapping[str, Any]]) -> bool:
-    """Somebody says of the fault, while it was on, that it was; no proof stands against it."""
+    """An operator reports, while the fault was in force, that it was; no proof contradicts it."""
     on = [proof for proof in proofs if proof["phase"] != "undone"]
     return bool(on) and all(proof.get("claimed") is True for proof in on)
 

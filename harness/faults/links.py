@@ -31,7 +31,7 @@ def net_record(
 
 
 def peers_by_node(grudge: Grudge, addresses: Mapping[str, str]) -> dict[str, list[Peer]]:
-    """The peers of every node that is cut from somebody."""
+    """The peers of every node that is cut off from any other."""
     return {
         node: [Peer(name=peer, address=addresses[peer]) for peer in peers]
         for node, peers in grudge.items()

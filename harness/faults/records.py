@@ -244,7 +244,7 @@ class LeadershipRecord(UndoRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class MembersRecord(UndoRecord):
-    """`node` (one name, or several joined by commas) are no members of the cluster any more.
+    """`node` (one name, or several joined by commas) are no longer members of the cluster.
     Captured before: their entries in its configuration, as it needs them to make them members
     again, or `unseen`, why they could not be found."""
 
@@ -280,7 +280,7 @@ class ProtocolRecord(UndoRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class ManualRecord(UndoRecord):
-    """An operator is asked to do something, and later to undo it; each is waited for at most
+    """The operator is asked to do something, and later to undo it; each is waited for at most
     `at_most_s`. `places` are the nodes with their addresses, as the operator reads them."""
 
     instruction: str

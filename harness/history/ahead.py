@@ -57,7 +57,7 @@ class _Reader(threading.Thread, Generic[Part]):
             yield got[0]
 
     def _put(self, what: tuple[Part] | BaseException | None) -> bool:
-        """Hand something over; whether anybody still wants it."""
+        """Hand something over; whether it is still wanted."""
         while not self.stop.is_set():
             try:
                 self._queue.put(what, timeout=_LOOK_S)

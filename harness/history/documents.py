@@ -295,7 +295,7 @@ class CellOf:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRun:
-    """run.json: the metadata of a run, as far as it came."""
+    """run.json: the metadata of a run, as far as the run got."""
 
     run_id: str | None = None
     state: str | None = None
@@ -372,7 +372,7 @@ def _validated(
 ) -> Document:
     known = {name: value for name, value in document.items() if value is not None}
     try:
-        # Strict, so that "3" is no number; from JSON, so that a list may become a tuple.
+        # Strict, so that "3" is not a number; from JSON, so that a list may become a tuple.
         return adapter.validate_json(orjson.dumps(known), strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]

@@ -108,7 +108,7 @@ def _parts(paths: list[Path], schema: pa.Schema) -> tuple[Path, ...]:
 
 
 def _check(path: Path, schema: pa.Schema) -> None:
-    """Raise HistoryError unless `path` is a whole Parquet file with this schema's columns."""
+    """Raise HistoryError unless `path` is a complete Parquet file with this schema's columns."""
     try:
         with pa.OSFile(str(path)) as source:  # a path would be looked up among file systems
             found = pq.read_schema(source)

@@ -125,7 +125,7 @@ def of_other_runs(parts: Parts, run: Mapping[str, Any], ends: Ends) -> Told:
 
 
 def of_other_plans(parts: Parts, ends: Ends, partitions: int) -> Told:
-    """Every partition that was written, read or looked at is one that the plan asks for."""
+    """Every partition that was written, read or observed is one that the plan requests."""
     spans = [part.ends_of("partition") for part in (*parts.history, *parts.reads)]
     met = {number for span in spans if span is not None for number in span}
     met |= {row["partition"] for row in ends}
@@ -259,8 +259,8 @@ def _met(parts: Sequence[Part]) -> set[tuple[str, int]]:
 
 
 def _acknowledged_in(parts: Sequence[Part], partition: int, offsets: range) -> bool:
-    """Whether a write was acknowledged in this partition, at one of these offsets or at one that
-    nobody told. (A log may hold markers of transactions alone.)"""
+    """Whether a write was acknowledged in this partition, at one of these offsets or at an unknown
+    one. (A log may hold markers of transactions alone.)"""
     for part in parts:
         table = part.read("process", "type", "f", "partition", "offset")
         offset = table["offset"].fill_null(offsets.start).to_numpy()

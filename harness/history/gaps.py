@@ -86,7 +86,7 @@ def _by_manifest(rundir: RunDir, run: Mapping[str, Any]) -> Told:
 def _by_rows(
     rundir: RunDir, run: Mapping[str, Any], ends: Ends, partitions: int, *, seen: Gaps
 ) -> Told:
-    """What rows say, but for what has been `seen` in the files: it would be said twice."""
+    """What rows say, but for what has been `seen` in the files: it would be reported twice."""
     named, parts = rundir.manifest.exists(), Parts.of(rundir)
     if not named:
         yield from numbers(rundir)
@@ -144,8 +144,8 @@ def _rows_left(path: Path, named: Evidence) -> str:
 
 
 def _journal(rundir: RunDir) -> Told:
-    """A run that was to have faults has a journal, and each of its lines is whole: a disk that was
-    full leaves half a line, and a manifest that is true to it."""
+    """A run that was to have faults has a journal, and each of its lines is complete: a disk that
+    was full leaves half a line, and a manifest that is true to it."""
     if not rundir.faults.exists():
         if rundir.read_json(rundir.plan).get("faults"):
             yield "faults.jsonl", "missing: faults.jsonl"
@@ -169,8 +169,8 @@ def _windows(rundir: RunDir) -> Told:
 
 
 def _load(run: Mapping[str, Any]) -> Told:
-    """A run that is done says how many operations it attempted, and whether its load was as asked
-    for; one with cells leaves that to them."""
+    """A run that is done states how many operations it attempted, and whether its load was as
+    requested; one with cells leaves that to them."""
     load = run.get("load") or {}
     stated = type(load.get("attempted")) is int and type(load.get("starved")) is bool
     if not stated and not run.get("cells"):

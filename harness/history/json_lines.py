@@ -139,7 +139,7 @@ def integer(value: Any, key: str, complain: Complain) -> int:
 
 def first_repeated(values: Ints, begin: Bools) -> int | None:
     """The first row at which a value has more than one invocation and then one completion; `None`
-    where there is no such row. `begin`: whether each row is an invocation."""
+    if there is no such row. `begin`: whether each row is an invocation."""
     order = np.argsort(values, kind="stable")
     same = np.diff(values[order]) == 0
     as_it_should = begin[order][:-1] & ~begin[order][1:]

@@ -151,7 +151,7 @@ class UnusableRow(Exception):
 
 
 def integers(batch: pa.RecordBatch, name: str) -> Ints:
-    """An integer column; NULL where a number, or the whole column, is missing."""
+    """An integer column; NULL where a number, or the complete column, is missing."""
     if name not in batch.schema.names:
         return np.full(batch.num_rows, NULL)
     return _numbers(batch[name])

@@ -1,4 +1,4 @@
-"""Tables as numbered Parquet parts, each whole or absent, written while a run goes on.
+"""Tables as numbered Parquet parts, each complete or absent, written during a run.
 
 A full disk ends a run but loses nothing before it: finished parts stay, and rows that could not be
 written are kept in memory and tried again with the next part and once more on close.
@@ -28,7 +28,7 @@ class ParquetWriter:
     """The parts of one table in one folder. Thread-safe; a context that writes the rest at its end.
 
     `append` is for tables that grow by a few rows at a time: its failures are kept in `failure`,
-    since whoever observes can do nothing about them, and `close` tries again and raises.
+    since the observer can do nothing about them, and `close` tries again and raises.
     """
 
     def __init__(

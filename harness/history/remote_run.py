@@ -1,7 +1,7 @@
 """A run folder at a URL: copied here to be judged, by the same readers as any other.
 
-A run is judged in several passes, and each of its files is read once more for its digest. So its
-evidence is fetched as a whole, once, into a temporary folder: one request for each file.
+A run is judged in several passes, and each of its files is read once more for its digest. So all of
+its evidence is fetched once, into a temporary folder: one request for each file.
 """
 
 from __future__ import annotations

@@ -262,6 +262,6 @@ class RunDir:
         return document
 
     def write_json(self, path: Path, document: dict[str, Any]) -> None:
-        """Write one of this run's JSON documents, whole or not at all."""
+        """Write one of this run's JSON documents, completely or not at all."""
         body = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
         write_atomically(path, body + b"\n")

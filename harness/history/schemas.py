@@ -4,7 +4,7 @@ Times are nanoseconds since the run's start on the monotonic clock. Values are i
 within a run. `type` uses Jepsen's words: invoke, then ok (surely happened), fail (surely did not)
 or info (unknown).
 
-Files of runs that were played before a column was added lack it: `ADDED`.
+Files of runs that ended before a column was added lack it: `ADDED`.
 
 Rows of the nemesis stand in the same history: process -1, `f` the nemesis' name, `key` the id of
 the fault, `node` the nodes it met, joined by commas, type invoke when the fault is being applied

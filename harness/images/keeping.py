@@ -30,7 +30,7 @@ def place(image: ImageRef, name: str, depends_on: str) -> Path:
 
 
 def keep(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f".{path.name}.{os.getpid()}")
     half.write_bytes(content)

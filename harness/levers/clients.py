@@ -19,8 +19,8 @@ from harness.protocols import Node, ReachedByNetwork
 
 
 def clients_address(node: Node) -> str | None:
-    """Where the clients' packets come from; None when the node has no default route, or cannot
-    tell."""
+    """Where the clients' packets come from; None when the node has no default route, or does not
+    report it."""
     if isinstance(node, ReachedByNetwork):
         return node.clients_address
     routes = node.admin(["ip", "-4", "route", "show", "default"]).output
@@ -54,7 +54,7 @@ def refuse_gateway(node: Node, nodes: Mapping[str, Node]) -> None:
         raise HarnessFailure(
             f"{', '.join(behind)} can be reached only through {node.name}: a fault of its network "
             "would cut us off",
-            hint="choose another jump host, which is no node",
+            hint="choose another jump host, which is not a node",
         )
 
 

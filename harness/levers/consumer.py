@@ -43,7 +43,7 @@ class ConsumerLever(Lever[ConsumerRecord]):
             group.undo(record.consumer, record.action)
 
     def probe(self, record: ConsumerRecord, *, applied: bool) -> Proof:
-        """In force: its process is gone, stopped or there, as the kernel tells; else it runs."""
+        """In force: its process is gone, stopped or running, by the kernel; else it runs."""
         there = _THERE[record.action] if applied else record.action != "join"
         paused = applied and record.action == "pause"
 

@@ -28,7 +28,7 @@ Read = Callable[[str], bytes]
 class Change:
     """One change of one path below the node's data folder.
 
-    delete  the file or the whole folder
+    delete  the file or the complete folder
     resize  cut to `size_bytes`
     zero    keep the length, zeros from `size_bytes` on
     flip    the byte at each place becomes another: `flips` are (place, new byte)

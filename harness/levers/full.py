@@ -3,8 +3,8 @@
 A file of ours, `ackloss-full.FAULT`, takes all that is free; a system that looks for folders there
 does not mind it. Only a small disk that holds nothing but what the target stores is filled: nodes
 get one for plans that need it (`harness.protocols.BOUNDED_DISK`). Any other disk is refused, as
-filling it would hurt others. What else a node keeps lies on another disk, so its log goes on. A
-process that died of the fault is started again once there is space.
+filling it would hurt others. Everything else that a node keeps is on another disk, so its log
+continues. A process that died of the fault is started again once there is space.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness.protocols import NODE_DATA, STORED, Lever, Node, Proof, UndoRecord
 _OURS = "ackloss-full."
 _LARGEST_BYTES = 1 << 30
 _FILL_BYTES = (1 << 20, 4096, 512)
-"""Each fills what is less than the one before: a file system may refuse a block as a whole."""
+"""Each fills what is less than the one before: a file system may refuse a complete block."""
 _FULL_S = 2
 _NO_SPACE = "No space left on device"
 

@@ -1,4 +1,4 @@
-"""The lever that is a person: an operator is told what to do, and reports that it is done.
+"""The lever that is an operator: the operator is told what to do, and reports that it is done.
 
 Nothing is done by ackloss and nothing is seen of it, so its probes never prove anything: the window
 is what the operator claims. That holds on every kind of cluster whose time is real.
@@ -19,12 +19,12 @@ CLAIMED = "claimed by the operator, not proven"
 
 
 class Operator(Protocol):
-    """A person, or a program of theirs, that makes faults."""
+    """An operator, or an operator's program, that causes faults."""
 
     @abstractmethod
     def begin(self, faults: Sequence[str]) -> None:
-        """These faults may be asked for. Raises PlanError when their reports could not be told from
-        earlier ones."""
+        """These faults may be requested. Raises PlanError when their reports could not be
+        distinguished from earlier ones."""
         ...
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Operator(Protocol):
 
 @dataclass(frozen=True)
 class SaidOperator:
-    """For a dry run: what would be asked for is said, and counts as done."""
+    """For a dry run: what would be requested is printed, and counts as done."""
 
     say: Callable[[str], None]
 
@@ -77,13 +77,13 @@ class ManualLever(Lever[ManualRecord]):
     record_type: ClassVar[type[ManualRecord]] = ManualRecord
 
     def unavailable(self, node: Node, record: ManualRecord) -> str | None:  # noqa: ARG002
-        """A person can do it, or says so."""
+        """The operator can do it, or reports that it is impossible."""
         return None
 
     def apply(self, record: ManualRecord) -> None:
         """Have the operator do it. Raises HarnessFailure when nobody reports it."""
         if not self._ask(record, record.instruction, begun=True):
-            raise HarnessFailure(f"nobody reported in time that it was done: {record.instruction}")
+            raise HarnessFailure(f"it was not reported in time as done: {record.instruction}")
 
     def undo(self, record: ManualRecord) -> None:
         """Have the operator undo it. That nobody reports it is for the probe to say: what can still
@@ -100,7 +100,7 @@ class ManualLever(Lever[ManualRecord]):
             claimed = self._claims.get((record.fault, False), False)
             said = f"{CLAIMED}: {record.undo_instruction}"
         if not claimed:
-            said = f"nobody reported it: {said.partition(': ')[2]}"
+            said = f"it was not reported: {said.partition(': ')[2]}"
         return Proof(False, [said], claimed=claimed)
 
     def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002

@@ -7,7 +7,7 @@ touching another's. The rules of the latest fault come first, so where faults ov
 counted packets of its own. Rules that are not ours are never changed.
 
 A packet that the probe sent shows that a rule works, but not that anything was cut: `met` counts
-the packets of the system alone (`harness.levers.net_rules` says how they are told apart).
+the packets of the system alone (`harness.levers.net_rules` explains how they are distinguished).
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class NetLever(Lever[NetRecord]):
         node: Node,
         record: NetRecord,
     ) -> list[T]:
-        """Try with every peer in parallel: a dropped packet costs a whole timeout."""
+        """Try with every peer in parallel: a dropped packet costs a full timeout."""
 
         def with_peer(peer: Peer) -> T:
             return try_(node, self.nodes.get(peer.name), peer, record)

@@ -61,7 +61,7 @@ def exchange(node: Node, peer_node: Node | None, peer: Peer, record: NetRecord) 
 
 
 def many(node: Node, peer_node: Node | None, peer: Peer, record: NetRecord) -> None:
-    """Send enough packets to tell a share of them, dropped at random, from another share."""
+    """Send enough packets to distinguish two shares of packets that are dropped at random."""
     times = round(min(_MOST, max(_FEWEST, _DROPS_WANTED / record.share)))
     source, goal, _ = _ends(node, peer_node, peer, record)
     if not record.ports:

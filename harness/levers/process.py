@@ -3,7 +3,7 @@
 A signal counts as applied when the process has died of it, not when it was sent. The process is
 identified by the id that it wrote itself when it started, never by a name pattern.
 
-TERM asks for a clean stop. A process that has not stopped in time is killed, as any service manager
+TERM requests a clean stop. A process that has not stopped in time is killed, as any service manager
 does: it must not end by itself after the fault was healed. The exit code then shows this, and the
 fault is not proven.
 """
@@ -67,7 +67,7 @@ def end_process(node: Node, record: Ends) -> None:
 
 
 def _send(node: Node, signal: str, pid: int) -> None:
-    """Send it; what looks after a process is told, or it would start it again at once."""
+    """Send it; its supervisor is told first, or it would start the process again at once."""
     if isinstance(node, Managed):
         node.end(signal)
         return

@@ -2,7 +2,7 @@
 answered with an error, one by one, by a proxy that knows where each begins and ends.
 
 The proxy (`proxy/Proxy.java`) is a process beside the target's on the node (`NodeSpec.beside`).
-Connections are redirected to it (`harness.levers.redirect`) before anybody connects, so that a
+Connections are redirected to it (`harness.levers.redirect`) before any client connects, so that a
 fault is a rule in the proxy: it begins and ends without a connection that breaks. A rule is a file
 on the node, and ends with it; what it had stalled is reset then, what it had held is let go. A
 plain hit counts when the act is done.
@@ -40,8 +40,8 @@ def port_of_proxy(port: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Requests:
-    """What a target says of its requests: the number of each API and of each error by name,
-    `ports` where a node is asked (none: it has no proxy), other names of a `topic` in requests."""
+    """What a target says of its requests: the number of each API and of each error by name, `ports`
+    where a node gets requests (none: it has no proxy), other names of a `topic` in requests."""
 
     apis: Mapping[str, int]
     codes: Mapping[str, int]
@@ -83,7 +83,7 @@ class ProtocolLever(Lever[ProtocolRecord], PreparesNodes):
                 raise HarnessFailure(f"{node.name}: its proxy did not start")
 
     def unavailable(self, node: Node, record: ProtocolRecord) -> str | None:  # noqa: ARG002
-        """Where a node was not prepared. Nodes that nobody asks need no proxy."""
+        """Where a node was not prepared. Nodes that get no requests need no proxy."""
         if not self.requests.ports(node):
             return None
         if state_of(node) is None:

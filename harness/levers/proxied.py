@@ -86,8 +86,9 @@ def check_name(
 def with_proxy(
     spec: NodeSpec, jar: bytes, *, java: Sequence[str], wire: str, ports: Sequence[int], to: str
 ) -> NodeSpec:
-    """The node with a proxy beside it, before ports where it is asked at the address `to`. `java`
-    starts a JVM, and ends with its class path; `wire` is the class that knows the protocol."""
+    """The node with a proxy beside it, in front of ports on which it gets requests at the address
+    `to`. `java` starts a JVM, and ends with its class path; `wire` is the class that knows the
+    protocol."""
     if not ports:
         return spec
     folder = f"{NODE_DATA}/{FOLDER}"

@@ -2,7 +2,7 @@
 
 One rule for each port, in a chain of ours in the node's nat table, hooked in before routing: so
 what the proxy sends to the node's own process is not met, and there is no loop. The harness' own
-connections (`harness.faults.own_traffic`) pass, so that what observes is no client of the proxy.
+connections (`harness.faults.own_traffic`) pass, so that observers are not clients of the proxy.
 
 The nat table decides once for a connection, so a redirect meets only what connects afterwards.
 """

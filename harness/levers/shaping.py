@@ -30,7 +30,7 @@ from harness.levers.waiting import poll_until
 from harness.protocols import Lever, Node, Proof, ReachedByNetwork, UndoRecord
 
 _QUEUE_MS = 400
-_LEAST_BURST_BYTES = 16_384  # more than one whole packet, and many ticks of the kernel's clock
+_LEAST_BURST_BYTES = 16_384  # more than one full packet, and many ticks of the kernel's clock
 _BURST_S = 0.02
 _PING_BYTES = 1400
 _AT_ONCE = 16

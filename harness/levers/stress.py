@@ -5,11 +5,12 @@ CPU and its memory limit. They need no more of the target's image than a POSIX s
 Each is identified by its last arguments, which name its fault; each ends by itself after a time,
 even if nobody is left to undo it, and is the first to be killed when the kernel needs memory.
 
-That the loops run does not show that they took anything from anybody. What the system lost is read
-from the kernel and compared with its state before: how long the threads of the target's process
-were ready to run and waited for a CPU (`/proc/PID/task/*/schedstat`; whichever process had the CPU
-meanwhile, so a crowded host shows too), and how many times the node's memory was at its limit, so
-that something had to be dropped. An idle process waits for nothing, whatever burns beside it.
+Running loops alone do not show that they took CPU time from the system. What the system lost is
+read from the kernel and compared with its state before: how long the threads of the target's
+process were ready to run and waited for a CPU (`/proc/PID/task/*/schedstat`; whichever process had
+the CPU meanwhile, so a crowded host shows too), and how many times the node's memory was at its
+limit, so that something had to be dropped. An idle process waits for nothing, whatever burns beside
+it.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ its processors first among sessions and containers (`man 7 sched`, autogroups), 
 the threads of each: a load generator that begins a little every few milliseconds then waits behind
 whatever starts, recovers or is judged meanwhile, and its run is starved (`harness.run.loop`). So a
 session that holds nothing but one load generator, which is that of a worker of a campaign, has a
-higher weight while a paced load goes on. A weight, not a real-time policy: whatever spins here
-leaves others a share all the same.
+higher weight during a paced load. A weight, not a real-time policy: even if something spins here,
+others still get a share.
 
 Needs root or CAP_SYS_NICE, and autogroups; without, nothing changes.
 """

@@ -17,7 +17,7 @@ The column `elements` of a row holds them one after the other: kind, key, offset
                 records, and sends one value for each; of a completion: it got so many
     OFFSETS     how far the process has consumed is stored: within the transaction, or by itself
     COMMIT      the commit is requested; implied where a transaction has no other end
-    FENCE       a second instance of the producer takes over, and the first one goes on
+    FENCE       a second instance of the producer takes over, and the first one continues
     CRASH       the process ends here; after COMMIT: before it knows the answer
 
 An invocation has the steps that the process is about to take, in their order, its sends without

@@ -1,8 +1,9 @@
 """Named schedules, random mixes and repeated steps, written out as the steps that they stand for.
 
 A plan holds only concrete steps once it is parsed: so a dry run prints what will happen, a stored
-run tells what was asked though a schedule's file may change later, and whoever plays, counts or
-draws faults knows nothing of how they came about. Every draw comes from the plan's seed.
+run shows what was requested although a schedule's file may change later, and the code that
+executes, counts or draws faults need not know where they come from. Every draw comes from the
+plan's seed.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def drawn(mix: Mix, *, seed: int, duration_s: float) -> list[FaultStep]:
 
 
 def _drawn(mix: Mix, seed: int, duration_s: float) -> Iterator[FaultStep]:
-    """Steps at random times, of families by their weights; the workload's end stays calm."""
+    """Steps at random times, of families by their weights; the workload's end has no faults."""
     draw = random.Random(f"{seed}/mix")
     weights = [family.weight for family in mix.families]
     at_s, number = mix.from_s, 0

@@ -104,8 +104,8 @@ class FinalPlan(Section):
 
 
 class Plan(Section):
-    """A whole plan, with the sections of the core. A target whose plans have more of them, or more
-    keys in these, has a subclass of its own (`Target.plan`)."""
+    """A complete plan, with the sections of the core. A target whose plans have more of them, or
+    more keys in these, has a subclass of its own (`Target.plan`)."""
 
     schema_: Literal[1] = Field(alias="schema", description="The version of this format: 1.")
     name: str = Field(min_length=1, max_length=200, description="Its name; only text.")
@@ -148,7 +148,7 @@ class Plan(Section):
 
     def _holds_its_own_draw(self) -> bool:
         """Whether the steps are what the mix gives with this seed: so a plan keeps both once it is
-        parsed, and whoever judges its run knows that these faults were drawn at random."""
+        parsed, and judging its run can take into account that these faults were drawn at random."""
         return (
             self.mix is not None
             and not self.schedule

@@ -1,7 +1,7 @@
 """Published figures that a plan names, to be printed beside those of its own runs.
 
-They are only ever numbers and text: nothing is judged by them, and no verdict changes. The books of
-a reference must balance as those of a run do (each write is counted once), so a slip of the pen in
+They are only ever numbers and text: nothing is judged by them, and no verdict changes. The totals
+of a reference must be consistent, as those of a run are (each write is counted once), so a typo in
 a plan is found before anything starts.
 """
 
@@ -45,7 +45,7 @@ class Figures(_Part):
         theirs, ours = self.acknowledged + self.unacknowledged_found, self.survivors + self.lost
         if theirs != ours:
             raise ValueError(
-                f"the books do not balance: acknowledged + unacknowledged_found is {theirs}, "
+                f"the totals are not consistent: acknowledged + unacknowledged_found is {theirs}, "
                 f"survivors + lost is {ours}"
             )
         return self

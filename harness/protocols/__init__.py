@@ -1,19 +1,19 @@
-"""The nouns of ackloss and their contracts: the first folder to read.
+"""The nouns of ackloss and their contracts: read this folder first.
 
     plan     one TOML file: target, settings, workload, fault schedule, checks, seed
-    node     a host; in Docker a pod of two containers (a holder and the target's own)
+    node     a host; in Docker a pod of two containers (infrastructure and target)
     cluster  nodes and the levers that work on them
     lever    changes one thing on a node, can undo it, and can prove it
-    nemesis  decides which levers to pull, on which nodes; knows no iptables
+    nemesis  decides which levers to use, on which nodes; knows nothing of iptables
     target   the system under test: its files, how it starts, who leads, its clients
     workload what the clients do: generators of operations, without network or clock
-    op       an invoke, completed by ok (surely happened), fail (surely did not) or info (unknown)
+    op       an invoke, completed by ok (happened), fail (did not happen) or info (unknown)
     checker  a pure function from histories to findings
 
-Protocols are small, and an ability that only some have is a protocol of its own. A plug-in is a
-frozen dataclass in `nemeses/`, `workloads/`, `targets/` or `checkers/` that has a class variable
-`plugin`, its name in plans. Its fields are its options (unit last in their names), its docstring is
-its help text. There is no list to edit.
+Protocols are small, and an ability that only some plug-ins have is a separate protocol. A plug-in
+is a frozen dataclass in `nemeses/`, `workloads/`, `targets/` or `checkers/` that has a class
+variable `plugin`, its name in plans. Its fields are its options (unit last in their names), its
+docstring is its help text. There is no list to edit.
 """
 
 from __future__ import annotations

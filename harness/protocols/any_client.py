@@ -1,4 +1,4 @@
-"""Clients that are processes of the user's: what a target tells them.
+"""Clients that are processes of the user's: what a target passes to them.
 
 With `workload.client = "exec"`, `ackloss run --client CMD` runs a process of CMD for each client.
 The processes speak lines of JSON (docs/any-client.md, `harness.run.client_lines`). They are judged
@@ -35,7 +35,7 @@ class HasLibraries(Protocol):
 
 @runtime_checkable
 class ServesAnyClient(Protocol[PlanOf]):
-    """A target that can tell a process of the user's how to be a client of it."""
+    """A target that can pass to a user's process what a client needs to know."""
 
     @abstractmethod
     def connection(self, cluster: Cluster, plan: PlanOf, number: int) -> Mapping[str, JSON]:

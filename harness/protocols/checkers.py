@@ -35,11 +35,11 @@ class _Doubts(NamedTuple):
     failed: str = "failed"  # the harness or the set-up broke
     interrupted: str = "interrupted"  # the user ended it
     vacuous: str = "vacuous"  # nothing was put to the test, so nothing could have been found
-    unproven: str = "unproven"  # a fault asked for is not proven
-    unmet: str = "unmet"  # a step went on though its condition never held
+    unproven: str = "unproven"  # a requested fault is not proven
+    unmet: str = "unmet"  # a step continued although its condition never held
     incomplete: str = "incomplete"  # not all of the evidence is there, or not all was read back
     replicas: str = "replicas"  # not every replica was in sync at the final read
-    starved: str = "starved"  # the load was not what the plan asks for
+    starved: str = "starved"  # the load was not what the plan requests
     deleted: str = "deleted"  # the log begins above 0
     not_yet_visible: str = "not_yet_visible"  # acknowledged writes may stand beyond what was read
     readers: str = "readers"  # readers disagree, or only one of them saw a counter-example
@@ -53,7 +53,8 @@ DOUBTS: Final = _Doubts()
 OUTCOME_DOUBTS: Final = frozenset(
     {DOUBTS.not_yet_visible, DOUBTS.readers, DOUBTS.undecided, DOUBTS.client}
 )
-"""Doubts that depend on what became of operations: they make no run ineligible for statistics."""
+"""Doubts that depend on the outcome of operations: they do not make a run ineligible for
+statistics."""
 
 
 class Statement(NamedTuple):
@@ -66,22 +67,22 @@ class Statement(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """What one checker says of one run.
+    """What one checker reports about one run.
 
     counts            in the words of result.json, as int, float or `None`; at least `attempted` and
                       `acknowledged`: writes that were begun, and that ended ok
     rates             shares of those counts, where the checker has any
-    findings          one row an anomaly, with `run_id`, `kind` and columns of its own, or `None`;
-                      a reader of batches where they may have no room in memory
+    findings          one row per anomaly, with `run_id`, `kind` and further columns, or `None`;
+                      a reader of batches if they may not fit in memory
     counter_examples  one is enough for `invalid`
-    doubts            what keeps the run from being `valid`; of an `invalid` run too
+    doubts            what keeps the run from being `valid`; also for an `invalid` run
     all_well          the sentence of a `valid` run, without a full stop
     details           what else a page shows, as JSON
 
-    A checker states what it has seen itself: `vacuous` where nothing was put to its test,
-    `incomplete` where it needs what was not read. Judging adds what is said of every run: faults
-    that are not proven, missing evidence, a load that starved. A result that breaks this contract
-    makes the run `unknown`, as does one that counts none of the writes of the history.
+    A checker reports what it has found itself: `vacuous` if nothing was put to its test,
+    `incomplete` if it needs something that was not read. Judging adds what applies to every run:
+    unproven faults, missing evidence, a starved load. A result that breaks this contract makes the
+    run `unknown`, as does one that counts none of the writes of the history.
     """
 
     counts: Mapping[str, Number]
@@ -95,8 +96,9 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class PrimaryFinding:
-    """What a checker looks for above all. Statistics of many runs count the runs that have it, and
-    pages word it. (In documents such runs are `lossy` and of the class `loss`, whatever it is.)
+    """What a checker primarily looks for. Statistics over many runs count the runs that have it,
+    and pages use its words. (In documents such runs are `lossy` and of the class `loss`, whatever
+    it is.)
 
     counter_examples  the names of the counter-examples that are it; `None`: each of any name
     noun        "loss": as in "runs with loss"
@@ -140,13 +142,13 @@ LOST_WRITES: Final = PrimaryFinding(
     do="lose",
     can="lose writes",
 )
-"""That of checkers which look for acknowledged writes that are gone."""
+"""That of checkers which look for lost acknowledged writes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A count of a checker that statistics of many runs show as a share of another, beside how
-    often runs have the primary finding.
+    """A count of a checker that statistics over many runs show as a share of another count, beside
+    how often runs have the primary finding.
 
     part   the name of the count, and of the measure
     whole  the name of the count that it is a share of
@@ -161,8 +163,8 @@ class Measure:
 
 
 class Run(Protocol):
-    """One run's facts and rows. Rows come part after part and may be gone over again; each method
-    raises HistoryError for a part that cannot be read."""
+    """One run's facts and rows. Rows come one part after the other and may be read again; each
+    method raises HistoryError for a part that cannot be read."""
 
     @property
     @abstractmethod
@@ -172,8 +174,8 @@ class Run(Protocol):
 
     @abstractmethod
     def writes(self, *, holding: Callable[[Texts, Ints], bool] | None = None) -> Iterator[Writes]:
-        """The operations that are writes of the run's model. Parts whose keys and values are such
-        that `holding` is false may be left out; it may be called in another thread."""
+        """The operations that are writes of the run's model. Parts for whose keys and values
+        `holding` is false may be left out; it may be called in another thread."""
         ...
 
     @abstractmethod
@@ -188,7 +190,7 @@ class Run(Protocol):
 
     @abstractmethod
     def deliveries(self) -> Iterator[Deliveries]:
-        """What the consumers of a group did; none where there is no group."""
+        """What the consumers of a group did; none if there is no group."""
         ...
 
     @abstractmethod
@@ -206,8 +208,8 @@ class Checker(Protocol[Shard, Part]):
     """A pure function from one run's history to findings, in shards that merge exactly.
 
     A run is judged by `merge(run, [check(run, shard) for shard in shards(run)])`; shards are
-    independent, so that one run can be dealt out to several processes. A shard and its part are
-    pickled. What it raises is a doubt of this run, and of no other; HistoryError says that the
+    independent, so that one run can be distributed to several processes. A shard and its part are
+    pickled. What it raises is a doubt of this run, and of no other; HistoryError means that the
     run's files cannot be used.
     """
 
@@ -227,17 +229,17 @@ class Checker(Protocol[Shard, Part]):
 
     @abstractmethod
     def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:
-        """What all parts say together: the same, however the run was divided."""
+        """The result of all parts together: the same, no matter how the run was divided."""
         ...
 
 
 class OneShard(Checker[None, Part], Protocol[Part]):
-    """A checker that goes over a run's rows once, in one shard: for what does not divide, or is no
+    """A checker that reads a run's rows once, in one shard: for what cannot be divided, or is no
     more work than one pass."""
 
     @abstractmethod
     def gather(self, run: Run) -> Part:
-        """What the rows say."""
+        """What the rows show."""
         ...
 
     @abstractmethod
@@ -261,21 +263,22 @@ class OneShard(Checker[None, Part], Protocol[Part]):
 
 @runtime_checkable
 class HasPrimaryFinding(Protocol):
-    """A checker whose findings differ in weight; of any other, each counter-example is as good."""
+    """A checker whose findings differ in weight; for any other, all counter-examples count the
+    same."""
 
     @property
     @abstractmethod
     def primary(self) -> PrimaryFinding:
-        """What it looks for above all."""
+        """What it primarily looks for."""
         ...
 
 
 @runtime_checkable
 class HasMeasures(Protocol):
-    """A checker that counts more than one thing that statistics of many runs are to show."""
+    """A checker with more than one count that statistics over many runs show."""
 
     @property
     @abstractmethod
     def measures(self) -> tuple[Measure, ...]:
-        """What they show, in this order."""
+        """The measures, in the order in which they are shown."""
         ...

@@ -5,7 +5,7 @@ the wait before the final read) waits through a `Clock`. With the `RealClock` th
 and changes nothing. With the `VirtualClock` of simulated clusters, time passes only while every
 thread that takes part is waiting, so a run of minutes takes a second and is the same every time.
 
-Three rules make a harness ready for both:
+Code works with both if it keeps three rules:
 
 - wait through `Clock.wait`, never through `time.sleep`, `Event.wait`, `Thread.join` or
   `Future.result` (except for work that itself never waits on the clock);
@@ -35,7 +35,7 @@ class Clock(Protocol):
 
     @abstractmethod
     def since(self, zero_ns: int) -> Callable[[], int]:
-        """What tells nanoseconds since an instant of this clock, as cheaply as can be: it is
+        """Returns nanoseconds since an instant of this clock, as cheaply as possible: it is
         called several times an operation."""
         ...
 
@@ -100,7 +100,7 @@ class RealClock:
     zero_ns: int = 0
 
     def now_ns(self) -> int:
-        """Nanoseconds since zero; by default what `time.monotonic_ns` says."""
+        """Nanoseconds since zero; by default what `time.monotonic_ns` returns."""
         return monotonic_ns() - self.zero_ns
 
     def since(self, zero_ns: int) -> Callable[[], int]:
@@ -126,7 +126,7 @@ class RealClock:
 
 @dataclass(frozen=True)
 class RunClock:
-    """A clock from the start of a run on: zero is its making, just before the first operation.
+    """A clock from the start of a run on: zero is its creation, just before the first operation.
 
     `now_ns` is a function of its base, not a method that calls another: the interpreter calls it
     twice an operation.

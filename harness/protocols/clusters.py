@@ -1,7 +1,7 @@
 """Cluster providers: one for each value of `cluster.kind`, found by name as all plug-ins are.
 
-A provider decides where nodes are and which levers there are over them. Its fields are the other
-keys of the plan's section `cluster`. It must be light to import: plans are validated with it.
+A provider decides where nodes are and which levers act on them. Its fields are the other keys of
+the plan's section `cluster`. It must be quick to import: plans are validated with it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from harness.protocols.systems import Target
 Say = Callable[[str], None]
 
 SIMULATED: Final = "Simulated: no real system was tested."
-"""What stands beside every result of a simulated cluster."""
+"""What is shown beside every result of a simulated cluster."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What a cluster is made for: a plan, its target, and what its faults need of nodes from their
+    """What a cluster is made for: a plan, its target, and what its faults need on nodes from their
     start (see `harness.protocols.Needs`)."""
 
     plan: Plan
@@ -48,8 +48,8 @@ class NodeOutline:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What a run takes: memory of its nodes, and time, on a cluster that is kept or on a new one.
-    `whole_cores`: it computes all the time, where others mostly wait."""
+    """What a run costs: memory of its nodes, and time, on a cluster that is kept or on a new one.
+    `whole_cores`: it computes all the time, while others mostly wait."""
 
     memory_mb: int
     seconds: float
@@ -57,7 +57,7 @@ class Cost:
 
 
 class Status(StrEnum):
-    """`warn`: runs work, but something is scarce or has not been made yet."""
+    """`warn`: runs work, but something is scarce or has not been created yet."""
 
     OK = "ok"
     MISSING = "missing"
@@ -66,7 +66,7 @@ class Status(StrEnum):
 
     @property
     def prevents_runs(self) -> bool:
-        """Whether what has this status must be corrected first."""
+        """Whether a finding with this status must be corrected first."""
         return self in (Status.MISSING, Status.OLD)
 
 
@@ -97,33 +97,33 @@ class RunCluster(Cluster, Protocol):
     @property
     @abstractmethod
     def image(self) -> ImageRef | None:
-        """The image that holds the system, where there is one."""
+        """The image that holds the system, if there is one."""
         ...
 
     @abstractmethod
     def start(self) -> None:
-        """Make and start the nodes; the system on them is not up yet. Raises EnvironmentFailure."""
+        """Create and start the nodes; the system is not up yet. Raises EnvironmentFailure."""
         ...
 
     @abstractmethod
     def output(self, node: Node) -> bytes | None:
-        """What the process of a node has printed; `None` where that is not kept."""
+        """What the process of a node has printed; `None` if that is not kept."""
         ...
 
     @abstractmethod
     def down(self) -> list[str]:
-        """Remove everything of this cluster, however far `start` has come; the names of what was
-        removed. Raises HarnessFailure when something stays."""
+        """Remove everything of this cluster, no matter how far `start` got; returns the names of
+        what was removed. Raises HarnessFailure if something remains."""
         ...
 
 
 @runtime_checkable
 class EndsByItself(Protocol):
-    """A cluster that is removed, by its hosts themselves, when the process that made it is gone."""
+    """A cluster that its hosts themselves remove when the process that created it is gone."""
 
     @abstractmethod
     def keep(self) -> None:
-        """Have it go on without this process, until it is removed."""
+        """Have it continue without this process, until it is removed."""
         ...
 
 
@@ -142,8 +142,8 @@ class Provider(Protocol):
     """A kind of cluster.
 
     simulated  nothing real is tested: results never mix with real ones
-    levers     the names of the levers that it offers, known before a cluster is made
-    trouble    exceptions by which its machinery says that it does not answer at the moment
+    levers     the names of the levers that it offers, known before a cluster is created
+    trouble    exceptions by which its machinery reports that it does not answer at the moment
     """
 
     plugin: ClassVar[str]
@@ -159,7 +159,7 @@ class Provider(Protocol):
 
     @abstractmethod
     def runs(self, target: type[Target[Any]]) -> bool:
-        """Whether this target's class says how it runs on such nodes."""
+        """Whether this target's class states how it runs on such nodes."""
         ...
 
     @abstractmethod
@@ -179,18 +179,19 @@ class Provider(Protocol):
 
     @abstractmethod
     def require(self, order: Order) -> None:
-        """Raise EnvironmentFailure when this machine lacks what would make a run fail half-way."""
+        """Raise EnvironmentFailure if this machine lacks something without which a run would fail
+        half-way."""
         ...
 
     @abstractmethod
     def checkup(self) -> Sequence[Finding]:
-        """What this machine has and lacks for such clusters, whatever runs on them: what `ackloss
-        doctor` reports. Changes nothing; empty where nothing is needed."""
+        """What this machine has and lacks for such clusters, whatever runs on them: what
+        `ackloss doctor` reports. Changes nothing; empty if nothing is needed."""
         ...
 
     @abstractmethod
     def prepare(self, order: Order, say: Say) -> None:
-        """Make what takes long and is kept: images, archives. A run does it too."""
+        """Build what takes long and is kept: images, archives. A run does it too."""
         ...
 
     @abstractmethod
@@ -204,7 +205,7 @@ class Provider(Protocol):
 
 @runtime_checkable
 class LeavesObjects(Protocol):
-    """A provider whose clusters outlive the process that made them: such runs are registered on
+    """A provider whose clusters outlive the process that created them: such runs are registered on
     this machine first, and removed after a crash."""
 
     @abstractmethod
@@ -214,14 +215,14 @@ class LeavesObjects(Protocol):
 
     @abstractmethod
     def unknown_runs(self, known: set[str]) -> set[str]:
-        """Runs of which something is there but that are not among these."""
+        """Runs that have left something but are not among these."""
         ...
 
 
 @runtime_checkable
 class TakesInventory(Protocol):
-    """A provider whose nodes are hosts of the user's: a file names them, and the command line names
-    the file, never a plan."""
+    """A provider whose nodes are hosts of the user's: a file names them. The command line names the
+    file, a plan never does."""
 
     @property
     @abstractmethod
@@ -231,8 +232,8 @@ class TakesInventory(Protocol):
 
     @abstractmethod
     def gateways(self, order: Order) -> frozenset[str]:
-        """The nodes of this order through whose hosts others of them are reached: what slows or
-        drops packets there cuts us off. Empty where no file is known."""
+        """The nodes of this order through whose hosts others of them are reached: a fault that
+        slows or drops packets there cuts us off. Empty if no file is known."""
         ...
 
     @abstractmethod
@@ -242,15 +243,15 @@ class TakesInventory(Protocol):
 
     @abstractmethod
     def clean_hosts(self, known: set[str], *, dry_run: bool) -> tuple[list[str], list[str]]:
-        """Remove what dead runs of any machine left on the hosts, but those among `known`: what was
-        removed, and what was left and why."""
+        """Remove what dead runs of any machine left on the hosts, except those in `known`: returns
+        what was removed, and what was left and why."""
         ...
 
 
 @runtime_checkable
 class TakesClusterFile(Protocol):
-    """A provider of clusters that the user has already: a file says how one is reached, and the
-    command line names the file, never a plan."""
+    """A provider of clusters that the user already has: a file states how one is reached. The
+    command line names the file, a plan never does."""
 
     @property
     @abstractmethod
@@ -266,13 +267,13 @@ class TakesClusterFile(Protocol):
 
     @abstractmethod
     def with_cluster(self, file: Path) -> Provider:
-        """This kind of cluster, as the file says. Raises PlanError for a wrong file,
-        EnvironmentFailure for a secret that is not there."""
+        """This kind of cluster, as the file describes it. Raises PlanError for a wrong file,
+        EnvironmentFailure for a missing secret."""
         ...
 
     @abstractmethod
     def why_no_lever(self, lever: str) -> str:
-        """Why faults cannot be made by this lever there, a sentence without a full stop."""
+        """Why this lever cannot cause faults there, a sentence without a full stop."""
         ...
 
     @abstractmethod
@@ -282,7 +283,8 @@ class TakesClusterFile(Protocol):
 
     @abstractmethod
     def of_others(self, known: set[str]) -> list[str]:
-        """What is on the cluster of runs that are not among these, in sentences: it is left alone.
+        """What runs that are not among these have left on the cluster, in sentences: it is left
+        alone.
 
         Raises EnvironmentFailure."""
         ...

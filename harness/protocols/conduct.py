@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 
 class _Kinds(NamedTuple):
-    """What a process can do against the protocol."""
+    """How a process can violate the protocol."""
 
-    lie: str = "lie"  # a line that it may not write, or an answer to what was not asked
+    lie: str = "lie"  # a line that it may not write, or an answer to no request
     flood: str = "flood"  # a line, or a log, beyond every limit
     hang: str = "hang"  # it says nothing, or does not end
     death: str = "death"  # it ended by itself, or did not start
@@ -36,7 +36,7 @@ class Conduct:
 
     command    the command line of `--client`
     software   the library and its version, as the processes report it
-    started    how many processes were started, again included
+    started    how many processes were started, restarts included
     lies, floods, hangs, deaths, blocked   how often each of `INCIDENTS` happened
     late       blocked operations that were answered after all; they are a part of `blocked`
     ended      operations that were in flight in a process that ended, and so are unknown
@@ -67,7 +67,7 @@ class Conduct:
 
     @property
     def sentence(self) -> str:
-        """What they did, in words; of clean ones that they did nothing."""
+        """What they did, in words; for clean ones, that they did nothing wrong."""
         found = [f"{number:,} {_words(name, number)}" for name, number in self.counts.items()]
         happened = [
             words for words, number in zip(found, self.counts.values(), strict=True) if number
@@ -80,7 +80,7 @@ class Conduct:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Conduct:
-        """From run.json. Raises KeyError, TypeError or ValueError for what is not as written."""
+        """From run.json. Raises KeyError, TypeError or ValueError for a malformed document."""
         known = {name: document[name] for name in cls.__dataclass_fields__ if name in document}
         for name in (*COUNTED, "started", "late", "ended"):
             if type(known.get(name, 0)) is not int:

@@ -1,12 +1,12 @@
 """Clients that crash: what a fault of the client family needs of a target's client.
 
 The model: the processes of a workload share a few real clients, client-1, client-2 and so on. A
-real client that crashes drops its connections without a flush. Whatever was under way in it ends
-in info, which retires the processes that were waiting; their operations go on over the clients
-that are left, and over none while all are dead (`submit` says False, intended times are kept).
-A new client, with a new id and new connections, takes its place at once or when it is healed.
+real client that crashes drops its connections without a flush. Whatever was in progress in it ends
+in info, which retires the processes that were waiting. Their operations continue over the remaining
+clients, and over none while all are dead (`submit` returns False, intended times are kept). A new
+client, with a new id and new connections, takes its place at once or when it is healed.
 
-Clients live in ackloss' own process: they end with it, and there is nothing to clean after it.
+Clients live in ackloss' own process: they end with it, and nothing has to be cleaned up afterwards.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ CONSUMERS: Final = "consumers"
 
 @dataclass(frozen=True, kw_only=True)
 class Death:
-    """How a real client crashed: `died` is its id (null: none was there), `unknown` operations
-    were under way in it. `gone`: nothing of it is left in this process, as the kernel tells.
+    """How a real client crashed: `died` is its id (null: none was there), `unknown` operations were
+    in progress in it. `gone`: nothing of it is left in this process, as the kernel reports.
     `successor` took its place, at once or later."""
 
     died: str | None
@@ -40,7 +40,7 @@ class Death:
 @dataclass(frozen=True, kw_only=True)
 class ClientState:
     """One place for a real client: the id of the one that is there and runs (null: none), the
-    faults that want none there, and how it crashed by the fault that is asked for."""
+    faults that want none there, and how the requested fault crashed it."""
 
     alive: str | None
     kept_dead_by: frozenset[str]
@@ -51,14 +51,15 @@ class ClientState:
 class Crashes(Protocol):
     """A `harness.protocols.Client` whose real clients can crash one by one, counted from 1.
 
-    Called by the faults' threads while another thread plays the client: what has to happen there
-    is handed over and waited for. Raises HarnessFailure when it did not happen in time.
+    Called by the faults' threads while another thread runs the client: what has to happen there is
+    handed over and waited for. Raises HarnessFailure if it does not happen in time.
     """
 
     @abstractmethod
     def crash(self, number: int, fault: str, *, at_once: bool) -> None:
         """Crash the real client that is there, once for each fault. `at_once`: another takes its
-        place; otherwise nobody does until every fault that wants it so has called `replace`."""
+        place; otherwise the place stays empty until every fault that wants this has called
+        `replace`."""
         ...
 
     @abstractmethod
@@ -74,24 +75,24 @@ class Crashes(Protocol):
 
 @runtime_checkable
 class ClientNemesis(Protocol):
-    """A nemesis whose faults meet the workload's clients; a step's `nodes` means nothing to it."""
+    """A nemesis whose faults affect the workload's clients; it ignores a step's `nodes`."""
 
     plugin: ClassVar[str]
     meets: ClassVar[str] = CLIENTS
-    """Whom its faults meet: `clients`, or `consumers` of a group."""
+    """What its faults affect: `clients`, or `consumers` of a group."""
 
     @abstractmethod
     def client_acts(self, clients: Sequence[str], draw: random.Random) -> list[Act]:
         """The acts that this fault consists of, `clients` being the names of all.
 
-        Raises ValueError for a client that there is not.
+        Raises ValueError for a client that does not exist.
         """
         ...
 
 
 @runtime_checkable
 class KnowsCrashes(Protocol):
-    """A target that knows of a plan, before anything starts, whether its clients can crash."""
+    """A target that knows, before anything starts, whether a plan's clients can crash."""
 
     @abstractmethod
     def why_no_crashes(self, plan: Plan) -> str | None:
@@ -100,10 +101,10 @@ class KnowsCrashes(Protocol):
 
 
 def names_met(nemesis: ClientNemesis, plan: Plan) -> list[str]:
-    """What those whom a nemesis meets are called."""
+    """The word for what a nemesis affects."""
     return consumer_names(plan) if nemesis.meets == CONSUMERS else client_names(plan)
 
 
 def client_names(plan: Plan) -> list[str]:
-    """What the real clients of a plan are called where nodes are named."""
+    """The names of a plan's real clients, as used where nodes are named."""
     return [f"client-{number}" for number in range(1, plan.workload.clients + 1)]

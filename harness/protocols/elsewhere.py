@@ -1,4 +1,5 @@
-"""Clusters that somebody else runs: how they are reached, and what a target can do as their guest.
+"""Clusters that ackloss did not start: how they are reached, and what a target can do as their
+guest.
 
 Nothing here is ever part of a plan, since a plan may come from a stranger: the command line names
 the file.
@@ -23,7 +24,8 @@ PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 
 @dataclass(frozen=True)
 class Secret:
-    """A value that is written nowhere: its text is shown only to who asks for it by name."""
+    """A value that is never written anywhere: its text is shown only to code that requests it by
+    name."""
 
     _text: str = field(repr=False)
 
@@ -37,7 +39,7 @@ class Secret:
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """How a cluster is reached: the file that says so, host:port of whom to ask first, the
+    """How a cluster is reached: the file that names it, the bootstrap servers (host:port), the
     properties of clients by name, and those whose values are secret."""
 
     file: Path
@@ -59,45 +61,46 @@ class Member:
 
 @runtime_checkable
 class Guest(Protocol[PlanOf]):
-    """What a target on such a cluster does beside what every target does (`Target`): it makes
-    objects of its own there, and removes them."""
+    """What a target on such a cluster does beyond what every target does (`Target`): it creates its
+    own objects there, and removes them."""
 
     @abstractmethod
     def adapted(self, document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """A plan's document for this cluster: without what only concerns a cluster of our own, and
-        with names for our objects that no other run uses. And a sentence for each key that is left
-        out."""
+        """A plan's document for this cluster: without what only concerns our own clusters, and with
+        names for our objects that no other run uses. Also a sentence for each key that is left out.
+        """
         ...
 
     @abstractmethod
     def objects(self, plan: PlanOf) -> tuple[str, ...]:
-        """The names of what `Target.bring_up` will make there. Pure."""
+        """The names of what `Target.bring_up` will create there. Pure."""
         ...
 
     @abstractmethod
     def members(self, plan: PlanOf, *, timeout_s: float) -> list[Member]:
-        """The nodes, as the cluster tells them.
+        """The nodes, as the cluster reports them.
 
-        Raises EnvironmentFailure when it cannot be reached, or cannot do what the plan asks."""
+        Raises EnvironmentFailure when it cannot be reached, or cannot do what the plan requests."""
         ...
 
     @abstractmethod
     def checkup(self, *, timeout_s: float) -> Sequence[Finding]:
-        """Whether the cluster can be reached, who its nodes are, and whether objects of ours may be
-        made there. Makes none."""
+        """Whether the cluster can be reached, who its nodes are, and whether our objects may be
+        created there. Creates none."""
         ...
 
     @abstractmethod
     def remove(self, objects: tuple[str, ...], *, dry_run: bool) -> list[str]:
-        """Remove these objects of ours, those that are there; what was removed, or would be.
+        """Remove these objects of ours, as far as they exist; returns what was removed, or would
+        be.
 
         Raises EnvironmentFailure when the cluster cannot be reached, HarnessFailure when something
-        stays."""
+        remains."""
         ...
 
     @abstractmethod
     def ours(self) -> list[str]:
-        """The names of all objects there that some ackloss made. Raises EnvironmentFailure."""
+        """The names of all objects there that any ackloss created. Raises EnvironmentFailure."""
         ...
 
     @abstractmethod
@@ -112,12 +115,12 @@ class GuestTarget(Target[PlanOf], Guest[PlanOf], Protocol[PlanOf]):
 
 @runtime_checkable
 class RunsElsewhere(Protocol):
-    """A target that can also be tested on a cluster that somebody else runs."""
+    """A target that can also be tested on a cluster that ackloss did not start."""
 
     @abstractmethod
     def reached_by(self, access: Access) -> GuestTarget[Any]:
         """The target on this cluster. Opens no connection.
 
-        Raises PlanError for properties that it does not know, or that not all of its client
-        libraries can be given."""
+        Raises PlanError for properties that it does not know, or that some of its client libraries
+        do not have."""
         ...

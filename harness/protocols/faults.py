@@ -35,11 +35,11 @@ FaultId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 class UndoRecord:
     """What one act did: enough for any process to undo and to probe it, after any crash.
 
-    Each lever has a record type of its own (see `harness.faults.records`), a frozen dataclass whose
+    Each lever has its own record type (see `harness.faults.records`), a frozen dataclass whose
     fields are the keys in the journal. `node` is where the act is done (several names, joined by
-    commas, where one act is for all of them). A nemesis leaves out `fault`, the id of the plan's
-    step, and `seed`, the plan's: both are filled in before the record is journalled. `counts`: its
-    lever counts what of the system meets an act (`Proof.met`), so a proof without it is none.
+    commas, if one act is for all of them). A nemesis leaves out `fault`, the id of the plan's step,
+    and `seed`, the plan's: both are filled in before the record is journalled. `counts`: its lever
+    counts what of the system meets an act (`Proof.met`), so a proof without it is none.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
@@ -57,13 +57,13 @@ RecordT_contra = TypeVar("RecordT_contra", bound=UndoRecord, contravariant=True)
 
 @dataclass(frozen=True)
 class Proof:
-    """What a probe saw: whether the fault is in force (or no longer is), and sentences that say how
-    this was seen.
+    """What a probe saw: whether the fault is in force (or no longer is), and sentences that state
+    how this was observed.
 
     `met` counts what the fault has done to the system since it was applied, in the lever's own unit
-    (packets, milliseconds ...), without what the probe itself sent or did. It is None where the
-    mechanism acts on the system itself: a process that is gone needs no further witness.
-    `claimed`: somebody says that it is so, and nothing proves it.
+    (packets, milliseconds ...), without what the probe itself sent or did. It is None if the
+    mechanism acts on the system itself: a process that is gone needs no further evidence.
+    `claimed`: an operator states that it is so, and nothing proves it.
     """
 
     proven: bool
@@ -82,7 +82,7 @@ class Lever(Protocol[RecordT_contra]):
     @abstractmethod
     def unavailable(self, node: Node, record: RecordT_contra) -> str | None:
         """None, or why an act such as the record's cannot be done on this node. The record is an
-        example: what a nemesis finds out only when it acts (peers, a pid) may be missing."""
+        example: what a nemesis learns only when it acts (peers, a pid) may be missing."""
         ...
 
     @abstractmethod
@@ -97,7 +97,7 @@ class Lever(Protocol[RecordT_contra]):
 
     @abstractmethod
     def probe(self, record: RecordT_contra, *, applied: bool) -> Proof:
-        """Look whether the change is in force (`applied`), or whether it no longer is."""
+        """Observe whether the change is in force (`applied`), or whether it no longer is."""
         ...
 
     @abstractmethod
@@ -112,14 +112,14 @@ class CapturesPriorState(Protocol[RecordT]):
 
     @abstractmethod
     def capture_prior_state(self, record: RecordT) -> RecordT:
-        """The record with the state that was found, as it will be journalled. What cannot be found
-        is recorded as unknown: this raises no expected failure."""
+        """The record with the state that was found, as it will be journalled. What cannot be
+        determined is recorded as unknown: this raises no expected failure."""
         ...
 
 
 @runtime_checkable
 class HasLevers(Protocol):
-    """A target with levers of its own (`own_levers`, by name), for what only this system can do."""
+    """A target with its own levers (`own_levers`, by name), for what only this system can do."""
 
     own_levers: ClassVar[frozenset[str]]
 
@@ -127,9 +127,9 @@ class HasLevers(Protocol):
     def levers(
         self, cluster: Cluster, plan: Plan, *, say: Callable[[str], None] | None = None
     ) -> Mapping[str, Lever[Any]]:
-        """Its own levers over this cluster by name, and those of the cluster to which it adds what
-        it knows (how it stores, for instance), which take the place of the cluster's. With `say`,
-        for a dry run, nothing is requested of the system, and what would be is said instead."""
+        """Its own levers on this cluster by name, and those of the cluster to which it adds what it
+        knows (how it stores, for instance), which replace the cluster's. With `say`, for a dry run,
+        nothing is requested of the system; what would be requested is printed instead."""
         ...
 
 
@@ -145,18 +145,18 @@ class Waits(Protocol):
 
 @runtime_checkable
 class PreparesNodes(Protocol):
-    """A lever that works only on nodes that were prepared for it before anybody spoke to them.
-    Nodes of plans without such a fault are not prepared."""
+    """A lever that works only on nodes that were prepared for it before any client connected to
+    them. Nodes of plans without such a fault are not prepared."""
 
     @abstractmethod
     def prepare(self, node: Node) -> None:
-        """Prepare a node whose process was just started; nothing when it is prepared already.
+        """Prepare a node whose process was just started; nothing if it is already prepared.
         Raises HarnessFailure."""
         ...
 
 
 class Act(NamedTuple):
-    """One use of a lever: its name and the undo record that says what it does."""
+    """One use of a lever: its name and the undo record that describes what it does."""
 
     lever: str
     record: UndoRecord
@@ -178,7 +178,7 @@ class Nemesis(Protocol):
     @abstractmethod
     def requires(self, node: str) -> list[Act]:
         """The levers that this fault needs on a node, each with an example of what it would do: a
-        plan is refused where the cluster does not offer one of them, or it cannot do that there."""
+        plan is refused if the cluster does not offer one of them, or it cannot do that there."""
         ...
 
     @abstractmethod
@@ -194,7 +194,7 @@ FAKETIME = "faketime"
 """A need: the target's process starts with libfaketime loaded (see `harness.levers.clock`)."""
 
 BOUNDED_DISK = "bounded disk"
-"""A need: the target stores on a small disk of its own (see `harness.levers.full`)."""
+"""A need: the target stores on its own small disk (see `harness.levers.full`)."""
 
 OWN_DISK = "own disk"
 """A need: the target stores on a disk that can lose power (see `harness.levers.power`)."""
@@ -202,7 +202,7 @@ OWN_DISK = "own disk"
 
 @runtime_checkable
 class Needs(Protocol):
-    """A nemesis whose fault is possible only on a node that was started for it."""
+    """A nemesis whose fault is possible only on a node that was prepared for it at its start."""
 
     @property
     @abstractmethod

@@ -1,6 +1,6 @@
-"""Groups of consumers: what a workload asks for, what a target runs, and what each consumer did.
+"""Groups of consumers: what a workload requests, what a target runs, and what each consumer did.
 
-A group shares out the partitions of a log among its *members*. Each consumer of a run is one
+A group distributes the partitions of a log among its *members*. Each consumer of a run is one
 member at a time; it is started, may crash, and is started again: its *lives* are counted from 1.
 What happened is kept in rows (`Delivery`), one table of the run folder, `deliveries/`.
 """
@@ -23,7 +23,7 @@ Commit = Literal["after", "before", "async", "auto"]
 Action = Literal["crash", "pause", "leave", "join"]
 
 CONSUMERS_MOST: Final = 64
-"""As many consumers as a group may have, those that join later included."""
+"""The largest number of consumers of a group, including those that join later."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ Record = Callable[[Sequence[Delivery]], None]
 @dataclass(frozen=True, kw_only=True)
 class ConsumerState:
     """One consumer now: the life that runs (`None`: none does), whether it is paused, and the last
-    life that ended, in words of whoever ended it."""
+    life that ended, in the words of what ended it."""
 
     life: int | None
     paused: bool = False
@@ -84,8 +84,8 @@ class ConsumerState:
 
 
 class Consumers(Protocol):
-    """The consumers of one group, counted from 1, while a run goes on. What a fault asks for may
-    come from any thread."""
+    """The consumers of one group, counted from 1, during a run. What a fault requests may come from
+    any thread."""
 
     @abstractmethod
     def start(self) -> None:
@@ -110,7 +110,7 @@ class Consumers(Protocol):
 
     @abstractmethod
     def undo(self, number: int, action: Action) -> None:
-        """Have what a fault asked for be over: it goes on, is started again, or leaves."""
+        """End what a fault requested: it resumes, is started again, or leaves."""
         ...
 
     @abstractmethod
@@ -120,12 +120,12 @@ class Consumers(Protocol):
 
     @abstractmethod
     def close(self, timeout_s: float) -> None:
-        """Have all leave, each with its positions; whoever does not in time is ended."""
+        """Have all leave, each with its positions; one that does not do so in time is ended."""
         ...
 
     @abstractmethod
     def committed(self, timeout_s: float) -> list[Delivery]:
-        """What each node says of the group's committed offsets: rows `final`."""
+        """What each node reports about the group's committed offsets: rows `final`."""
         ...
 
 
@@ -142,13 +142,13 @@ class HasConsumers(Protocol[PlanOf]):
 
 
 def why_unread(owners: Mapping[int, object], partitions: int) -> str | None:
-    """Which partition none of its `owners`, by partition, reads; `None` when each has one."""
+    """A partition that none of the `owners`, by partition, reads; `None` if each has one."""
     missing = set(range(partitions)) - owners.keys()
     return f"nobody reads partition {min(missing)}" if missing else None
 
 
 def why_unassigned(owners: Mapping[int, Hashable], partitions: int, members: int) -> str | None:
-    """What `Consumers.assigned` says of who owns which partition."""
+    """What `Consumers.assigned` reports about who owns which partition."""
     if (why := why_unread(owners, partitions)) is not None:
         return why
     having, wanted = len(set(owners.values())), min(members, partitions)
@@ -156,7 +156,7 @@ def why_unassigned(owners: Mapping[int, Hashable], partitions: int, members: int
 
 
 def consumer_names(plan: Plan) -> list[str]:
-    """What the consumers of a plan are called from its start; those that join are numbered on."""
+    """The names of a plan's consumers from its start; those that join get the next numbers."""
     count = plan.workload.options.get("members_count", GroupSettings.members_count)
     return [consumer_name(number) for number in range(1, int(count) + 1)]
 
@@ -167,5 +167,5 @@ def consumer_name(number: int) -> str:
 
 
 def unfinished(row: Delivery, error: str) -> Delivery:
-    """How a commit that began and whose answer never came ended."""
+    """How a commit ended whose answer never came."""
     return row._replace(type=INFO, error=error)

@@ -33,7 +33,7 @@ class ProcessState:
 
 @runtime_checkable
 class Node(Protocol):
-    """A host of the system under test: everything that levers and targets do goes through here."""
+    """A host of the system under test: all that levers and targets do there goes through it."""
 
     @property
     @abstractmethod
@@ -62,7 +62,7 @@ class Node(Protocol):
 
     @abstractmethod
     def pid(self) -> int | None:
-        """The target's process, as `admin` commands see it; null when it does not run."""
+        """The target's process, as `admin` commands see it; null if it does not run."""
         ...
 
     @abstractmethod
@@ -78,7 +78,7 @@ class Node(Protocol):
 
     @abstractmethod
     def start(self) -> None:
-        """Start the target's process again after it has died; nothing when it runs."""
+        """Start the target's process again after it has died; nothing if it runs."""
         ...
 
     @abstractmethod
@@ -110,8 +110,8 @@ class PowerLoss:
 
 
 class OwnDisk(Protocol):
-    """A disk that holds what one node stores and nothing else, and can lose power: what was not
-    fsynced is then gone."""
+    """A disk that holds only what one node stores, and can lose power: what was not fsynced is then
+    gone."""
 
     @abstractmethod
     def why_not(self) -> str | None:
@@ -131,7 +131,7 @@ class OwnDisk(Protocol):
 
     @abstractmethod
     def power_loss(self, fault: str) -> PowerLoss | None:
-        """What a fault did; `None` where it has done nothing."""
+        """What a fault did; `None` if it has done nothing."""
         ...
 
     @abstractmethod
@@ -141,13 +141,13 @@ class OwnDisk(Protocol):
 
     @abstractmethod
     def restore(self, fault: str) -> None:
-        """Have the disk usable, and forget what the fault did; harmless when it did nothing."""
+        """Make the disk usable, and forget what the fault did; harmless if it did nothing."""
         ...
 
     @abstractmethod
     def written_back_s(self) -> tuple[float, float]:
-        """How old a write is before the system writes it back by itself at the earliest, and when
-        it has at the latest, in seconds."""
+        """How old a write is, in seconds, when the system writes it back by itself: at the
+        earliest, and at the latest."""
         ...
 
 
@@ -158,7 +158,7 @@ class HasOwnDisk(Protocol):
     @property
     @abstractmethod
     def own_disk(self) -> OwnDisk | None:
-        """That disk; `None` where it stores on another."""
+        """That disk; `None` if it stores on another."""
         ...
 
 
@@ -173,14 +173,14 @@ class OwnConnection:
 
 @runtime_checkable
 class ReachedByNetwork(Protocol):
-    """A node on which the harness works through the very network that faults cut: no fault may cut
-    `own_connection`, or nobody could heal it. By port, so that a lost connection can be made
+    """A node on which the harness works through the same network that faults cut: no fault may cut
+    `own_connection`, or it could not be healed. By port, so that a lost connection can be made
     again."""
 
     @property
     @abstractmethod
     def own_connection(self) -> OwnConnection:
-        """Raises HarnessFailure when the node does not tell."""
+        """Raises HarnessFailure when the node does not report it."""
         ...
 
     @property
@@ -192,13 +192,13 @@ class ReachedByNetwork(Protocol):
 
 @runtime_checkable
 class Managed(Protocol):
-    """A node whose process something else has started and looks after. `admin` commands see the
-    processes of the whole machine there, under the numbers of the machine."""
+    """A node whose process something else started and supervises. `admin` commands see all
+    processes of the machine there, with the machine's process ids."""
 
     @abstractmethod
     def end(self, signal: str) -> None:
-        """Have its process end by KILL, or be asked to by TERM, and not be started again by
-        itself. Raises HarnessFailure."""
+        """Have its process end by KILL, or by request (TERM), and not be started again by itself.
+        Raises HarnessFailure."""
         ...
 
     @abstractmethod
@@ -215,7 +215,7 @@ class Managed(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageRef:
-    """An image that holds the target: what was asked for, its id, its digest where it has one."""
+    """An image that holds the target: what was requested, its id, its digest where it has one."""
 
     reference: str
     id: str
@@ -231,7 +231,7 @@ class NodeSpec:
     are read-only host paths of ackloss' own cache. With `data_mb`, the folder `STORED` is a disk of
     its own of that size, in memory; with `own_disk_mb`, one that can lose power (`OwnDisk`).
     `ports` are the TCP ports on which it will listen. `beside` is the command of a second process
-    with the same files and rights, which is no part of the system: it lives on when the first one
+    with the same files and rights, which is not part of the system: it lives on when the first one
     dies, and is not paused with it.
     """
 
@@ -250,7 +250,7 @@ class NodeSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """How a version of a system lies on a host where somebody has installed it.
+    """How a version of a system is laid out on a host where an administrator installed it.
 
     folder   what a node needs of it, below its home
     inside   where the system's process sees that folder: one of `Ingredients.folders`
@@ -264,12 +264,12 @@ class Distribution:
 
 @dataclass(frozen=True, kw_only=True)
 class Ingredients:
-    """What all nodes of a target need and what took long to make: made once, kept by the cache.
+    """What all nodes of a target need and what takes long to build: built once, kept in the cache.
 
-    `files` by name and `mounts` (host path to path inside) mean what the target makes of them.
-    Where nodes are hosts and not made of an image, `folders` are what the image would hold, as
-    local folders by where the process sees them, and `programs` what hosts must have, each with
-    the Debian package that has it. `distribution`: it can be used as it is installed there.
+    `files` by name and `mounts` (host path to path inside) mean what the target makes of them. If
+    nodes are hosts and not made from an image, `folders` are what the image would hold, as local
+    folders by where the process sees them, and `programs` what hosts must have, each with the
+    Debian package that contains it. `distribution`: it can be used as it is installed there.
     """
 
     image: ImageRef
@@ -281,12 +281,12 @@ class Ingredients:
 
 
 CLIENT_ROLE = "client"
-"""The role of nodes that hold a client: in the cluster's network, and no part of the system."""
+"""The role of nodes that hold a client: in the cluster's network, but not part of the system."""
 
 NODE_DATA = "/var/lib/ackloss"
 STORED = "data"
 """The folder below `NODE_DATA` in which a target stores what clients write; its own log, and what
-ackloss keeps, lie beside it."""
+ackloss keeps, are beside it."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Operations, and the workloads and clients that make them."""
+"""Operations, and the workloads that generate and the clients that execute them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ do (`harness.models.micro_ops`), which the history keeps in the column `elements
 
 Invoke = tuple[str, int, int, str | None, Expected]
 """What a process wants to do next: (f, value, partition, key, expected). Workloads yield these. A
-number that an operation has not is NULL."""
+number that an operation does not have is NULL."""
 
 Result = int | tuple[int, ...] | None
-"""What was read: a value, or all elements of a set; `None` is no value."""
+"""What was read: a value, or all elements of a set; `None` is not a value."""
 
 Completion = tuple[str, int | None, str | None, str | None, Result]
-"""How an operation ended: (type, offset, error, node, result); `type` is ok (surely happened), fail
-(surely did not) or info (unknown), `offset` the place or version that the system answered, `error`
-the name of what it answered."""
+"""How an operation ended: (type, offset, error, node, result); `type` is ok (certainly happened),
+fail (certainly did not) or info (unknown), `offset` the place or version that the system returned,
+`error` the name of the error that it returned."""
 
 
 def invoke(
@@ -60,8 +60,9 @@ _MISTAKES = (TypeError, AttributeError, NameError, LookupError, NotImplementedEr
 
 
 def raised(error: BaseException) -> Completion:
-    """How an operation ended whose client raised: nobody knows, and this is why. What a mistake in
-    a program raises, and no system, has its place: who wrote the client must find it."""
+    """How an operation ended whose client raised: unknown, with the reason. An exception that a
+    mistake in a program raises, and not a system, has its place: the author of the client must find
+    it."""
     name = type(error).__name__
     if not isinstance(error, _MISTAKES):
         return completion(INFO, error=name)
@@ -80,10 +81,10 @@ Script = Generator[Invoke, Completion, None]
 class Workload(Protocol):
     """Pure scripts: one generator per process, `completion = yield invoke(...)`.
 
-    Scripts never sleep, never read a clock and never draw from anything but what they are given:
-    rate, time limit, crash and replacement of a process belong to the interpreter. When an
-    operation ends in info, its process is retired, and the same script is played on by a new
-    process, old + `processes`: so whatever a script counts goes on counting.
+    Scripts never sleep, never read a clock and never draw from anything but their arguments: rate,
+    time limit, crash and replacement of a process belong to the interpreter. When an operation ends
+    in info, its process is retired, and the same script continues in a new process, old +
+    `processes`: so whatever a script counts continues.
     """
 
     plugin: ClassVar[str]
@@ -92,9 +93,9 @@ class Workload(Protocol):
 
     @abstractmethod
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
-        """The script of one of the first processes, 0 <= `process` < `processes`: one operation at
-        least, of the functions of its model. Values that it writes are unique over all scripts of a
-        run; in a log, 0 <= partition < `partitions`."""
+        """The script of one of the first processes, 0 <= `process` < `processes`: at least one
+        operation, of the functions of its model. Values that it writes are unique over all scripts
+        of a run; in a log, 0 <= partition < `partitions`."""
         ...
 
 
@@ -105,22 +106,22 @@ class HasFinal(Protocol):
 
     @abstractmethod
     def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
-        """The final script of one of the processes, run once and flat out: one operation at least,
+        """The final script of one of the processes, run once at full speed: at least one operation,
         and an end. `process` is numbered as for `Workload.script`."""
         ...
 
 
 Done = Callable[[int, Completion], None]
-"""Told the process and how its operation ended."""
+"""Called with the process and how its operation ended."""
 
 
 class Client(Protocol):
-    """A client of the system under test that many processes share; one thread calls all of it.
+    """A client of the system under test that many processes share; one thread makes all calls.
 
-    Each operation that was taken is completed exactly once, from inside `poll` or `close`. What a
-    client raises ends operations in info, with the exception's name (`harness.run.interpreter`):
-    from `submit` the one that was handed over, from `poll` and `close` all that are in flight. Only
-    an AcklossError, the harness' own, ends the run.
+    Each operation that was accepted is completed exactly once, from inside `poll` or `close`. What
+    a client raises ends operations in info, with the exception's name (`harness.run.interpreter`):
+    from `submit` the submitted one, from `poll` and `close` all that are in flight. Only an
+    AcklossError, which is the harness' own, ends the run.
     """
 
     @abstractmethod
@@ -145,7 +146,7 @@ class BlockingClient(Protocol):
 
     @abstractmethod
     def call(self, op: Invoke) -> Completion:
-        """Do one operation and wait until it has ended. Whatever this raises makes it info."""
+        """Execute one operation and wait until it has ended. Whatever this raises makes it info."""
         ...
 
     @abstractmethod

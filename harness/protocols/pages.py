@@ -1,4 +1,4 @@
-"""What pages know of a system: abilities of targets, pure, and asked of stored runs too."""
+"""What pages know about a system: abilities of targets, pure, and used for stored runs too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LogLines:
 
 @runtime_checkable
 class HasLogLines(Protocol):
-    """A target that knows which lines of its nodes' logs tell of elections and lost data."""
+    """A target that knows which lines of its nodes' logs report elections and lost data."""
 
     @abstractmethod
     def log_lines(self) -> LogLines:
@@ -31,7 +31,7 @@ class HasLogLines(Protocol):
 
 @runtime_checkable
 class DescribesRuns(Protocol):
-    """A target that says how pages describe a run, from its plan.json."""
+    """A target that defines how pages describe a run, from its plan.json."""
 
     @abstractmethod
     def size(self, plan: Mapping[str, Any]) -> list[str]:
@@ -40,6 +40,6 @@ class DescribesRuns(Protocol):
 
     @abstractmethod
     def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """The settings that it asks for, in the groups of `Target.requested` and in the order in
+        """The settings that it requests, in the groups of `Target.requested` and in the order in
         which a page shows them."""
         ...

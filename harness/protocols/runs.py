@@ -32,7 +32,7 @@ NULL: Final = -(2**63)
 
 
 class _Marks(NamedTuple):
-    """What a row states of an operation: that it began, how it ended, or that it was read."""
+    """What a row states about an operation: that it began, how it ended, or that it was read."""
 
     invoked: int = 1
     ok: int = 2
@@ -152,13 +152,13 @@ class Deliveries(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FaultWindow:
-    """One fault as result.json and the page tell it; times in seconds since the run's start.
+    """One fault as result.json and the page show it; times in seconds since the run's start.
 
     `from_s` is null when the fault was skipped or never came into force, `to_s` when it was never
-    seen to heal. `met` is null for a step that waited for nothing. `proven` holds only when every
-    probe, while it was on and after it was healed, said so, and it met something of the system:
-    `touched` is how much, in the unit of its lever (null: nothing of the kind is counted).
-    `claimed`: a person says that it was on, and nothing proves it.
+    seen to heal. `met` is null for a step that waited for nothing. `proven` holds only if every
+    probe, while it was in force and after it was healed, confirmed it, and it affected something of
+    the system: `touched` is how much, in the unit of its lever (null: its lever does not count).
+    `claimed`: an operator states that it was in force, and nothing proves it.
     """
 
     id: str
@@ -178,9 +178,9 @@ class Gaps(NamedTuple):
     """What is missing or not as it was written, one sentence each; false if nothing is.
 
     `history`: operations may be missing: counts of writes are lower bounds, and a value that is
-    read although nobody wrote it proves nothing. `reads`: records may be missing: no write counts
-    as lost. `other`: the plan, the run's metadata or its journal of faults. `aside`: node logs and
-    observations, on which no verdict rests: reported, and no doubt.
+    read although it was never written proves nothing. `reads`: records may be missing: no write
+    counts as lost. `other`: the plan, the run's metadata or its journal of faults. `aside`: node
+    logs and observations, on which no verdict depends: reported, but not a doubt.
     """
 
     history: tuple[str, ...] = ()
@@ -198,8 +198,8 @@ class Gaps(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """Ranges of offsets, each from the first to the one behind the last, that a reader read without
-    an error, up to the end that the partition's complete readers met."""
+    """Ranges of offsets, each from the first to the one after the last, that a reader read without
+    an error, up to the end that the partition's complete readers reached."""
 
     reader: str
     ranges: tuple[tuple[int, int], ...]
@@ -211,7 +211,7 @@ class PartitionEnd:
 
     `read_to` is the first offset that was not read, `log_start` the first that still was there;
     None where no reader knew. `readers`: those that read it to its end without an error; only what
-    they read says what is there. `complete`: there is one, or the history itself is the reader;
+    they read shows what is there. `complete`: there is one, or the history itself is the reader;
     `whole`: and every replica was in sync then. `error`: why no reader was complete, where known.
     `verified`: what other readers read of it, and not all: only `ranges` of offsets.
     """
@@ -228,7 +228,7 @@ class PartitionEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptedFault:
-    """One step of the plan that asks for a fault. `may_skip`: it has `else = "skip"`."""
+    """One step of the plan that requests a fault. `may_skip`: it has `else = "skip"`."""
 
     id: str
     may_skip: bool = False
@@ -236,18 +236,18 @@ class ScriptedFault:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """One run: where its rows are, and everything else its verdict rests on.
+    """One run: where its rows are, and everything else that its verdict depends on.
 
-    `starved`: why the load was not what was asked for; `forced`: what it asked of a version
-    that does not honour it. `timed`: rows tell when they happened. `one_reader`: a history from
+    `starved`: why the load was not what was requested; `forced`: what it requested of a version
+    that does not honour it. `timed`: rows have times. `one_reader`: a history from
     outside, whose only read is its own; in a run, two libraries must agree on a counter-example.
-    `drawn`: the faults asked for were drawn at random. `gaps`: what is missing from its folder.
-    `outside`: the file of a history from outside, which has no `folder`.
-    `simulated`: nothing real was tested. `final_from_ns`: operations that were due from then on
-    belong to the workload's final scripts, and not to the load; None where it has none. `clients`:
-    what clients that are processes of the user's did; None where there are none. `texts`: what
-    numbers of micro-operations stand for (`harness.models.micro_ops`). `attempted`: how many
-    operations the run counted itself; None of a history from outside.
+    `drawn`: the requested faults were drawn at random. `gaps`: what is missing from its folder.
+    `outside`: the file of a history from outside, which has no `folder`. `simulated`: nothing real
+    was tested. `final_from_ns`: operations that were due from then on belong to the workload's
+    final scripts, and not to the load; None where it has none. `clients`: what clients that are
+    processes of the user's did; None where there are none. `texts`: what numbers of
+    micro-operations stand for (`harness.models.micro_ops`). `attempted`: how many operations the
+    run counted itself; None of a history from outside.
     """
 
     run_id: str

@@ -1,4 +1,4 @@
-"""Systems under test: targets, what they tell of themselves, what only some of them can do."""
+"""Systems under test: targets, what they report about themselves, what only some of them can do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionView:
-    """What one node says of one partition, the subject of an observation. Nodes are named; no
+    """What one node reports about one partition, the subject of an observation. Nodes are named; no
     leader: `None`. `members` are in sync; the first of the replicas is the preferred leader."""
 
     partition: int
@@ -33,9 +33,9 @@ class PartitionView:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeView:
-    """One node's answer: the partitions it knows, and the controller, if it can tell.
+    """One node's answer: the partitions it knows, and the controller, if it knows.
 
-    `authority`: it keeps what was decided, where others only have heard of it. `coordination`: the
+    `authority`: it stores what was decided, where others only have received it. `coordination`: the
     partition in which the run's group keeps what it has committed; its leader coordinates it.
     """
 
@@ -49,9 +49,9 @@ class NodeView:
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What the cluster as a whole says of itself: per partition the answer with the highest leader
-    epoch, whoever gave it; the controller by the highest controller epoch. `asked` nodes that did
-    not answer are missing from `answered`."""
+    """What all nodes of the cluster together report: per partition the answer with the highest
+    leader epoch, no matter which node gave it; the controller by the highest controller epoch.
+    `asked` nodes that did not answer are missing from `answered`."""
 
     time_ns: int
     partitions: Mapping[int, PartitionView] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Situation:
 
 
 class Range(NamedTuple):
-    """Offsets of a partition: the first one, and the one behind the last."""
+    """Offsets of a partition: the first one, and the one after the last."""
 
     first: int
     behind: int
@@ -69,10 +69,10 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """How far one partition was read, and what stood at its end before and after. `members` were in
-    sync then. `error`: why it is not `complete`, one sentence; `None` where it is. `ranges`: the
-    offsets that were read, each from the first to the one behind the last, where these were not all
-    (`ReadsRanges`)."""
+    """How far one partition was read, and its ends before and after. `members` were in sync then.
+    `error`: why it is not `complete`, one sentence; `None` where it is. `ranges`: the offsets that
+    were read, each from the first to the one after the last, if these were not all (`ReadsRanges`).
+    """
 
     partition: int
     log_start_offset: int | None
@@ -98,32 +98,32 @@ class Target(Protocol[PlanOf]):
 
     @abstractmethod
     def check(self, plan: PlanOf) -> None:
-        """Refuse, by PlanError, what this system cannot do or a plan may not ask."""
+        """Raise PlanError for what this system cannot do or a plan may not request."""
         ...
 
     @abstractmethod
     def bring_up(self, cluster: Cluster, plan: PlanOf, *, timeout_s: float) -> None:
         """Wait until every node has joined and what the workload writes to is fully replicated.
 
-        Raises TimeoutError that says what is missing.
+        Raises TimeoutError that names what is missing.
         """
         ...
 
     @abstractmethod
     def effective(self, cluster: Cluster, plan: PlanOf) -> dict[str, Any]:
-        """Settings and features as the cluster itself tells them (`{"settings": {"broker": {...},
-        ...}, "features": {...}}`), and `warnings` of what it cannot tell, where there are any.
+        """Settings and features as the cluster itself reports them (`{"settings": {"broker": {...},
+        ...}, "features": {...}}`), and `warnings` about what it cannot report, if there are any.
         Settings are in groups; a system without features leaves them out.
 
-        Raises PlanError when one that the plan asks for is unknown to it or differs, TimeoutError
-        when a node does not tell.
+        Raises PlanError when one that the plan requests is unknown to it or differs, TimeoutError
+        when a node does not report it.
         """
         ...
 
     @abstractmethod
     def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
-        """What the operations of a run are promised, from its plan.json and its effective settings.
-        Pure; also asked of stored runs.
+        """What is promised for the operations of a run, from its plan.json and its effective
+        settings. Pure; also used for stored runs.
 
         Raises KeyError, TypeError or ValueError for documents that are not a run's.
         """
@@ -131,7 +131,7 @@ class Target(Protocol[PlanOf]):
 
     @abstractmethod
     def requested(self, plan: PlanOf) -> dict[str, Any]:
-        """What the plan asks for, in the groups of `effective`."""
+        """What the plan requests, in the groups of `effective`."""
         ...
 
     @abstractmethod
@@ -147,8 +147,8 @@ class Target(Protocol[PlanOf]):
     @abstractmethod
     def readers(self, plan: PlanOf) -> tuple[str, str]:
         """What can read everything: the first reader, and the second opinion, which reads where the
-        first found what was not promised. Python packages, or words for what differs between the
-        two."""
+        first one found something that breaks a promise. Python packages, or words for what differs
+        between the two."""
         ...
 
     @abstractmethod
@@ -167,8 +167,8 @@ class Target(Protocol[PlanOf]):
 
 @runtime_checkable
 class ReadsRanges(Protocol[PlanOf]):
-    """A target whose second reader can read parts of a partition: what a counter-example rests on.
-    Without this it reads everything."""
+    """A target whose second reader can read parts of a partition: what a counter-example depends
+    on. Without this it reads everything."""
 
     @abstractmethod
     def read_ranges(
@@ -180,10 +180,10 @@ class ReadsRanges(Protocol[PlanOf]):
         ranges: Mapping[int, Sequence[Range]],
         timeout_s: float,
     ) -> tuple[pa.Table, list[End]]:
-        """Read these ranges of each partition (in order, apart from each other), and find out by
+        """Read these ranges of each partition (in order, apart from each other), and determine with
         the named library itself where the partition ends: as `read_all`, with the same `ranges` in
         each `End`, which is complete when every offset of them that has a record was read without
-        an error, and `position` is the end that the library met.
+        an error, and `position` is the end that the library reached.
         """
         ...
 
@@ -199,7 +199,8 @@ class RunsInContainers(Protocol[PlanOf]):
 
     @abstractmethod
     def prepare(self, plan: PlanOf, say: Callable[[str], None]) -> Ingredients:
-        """Build or find the image and all else that nodes need; what takes long is told to `say`.
+        """Build or find the image and everything else that nodes need; what takes long is reported
+        by `say`.
 
         Raises PlanError (no such version), EnvironmentFailure (cannot be built or pulled).
         """
@@ -210,13 +211,13 @@ class RunsInContainers(Protocol[PlanOf]):
         self, plan: PlanOf, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
         """The nodes of a cluster for this plan, `addresses` by node name. Pure. A dry run calls it
-        too, with the image alone in `ingredients`."""
+        too, with only the image in `ingredients`."""
         ...
 
 
 @runtime_checkable
 class RunsOnHosts(Protocol[PlanOf]):
-    """A target whose nodes are processes on hosts that have no image of it."""
+    """A target whose nodes are processes on hosts, without an image."""
 
     @abstractmethod
     def names(self, plan: PlanOf) -> list[str]:
@@ -225,10 +226,10 @@ class RunsOnHosts(Protocol[PlanOf]):
 
     @abstractmethod
     def for_hosts(self, plan: PlanOf, say: Callable[[str], None]) -> Ingredients:
-        """Fetch or make, on this machine, all that the hosts need (`Ingredients.folders`,
+        """Fetch or build, on this machine, everything that the hosts need (`Ingredients.folders`,
         `programs`); what takes long is reported to `say`.
 
-        Raises PlanError for what hosts cannot run, EnvironmentFailure when it cannot be made.
+        Raises PlanError for what hosts cannot run, EnvironmentFailure when it cannot be built.
         """
         ...
 
@@ -242,10 +243,10 @@ class RunsOnHosts(Protocol[PlanOf]):
 
 @dataclass(frozen=True, kw_only=True)
 class Unsupported:
-    """One thing that a plan asks for and this version of the system does not honour.
+    """One thing that a plan requests and this version of the system does not honour.
 
-    `key` is the plan's, `what` one sentence without a final full stop, `source` where its reason
-    is to be read. Not `forcible`: there is nothing that could be played.
+    `key` is the plan's, `what` one sentence without a final full stop, `source` where its reason is
+    documented. Not `forcible`: there is nothing that could be run.
     """
 
     key: str
@@ -263,13 +264,13 @@ class Limited(Protocol[PlanOf]):
 
     @abstractmethod
     def unsupported(self, plan: PlanOf) -> list[Unsupported]:
-        """What the plan asks for in vain. Pure: nothing is started or asked."""
+        """What the plan requests in vain. Pure: nothing is started or queried."""
         ...
 
 
 @runtime_checkable
 class Warns(Protocol[PlanOf]):
-    """A target that knows what a plan may ask and probably does not mean."""
+    """A target that knows what a plan may request but probably does not intend."""
 
     @abstractmethod
     def warnings(self, plan: PlanOf) -> list[str]:
@@ -279,11 +280,11 @@ class Warns(Protocol[PlanOf]):
 
 @runtime_checkable
 class HasLeaders(Protocol[PlanOf]):
-    """A target whose nodes can be asked who leads."""
+    """A target whose nodes can be queried for who leads."""
 
     @abstractmethod
     def observe(self, node: Node, plan: PlanOf, *, timeout_s: float) -> NodeView | None:
-        """This node's own view; null when it does not answer."""
+        """This node's own view; null if it does not answer."""
         ...
 
 
@@ -303,7 +304,7 @@ class Reusable(Protocol[PlanOf]):
 
     @abstractmethod
     def cluster_key(self, plan: PlanOf) -> str | None:
-        """Equal for plans that may be played on the same cluster; null: it serves one run."""
+        """Equal for plans that may be run on the same cluster; null: it serves one run."""
         ...
 
     @abstractmethod
@@ -313,6 +314,6 @@ class Reusable(Protocol[PlanOf]):
 
     @abstractmethod
     def forget(self, cluster: Cluster, plans: Sequence[PlanOf]) -> None:
-        """Remove what a run has left: of each of its cells' plans, or of its own. Raises
-        HarnessFailure when that cannot be."""
+        """Remove what a run has left: of each of its cells' plans, or of its own plan. Raises
+        HarnessFailure if that fails."""
         ...

@@ -1,4 +1,4 @@
-"""What the command line offers for one system only: abilities of targets, beside runs."""
+"""What the command line offers for one system only: abilities of targets, besides runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Say = Callable[[str], None]
 
 @runtime_checkable
 class TakesSettingsFiles(Protocol[PlanOf]):
-    """A target that takes the user's own files of settings, in the system's own format. They are
+    """A target that accepts the user's own settings files, in the system's own format. They are
     named on the command line, never in a plan."""
 
     settings_files: ClassVar[Mapping[str, str]]
@@ -36,7 +36,7 @@ class TakesSettingsFiles(Protocol[PlanOf]):
 
 @runtime_checkable
 class MadeBeforehand(Protocol):
-    """A target of which a version can be prepared before a run: what takes long and is kept."""
+    """A target that can prepare a version before a run: what takes long and is kept."""
 
     default_version: ClassVar[str]
 
@@ -47,7 +47,7 @@ class MadeBeforehand(Protocol):
 
     @abstractmethod
     def prepare_version(self, version: str, say: Say) -> None:
-        """Make what runs of this version need, unless it exists; report what takes long."""
+        """Build what runs of this version need, unless it exists; report what takes long."""
         ...
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Transactions on logs: what a workload asks for, and what a target's clients need to know of it.
+"""Transactions on logs: what a workload requests, and what a target's clients need to know of it.
 
 Operations are of the model `transaction`; what they are to do and did: `harness.models.micro_ops`.
 """
@@ -17,17 +17,18 @@ Offsets = Literal["transaction", "before", "after"]
 TOPICS_AT_MOST: Final = 4
 
 ABORTED: Final = "aborted"
-"""The error of a transaction that was aborted as its workload asked for."""
+"""The error of a transaction that was aborted because its workload requested it."""
 
 CRASHED: Final = "crashed"
-"""The error of a transaction whose process crashed as its workload asked for."""
+"""The error of a transaction whose process crashed because its workload requested it."""
 
 TAKEN_OVER: Final = "taken-over"
 """The error of a transaction whose commit was requested after another instance of its producer had
 taken over, and was not acknowledged."""
 
 NOT_AT_END: Final = "not-at-the-end"
-"""The error of a read to the end that met no end in time, such as behind an open transaction."""
+"""The error of a read to the end that did not reach the end in time, for example because of an open
+transaction."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +68,14 @@ class TransactionSettings:
             if not 0 <= share < 1:
                 raise ValueError(f"{name}_share is {share:g}; use 0 to less than 1")
         if sum(shares.values()) >= 1:
-            raise ValueError("abort_share, fence_share and crash_share leave no transaction whole")
+            raise ValueError(
+                "abort_share, fence_share and crash_share leave no complete transaction"
+            )
         if not 0 <= self.pause_ms <= 10_000:
             raise ValueError(f"pause_ms is {self.pause_ms:g}; use 0 to 10000")
 
     def dealt(self, processes: int) -> tuple[range, range]:
-        """Which of so many processes consume and send, and which poll; those before them send."""
+        """Which of so many processes consume and send, and which poll; the ones before send."""
         readers = max(1, processes - self.readers_count)
         first = max(1, readers - self.processors_count)
         return range(first, readers), range(readers, processes)

@@ -1,4 +1,4 @@
-"""Plans with faults that a person makes: who makes them, and where nobody could."""
+"""Plans with faults that an operator causes: who makes them, and where nobody could."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def begin_by_hand(bound: ResolvedPlan) -> None:
         return
     if bound.operator is None:
         raise PlanError(
-            f"the fault {faults[0]!r} is made by hand, but nobody is at a terminal here",
+            f"the fault {faults[0]!r} is made by hand, but there is no terminal here",
             key="faults.nemesis",
             hint="name a folder in which files report what was done: --signals FOLDER",
         )

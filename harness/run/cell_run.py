@@ -1,7 +1,7 @@
 """The part of a run that each of its cells has for itself: clients, load, history, final read.
 
 A run without cells is a run of one, whose folder is the run's own. A cell that fails leaves the
-others alone: its record says so, and the run goes on while there is one that does not.
+others alone: its record says so, and the run continues while there is one that does not.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from harness.run.workload import workload_of
 
 @dataclass
 class CellRun:
-    """One cell while its run goes on; its methods are called in their order. `bound` is its own
+    """One cell during its run; its methods are called in their order. `bound` is its own
     plan, `record` its own run.json."""
 
     name: str

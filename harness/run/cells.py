@@ -1,4 +1,4 @@
-"""What the cells of a plan stand for: a whole plan for each.
+"""What the cells of a plan stand for: a complete plan for each.
 
 The load of the plan is that of the run: rate and processes are shared out evenly, so that a cell of
 twelve has a twelfth of both. Clients are each cell's own, as many as the plan has but no more than

@@ -73,7 +73,7 @@ def setup_line(
     answer_within_s: float,
     connection: Mapping[str, JSON],
 ) -> bytes:
-    """The first line to a client: who it is, and what the target tells its clients."""
+    """The first line to a client: who it is, and what the target passes to its clients."""
     return _line(
         {
             "type": "setup",
@@ -133,7 +133,7 @@ def id_of(found: Mapping[str, Any]) -> int:
 
 def answer_of(line: bytes, ops: Mapping[int, str], model: str) -> Answer:
     """A completion, of one of the operations in flight, `ops`: their functions by id. Raises Lie
-    for everything else that a client can write, an answer that was not asked for included."""
+    for everything else that a client can write, including an answer to no request."""
     found = _object(line)
     kind = found.get("type")
     if not isinstance(kind, str) or kind not in _ENDED:
@@ -154,7 +154,7 @@ def answer_of(line: bytes, ops: Mapping[int, str], model: str) -> Answer:
 
 
 class NotInFlight(Lie):
-    """An answer to an operation that is not in flight: never asked for, or answered before."""
+    """An answer to an operation that is not in flight: never requested, or answered before."""
 
     def __init__(self, number: int, kind: str) -> None:
         super().__init__(f"it answers {kind!r} to operation {number}, which is not in flight")

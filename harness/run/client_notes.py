@@ -53,7 +53,7 @@ class Notes:
 
     @property
     def software(self) -> str:
-        """All that processes have said they are."""
+        """What processes have stated about themselves."""
         return ", ".join(self._software)
 
     def conduct(self) -> Conduct:

@@ -30,7 +30,7 @@ LOG_LIMIT: Final = 16 << 20
 """How much of a client's stderr is kept, in bytes, over all processes of one place."""
 
 WAITING_LIMIT: Final = 1 << 20
-"""Bytes that may wait until a client reads them; then it takes no more operations."""
+"""Bytes that may wait until a client reads them; then it accepts no more operations."""
 
 _CHUNK: Final = 1 << 16
 _END_S: Final = 5.0
@@ -174,7 +174,7 @@ class ClientProcess:
 
     def flush(self) -> bool:
         """Write what it takes now; whether that was all. One that no longer reads is left to its
-        end, which stdout tells."""
+        end, which stdout shows."""
         while self._waiting:
             try:
                 sent = os.write(self.stdin.fileno(), self._waiting[:_CHUNK])
@@ -189,7 +189,7 @@ class ClientProcess:
         return True
 
     def lines(self) -> list[bytes]:
-        """The whole lines that are there. Raises TooLong, and Ended when there will be no more."""
+        """The complete lines so far. Raises TooLong, and Ended when there will be no more."""
         try:
             chunk = os.read(self.stdout.fileno(), _CHUNK)
         except BlockingIOError:

@@ -15,7 +15,7 @@ from harness.errors import HarnessFailure
 from harness.protocols.crashes import Death
 
 HANDED_OVER_S: Final = 5.0
-"""How long a fault's thread waits until what it asked for was done: a poll takes 50 ms."""
+"""How long a fault's thread waits until what it requested is done: a poll takes 50 ms."""
 
 T = TypeVar("T")
 

@@ -67,7 +67,7 @@ class DryRunNode:
         return DryRunDisk(self.name, self.commands)
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:  # noqa: ARG002
-        """Record; a rule that is asked for (`iptables -C`) is not there, nor a file, a route is,
+        """Record; a rule that is queried (`iptables -C`) is not there, nor a file, a route is,
         and what it stores lies on a disk of its own."""
         if "-C" in argv or argv[0] == "test":
             return Completed(1, "")
@@ -143,7 +143,7 @@ class DryRunConsumers(Consumers):
         self.say(f"{consumer_name(number)}: {_UNDONE[action]}")
 
     def state(self, number: int) -> ConsumerState:  # noqa: ARG002
-        """It runs, for all that anybody knows."""
+        """It runs, as far as is known."""
         return ConsumerState(life=1)
 
     def close(self, timeout_s: float) -> None:

@@ -36,7 +36,7 @@ def cluster_provider(file: Path) -> Provider:
     if named not in kinds:
         near = nearest(str(named), list(kinds))
         hint = f"did you mean {near!r}?" if near else hint
-        what = f"{named!r} is no kind of cluster that a file can describe"
+        what = f"{named!r} is not a kind of cluster that a file can describe"
         raise PlanError(what, file=str(file), key="kind", hint=hint)
     return kinds[str(named)].with_cluster(file)
 
@@ -61,7 +61,7 @@ def on_cluster(
     target = registry.make("targets", str(system), {}, key="target.system", file=file)
     if not isinstance(target, RunsElsewhere):
         raise PlanError(
-            f"{system} cannot be tested on a cluster that somebody else runs",
+            f"{system} cannot be tested on a cluster that ackloss did not start",
             file=file,
             key="target.system",
         )

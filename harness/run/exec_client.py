@@ -13,11 +13,11 @@ judged, so nothing that they do may end the run, and all that they do against th
 
 One that lies or floods stdout is ended and not started again: nothing that it says can be believed,
 and another one would be the same program. One that hangs or dies is ended and started again, as
-supervisors of applications do, so that the load goes on and meets the fault; but no more than
+supervisors of applications do, so that the load continues and meets the fault; but no more than
 `STARTS` times, since what dies at every start measures nothing but starts. What was in flight in a
 process that ended is unknown.
 
-A fault of the family `client` kills a process with SIGKILL, which is no incident.
+A fault of the family `client` kills a process with SIGKILL, which is not an incident.
 """
 
 from __future__ import annotations

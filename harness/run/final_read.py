@@ -103,7 +103,7 @@ def read_everything(
 
 def as_promised(table: pa.Table, written: Written) -> bool:
     """Whether a read holds every acknowledged value, none that failed or that nobody wrote, and
-    each once. Values that are unique by key alone cannot be told apart here: then it is not."""
+    each once. Values that are unique by key alone cannot be distinguished here: then it is not."""
     values = np.sort(table["value"].to_numpy())
     return (
         table["key"].null_count == len(table)

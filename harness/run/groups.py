@@ -3,7 +3,7 @@
     begin   all consumers start; every partition is assigned before the load begins (the gate:
             else a group that begins at the latest offset skips what was written before it came)
     drain   after the load and the faults: until everything is read and its commit confirmed, for
-            `final.drain_s` at most; then all leave, and each node is asked what is committed
+            `final.drain_s` at most; then all leave, and each node is queried for what is committed
 
 What consumers did is kept until the run's clock has begun, and goes to `deliveries/` from then on.
 """
@@ -30,7 +30,7 @@ _TICK_S: Final = 0.1
 
 
 class GroupRun:
-    """One group while its run goes on; its methods are called in their order. A context that ends
+    """One group during its run; its methods are called in their order. A context that ends
     whatever consumer is left."""
 
     def __init__(

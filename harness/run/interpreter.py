@@ -33,9 +33,9 @@ def run_workload(
 ) -> LoadReport:
     """Run the plan's workload for its duration, or until `stop` is set or the recorder fails.
 
-    Then `before_drain` (healing the faults) runs in a thread beside the loop, which goes on
-    completing; then what is in flight is waited for, and the client is closed: every operation is
-    completed when this returns. Raises what `before_drain` raised.
+    Then `before_drain` (healing the faults) runs in a thread beside the loop, which continues to
+    complete operations; then what is in flight is waited for, and the client is closed: every
+    operation is completed when this returns. Raises what `before_drain` raised.
     """
     asked, rules = plan.workload, Rules.of(workload, plan)
     scripts = rules.scripts(workload.script, plan)

@@ -3,7 +3,7 @@ whatever is pressed meanwhile.
 
 A signal sets `stop`. Only inside `raising()`, where the interrupted code has nothing to undo by
 itself, does it also raise; clean-up never runs there, so a second Ctrl-C cannot skip it. What it
-can end is a wait for somebody (`at_second`).
+can end is a wait for the operator (`at_second`).
 """
 
 from __future__ import annotations

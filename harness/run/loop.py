@@ -2,7 +2,7 @@
 
 The model is Jepsen's. Each of P threads has one script and runs it as a *process*, with at most
 one operation in flight. An operation that ends in info may still be under way, so its process is
-retired: the thread goes on with the same script under a new number, old + P. Values stay unique and
+retired: the thread continues the same script under a new number, old + P. Values stay unique and
 dense, since the script itself is never started again.
 
 At a fixed rate the loop is open: operation k is intended at k / rate, however long others take. One
@@ -81,7 +81,7 @@ class LoadReport:
 
     @property
     def starved(self) -> str | None:
-        """Why the load was not what the plan asked for: held up once for more than 2 s, or for
+        """Why the load was not what the plan requested: held up once for more than 2 s, or for
         more than a tenth of the time in all. Null: it was not starved."""
         lasted_s = (self.ended_ns - self.begun_ns) / 1e9
         if self.longest_held_up_s > STARVED_ONCE_S:
@@ -221,7 +221,7 @@ class Loop:
         return self._begun_ns + int(self._attempted * self._period_ns)
 
     def _begin_due(self) -> bool:
-        """Begin what is due, a burst at most. False: the client takes no more now."""
+        """Begin what is due, a burst at most. False: the client accepts no more now."""
         now, free, period_ns = self._now_ns, self._free, self._period_ns
         submit, record = self._client.submit, self._recorder.invoke
         for _ in range(min(_BURST, len(free))):

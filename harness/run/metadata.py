@@ -1,4 +1,4 @@
-"""run.json: what this run is, in what state, on what; rewritten whole whenever it changes.
+"""run.json: what this run is, in what state, on what; rewritten completely whenever it changes.
 
 A run with cells has one, and each of its cells has another that says all of it, so that the folder
 of a cell can be judged and moved by itself: what is noted of the run is noted of its cells.
@@ -118,7 +118,7 @@ class RunMetadata:
         write_manifest(self.rundir, self.document["run_id"])
 
     def fail(self, error: Exception) -> None:
-        """Note that the run has failed; or a cell alone, and the run goes on."""
+        """Note that the run has failed; or a cell alone, and the run continues."""
         why = str(error) if isinstance(error, AcklossError) else failures.sentence(error)
         self._end(state=FAILED, error=why)
 
@@ -161,7 +161,7 @@ class RunMetadata:
             raise
 
     def _end(self, **fields: Any) -> None:
-        with suppress(EnvironmentFailure):  # a full disk is not told over what went wrong
+        with suppress(EnvironmentFailure):  # a full disk does not hide what went wrong
             self.update(**fields)
 
 

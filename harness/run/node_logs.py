@@ -12,8 +12,8 @@ _LONGEST: Final = 300
 
 
 def last_words(nodes: Path) -> str:
-    """The last lines that tell of trouble in `NODE/*.log`: two a log, four in all; frames of Java's
-    stack traces tell nothing to a reader."""
+    """The last lines that report trouble in `NODE/*.log`: two a log, four in all; frames of Java's
+    stack traces do not help a reader."""
     told = []
     for path in sorted(nodes.glob("*/*.log")):
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,11 +1,12 @@
-"""Asks every node, several times a second, who leads; writes down each answer as it was given.
+"""Queries every node, several times a second, for who leads; writes down each answer as it was
+given.
 
-A client's metadata may come from an isolated node that still believes in itself, so every node is
-asked directly, each in a thread of its own: one that does not answer delays no other. The situation
-as a whole is, per partition, the answer with the highest leader epoch; among answers of the same
-epoch that of an authority, where there is one, then the one that most nodes give, then the latest.
+A client's metadata may come from an isolated node that still believes that it leads, so every node
+is queried directly, each in its own thread: one that does not answer delays no other. The situation
+is, per partition, the answer with the highest leader epoch; among answers of the same epoch that of
+an authority, where there is one, then the one that most nodes give, then the latest.
 
-Of a run with cells each node is asked about the objects of all of them at once.
+In a run with cells each node is queried about the objects of all cells at once.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class Watched:
 
 @dataclass
 class Observer:
-    """Observes while it is entered as a context. A target whose nodes cannot be asked who leads
-    (no `HasLeaders`) leaves it idle: nothing is known of its leaders."""
+    """Observes while it is entered as a context. A target whose nodes cannot be queried for who
+    leads (no `HasLeaders`) leaves it idle: nothing is known of its leaders."""
 
     target: object
     nodes: Mapping[str, Node]
@@ -57,7 +58,7 @@ class Observer:
     _stop: threading.Event = field(default_factory=threading.Event)
     _tasks: list[Task] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
-    """By node, the last exception that asking it raised; the observer goes on asking."""
+    """By node, the last exception that a query to it raised; the observer continues to query."""
 
     def __enter__(self) -> Observer:
         for node in self.nodes.values() if self.observes else ():
@@ -71,16 +72,16 @@ class Observer:
 
     @property
     def observes(self) -> bool:
-        """Whether the target can be asked who leads."""
+        """Whether the target can be queried for who leads."""
         return isinstance(self.target, HasLeaders)
 
     def begun(self) -> bool:
-        """Whether a node has answered, or none is asked."""
+        """Whether a node has answered, or none is queried."""
         return not self.observes or any(cell.latest for cell in self.cells)
 
     def situation(self, cell: int = 0) -> Situation:
-        """What the cluster as a whole says of itself now, by answers of the last 3 s: of the object
-        of the first cell, or of another."""
+        """What all nodes of the cluster together report now, by answers of the last 3 s: of the
+        object of the first cell, or of another."""
         now_ns = self.clock.now_ns()
         latest = list(self.cells[cell].latest.values())
         return merge(now_ns, [(t, view) for t, view in latest if now_ns - t < _FRESH_NS])

@@ -94,7 +94,7 @@ class Rules:
 
 
 def check_completion(ended: object, system: str) -> None:
-    """Raise HarnessFailure for what a client says that is no completion."""
+    """Raise HarnessFailure if what a client returns is not a completion."""
     if why := _no_completion(ended):
         raise HarnessFailure(
             f"a client of the target {system!r} completes an operation with {ended!r:.100}: {why}"

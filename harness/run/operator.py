@@ -1,5 +1,5 @@
-"""A person who makes faults by hand: what is asked for is printed, and Enter at the terminal or a
-file that appears reports that it is done."""
+"""An operator who causes faults by hand: what is requested is printed, and Enter at the terminal or
+a file that appears reports that it is done."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Person(Operator):
     _left: bool = False
 
     def begin(self, faults: Sequence[str]) -> None:
-        """Refuse files that are there already: they report what an earlier run asked for."""
+        """Refuse files that are there already: they report what an earlier run requested."""
         self._over.clear()
         self._left = False
         if self.folder is None:
@@ -44,7 +44,7 @@ class Person(Operator):
                 file = self._file(fault, begun=begun)
                 if file is not None and file.exists():
                     raise PlanError(
-                        f"--signals: {file} is there before anything was asked for",
+                        f"--signals: {file} exists before anything was requested",
                         hint="remove it",
                     )
 
@@ -66,9 +66,9 @@ class Person(Operator):
                 self.say(f"  The load is over: fault {fault!r} is not needed any more.")
                 return False
             if self._left:
-                self.say(f"  Not waited for any more: what was asked for fault {fault!r}.")
+                self.say(f"  No longer waiting for what was requested for fault {fault!r}.")
                 return False
-        self.say("  Nobody has reported it in time.")
+        self.say("  It was not reported in time.")
         return False
 
     def give_up(self) -> None:
@@ -76,7 +76,7 @@ class Person(Operator):
         self._over.set()
 
     def leave(self) -> None:
-        """Somebody has interrupted for the second time."""
+        """The user has interrupted for the second time."""
         self._left = True
 
     def _file(self, fault: str, *, begun: bool) -> Path | None:
@@ -97,7 +97,7 @@ class Person(Operator):
         return b"\n" in typed
 
     def _drain(self) -> None:
-        """Forget what was typed before anything was asked for."""
+        """Forget what was typed before anything was requested."""
         while self.keys is not None and self._waiting():
             if not os.read(self.keys.fileno(), 4096):
                 self.keys = None

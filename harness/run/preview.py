@@ -92,7 +92,7 @@ def _dry_step(
         return {**told, "heals": step.heal}
     healed = f"after {step.for_s:g} s" if step.for_s else "by a later step, or at the end"
     if not nodes and not isinstance(bound_step.nemesis, ClientNemesis):
-        asked = f"{step.nodes} (who they are is known when the cluster is asked)"
+        asked = f"{step.nodes} (which nodes these are is known when the cluster is queried)"
         return {**told, "nemesis": step.nemesis, "nodes": asked, "commands": [], "healed": healed}
     acts, names = _dry_acts(bound_step.nemesis, step, bound, nodes, levers, met)
     met[step.id] = tuple(names)
@@ -132,7 +132,7 @@ def _dry_acts(
     levers: Mapping[str, Lever[Any]],
     met: Mapping[str, tuple[str, ...]],
 ) -> tuple[list[Act], list[str]]:
-    """What the step would do, and to whom."""
+    """What the step would do, and to which nodes."""
     plan = bound.plan
     if isinstance(nemesis, ClientNemesis):
         draw = random.Random(f"{plan.seed}/{step.id}")

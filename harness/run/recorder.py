@@ -1,4 +1,4 @@
-"""Records a run's history while it goes on, at almost no cost to the thread that runs it.
+"""Records a run's history during the run, at almost no cost to the thread that runs it.
 
 The hot path is one `struct.pack_into` a row, into a block of memory that is used again and again
 (`harness.run.packed_rows`). No object per operation stays alive and no lock is taken. Full blocks,
@@ -46,7 +46,7 @@ _DRAIN_S: Final = 0.1
 _RATE_OVER_S: Final = 2.0
 
 HAND_OVER_NS: Final = 100_000_000
-"""How often whoever records calls `hand_over`."""
+"""How often the recording thread calls `hand_over`."""
 
 
 class Live(NamedTuple):
@@ -267,7 +267,7 @@ class Recorder:
                 parts.append(np.compress(types == code, values))
 
     def _flush(self) -> None:
-        """Write what was drained as one part; what the disk does not take is kept."""
+        """Write what was drained as one part; what the disk does not accept is kept."""
         if notes := [self._notes.popleft() for _ in range(len(self._notes))]:
             self._unwritten = [packed_rows.in_order_of_time(self._unwritten, notes)]
         self._refused = None

@@ -34,8 +34,8 @@ from harness.run.workload import workload_of
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedPlan:
-    """A plan and what its names stand for. `unsupported`: what it asks for in vain, to be refused
-    (`refuse_unsupported`) or forced by whoever plays it. `client`: the command of the user's own
+    """A plan and what its names stand for. `unsupported`: what it requests in vain, to be refused
+    (`refuse_unsupported`) or forced by whoever runs it. `client`: the command of the user's own
     clients (`with_client`), `operator`: who makes faults by hand (`with_operator`); no plan holds
     them."""
 
@@ -220,15 +220,15 @@ def _judges_of(model: str) -> list[str]:
 
 
 def refuse_unsupported(bound: ResolvedPlan, *, file: str, force: bool = False) -> None:
-    """Raise PlanError for what the plan asks of a version that does not honour it; with `force`
-    only for what cannot be played at all."""
+    """Raise PlanError for what the plan requests of a version that does not honour it; with `force`
+    only for what cannot be run at all."""
     refused = [each for each in bound.unsupported if not (force and each.forcible)]
     if not refused:
         return
     first, *others = refused
     hint = "change it"
     if all(each.forcible for each in refused):
-        hint = "leave it out, or play it all the same with --force"
+        hint = "leave it out, or run it anyway with --force"
     if others:
         hint += f" (and {len(others)} more: {', '.join(each.key for each in others)})"
     raise PlanError(f"{first.what} ({first.source})", file=file, key=first.key, hint=hint)

@@ -118,7 +118,7 @@ def _check_levers(name: str, nemesis: Nemesis, here: _Here, where: str) -> None:
             raise PlanError(
                 f"{name} cannot be made: {provider.why_no_lever(missing[0])}",
                 key=f"{where}.nemesis",
-                hint='have a person make it, nemesis = "manual", or leave it out',
+                hint='have an operator cause it, nemesis = "manual", or leave it out',
             )
         raise PlanError(
             f"{name} needs the lever {missing[0]!r}, which neither a cluster of kind "
@@ -150,7 +150,7 @@ def _check_gateways(nodes: str, nemesis: Nemesis, here: _Here, where: str) -> No
 def _check_clients(
     plan: Plan, step: FaultStep, nemesis: ClientNemesis, target: Target[Any], where: str
 ) -> None:
-    """Whom it meets is there, and no nodes are named that it would not meet."""
+    """What it affects exists, and no nodes are named that it would not affect."""
     if nemesis.meets == CONSUMERS:
         _check_consumers(plan, step, where)
     elif plan.cells:

@@ -84,7 +84,7 @@ class Status:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How a plan is to be played, beside what the plan says."""
+    """How a plan is to be run, beside what the plan states."""
 
     run_id: str
     folder: Path
@@ -170,8 +170,8 @@ def _taken_down(cluster: RunCluster, how: RunOptions, *, phase: str) -> Iterator
 def _come_up(
     bound: ResolvedPlan, cells: Sequence[CellRun], cluster: RunCluster, record: RunMetadata
 ) -> None:
-    """Wait until the cluster is whole and has what the workload writes to; write down what it
-    is."""
+    """Wait until the cluster is fully replicated and has what the workload writes to; write down
+    what it is."""
     plan, target, image = bound.plan, bound.target, cluster.image
     clients = client_versions(writer_of(target, plan), *readers_of(target, plan))
     version = image.version if image is not None else None

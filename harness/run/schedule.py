@@ -35,7 +35,7 @@ class Observes(Protocol):
     def situation(self) -> Situation: ...
 
     def begun(self) -> bool:
-        """Whether a node has answered since the run began, or none is asked."""
+        """Whether a node has answered since the run began, or none is queried."""
         ...
 
 

@@ -4,9 +4,8 @@ A value that failed, that nobody wrote or that is there twice rests on the offse
 A lost value stands nowhere: that it is lost rests on every record of its partition being another
 one's. For most records there is a witness of that already, and not the reader that is to be
 confirmed: the broker acknowledged to the *writing* library that this very value is at this very
-offset. Two libraries that know nothing of each other, of which one was told where the value was
-put and the other found it there, do not both mistake another value for it. So the second library
-reads
+offset. If two independent libraries agree, one of which reported where the value was written while
+the other found it there, they do not both mistake another value for it. So the second library reads
 
     every offset whose record no acknowledgement names,
     the first and the last records of each partition, and where it ends (two replicas' logs that

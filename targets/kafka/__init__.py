@@ -1,7 +1,7 @@
-"""Apache Kafka: its eras, its files, its administration, its clients and its final read.
+"""Apache Kafka: its versions, its files, its administration, its clients and its final read.
 
-target         the plug-in        eras      what differs between versions, as data
-images         images, archives   asking    one question to one node
+target         the plug-in        eras      ranges of versions, and what differs, as data
+images         images, archives   asking    one query to one node
 configuration  files of a node    admin     topics, settings, features, who leads
 clients        what writes        reading   the final read
 """
@@ -17,7 +17,7 @@ __all__ = ["Kafka"]
 
 
 def __getattr__(name: str) -> Any:
-    """The plug-in, when it is asked for: each consumer of a group is a process that needs none of
+    """The plug-in, when it is requested: each consumer of a group is a process that needs none of
     it, and dozens of them start at once."""
     if name != "Kafka":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

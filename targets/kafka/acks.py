@@ -1,8 +1,8 @@
-"""What a producer's `acks` says: who must have a write before it is acknowledged.
+"""What a producer's `acks` means: which replicas must have a write before it is acknowledged.
 
-Read in one place, since two decide by it: a client what it asks for, and a checker whether an `ok`
+Read in one place, since two decide by it: a client what it requests, and a checker whether an `ok`
 acknowledges a write. A client library may read more than is meant: librdkafka takes 0.0, 00 and
-0abc for 0, whose writes nobody acknowledges.
+0abc for 0, with which no broker acknowledges writes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Asks one node questions over Kafka's protocol, and no other node.
+"""Queries one node over Kafka's protocol, and no other node.
 
-A client library's metadata may come from any broker it is connected to, so what a node says of
-itself is asked on a connection of its own. Encoding is kafka-python's; the socket is ours.
+A client library's metadata may come from any broker it is connected to, so each node is queried
+about itself on a separate connection. Encoding is kafka-python's; the socket is ours.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def ask(address: str, port: int, request: Any, *, timeout_s: float) -> Any:
 
 @dataclass
 class Connections:
-    """One kept connection to each node that is asked; a context that ends them.
+    """One kept connection to each node that is queried; a context that ends them.
 
     Requests have the highest version that both sides know, or their own `max_version`. `speaks`:
-    what nodes speak that do not tell it (before 0.10).
+    the protocol of nodes that do not report it (before 0.10).
     """
 
     addresses: Mapping[str, str]

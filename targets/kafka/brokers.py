@@ -1,4 +1,4 @@
-"""What a broker is asked about itself and the topic by Kafka's protocol, whatever its era."""
+"""What a broker of any version is queried for by Kafka's protocol: itself and the topic."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ASK_S = 2.0
 _POLL_S = 0.1
 _LOOK_S = 2.0
 _NO_EPOCH = -1
-"""The leader epoch of answers that tell none: metadata before version 7."""
+"""The leader epoch of answers without one: metadata before version 7."""
 
 
 def metadata(node: Node, plan: KafkaPlan, *others: KafkaPlan, timeout_s: float) -> Any:
-    """What this broker tells clients of the brokers and the topic, and of those of other plans.
-    Raises NoAnswer."""
+    """What this broker reports to clients about the brokers and the topic, and about topics of
+    other plans. Raises NoAnswer."""
     version = era_for(plan).requests.metadata
     kind = MetadataRequest[version]
     topics = [kind.MetadataRequestTopic(name=each.topic.name) for each in (plan, *others)]
@@ -45,7 +45,7 @@ Partitions = tuple[PartitionView, ...]
 
 
 def partitions(node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float) -> list[Partitions]:
-    """The topic of each plan as this broker tells it to clients. Raises NoAnswer."""
+    """The topic of each plan as this broker reports it to clients. Raises NoAnswer."""
     names = names_by_id(plans[0])
     told = metadata(node, *plans, timeout_s=timeout_s)
     by_name = {topic.name: topic.partitions for topic in told.topics}
@@ -68,7 +68,7 @@ def offset(
     leader: Node, plan: KafkaPlan, partition: int, which: int, *, isolation: int = READ_UNCOMMITTED
 ) -> int | None:
     """Where a partition begins (`EARLIEST`) or ends (`LATEST`) for readers of an isolation, as its
-    leader tells it; null when it does not."""
+    leader reports it; null when it does not."""
     version = era_for(plan).requests.list_offsets
     kind = ListOffsetsRequest[version]
     of_partition = kind.ListOffsetsTopic.ListOffsetsPartition(
@@ -91,7 +91,7 @@ def offset(
 
 
 def configs(node: Node, plan: KafkaPlan, kind: int, name: str) -> dict[str, Any]:
-    """Settings in force, by name, as the node tells them (DescribeConfigs). Raises NoAnswer."""
+    """Settings in force, by name, as the node reports them (DescribeConfigs). Raises NoAnswer."""
     version = era_for(plan).requests.describe_configs
     request = DescribeConfigsRequest[version]
     resource = request.DescribeConfigsResource(
@@ -122,7 +122,7 @@ def await_none(cluster: Cluster, missing: Callable[[], str | None], deadline: fl
 
 
 class Observe(Protocol):
-    """Asks a node for its own view."""
+    """Queries a node for its own view."""
 
     def __call__(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """Null when it does not answer."""
@@ -144,11 +144,11 @@ def why_not_whole(nodes: Iterable[Node], plan: KafkaPlan, observe: Observe) -> s
 
 
 def await_whole(cluster: Cluster, plan: KafkaPlan, observe: Observe, deadline: float) -> None:
-    """Wait until every node that knows of topics says that they are whole."""
+    """Wait until every node that knows topics reports that they are fully replicated."""
     knowing = [n for n in cluster.nodes.values() if n.roles & {"broker", "zookeeper"}]
     await_none(cluster, lambda: why_not_whole(knowing, plan, observe), deadline)
 
 
 def first(cluster: Cluster) -> Node:
-    """The broker that is asked what any could tell."""
+    """The broker that is queried for what any broker could report."""
     return with_role(cluster, "broker")[0]

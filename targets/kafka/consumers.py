@@ -1,9 +1,9 @@
 """How far a reader came, with all that went wrong; and the client library that reads second.
 
-A consumer that meets an error may go on behind it as if nothing had been there: librdkafka tells of
+A consumer that meets an error may go on behind it as if nothing had been there: librdkafka reports
 a batch with a wrong checksum once, and hands over what follows. So every error is kept, by the
-partition that it names or for all of them where it names none, and whoever reads the result takes
-no partition with an error for complete. `HARMLESS` is the list of those that mean nothing here.
+partition that it names or for all of them where it names none, and no reader of the result takes a
+partition with an error for complete. `HARMLESS` is the list of those that mean nothing here.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ HARMLESS: Final[Mapping[int, str]] = {
     KafkaError._TIMED_OUT: "a request was not answered in time: it is sent again",
 }
 """librdkafka's own codes for connections, and why they end no read: they move no position, and what
-is fetched again is the same. The end of a partition (_PARTITION_EOF) is no
-error at all. One that does name a partition counts, and so does every code of a broker: a settled
-cluster has none."""
+is fetched again is the same. The end of a partition (_PARTITION_EOF) is not an error. One that does
+name a partition counts, and so does every code of a broker: a settled cluster has none."""
 
 _BATCH: Final = 10_000
 _WAIT_S: Final = 0.2

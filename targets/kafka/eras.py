@@ -1,9 +1,9 @@
-"""What differs between Kafka's versions, as data: a further era is a further row.
+"""What differs between Kafka's versions, as data: another range of versions is another row.
 
 Jars are named as Maven coordinates. The broker's own log is evidence of a run, and without a
-logging binding it is silent: each era brings the binding that its official distribution has, or
-reload4j where that distribution's is no dependency of its jars. Request versions are numbers of
-Kafka's protocol (the tables of its protocol guide): the lowest that says what is needed.
+logging binding it is silent: each range has the binding of its official distribution, or reload4j
+where that binding is not a dependency of its jars. Request versions are numbers of Kafka's protocol
+(the tables of its protocol guide): the lowest that says what is needed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ VERSION_JAR = r"kafka_2\.\d+-(\d+(?:\.\d+){1,3})\.jar"
 KRAFT: Final = "kraft"
 ZOOKEEPER: Final = "zookeeper"
 
-# The levels that show elections and ISR changes: the controller tells each change of a partition
-# (leader, ISR, ELR) at DEBUG, brokers tell theirs in the state-change log and at INFO. Heartbeats,
+# The levels that show elections and ISR changes: the controller logs each change of a partition
+# (leader, ISR, ELR) at DEBUG, brokers log theirs in the state-change log and at INFO. Heartbeats,
 # periodic tasks and ZooKeeper's pings are a line every second or two: a process whose clock was
 # moved shows it in what it writes next, and one that has nothing to say would show nothing.
 _LOG4J2 = """\
@@ -73,11 +73,11 @@ log4j.logger.org.apache.zookeeper.ClientCnxn=DEBUG
 
 @dataclass(frozen=True, kw_only=True)
 class Requests:
-    """Which versions of requests the brokers of an era are asked with. Null: the era has none.
+    """The versions of the requests that brokers of these versions get. Null: they have none.
 
-    `metadata` names leaders and ISR, from 7 on with leader epochs; `list_offsets` tells where logs
-    begin and end; `describe_configs` the settings in force (from 0.11 on, KIP-133), which
-    controllers tell from 3.7 on (KIP-919).
+    `metadata` names leaders and ISR, from 7 on with leader epochs; `list_offsets` returns where
+    logs begin and end; `describe_configs` the settings in force (from 0.11 on, KIP-133), which
+    controllers report from 3.7 on (KIP-919).
     """
 
     metadata: int
@@ -90,13 +90,13 @@ class Requests:
 class Era:
     """Versions that are built, configured and started alike.
 
-    `versions` is a pattern of whole version numbers; `metadata` are the ways in which the cluster's
-    metadata can be kept, the default first; `jars` hold `{version}`; `log_flag` holds `{file}`;
-    `packages` are the distribution's. `speaks` is the protocol that clients must be told, null
-    where they ask the broker (ApiVersions, KIP-35, from 0.10 on). `host_keys`: listens by the keys
-    `host.name` and `port`, which 0.9 replaced by `listeners`. `offsets_acknowledged`: the offset in
-    an acknowledgement is the record's; before 0.8.2 it is, for acks=all, the one after the last
-    record of the request.
+    `versions` is a pattern of complete version numbers; `metadata` are the ways in which the
+    cluster's metadata can be kept, the default first; `jars` hold `{version}`; `log_flag` holds
+    `{file}`; `packages` are the distribution's. `speaks` is the protocol that must be configured
+    for clients, null where they query the broker (ApiVersions, KIP-35, from 0.10 on). `host_keys`:
+    listens by the keys `host.name` and `port`, which 0.9 replaced by `listeners`.
+    `offsets_acknowledged`: the offset in an acknowledgement is the record's; before 0.8.2 it is,
+    for acks=all, the one after the last record of the request.
     """
 
     name: str
@@ -302,18 +302,18 @@ ERAS: Sequence[Era] = (
     _era_4("4.2", r"4\.2\.\d+", "2.25.3"),
     _era_4("4.x", r"4\.\d+\.\d+", "2.25.4"),
 )
-"""In order: the first whose pattern fits a version is its era."""
+"""In order: the first whose pattern fits a version is its row."""
 
 DEFAULT_VERSION = "4.3.1"
 
 
 def era_of(version: str, *, key: str = "target.version") -> Era:
-    """The era of a version. Raises PlanError for one that this ackloss does not know."""
+    """The row of a version. Raises PlanError for one that this ackloss does not know."""
     for era in ERAS:
         if re.fullmatch(era.versions, version):
             return era
     raise PlanError(
-        f"Kafka {version} is of no era that this ackloss knows",
+        f"Kafka {version} is an unsupported version",
         key=key,
         hint="0.8.0 to 4.x are known, such as 0.8.2.2, 2.8.2, 3.9.2 or 4.3.1",
     )
@@ -325,10 +325,10 @@ def number_of(version: str) -> tuple[int, ...]:
 
 
 def era_for(plan: KafkaPlan) -> Era:
-    """The era of a plan. An image's version is known only once it was pulled; images hold 3.3 or
-    later (`targets.kafka.images.resolve`), and those are all spoken to alike.
+    """The row of a plan's version. An image's version is known only once it was pulled; images hold
+    3.3 or later (`targets.kafka.images.resolve`), and those are all spoken to alike.
 
-    Raises PlanError for a version of no known era.
+    Raises PlanError for an unsupported version.
     """
     return era_of(plan.target.version or DEFAULT_VERSION)
 

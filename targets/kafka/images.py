@@ -2,7 +2,7 @@
 
 A JVM that maps the classes of an earlier one (AppCDS) starts a broker in 1.7 s instead of 4.2 s,
 and a bootstrap.checkpoint that the version's own StorageTool wrote once formats every node without
-a JVM. Both are made in throw-away containers of the very image, whoever built it, and kept in the
+a JVM. Both are made in temporary containers of that image, no matter who built it, and kept in the
 cache folder by the image's id.
 """
 
@@ -176,7 +176,7 @@ def formatted(
 ) -> dict[str, bytes]:
     """Files of a log directory, `FILES`/data, that the image's own StorageTool formats.
 
-    Raises EnvironmentFailure when it does not, with what it said as the hint.
+    Raises EnvironmentFailure when it does not, with its output as the hint.
     """
     if is_jars(image):
         return formatted_here(

@@ -77,7 +77,7 @@ def formatted_here(
     read: Sequence[str],
 ) -> dict[str, bytes]:
     """Files of a log directory, `FILES`/data, that the version's own StorageTool formats on this
-    machine. Raises EnvironmentFailure with what it said as the hint."""
+    machine. Raises EnvironmentFailure with its output as the hint."""
     jars = maven.kept(era.recipe(image.version or DEFAULT_VERSION))
     java = java_here()
     argv = [java if word == "java" else word for word in era.java(heap_mb=_HEAP_MB)]
@@ -107,9 +107,9 @@ def formatted_here(
 
 
 def last_line(output: str) -> str:
-    """The last line of a tool's output that is no line of a stack trace."""
+    """The last line of a tool's output that is not part of a stack trace."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("at ", "..."))]
     if not told:
-        return "it said nothing"
+        return "it printed nothing"
     return re.sub(r'^Exception in thread "\w+" [\w.$]+: ', "", told[-1])[:300]

@@ -1,8 +1,8 @@
 """Which version of Kafka honours which setting: a table to be checked against Kafka's documents.
 
 Not all of Kafka is in here, only what a reader of results would be misled by: a broker that does
-not know a setting says nothing, or a line in its log, and a run would then tell of a setting that
-never was in force. What becomes of a plan that asks for such a setting: `targets.kafka.support`.
+not know a setting reports nothing, or writes a line to its log, and a run would then show a setting
+that was never in force. `targets.kafka.support` decides about a plan that requests such a setting.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Limit:
 
     A key may end in `*`. Of an absent setting, values that are not `values` say what the version
     does by itself: allowed, and not sent. `reason` is one sentence, `source` where it is to be
-    read. What no `--force` could play, as there is no such cluster, is not `forcible`.
+    read. What no `--force` could run, because there is no such cluster, is not `forcible`.
     """
 
     keys: tuple[str, ...]

@@ -18,7 +18,8 @@ from targets.kafka.zookeeper import ZooKeeper
 
 
 class Mode(Protocol):
-    """How a cluster is laid out, told and asked. What cannot be asked raises HarnessFailure."""
+    """How a cluster is laid out, configured and queried. What cannot be queried raises
+    HarnessFailure."""
 
     def ingredients(
         self, plan: KafkaPlan, image: ImageRef, say: Callable[[str], None]

@@ -98,7 +98,7 @@ class KafkaPlan(Plan):
 
     @property
     def cell(self) -> str | None:
-        """The cell of a run whose plan this is; `None` for the plan of a whole run."""
+        """The cell of a run whose plan this is; `None` for the plan of a complete run."""
         return self._cell
 
     def of_cell(self, name: str, topic: TopicPlan) -> KafkaPlan:

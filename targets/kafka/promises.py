@@ -24,7 +24,7 @@ _LEAST: Final = "min.insync.replicas"
 def promises(plan: Mapping[str, Any], producer: Mapping[str, Any]) -> Promises:
     """What a plan (plan.json) promises with these settings of its producers.
 
-    Raises KeyError, TypeError or ValueError for a document that is no plan's.
+    Raises KeyError, TypeError or ValueError for a document that is not a plan.
     """
     return Promises(
         model=model_of(plan["workload"].get("name")),

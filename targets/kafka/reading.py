@@ -76,8 +76,8 @@ def source_of(cluster: Cluster, plan: KafkaPlan) -> Iterator[Source]:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where is read: the brokers' addresses, how the partitions' ends are found out and a broker is
-    asked, and what librdkafka needs beside the addresses."""
+    """Where is read: the brokers' addresses, how the partitions' ends are determined and a broker
+    is queried, and what librdkafka needs beside the addresses."""
 
     addresses: str
     ends: Callable[[], dict[int, End]]
@@ -197,7 +197,7 @@ def _compacted(plan: KafkaPlan) -> bool:
 
 
 def _ends(cluster: Cluster, plan: KafkaPlan) -> dict[int, End]:
-    """Log start and end of every partition as its leader tells them."""
+    """Log start and end of every partition as its leader reports them."""
     mode = mode_of(plan)
 
     def told(leader: str, partition: int, which: int) -> int | None:
@@ -210,8 +210,9 @@ def _ends(cluster: Cluster, plan: KafkaPlan) -> dict[int, End]:
 def ends_of(
     answers: Sequence[NodeView], plan: KafkaPlan, told: Callable[[str, int, int], int | None]
 ) -> dict[int, End]:
-    """Log start and end of every partition as its leader tells them (`told`, by the leader's name,
-    the partition, and EARLIEST or LATEST); the leader is whom all nodes' answers together name."""
+    """Log start and end of every partition as its leader reports them (`told`, by the leader's
+    name, the partition, and EARLIEST or LATEST); the leader is the one that all nodes' answers
+    together name."""
     views = merge(0, [(0, view) for view in answers]).partitions
     ends = {}
     for partition in range(plan.topic.partitions):

@@ -2,7 +2,7 @@
 
 A key is what was written: null, or text. What cannot have been written by a workload gets a value
 that none writes, a negative one, which is never attempted and so counts as unexpected: a value that
-is not a number as `producers` writes them, a null or empty one, and any value whose key is no
+is not a number as `producers` writes them, a null or empty one, and any value whose key is not
 UTF-8; that key is shown with its bytes escaped.
 """
 
@@ -28,8 +28,7 @@ _Numbers = TypeVar("_Numbers", int, NDArray[np.int64])
 
 @dataclass
 class Columns:
-    """Records in the order in which they came; `leader_epoch` is -1 where the library tells
-    none."""
+    """Records in the order in which they came; `leader_epoch` is -1 if the library reports none."""
 
     partition: array[int] = field(default_factory=lambda: array("i"))
     offset: array[int] = field(default_factory=lambda: array("q"))

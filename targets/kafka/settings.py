@@ -1,7 +1,7 @@
-"""Settings as the cluster itself has them, compared with what the plan asks for.
+"""Settings as the cluster itself has them, compared with what the plan requests.
 
-From 0.11 on brokers tell them (DescribeConfigs, KIP-133). Before, they are in the log with which a
-broker starts: 0.9 and 0.10 print every value, 0.8 those that its file overrides; a topic's stand
+From 0.11 on brokers report them (DescribeConfigs, KIP-133). Before, they are in the log with which
+a broker starts: 0.9 and 0.10 print every value, 0.8 those that its file overrides; a topic's stand
 where a replica's log is made, from 0.8.1 on.
 """
 
@@ -27,11 +27,11 @@ _OF_TOPIC = r"Created log for partition \[?{topic}[,-]\d+\]? in \S+ with propert
 
 
 def effective(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
-    """Every setting of the nodes and the topic that the cluster tells: `{"broker", "differs",
+    """Every setting of the nodes and the topic that the cluster reports: `{"broker", "differs",
     "topic"}`, where `broker` holds what all brokers agree on and `differs`, by setting and node,
     what they do not.
 
-    Raises PlanError when one that the plan asks for is unknown to a node or differs.
+    Raises PlanError when one that the plan requests is unknown to a node or differs.
     """
     by_broker, topic = {}, Values()
     requests = era_for(plan).requests
@@ -50,7 +50,7 @@ def effective(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
 
 
 def untold(cluster: Cluster, plan: KafkaPlan) -> list[str]:
-    """A sentence where settings cannot be compared, as controllers tell nobody of theirs."""
+    """A sentence where settings cannot be compared, because controllers do not report theirs."""
     silent = [
         node.name
         for node in cluster.nodes.values()
@@ -58,7 +58,9 @@ def untold(cluster: Cluster, plan: KafkaPlan) -> list[str]:
     ]
     if not silent or era_for(plan).requests.controllers_tell or not plan.target.settings:
         return []
-    return [f"target.settings: {', '.join(silent)}: not compared, before 3.7 controllers tell none"]
+    return [
+        f"target.settings: {', '.join(silent)}: not compared, before 3.7 controllers report none"
+    ]
 
 
 def _described(node: Node, plan: KafkaPlan) -> tuple[Values, Values]:
@@ -71,7 +73,7 @@ def _described(node: Node, plan: KafkaPlan) -> tuple[Values, Values]:
 
 def known(configs: Mapping[str, Any]) -> Values:
     """Values by name, without the keys that a broker only echoes: those have no value, and no type
-    where it tells types."""
+    where it reports types."""
     return {
         name: config.value
         for name, config in sorted(configs.items())
@@ -105,7 +107,7 @@ def _topics(lines: list[str], topic: str) -> Iterator[tuple[str, str]]:
 
 
 def compare(asked: Mapping[str, Any], told: Values, *, where: str, node: str) -> None:
-    """Raise PlanError for the first setting that is asked for and not in force."""
+    """Raise PlanError for the first setting that is requested and not in force."""
     for key, value in asked.items():
         if key not in told:
             raise PlanError(f"{node} does not know this setting", key=f'{where}."{key}"')

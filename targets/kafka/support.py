@@ -1,8 +1,9 @@
-"""What a plan asks of a version of Kafka that does not honour it (`targets.kafka.limits`).
+"""What a plan requests of a version of Kafka that does not honour it (`targets.kafka.limits`).
 
-Such a plan is refused before it is played, with the reason and its source; `--force` plays it all
-the same, and the run says so. A setting that only spells out what a version without it does anyway
-is allowed, and not sent. For all else the cluster's own answers are compared with what was asked.
+Such a plan is refused before it is run, with the reason and its source; `--force` runs it anyway,
+and the run shows this. A setting that only spells out what a version without it does anyway is
+allowed, and not sent. For everything else the cluster's own answers are compared with what was
+requested.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ _KEYS: Final[Mapping[Place, tuple[str, ...]]] = {
     "producer": ("workload", "producer"),
     "target": ("target",),
 }
-"""Where in a plan each is asked."""
+"""Where in a plan each is requested."""
 
 _MODES: Final = {KRAFT: " in KRaft mode", ZOOKEEPER: " in ZooKeeper mode", None: ""}
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """One thing that a plan asks for."""
+    """One thing that a plan requests."""
 
     place: Place
     key: str
@@ -46,7 +47,7 @@ class _Asked:
 
 
 def unsupported(plan: KafkaPlan) -> list[Unsupported]:
-    """All that the plan asks for and its version does not honour."""
+    """All that the plan requests and its version does not honour."""
     told = []
     for limit, asked in _met(plan):
         if limit.values.meant(asked.value):
@@ -66,7 +67,7 @@ def unsupported(plan: KafkaPlan) -> list[Unsupported]:
 
 def sent(plan: KafkaPlan) -> KafkaPlan:
     """The plan without what its version has no key for and does anyway: what nodes and topic get.
-    What is asked in vain stays: who forces a plan wants to see what comes of it."""
+    What is requested in vain stays: who forces a plan wants to see what comes of it."""
     return _without(
         plan,
         {
@@ -78,7 +79,7 @@ def sent(plan: KafkaPlan) -> KafkaPlan:
 
 
 def comparable(plan: KafkaPlan) -> KafkaPlan:
-    """The plan with only that which the cluster must tell to be in force."""
+    """The plan with only what the cluster must report to be in force."""
     return _without(
         plan,
         {
@@ -90,7 +91,7 @@ def comparable(plan: KafkaPlan) -> KafkaPlan:
 
 
 def unheeded(plan: KafkaPlan, settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What the cluster tells of the settings that were asked in vain: `settings` as
+    """What the cluster reports about the settings that were requested in vain: `settings` as
     `Target.effective` has them."""
     told = []
     for limit, asked in _met(plan):
@@ -106,7 +107,7 @@ def unheeded(plan: KafkaPlan, settings: Mapping[str, Mapping[str, Any]]) -> list
 
 
 def version_of(plan: KafkaPlan) -> str | None:
-    """The version of a plan, an image's by its tag; null where it tells none."""
+    """The version of a plan, an image's by its tag; null where it reports none."""
     if plan.target.version is not None or plan.target.image is None:
         return plan.target.version
     tag = re.search(r":(\d+(?:\.\d+){1,3})(?:@|$)", plan.target.image)
@@ -114,7 +115,7 @@ def version_of(plan: KafkaPlan) -> str | None:
 
 
 def _met(plan: KafkaPlan) -> Iterator[tuple[Limit, _Asked]]:
-    """What the plan asks for with the limits of its version that name it, whatever the value."""
+    """What the plan requests, with the limits of its version that name it, whatever the value."""
     version, metadata = version_of(plan), metadata_of(plan)
     if version is None:
         return

@@ -130,7 +130,7 @@ class Kafka(
     own_levers: ClassVar[frozenset[str]] = frozenset({LeadershipLever.name, ProtocolLever.name})
 
     def check(self, plan: KafkaPlan) -> None:
-        """Refuse settings that a plan may not touch, and versions of no known era."""
+        """Refuse settings that a plan may not touch, and unsupported versions."""
         check_settings(plan.target.settings, where="target.settings")
         library = library_of(plan)
         (library.check if transactions_of(plan) is None else check_transactions)(plan)
@@ -141,7 +141,7 @@ class Kafka(
         check_group(plan)
 
     def unsupported(self, plan: KafkaPlan) -> list[Unsupported]:
-        """What the plan asks for and its version does not honour."""
+        """What the plan requests and its version does not honour."""
         return support.unsupported(plan)
 
     def warnings(self, plan: KafkaPlan) -> list[str]:
@@ -173,7 +173,7 @@ class Kafka(
         return own_settings.with_files(document, plan, files, say)
 
     def check_version(self, version: str, *, key: str) -> None:
-        """Refuse versions of no known era."""
+        """Refuse unsupported versions."""
         era_of(version, key=key)
 
     def prepare_version(self, version: str, say: Callable[[str], None]) -> None:
@@ -271,11 +271,11 @@ class Kafka(
         return servers + client_nodes(plan, era, ingredients) + consumers
 
     def reached_by(self, access: Access) -> KafkaGuest:
-        """Kafka that somebody else runs."""
+        """Kafka that ackloss did not start."""
         return KafkaGuest.reached_by(access)
 
     def bring_up(self, cluster: Cluster, plan: KafkaPlan, *, timeout_s: float) -> None:
-        """Every broker has joined, the topics are there, their ISRs are whole."""
+        """Every broker has joined, the topics exist, and their ISRs are complete."""
         deadline, mode = time.monotonic() + timeout_s, mode_of(plan)
         mode.await_brokers(cluster, plan, deadline)
         for each in topic_plans(plan):
@@ -433,5 +433,5 @@ class Kafka(
         ]
 
     def logs(self, node: Node) -> dict[str, bytes]:
-        """server.log, which tells elections and changes of the ISR."""
+        """server.log, which has elections and changes of the ISR."""
         return node.get(LOGS)

@@ -37,7 +37,7 @@ class Begins(Protocol[Asked]):
     """What begins requests in the simulation, as `Requests` does."""
 
     def submit(self, process: int, asked: Asked, on_done: OnDone) -> None:
-        """Begin what a process asks for, which has nothing under way."""
+        """Begin what a process requests, which has nothing in progress."""
         ...
 
     def abandon(self, process: int) -> None:
@@ -91,7 +91,7 @@ class PolledRequests(Generic[Asked]):
 class ModelClient(Client):
     """What the clients of all models have in common: an operation becomes a request, and what was
     answered a completion. Its partitions are counted from 0, the first of them is `first` in the
-    system, where its processes are told from those of other clients by that."""
+    system, which distinguishes its processes from those of other clients by that."""
 
     def __init__(
         self, cluster: MemoryCluster, requests: Requests, partitions: int = 1, first: int = 0

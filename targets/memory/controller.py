@@ -177,7 +177,7 @@ class Controller:
         self._decide(number, State(epoch, leader, isr, state.version + 1))
 
     def _decide(self, number: int, state: State, *, announce: bool = True) -> None:
-        """Write a decision down, then tell everybody."""
+        """Write a decision down, then send it to all replicas."""
         self.states[number] = state
         self._disk.records[:] = [list(self.states)]
         self._disk.sync()

@@ -3,8 +3,8 @@
 It is the leader of the group's own partition, in which committed offsets are entries: so commits
 are replicated as everything else is. Members are known in memory alone; a new coordinator knows
 none, and they join again. A generation is higher than all before it, those of earlier coordinators
-included. Whoever joins gets its share at once; the others hear of it by their next heartbeat, and
-what they commit until then is refused.
+included. A member that joins gets its share at once; the others hear of it by their next heartbeat,
+and what they commit until then is refused.
 """
 
 from __future__ import annotations

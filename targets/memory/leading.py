@@ -113,7 +113,7 @@ class Leading:
 
     def on_mark(self, source: str, message: tuple[Any, ...]) -> None:
         """The coordinator of a transaction requests its marker: append it, once, and answer when it
-        is committed. (It asks again.)"""
+        is committed. (It requests it again.)"""
         _, number, coordinator, name, commits = message
         if name in self.stored.registers.marks.ended:
             self.node.send(source, ("marked", coordinator, name, number))
@@ -201,7 +201,7 @@ class Leading:
         self._advance()
 
     def give_up(self) -> None:
-        """Somebody else leads: what waits is unknown to its clients."""
+        """Another replica leads: what waits is unknown to its clients."""
         for source, request in self.waiting.values():
             self._reply(source, request, "unknown", "leader-changed")
         self.waiting.clear()

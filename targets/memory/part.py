@@ -4,8 +4,8 @@ Replication is Raft's: a leader's entries come with the offset and the epoch of 
 them, and a follower that has another entry there discards what differs. Who leads is decided by the
 controller; a replica obeys the highest epoch that it has heard of and remembers it on its disk.
 
-A replica whose disk was wiped is *blank*: it may have acknowledged what it no longer has. It takes
-no part in elections until it has caught up with a leader.
+A replica whose disk was wiped is *blank*: it may have acknowledged what it no longer has. It does
+not take part in elections until it has caught up with a leader.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Replica:
         self.node.host.after(_TICK_NS, self._tick)
 
     def _report(self) -> None:
-        """Tell the controller that this process lives, and what it knows."""
+        """Report to the controller that this process lives, and what it knows."""
         self._reported_ns = now_ns = self.node.host.now_ns()
         known = tuple((part.state.epoch, part.state.version) for part in self.parts)
         blank = tuple(part.blank for part in self.parts)

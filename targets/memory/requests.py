@@ -1,7 +1,7 @@
 """Where the clients are: requests with retries, and what is known when they end.
 
 A request is tried at one node after another until its time is up, always under the same number, so
-that the system can tell a retry from a new request. It ends
+that the system can distinguish a retry from a new request. It ends
 
     ok    when a leader answered so;
     fail  when it surely had no effect: every attempt was refused before anything was appended, or
@@ -159,5 +159,5 @@ class Requests:
 
 
 def _kind(process: int, command: Command) -> tuple[int, bool]:
-    """A process goes on asking who answered it, apart for reads and for the rest."""
+    """A process keeps using the node that answered it, separately for reads and for the rest."""
     return process, command.f in READS

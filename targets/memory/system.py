@@ -1,4 +1,4 @@
-"""The reference system as a whole: its nodes, who says what of it, and what its replicas hold."""
+"""The complete reference system: its nodes, who says what of it, and what its replicas hold."""
 
 from __future__ import annotations
 

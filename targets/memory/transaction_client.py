@@ -39,7 +39,7 @@ _AGAIN_NS: Final = 50 * MS
 
 
 class Scripts:
-    """Runs a script for each process that asks for one, in the simulation."""
+    """Runs a script for each process that requests one, in the simulation."""
 
     def __init__(self, cluster: MemoryCluster, requests: Requests) -> None:
         self._host, self._requests = cluster.clients, requests
@@ -167,8 +167,8 @@ class TransactionClient(Client):
 
     def _whole(self, keys: list[int]) -> Script:
         """All that another replica than the leader holds of some partitions, once it has no open
-        transaction in them and all that the leader has committed. It is looked at, and not asked:
-        no defect of what answers requests is in the way."""
+        transaction in them and all that the leader has committed. Its state is read directly,
+        without a request: no defect of what answers requests is in the way."""
         found: list[MicroOp] = []
         deadline_ns = self._cluster.simulation.now_ns + _END_WITHIN_NS
         for key in keys:

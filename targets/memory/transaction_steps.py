@@ -1,4 +1,4 @@
-"""Transactions as scripts of requests: the steps that an operation asks for, one after the other.
+"""Transactions as scripts of requests: the steps that an operation requests, one after the other.
 
 A transaction ends in
 
@@ -41,7 +41,7 @@ Script = Generator[Command | int, Outcome | None, Outcome]
 """Yields a request, or how many nanoseconds it waits; returns how its operation ended. The `result`
 of that is the micro-operations that were done."""
 Step = Generator[Command | int, Outcome | None, Outcome | None]
-"""The same for one step; it returns how the operation ends, or `None` where it goes on."""
+"""The same for one step; it returns how the operation ends, or `None` if it continues."""
 
 
 @dataclass(frozen=True)

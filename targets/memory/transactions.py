@@ -138,7 +138,7 @@ def named_in(key: str) -> tuple[str, tuple[int, ...]]:
 
 class Known(NamedTuple):
     """What a leader of the coordinator's partition keeps of an unfinished transaction in memory:
-    when it first saw it, and which partitions have said that they have its marker."""
+    when it first saw it, and which partitions have reported that they have its marker."""
 
     seen_ns: int
     marked: set[int]

@@ -1,4 +1,4 @@
-"""Clients that are processes of the user's: what ZooKeeper tells them (docs/any-client.md)."""
+"""Clients that are processes of the user's: what ZooKeeper passes to them (docs/any-client.md)."""
 
 from __future__ import annotations
 

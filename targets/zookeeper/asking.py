@@ -1,8 +1,8 @@
-"""Asks one ZooKeeper server, and no other: what it says of itself is evidence.
+"""Queries one ZooKeeper server, and no other: what it says of itself is evidence.
 
 kazoo's client connects again by itself, to whichever server is left, for as long as it lives; an
 observer needs an answer of the server that it names, or none. Encoding is kazoo's; the socket is
-ours. A session is kept by each thread for each server and made anew when it is lost.
+ours. Each thread keeps a session for each server and creates it again when it is lost.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def ask(address: str, request: Any, *, timeout_s: float) -> Any:
         return _sessions.of[address].ask(request, deadline)
     except _LOST as error:
         del_session(address)
-        if kept and time.monotonic() < deadline:  # it expired while nobody asked, perhaps
+        if kept and time.monotonic() < deadline:  # perhaps it expired between two queries
             return ask(address, request, timeout_s=_left_s(deadline))
         raise NoAnswer(f"{address}:{CLIENT_PORT}: {error}") from error
 
@@ -101,7 +101,7 @@ def del_session(address: str) -> None:
 
 
 def get(address: str, path: str, *, timeout_s: float) -> bytes | None:
-    """A znode's data; null when there is no such znode."""
+    """A znode's data; null if there is no such znode."""
     try:
         data, _ = ask(address, GetData(path, None), timeout_s=timeout_s)
     except NoNodeError:
@@ -110,7 +110,7 @@ def get(address: str, path: str, *, timeout_s: float) -> bytes | None:
 
 
 def children(address: str, path: str, *, timeout_s: float) -> Sequence[str]:
-    """The names of a znode's children; none when there is no such znode."""
+    """The names of a znode's children; none if there is no such znode."""
     try:
         return list(ask(address, GetChildren(path, None), timeout_s=timeout_s))
     except NoNodeError:

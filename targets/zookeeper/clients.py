@@ -9,8 +9,8 @@ lock      a lock is an ephemeral znode below `PARENT/locks`
 watch     a key is a znode; a watch reads it with `watch=`, and says whether the watch that this
           client left there before was triggered
 
-An operation of several requests changes something by the last of them only, and goes on only after
-an answer that proves that nothing was changed.
+An operation of several requests changes something by the last of them only, and continues only
+after an answer that proves that nothing was changed.
 """
 
 from __future__ import annotations

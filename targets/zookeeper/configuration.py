@@ -18,7 +18,7 @@ DATA: Final = f"{NODE_DATA}/{STORED}"
 CONFIG: Final = "zoo.cfg"
 
 WORDS: Final = ("conf", "mntr", "ruok", "srvr")
-"""The four-letter words with which servers are asked."""
+"""The four-letter words with which servers are queried."""
 
 _OWNED: Final = "ackloss sets it itself"
 _CODE: Final = "it loads code or reads files, and a plan may do neither"

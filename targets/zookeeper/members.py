@@ -1,6 +1,6 @@
 """The members lever: takes servers out of the ensemble while it runs, and back in (reconfig, 3.5).
 
-A server that is taken out goes on running, as an operator would find it. Its entry in the
+A server that is taken out keeps running, as an operator would find it. Its entry in the
 configuration (`/zookeeper/config`) is in the undo record. Requests go to the servers that stay, one
 after the other until one answers; a request that was made already changes nothing.
 """
@@ -38,7 +38,7 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class MembersLever(Lever[MembersRecord]):
     """Removes servers from the ensemble; undone by making them members again. With `say`, nothing
-    is requested of the servers, and what would be is said."""
+    is requested of the servers; what would be requested is printed."""
 
     nodes: Mapping[str, Node]
     plan: ZooKeeperPlan
@@ -125,12 +125,12 @@ class MembersLever(Lever[MembersRecord]):
                 raise HarnessFailure(f"the request was refused: {what}: {error}") from error
             except NoAnswer as error:  # a leader that leaves takes all connections with it
                 if time.monotonic() > deadline:
-                    raise HarnessFailure(f"nobody answered: {what}: {error}") from error
+                    raise HarnessFailure(f"no server answered: {what}: {error}") from error
                 time.sleep(_AGAIN_S)
 
     def _asked(self, nodes: Mapping[str, Node], ask: Callable[[str], T]) -> T:
         """The first answer of a server. Raises NoAnswer when none gives one."""
-        why = "there is no server to ask"
+        why = "there is no server to query"
         for node in nodes.values():
             try:
                 return ask(node.address)

@@ -62,7 +62,7 @@ def effective(cluster: Cluster, plan: ZooKeeperPlan) -> dict[str, Any]:
 
 
 def shared(told: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """The settings that all servers have alike; how much they store is no setting."""
+    """The settings that all servers have alike; how much they store is not a setting."""
     first, *others = told.values()
     return {
         key: value

@@ -312,7 +312,7 @@ class ZooKeeper(
         return [self.observe(node, plans[0], timeout_s=timeout_s)] * len(plans)
 
     def logs(self, node: Node) -> dict[str, bytes]:
-        """zookeeper.log, which tells elections, syncing and sessions."""
+        """zookeeper.log, which has elections, syncing and sessions."""
         return node.get(layout.LOGS)
 
 

@@ -35,7 +35,7 @@ _OTHER_LOGGING: Final = (
 class Release:
     """Versions that are built and started alike.
 
-    versions    a pattern of whole version numbers
+    versions    a pattern of complete version numbers
     slf4j       the version of the logging interface that they bring
     metrics     reports figures of its own, such as how often it has called fsync
     reconfig    members can be changed while it runs

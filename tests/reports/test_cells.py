@@ -137,7 +137,7 @@ def test_two_cells_are_compared_like_two_runs(judged: RunDir, tmp_path: Path) ->
 def test_whole_runs_with_cells_are_not_compared(judged: RunDir) -> None:
     done = ackloss("compare", str(judged.path), str(judged.cell("safe").path))
     assert done.exit_code == 4
-    assert "holds cells, and is no one history to compare; name one of them" in done.stderr
+    assert "holds cells, and is not a single history to compare; name one of them" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 

@@ -52,7 +52,7 @@ def judged(verdict: str, *, acknowledged: int = 100, lost: int = 0, **more: int)
         ),
         (
             judged("invalid", unexpected=2),
-            "No acknowledged write was lost, but 2 values were read that nobody wrote",
+            "No acknowledged write was lost, but 2 values were read that were never written",
         ),
         (
             judged("invalid", duplicates=1),

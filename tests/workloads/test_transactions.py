@@ -172,7 +172,7 @@ def test_two_readers_read_and_each_is_tried_again_a_few_times() -> None:
         ({"offsets": "after"}, 'offsets is "after", and there are no processors'),
         ({"offsets": "later"}, "offsets"),
         ({"topics_count": 9}, "topics_count is 9; use 1 to 4"),
-        ({"abort_share": 0.5, "crash_share": 0.5}, "leave no transaction whole"),
+        ({"abort_share": 0.5, "crash_share": 0.5}, "leave no complete transaction"),
         ({"fence_share": -0.1}, "fence_share is -0.1; use 0 to less than 1"),
         ({"isolation": "dirty"}, "isolation"),
         ({"readers": 1}, "readers_count"),

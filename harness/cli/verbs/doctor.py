@@ -62,7 +62,7 @@ def doctor(
 def _providers(
     kinds: Sequence[str], inventory: Path | None, cluster: Path | None
 ) -> list[Provider]:
-    """The kinds that were asked for; without any, those of the files, or else all."""
+    """The requested kinds; without any, those of the files, or else all."""
     from harness import registry
     from harness.run.elsewhere import cluster_provider
     from harness.run.resolving import hosts_provider

@@ -139,7 +139,7 @@ def run(
 
 
 def _operator(out: Output, signals: Path | None) -> Person | None:
-    """Who makes faults by hand: somebody at this terminal, or who makes files; or nobody."""
+    """Who makes faults by hand: one at this terminal, or one who creates files; or none."""
     from harness.run.operator import Person
 
     keys = sys.stdin if sys.stdin is not None and sys.stdin.isatty() else None

@@ -43,7 +43,7 @@ class ComposeCluster(ExternalCluster):
         return levers_over(self.members)
 
     def start(self) -> None:
-        """Start the project where that is asked for, find out which container is which node, and
+        """Start the project if that is requested, find out which container is which node, and
         put ours beside each."""
         project = Project(self.client, self.named)
         noted = self._started(project) if self.named.content.start else self._note()

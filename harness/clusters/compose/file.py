@@ -38,7 +38,7 @@ class Service(BaseModel):
 
     roles: list[Annotated[str, StringConstraints(pattern=_ROLE)]] = Field(
         default_factory=list,
-        description="Its roles. Without any, it is one of those that the system itself tells.",
+        description="Its roles. Without any, it is one of those that the system itself reports.",
     )
     node: int | None = Field(
         None, ge=0, description="Its number in the system; by default found by its address."
@@ -46,7 +46,7 @@ class Service(BaseModel):
 
 
 class ComposeFile(Reached):
-    """The whole file."""
+    """The complete file."""
 
     kind: Literal["compose"] = Field(description="A compose project of yours.")
     file: Path = Field(description="The compose file, relative to this file.")
@@ -102,11 +102,11 @@ def _compose_document(compose: Path, path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
-        raise wrong(f"is no compose file: it is no YAML{where}") from error
+        raise wrong(f"is not a compose file: it is not YAML{where}") from error
     if not isinstance(document, dict) or not isinstance(document.get("services"), dict):
         if isinstance(document, dict) and "include" in document:
             return {**document, "services": {}}
-        raise wrong("is no compose file: it has no section `services`")
+        raise wrong("is not a compose file: it has no section `services`")
     return document
 
 

@@ -45,7 +45,7 @@ class _Net(NetLever):
         if any(peer.name == CLIENTS for peer in record.peers):
             return (
                 f"{node.name} is reached through Docker's port forwarding, where the workload's "
-                "packets cannot be told from the observer's"
+                "packets cannot be distinguished from the observer's"
             )
         return _limit(node, lambda limits: limits.cut) or super().unavailable(node, record)
 

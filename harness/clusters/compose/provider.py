@@ -21,7 +21,7 @@ from harness.protocols import Access, Finding, Guest, Order, RunCluster, Status
 
 @dataclass(frozen=True)
 class Compose(External):
-    """Containers of a compose project of yours (`--cluster FILE`): its services are the nodes."""
+    """Containers of your own compose project (`--cluster FILE`): its services are the nodes."""
 
     plugin: ClassVar[str] = KIND
 
@@ -116,7 +116,7 @@ class Compose(External):
         )
 
     def of_others(self, known: set[str]) -> list[str]:
-        """What some other ackloss made there, while it runs: else nobody can be asked."""
+        """What some other ackloss made there, while it runs: else nothing can be queried."""
         if self.named is None or not _examined(self.named)[1]:
             return []
         return super().of_others(known)
@@ -160,7 +160,7 @@ class _Compose(Compose):
 
 
 def _examined(named: Named) -> tuple[Finding, bool]:
-    """The project, and whether the system in it can be asked now."""
+    """The project, and whether the system in it can be queried now."""
     from harness.clusters.compose.project import Project, compose_command, no_command
     from harness.images.daemon import connect
 

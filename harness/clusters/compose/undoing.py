@@ -53,7 +53,7 @@ def leave_as_found(
     acts = _open_acts(nodes, run_id)
     undone = dry_run or attempt(lambda: _undo(nodes, acts))
     if entry.get("objects") and dry_run and acts:
-        removed.extend(entry["objects"])  # under faults nobody may tell whether they are there
+        removed.extend(entry["objects"])  # under faults it may be unknown whether they are there
     elif entry.get("objects"):
         attempt((lambda: _patiently(remove_objects)) if acts else remove_objects)
     if undone:  # else they are needed to try again

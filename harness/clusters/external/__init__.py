@@ -1,4 +1,4 @@
-"""Clusters that somebody else runs: only clients of ours come there.
+"""Clusters that ackloss did not start: only clients of ours come there.
 
 file      the file that says how a cluster is reached: never a plan
 cluster   the nodes of such a cluster, which nothing can be done to

@@ -1,5 +1,6 @@
-"""The cluster of a run that somebody else runs: its nodes have names and addresses, and nothing can
-be done on them. What a run makes there are objects of the system, by its clients alone."""
+"""The cluster of a run on nodes that ackloss did not start: its nodes have names and addresses, and
+nothing can be done on them. What a run makes there are objects of the system, by its clients alone.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ class ExternalNode:
         self._refuse()
 
     def process(self) -> ProcessState:
-        """As far as anybody can tell it runs."""
+        """As far as is known it runs."""
         return ProcessState(running=True)
 
     def _refuse(self) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The file of a cluster that somebody else runs: how it is reached, and nothing more."""
+"""The file of a cluster that ackloss did not start: how it is reached, and nothing more."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ KIND: Final = "external"
 
 
 class ClusterFile(Reached):
-    """The whole file."""
+    """The complete file."""
 
-    kind: Literal["external"] = Field(description="Somebody else runs it.")
+    kind: Literal["external"] = Field(description="ackloss did not start it.")

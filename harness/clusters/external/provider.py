@@ -1,4 +1,4 @@
-"""`cluster.kind = "external"`: a cluster that somebody else runs, named by `--cluster FILE`.
+"""`cluster.kind = "external"`: a cluster that ackloss did not start, named by `--cluster FILE`.
 
 Load, observation and final read are as ever. ackloss makes no faults there: it has no rights over
 the nodes, and others use them. What a run makes is an object of its own, which it removes.
@@ -38,7 +38,7 @@ _CHECKUP_S = 10.0
 
 @dataclass(frozen=True)
 class External(Provider, LeavesObjects, TakesClusterFile):
-    """A cluster that somebody else runs (`--cluster FILE`): nothing is started there."""
+    """A cluster that ackloss did not start (`--cluster FILE`): nothing is started there."""
 
     plugin: ClassVar[str] = KIND
     simulated: ClassVar[bool] = False
@@ -65,7 +65,7 @@ class External(Provider, LeavesObjects, TakesClusterFile):
 
     def why_no_lever(self, lever: str) -> str:
         """Why ackloss makes no faults there."""
-        return "ackloss makes no faults on a cluster that somebody else runs"
+        return "ackloss causes no faults on a cluster that it did not start"
 
     @property
     def trouble(self) -> tuple[type[Exception], ...]:
@@ -77,7 +77,8 @@ class External(Provider, LeavesObjects, TakesClusterFile):
         return issubclass(target, RunsElsewhere | Guest)
 
     def outline(self, order: Order) -> list[NodeOutline]:
-        """None: nothing would start, and who is there is known once the cluster was asked."""
+        """None: nothing would start, and the nodes are known only once the cluster has been
+        queried."""
         return []
 
     def cost(self, order: Order, *, kept: bool) -> Cost:
@@ -85,7 +86,7 @@ class External(Provider, LeavesObjects, TakesClusterFile):
         return Cost(memory_mb=0, seconds=order.plan.workload.duration_s + _BESIDE_S)
 
     def reach(self) -> None:
-        """Nothing but the file: the cluster is asked when a run begins."""
+        """Nothing but the file: the cluster is queried when a run begins."""
         self._access()
 
     def require(self, order: Order) -> None:
@@ -106,7 +107,7 @@ class External(Provider, LeavesObjects, TakesClusterFile):
         """Nothing takes long."""
 
     def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
-        """The cluster, of which nothing has been asked yet."""
+        """The cluster, which has not been queried yet."""
         from harness.clusters.external.cluster import ExternalCluster
 
         access, target = self._access(), order.target
@@ -138,7 +139,7 @@ class External(Provider, LeavesObjects, TakesClusterFile):
             guest.close()
 
     def unknown_runs(self, known: set[str]) -> set[str]:
-        """None: a cluster is asked only where a file names it."""
+        """None: a cluster is queried only if a file names it."""
         return set()
 
     def concerns(self, run_id: str) -> bool:

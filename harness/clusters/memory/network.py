@@ -6,7 +6,7 @@ one that is on its way when a rule is added still arrives (within a millisecond)
 
 A message to a host whose process is dead is refused: the sender learns it (`Host.unreachable`), as
 from a refused connection. A message that a `reset` rule meets is not delivered, and its sender
-learns that in the same way, but cannot know how far it went: `Refused.sent` tells the two apart.
+learns that in the same way, but cannot know how far it went: `Refused.sent` distinguishes the two.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SPREAD_NS: Final = 350_000
 
 
 class Refused(NamedTuple):
-    """Told to a sender in place of an answer. Not `sent`: the message surely had no effect."""
+    """Returned to a sender in place of an answer. Not `sent`: the message surely had no effect."""
 
     message: Any
     sent: bool

@@ -16,7 +16,7 @@ Ends = ProcessRecord | DiskRecord
 
 @dataclass(frozen=True)
 class MemoryPauseLever(Lever[PauseRecord]):
-    """Stops a node's process where it is: what comes for it waits until it goes on."""
+    """Stops a node's process where it is: what arrives for it waits until it resumes."""
 
     world: World
     name: ClassVar[str] = "pause"

@@ -73,7 +73,7 @@ class Memory(Provider):
 
     @property
     def trouble(self) -> tuple[type[Exception], ...]:
-        """There is no machinery that could fail for a while."""
+        """Nothing here could fail temporarily."""
         return ()
 
     def runs(self, target: type[Target[Any]]) -> bool:

@@ -4,7 +4,7 @@ Events lie in one heap, ordered by time, then by the host that caused them, then
 count. Every host draws from a random source of its own, seeded by the run's seed and its name. So
 what happens does not depend on the order in which several hosts are faulted at one instant.
 
-A host that is paused keeps what comes due, and all of it happens, in order, when it goes on. A host
+A host that is paused keeps what comes due, and all of it happens, in order, when it resumes. A host
 that dies loses its timers and what was on its way to it.
 """
 

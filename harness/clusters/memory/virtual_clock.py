@@ -1,14 +1,16 @@
 """Virtual time for threads: it passes only while every thread that takes part is waiting.
 
 Threads take turns: exactly one of them runs, the others wait. The one that begins to wait looks for
-who is next, in its own thread, so waiting costs a switch of threads only when another one goes on:
+who is next, in its own thread, so waiting costs a switch of threads only when another one
+continues:
 
 1. a thread whose event is set or whose time is up, the one that has waited longest first;
 2. otherwise the earliest of what is due: an event of the simulation (run right there), or the
    deadline of a thread.
 
-So a run is a function of its plan and its seed. A thread that takes no part (the recorder's writer,
-a live display) waits in real time and never holds virtual time up; what it does is not repeatable.
+So a run is a function of its plan and its seed. A thread that does not take part (the recorder's
+writer, a live display) waits in real time and never holds virtual time up; what it does is not
+repeatable.
 
 A thread that ends or raises passes its turn on. When an event of the simulation raises, the thread
 that met it gets the exception, and every later wait of another fails with it.
@@ -99,7 +101,7 @@ class VirtualClock:
         """Let virtual time pass until `event` is set or the time is up; whether it is set.
 
         Raises HarnessFailure when nothing can happen any more, and what an event of the simulation
-        raised. From a thread that takes no part: wait in real time.
+        raised. From a thread that does not take part: wait in real time.
         """
         ticket = self._tickets.get(threading.get_ident())
         if ticket is None:
@@ -186,7 +188,7 @@ class VirtualClock:
 
     def _await_turn(self, ticket: _Ticket) -> None:
         """Block until the turn is given. When the thread is interrupted (by a signal), the turn is
-        taken as soon as it can be had, and the interrupt then goes on its way."""
+        taken as soon as it is available, and the interrupt is then passed on."""
         try:
             ticket.turn.acquire()
         except BaseException:

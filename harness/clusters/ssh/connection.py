@@ -92,7 +92,7 @@ class Connection:
             self._drop()
 
     def give_up(self, why: str) -> None:
-        """Close it for good: whoever needs it from now on fails at once."""
+        """Close it for good: any later use of it fails at once."""
         self._given_up = why
         self.close()
 

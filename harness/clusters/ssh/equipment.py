@@ -87,7 +87,7 @@ def require(host: Host, programs: Mapping[str, str]) -> None:
 
 
 def require_ports(host: Host, ports: Collection[int]) -> None:
-    """Raise EnvironmentFailure when somebody listens on one of these ports of a host."""
+    """Raise EnvironmentFailure when something listens on one of these ports of a host."""
     taken = listening(host)
     for port in sorted(set(ports) & set(taken)):
         raise EnvironmentFailure(

@@ -32,7 +32,7 @@ class Seen(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A run of which something is on a host; `alive`: its lease goes on."""
+    """A run of which something is on a host; `alive`: its lease continues."""
 
     run_id: str
     alive: bool

@@ -75,7 +75,7 @@ class HostsOfRun(RunCluster, EndsByItself, LosesHosts):
         return self.cluster.levers
 
     def when_lost(self, tell: Callable[[str], None]) -> None:
-        """Have `tell` called when a host was not reached for the time of its lease."""
+        """Have `tell` called when a host could not be reached for the time of its lease."""
         self.cluster.tell_lost = tell
 
     def start(self) -> None:

@@ -91,7 +91,7 @@ class Installed(_Table):
 
 
 class Inventory(_Table):
-    """The whole file."""
+    """The complete file."""
 
     hosts: list[HostEntry] = Field(min_length=1, max_length=64)
     jumps: dict[str, Access] = Field(default_factory=dict)

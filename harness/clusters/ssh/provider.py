@@ -142,7 +142,7 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
         return remove_run(run_id, dry_run=dry_run)
 
     def unknown_runs(self, known: set[str]) -> set[str]:
-        """None: hosts are asked only where an inventory names them."""
+        """None: hosts are queried only if an inventory names them."""
         return set()
 
     def clean_hosts(self, known: set[str], *, dry_run: bool) -> tuple[list[str], list[str]]:

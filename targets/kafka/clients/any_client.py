@@ -1,9 +1,10 @@
-"""Clients that are processes of the user's: what Kafka tells them, and what a plan may set of them.
+"""Clients that are processes of the user's: what Kafka passes to them, and what a plan may set for
+them.
 
 Settings have the names of Kafka's own documentation, which the Java client has too; each library's
 author knows what they are called there. ackloss sets a few unless the plan says otherwise, as for
-its own clients: a run takes a minute, so time-outs are short, and a result must say with which acks
-its writes were acknowledged. They are told, and not read back.
+its own clients: a run takes a minute, so timeouts are short, and a result must say with which acks
+its writes were acknowledged. They are passed on, and not read back.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ _GRACE_S: Final = 5.0
 
 
 def settings_of(plan: KafkaPlan) -> dict[str, str]:
-    """What the clients are told to set: defaults, then what the plan asks for. Raises PlanError."""
+    """What the clients are requested to set: defaults, then what the plan requests. Raises
+    PlanError."""
     asked = asked_settings(plan.workload.producer)
     if _REQUEST not in {SAME.get(key, key) for key in plan.workload.producer}:
-        asked.pop(_REQUEST, None)  # what the Java client alone needs beside a delivery time-out
+        asked.pop(_REQUEST, None)  # what the Java client alone needs beside a delivery timeout
     settings = {**DEFAULTS, **asked}
     if _REQUEST not in asked:
         settings[_REQUEST] = str(min(int(DEFAULTS[_REQUEST]), int(settings[_DELIVERY])))
@@ -83,7 +85,7 @@ class AnyClient:
         settings_of(plan)
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
-        """What the clients are told to set."""
+        """What the clients are requested to set."""
         return settings_of(plan)
 
     def software(self, plan: KafkaPlan) -> str:

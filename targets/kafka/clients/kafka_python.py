@@ -5,7 +5,7 @@ it takes writes as soon as it knows the topic. From then on handing over a write
 the topic is unknown again, and that is taken for a full queue after `_BLOCKED_MS`. Answers come in
 the producer's own thread and wait in a queue until they are polled for.
 
-A producer that crashes is told to stop without the flush of its `close`; its thread then fails what
+A producer that crashes is stopped without the flush of its `close`; its thread then fails what
 is under way and closes the connections. That takes a step past its public interface.
 """
 
@@ -46,7 +46,7 @@ from targets.kafka.plan import KafkaPlan
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 
 _AT_FIRST_S: Final = 0.25
-"""How long a new producer is waited for: with a whole cluster it takes a tenth of that."""
+"""How long a new producer is waited for: with all brokers up it takes a tenth of that."""
 
 _BLOCKED_MS: Final = 50
 _TRY_MS: Final = 1000

@@ -2,8 +2,8 @@
 
 Plans name settings as librdkafka does, whatever client writes. Those that kafka-python has under
 another name are translated, the others are refused: a setting that does nothing would lie. One
-difference in kind: kafka-python has one time-out for a request, where librdkafka has one for the
-answer (`socket.timeout.ms`) and one that the leader is told (`request.timeout.ms`).
+difference in kind: kafka-python has one timeout for a request, where librdkafka has one for the
+response (`socket.timeout.ms`) and one that it sends to the leader (`request.timeout.ms`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _MOST_IN_FLIGHT: Final = 5
 
 def settings_in_force(plan: KafkaPlan) -> dict[str, str]:
     """What the producers are started with, by the names that plans use: the protocol, if brokers do
-    not tell it, and defaults of ackloss; then what is asked. Raises PlanError."""
+    not report it, and defaults of ackloss; then what is requested. Raises PlanError."""
     settings = plan.workload.producer
     asked = asked_settings(settings)
     for name in asked:
@@ -92,7 +92,7 @@ def why_refused(key: str) -> str | None:
 
 def check_settings(plan: KafkaPlan) -> None:
     """Raise PlanError for settings that kafka-python does not have, or values that it does not
-    take."""
+    accept."""
     force = settings_in_force(plan)
     for name, why in _wrong(force):
         raise PlanError(why, key=place_of(name, plan.workload.producer))

@@ -17,8 +17,8 @@ CONFLUENT: Final = "confluent-kafka"
 KAFKA_PYTHON: Final = "kafka-python"
 OURS: Final = "ackloss"
 READERS: Final = (OURS, CONFLUENT)
-"""Who reads: our own reader, then a library, which is the second opinion whoever wrote: it reads
-every format and every compression, and another one has read before it."""
+"""Who reads: our own reader, then a library, which is the second opinion, no matter which client
+wrote: it reads every format and every compression, and another one has read before it."""
 
 
 class Library(Protocol):
@@ -43,7 +43,7 @@ class Library(Protocol):
         ...
 
     def software(self, plan: KafkaPlan) -> str:
-        """Its name and version, as a result tells them."""
+        """Its name and version, as a result shows them."""
         ...
 
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
@@ -52,8 +52,8 @@ class Library(Protocol):
 
 
 def protocol(plan: KafkaPlan) -> dict[str, str]:
-    """The settings that tell a client what brokers speak that do not tell it, by their names in
-    plans; none where clients ask."""
+    """The settings for the protocol of brokers that do not report it, by their names in plans; none
+    where clients ask."""
     speaks = era_for(plan).speaks
     if speaks is None:
         return {}
@@ -75,7 +75,7 @@ def bootstrap(cluster: Cluster) -> str:
 
 
 def bootstrap_of(client: int, addresses: str, plan: KafkaPlan) -> str:
-    """Whom one client, counted from 0, asks first: every broker, or one of its own."""
+    """The bootstrap servers of one client, counted from 0: every broker, or one of its own."""
     if plan.workload.bootstrap == "all":
         return addresses
     brokers = addresses.split(",")

@@ -5,8 +5,8 @@ threads are known from its start: the last of them to end, librdkafka's main thr
 waits for those of all brokers, which close their connections.
 
 After a fatal error (an idempotent producer gave up) each further write is refused when it is handed
-over, and what is under way ends by its reports: the run goes on. The Python package raises such an
-error, once, from whatever serves events next, whether there is an `error_cb` or not.
+over, and what is under way ends by its reports: the run continues. The Python package raises such
+an error, once, from whatever serves events next, whether there is an `error_cb` or not.
 """
 
 from __future__ import annotations
@@ -132,7 +132,8 @@ class Librdkafka:
         check_producer_settings(plan.workload.producer)
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
-        """The protocol, if brokers do not tell it, and defaults of ackloss; then what is asked."""
+        """The protocol, if brokers do not report it, and defaults of ackloss; then what is
+        requested."""
         return {**librdkafka_protocol(plan), **effective_settings(plan.workload.producer)}
 
     def software(self, plan: KafkaPlan) -> str:
@@ -154,7 +155,7 @@ class Librdkafka:
 
 
 def _fatal(error: KafkaException) -> int:
-    """Go on after a fatal error, which librdkafka's log tells of: one event. Raises others."""
+    """Continue after a fatal error, which librdkafka's log reports: one event. Raises others."""
     if not error.args[0].fatal():
         raise error
     return 1

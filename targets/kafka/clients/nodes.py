@@ -1,7 +1,7 @@
 """Clients in nodes of the cluster: of a library that has them so, none for all others.
 
-Such nodes have the role `client`. They are no part of the system under test: `all` and the like
-leave them out (`harness.faults.selectors`), and nobody asks them who leads.
+Such nodes have the role `client`. They are not part of the system under test: `all` and the like
+leave them out (`harness.faults.selectors`), and they are not queried for who leads.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class InNodes(Protocol):
         ...
 
     def told(self, plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
-        """The settings of its producers, defaults included, as one of them tells.
+        """The settings of its producers, defaults included, as one of them reports.
 
-        Raises PlanError when one that the plan asks for is unknown to it or differs.
+        Raises PlanError when one that the plan requests is unknown to it or differs.
         """
         ...
 
@@ -58,6 +58,6 @@ def client_nodes(plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[No
 
 
 def producers_settings(plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
-    """What the plan's producers have: as they tell themselves where they can."""
+    """What the plan's producers have: as they report it themselves where they can."""
     library = library_of(plan)
     return library.told(plan, cluster) if isinstance(library, InNodes) else library.settings(plan)

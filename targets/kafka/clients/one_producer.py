@@ -19,10 +19,10 @@ class NotQueued(Exception):
 
 
 class Reports(Protocol):
-    """Who is told how writes ended, each by the process that waits for it."""
+    """What gets the results of writes, each by the process that waits for it."""
 
     def acknowledged(self, process: int, offset: int | None) -> None:
-        """It was written, where the broker tells (null: it tells nothing)."""
+        """It was written, where the broker reports it (null: it does not)."""
         ...
 
     def unacknowledged(self, process: int, error: str, code: int | None) -> None:

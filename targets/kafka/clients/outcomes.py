@@ -51,7 +51,7 @@ REFUSALS: Final[Mapping[str, Mapping[int, str]]] = {
     "kafka-python": REFUSED,
     "java": REFUSED,
 }
-"""By library: the codes that prove, for a producer that is told not to try again, a refusal."""
+"""By library: the codes that prove a rejection, for a producer that is configured not to retry."""
 
 UNPROVEN: Final[Mapping[int, str]] = {
     3: "UNKNOWN_TOPIC_OR_PART: answered perhaps by one that appended and then lost the topic",

@@ -42,8 +42,8 @@ _NUMBERS: Final[Mapping[str, str]] = {
     "connections.max.idle.ms": "idle time before a connection is closed",
     "reconnect.backoff.ms": "wait before connecting again",
     "reconnect.backoff.max.ms": "longest wait before connecting again",
-    "topic.metadata.refresh.interval.ms": "how often to ask who leads",
-    "topic.metadata.refresh.fast.interval.ms": "how often to ask while nobody does",
+    "topic.metadata.refresh.interval.ms": "how often to query who leads",
+    "topic.metadata.refresh.fast.interval.ms": "how often to query while no broker leads",
     "topic.metadata.propagation.max.ms": "how long a new topic may be unknown",
     "metadata.recovery.rebootstrap.trigger.ms": "time without metadata before starting over",
     "api.version.request.timeout.ms": "how long to wait for the broker's versions",
@@ -62,7 +62,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "compression.type": "none, gzip, snappy, lz4 or zstd",
     "queuing.strategy": "fifo or lifo",
     "metadata.recovery.strategy": "none or rebootstrap",
-    "broker.version.fallback": "the version to assume of a broker that tells none",
+    "broker.version.fallback": "the version to assume of a broker that reports none",
 }
 ALLOWED: Final[Mapping[str, str]] = {**_WORDS, **_FLAGS, **_NUMBERS}
 """What a plan may set, with a few words each."""
@@ -92,7 +92,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "topic.metadata.refresh.interval.ms": "1000",
     "reconnect.backoff.max.ms": "500",
 }
-"""What ackloss sets unless the plan says otherwise: a run takes a minute, so time-outs are short;
+"""What ackloss sets unless the plan says otherwise: a run takes a minute, so timeouts are short;
 the rest is what librdkafka does by itself."""
 
 _REFUSED: Final[tuple[tuple[str, str], ...]] = (
@@ -107,7 +107,7 @@ _REFUSED: Final[tuple[tuple[str, str], ...]] = (
      "it names code of the Java client"),
     (r"max\.block\.ms", "librdkafka never blocks: a full queue is back-pressure"),
     (r"delivery\.report\..*|.*_cb|on_delivery", "ackloss needs every delivery report"),
-    (r"debug|log.*|statistics\..*", "what the client tells belongs to ackloss"),
+    (r"debug|log.*|statistics\..*", "what the client reports belongs to ackloss"),
 )  # fmt: skip
 _NOT_LISTED = "it is not on the list of producer settings that a plan may set"
 
@@ -129,7 +129,8 @@ def check_producer_settings(settings: Mapping[str, Any]) -> None:
 
 
 def effective_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    """What the producers are started with, but for their addresses: defaults, then what is asked.
+    """What the producers are started with, but for their addresses: defaults, then what is
+    requested.
 
     Names are those of `ALLOWED`. Raises PlanError as `check_producer_settings` does, but for values
     that only librdkafka knows to be wrong.
@@ -138,7 +139,7 @@ def effective_settings(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def asked_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    """What a plan asks for, without the defaults; raises PlanError as `effective_settings`."""
+    """What a plan requests, without the defaults; raises PlanError as `effective_settings`."""
     asked: dict[str, str] = {}
     for key, value in settings.items():
         name = SAME.get(key, key)
@@ -158,8 +159,8 @@ def place_of(name: str, settings: Mapping[str, Any]) -> str:
 
 
 def attempts_once(effective: Mapping[str, str]) -> bool:
-    """Whether a producer with these effective settings is told never to try a write again. (Some
-    do all the same: `targets.kafka.clients.outcomes`.)"""
+    """Whether these effective settings forbid a producer to retry a write. (Some retry anyway:
+    `targets.kafka.clients.outcomes`.)"""
     return effective["enable.idempotence"] != "true" and effective.get("retries") == "0"
 
 

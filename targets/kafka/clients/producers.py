@@ -37,7 +37,7 @@ class Start(Protocol):
     """How a library starts one of its producers."""
 
     def __call__(self, addresses: str, name: str, reports: Reports) -> OneProducer:
-        """`addresses`: host:port of whom it asks first, comma separated."""
+        """`addresses`: the bootstrap servers (host:port), comma separated."""
         ...
 
 
@@ -150,7 +150,7 @@ class KafkaClient:
         return self._start_one(self._first[index], name, self)
 
     def _route(self) -> None:
-        """Deal the processes out anew: those of a dead producer over the living ones."""
+        """Distribute the processes again: those of a dead producer over the living ones."""
         self._living = [one for one in self._alive if one]
         self._turns = cycle(self._living)
         self._routes = [one.produce if one else _nobody for one in routes(self._alive)]

@@ -1,9 +1,9 @@
-"""Kafka that somebody else runs: reached by clients alone.
+"""Kafka that ackloss did not start: reached by clients alone.
 
-properties  how clients are told to reach it, in the words of each library
-session     what the cluster is asked and told, over connections that are kept
-asking      what single brokers are asked
-topics      the topics of runs: made, removed
+properties  how clients are configured to reach it, in the words of each library
+session     queries and requests to the cluster, over connections that are kept
+asking      what single brokers are queried for
+topics      the topics of runs: created, removed
 guest       the target
 """
 

@@ -1,4 +1,4 @@
-"""What single brokers of a cluster of somebody else are asked, and how they are named there."""
+"""What single brokers of an external cluster are queried for, and how they are named there."""
 
 from __future__ import annotations
 

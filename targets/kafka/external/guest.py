@@ -1,8 +1,8 @@
-"""Kafka on a cluster that somebody else runs: one topic of ours, clients, and nothing else.
+"""Kafka on a cluster that ackloss did not start: one topic of ours, clients, and nothing else.
 
 Which version it is, how many brokers and controllers there are and how they are set up is the
 cluster's own: a plan's keys for that are left out, but for `target.settings`, which are compared
-with what brokers tell, as far as we may read it. The topic has a name of its own in each run.
+with what brokers report, as far as we may read it. The topic has a name of its own in each run.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class KafkaGuest(
     ServesAnyClient[KafkaPlan],
     ReadsRanges[KafkaPlan],
 ):
-    """Kafka that somebody else runs. Brokers are named b and their id."""
+    """Kafka that ackloss did not start. Brokers are named b and their id."""
 
     plugin: ClassVar[str] = "kafka"
     plan: ClassVar[type[KafkaPlan]] = KafkaPlan
@@ -155,8 +155,8 @@ class KafkaGuest(
         await_none(cluster, lambda: why_not_whole(brokers, plan, self.observe), deadline)
 
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
-        """A broker's own view of the topic. Which controller is active is not told to clients, and
-        nodes that are no brokers are not asked."""
+        """A broker's own view of the topic. Clients do not learn which controller is active, and
+        nodes other than brokers are not queried."""
         if "broker" not in node.roles:
             return None
         partitions = asking.partitions(self.session, node.name, plan, timeout_s=timeout_s)

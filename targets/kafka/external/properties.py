@@ -2,7 +2,8 @@
 
 Both libraries write or read in every run, so a property counts only if both can be given it. There
 is one set of names, Kafka's own where it has one (`security.protocol`, `sasl.mechanism`) and
-librdkafka's for files in PEM. What cannot be said to both is refused with what to write instead.
+librdkafka's for files in PEM. What cannot be expressed for both is refused with what to write
+instead.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class ClientProperties:
 
     @property
     def shown(self) -> dict[str, str]:
-        """Those that are no secret, by the names of the cluster file."""
+        """Those that are not secret, by the names of the cluster file."""
         return {name: value for name, value in self.librdkafka.items() if name not in self.secret}
 
     @property

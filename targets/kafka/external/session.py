@@ -1,8 +1,8 @@
-"""What a cluster of somebody else is asked and told, over connections that are kept.
+"""Queries and requests to an external cluster, over connections that are kept.
 
-Each broker is asked itself and on a connection of its own (a client's metadata may come from any
-broker); connections are kept, since a handshake with TLS and SCRAM for each question would be a
-load of its own. Encoding, versions of requests, TLS and SASL are kafka-python's.
+Each broker is queried on its own connection (a client's metadata may come from any broker);
+connections are kept, since a handshake with TLS and SCRAM for each question would be a load of its
+own. Encoding, versions of requests, TLS and SASL are kafka-python's.
 
 Before that it is found out, in words, why a cluster does not answer: kafka-python tries again
 without a word until its time is over.
@@ -29,7 +29,8 @@ from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Access
 from targets.kafka.external.properties import ClientProperties
 
-# At the level DEBUG kafka-python writes its configuration, with passwords, wherever a log goes.
+# At the level DEBUG kafka-python writes its configuration, with passwords, to every log
+# destination.
 logging.getLogger("kafka").setLevel(logging.WARNING)
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 _SILENT: Final = logging.getLogger("ackloss.kafka.external")
@@ -41,7 +42,7 @@ _REQUEST_MS: Final = 5000
 
 
 class Session:
-    """The connections to one cluster; opened when the first question is asked."""
+    """The connections to one cluster; opened for the first query."""
 
     def __init__(self, access: Access, properties: ClientProperties) -> None:
         self._access, self._properties = access, properties
@@ -71,7 +72,7 @@ class Session:
         try:
             told = self.admin.describe_cluster()
         except theirs.KafkaError as error:
-            raise self._failure(f"does not tell its brokers: {_named(error)}") from error
+            raise self._failure(f"does not report its brokers: {_named(error)}") from error
         return {int(each["broker_id"]): each for each in told["brokers"]}
 
     def ask(self, broker: int, request: Any, *, timeout_s: float) -> Any:
@@ -137,7 +138,7 @@ class Session:
         return None
 
     def _context(self) -> ssl.SSLContext:
-        """As kafka-python makes it. Raises EnvironmentFailure for files that are no certificates,
+        """As kafka-python makes it. Raises EnvironmentFailure for files that are not certificates,
         or a key that its password does not open."""
         given = self._properties.kafka_python
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -150,11 +151,12 @@ class Session:
                 context.load_default_certs()
             key = "ssl.key.location"
             if certificate := given.get("ssl_certfile"):
-                # an empty password, where there is none, keeps OpenSSL from asking at the terminal
+                # an empty password, where there is none, keeps OpenSSL from prompting at the
+                # terminal
                 password = given.get("ssl_password", "")
                 context.load_cert_chain(certificate, given["ssl_keyfile"], password)
         except (ssl.SSLError, OSError) as error:
-            what = "cannot be used: it is no such file in PEM, or its password is wrong"
+            what = "cannot be used: it is not such a file in PEM format, or its password is wrong"
             raise EnvironmentFailure(
                 what, file=str(self._access.file), key=f'client."{key}"'
             ) from error
@@ -191,7 +193,7 @@ class Session:
 
 
 def _answers(client: AdminClient) -> bool:
-    """Whether it has told its brokers. (Metadata of a topic would make it, where brokers do.)"""
+    """Whether it has reported its brokers. (Metadata of a topic would create it, if brokers do.)"""
     try:
         client.describe_cluster(request_timeout=1.0).result(2.0)
     except (KafkaException, FutureTimeout):

@@ -1,4 +1,4 @@
-"""The topics that runs make on a cluster of somebody else, and remove again."""
+"""The topics that runs create on an external cluster, and remove again."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Topics:
         raise self._failure(f"refuses the topic {plan.topic.name}: {sentence}")
 
     def _asked_for(self, wanted: dict[str, Any]) -> tuple[Any, bool]:
-        """The answer about one topic, and whether it was asked for more than once."""
+        """The answer about one topic, and whether it was requested more than once."""
         deadline, again = time.monotonic() + _SETTLE_S, False
         while True:
             try:

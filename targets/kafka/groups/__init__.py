@@ -6,5 +6,5 @@ librdkafka  the process, over confluent-kafka
 python      the same, over kafka-python
 process     such a process as the harness holds it: started, killed, stopped, asked to leave
 group       all consumers of one group, and how far they are
-offsets     what each broker says is committed, asked raw; who coordinates a group
+offsets     what each broker reports as committed, queried raw; who coordinates a group
 """

@@ -36,7 +36,8 @@ _LEAVE_S: Final = 10.0
 _AWAY_S: Final = 0.5
 """How often a node whose process has ended is looked at, until it runs again."""
 _ASK_S: Final = 0.5
-"""How often brokers are asked where partitions end: each time on a connection of its own."""
+"""How often brokers are queried for the ends of partitions: each time on a connection of its own.
+"""
 
 
 class KafkaConsumers(Consumers):

@@ -1,4 +1,4 @@
-"""One life of a consumer, wherever its process is."""
+"""One life of a consumer, on whatever machine its process is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Take = Callable[[list[Delivery]], None]
 
 class Life(ABC):
     """A consumer from its start to its end. `leaving`: it was asked to leave; `stopped`: it has
-    said itself that it has ended."""
+    reported itself that it has ended."""
 
     def __init__(self, number: int, life: int, take: Take) -> None:
         self.number, self.life, self._take = number, life, take
@@ -47,7 +47,7 @@ class Life(ABC):
 
     @abstractmethod
     def ending(self) -> str:
-        """How it ended, where it has not said so itself."""
+        """How it ended, where it has not reported so itself."""
 
     def hear(self, lines: Iterable[bytes]) -> None:
         """Make rows of its lines to their end, and one of its own where it was cut short."""

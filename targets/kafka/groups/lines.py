@@ -66,7 +66,7 @@ class Reporter:
 
     def __init__(self, identity: Callable[[], tuple[str | None, int | None]]) -> None:
         self._identity, self._stdout = identity, os.dup(1)
-        os.dup2(2, 1)  # what a library prints is no line of ours
+        os.dup2(2, 1)  # what a library prints is not a line of ours
 
     def say(
         self,

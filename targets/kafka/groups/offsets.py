@@ -1,4 +1,5 @@
-"""What each broker says of a group's committed offsets, asked raw; and who coordinates the group.
+"""What each broker reports about a group's committed offsets, queried raw; and who coordinates the
+group.
 
 librdkafka's admin call is not used: it ends the process when a broker answers NOT_COORDINATOR
 (librdkafka issue 5040). A broker that was cut off may go on answering, beside the one that took

@@ -107,7 +107,7 @@ class KafkaPython(ConsumerLoop, ConsumerRebalanceListener):  # type: ignore[misc
         return generation.member_id or None, generation.generation_id
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Note them: nothing can be asked in here, which is the library's own thread."""
+        """Note them: nothing can be queried in here, because this is the library's own thread."""
         self._new += assigned
 
     def _ask_committed(self) -> None:

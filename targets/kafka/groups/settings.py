@@ -50,8 +50,8 @@ _COOPERATIVE: Final = (2, 4)
 
 
 def check_group(plan: KafkaPlan) -> None:
-    """Refuse what this version, or the consumers' library, does not know, and settings that are no
-    plan's. Raises PlanError."""
+    """Refuse what this version, or the consumers' library, does not know, and settings that a plan
+    may not have. Raises PlanError."""
     group = group_of(plan)
     if group is None:
         for key, value in {
@@ -149,7 +149,7 @@ def consumer_settings(plan: KafkaPlan, group: GroupSettings) -> dict[str, Any]:
     }
     if group.commit == "auto":
         settings["auto.commit.interval.ms"] = round(group.interval_s * 1000)
-    if group.protocol != "consumer":  # there, the time-outs are the broker's
+    if group.protocol != "consumer":  # there, the timeouts are the broker's
         settings |= {"session.timeout.ms": session_ms, "heartbeat.interval.ms": session_ms // 5}
     if group.protocol in ("range", "cooperative-sticky"):
         settings["partition.assignment.strategy"] = group.protocol

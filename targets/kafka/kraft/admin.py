@@ -1,4 +1,4 @@
-"""What a KRaft cluster is told and asked: brokers, the topic, features, who controls."""
+"""Requests and queries to a KRaft cluster: brokers, the topic, features, who controls."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def create_topic(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
 
 
 def _topic(plan: KafkaPlan) -> Any:
-    """The topic as it is asked for. Where the plan does not say who is to lead, Kafka itself
+    """The topic as it is requested. Where the plan does not say who is to lead, Kafka itself
     spreads its leaders, over racks too."""
     kind = CreateTopicsRequest.CreatableTopic
     is_placed = plan.topic.leaders == "one" or plan.topic.first_leader is not None

@@ -24,7 +24,7 @@ from targets.kafka.jars import is_jars
 from targets.kafka.kraft import voters
 from targets.kafka.plan import KafkaPlan
 
-# What ackloss sets unless the plan says otherwise: short time-outs, so that a run takes a minute,
+# What ackloss sets unless the plan says otherwise: short timeouts, so that a run takes a minute,
 # and a leader that stays where it is unless a fault moves it.
 DEFAULTS: Final[Mapping[str, Any]] = {
     "num.network.threads": 2,

@@ -1,8 +1,8 @@
-"""Moves the leaders of the plan's topic: reassignments and elections, as an operator asks for them.
+"""Moves the leaders of the plan's topic: reassignments and elections, as an operator requests them.
 
-In KRaft any broker forwards these requests to the active controller, so the brokers are asked one
-after the other until one has an answer; while there is no active controller, or the broker that was
-asked does not live, the next is asked, for a limited time. All requests may be asked twice.
+In KRaft any broker forwards these requests to the active controller, so the brokers get the request
+one after the other until one answers; while there is no active controller, or a broker is down, the
+next broker gets it, for a limited time. All requests may be sent twice.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class KraftLeadership:
     plan: KafkaPlan
 
     def placements(self) -> Mapping[int, PartitionView]:
-        """What the brokers believe, each asked for itself."""
+        """What the brokers believe, each queried for itself."""
         deadline = time.monotonic() + _WITHIN_S
         while time.monotonic() < deadline:
             with ThreadPoolExecutor(max_workers=len(self._brokers)) as pool:

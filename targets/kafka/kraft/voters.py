@@ -30,7 +30,7 @@ log.dirs={files}/data
 
 
 def can_change(plan: KafkaPlan) -> bool:
-    """Whether the plan asks for a quorum whose voters can change."""
+    """Whether the plan requests a quorum whose voters can change."""
     return plan.target.features.get(FEATURE, 0) > 0
 
 

@@ -25,5 +25,5 @@ class Leadership(Protocol):
 
     def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
         """Elect the preferred leaders; returns the name of the error for each partition where that
-        was refused. A preferred leader that leads already is no error."""
+        was refused. A preferred leader that leads already is not an error."""
         ...

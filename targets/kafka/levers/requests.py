@@ -1,8 +1,8 @@
 """What Kafka's requests and errors are called, and which of them a plan may name.
 
-Names and numbers are those of kafka-python's tables, as are the APIs that each version tells
-clients about (ApiVersions). APIs among brokers and controllers that no broker tells clients about
-are in a table here, by the KIP that brought them.
+Names and numbers are those of kafka-python's tables, as are the APIs that each version reports to
+clients (ApiVersions). APIs among brokers and controllers that no broker reports to clients are in a
+table here, by the KIP that introduced them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _OF_ZOOKEEPER: Final = frozenset({"LeaderAndIsr", "StopReplica", "UpdateMetadata
 
 
 def ports_of_roles(roles: Collection[str]) -> tuple[int, ...]:
-    """Where a node is asked: as a broker, as a controller of KRaft, or both."""
+    """Where a node gets requests: as a broker, as a controller of KRaft, or both."""
     ports = {"broker": BROKER_PORT, "controller": CONTROLLER_PORT}
     return tuple(port for role, port in ports.items() if role in roles)
 

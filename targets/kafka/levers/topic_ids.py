@@ -1,5 +1,5 @@
 """The id of a topic, by which requests name it from Fetch 13 (Kafka 3.1) and Produce 13 (4.1) on
-(KIP-516): asked of the brokers when a rule that names the topic begins."""
+(KIP-516): queried from the brokers when a rule that names the topic begins."""
 
 from __future__ import annotations
 

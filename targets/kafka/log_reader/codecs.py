@@ -45,7 +45,7 @@ def _stream(name: str, packed: bytes) -> bytes:
 
 
 def _old_lz4(frame: bytes) -> bytes:
-    """The place of the header's checksum depends on whether it tells the content's size."""
+    """The place of the header's checksum depends on whether it contains the content's size."""
     place = 14 if frame[4] & _HAS_SIZE else 6
     for checksum in range(256):
         with suppress(OSError):

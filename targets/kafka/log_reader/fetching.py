@@ -3,7 +3,7 @@
 What is tried again until the deadline, at the same position and with leaders looked up again: a
 connection that breaks, no answer, and the errors of `_LATER`, which are those of a broker that does
 not lead (any more). Every other error of a broker ends its partition's read, as damaged bytes do.
-Reading is read_uncommitted. Markers of transactions are no records, and take their offsets.
+Reading is read_uncommitted. Markers of transactions are not records, but have offsets.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE."""
 
 
 class Ask(Protocol):
-    """Asks a broker."""
+    """Queries a broker."""
 
     def __call__(self, node: str, request: Any, *, timeout_s: float) -> Any:
         """The response of this broker, to a request whose version is as high as the

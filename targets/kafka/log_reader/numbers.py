@@ -19,7 +19,7 @@ _NO_END: Final = "a number of more than ten bytes"
 
 
 class NotARecord(ValueError):
-    """Bytes that are no records: what is wrong with them, in words."""
+    """Bytes that are not records: what is wrong with them, in words."""
 
 
 def varints(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:

@@ -46,7 +46,8 @@ from targets.kafka.transactions.whole import read_whole
 from targets.kafka.transactions.writing import TransactionWriter
 
 _CHECKED_EVERY_S = 10.0
-"""How often a coordinator looks for transactions that have timed out, unless told otherwise."""
+"""How often a coordinator looks for transactions that have timed out, unless configured otherwise.
+"""
 _MARGIN_S = 10.0
 
 

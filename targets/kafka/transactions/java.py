@@ -24,7 +24,7 @@ _TIMED_OUT: Final = "_TIMED_OUT"
 _NO_MEMBER: Final = "_NO_MEMBER"
 _WRITTEN_S: Final = 0.05
 _LOCAL_S: Final = 5.0
-"""How long what asks no broker may take."""
+"""How long a call without a request to a broker may take."""
 
 Connect = Callable[[float], Line]
 """Begins a producer within so many seconds. Raises Lost, Refused."""

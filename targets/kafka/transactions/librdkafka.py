@@ -20,7 +20,7 @@ from targets.kafka.transactions.producing import (
 _LOG: Final = logging.getLogger("ackloss.kafka.producer")
 
 _CALL_S: Final = 3.0
-"""How long librdkafka waits within one call; it goes on with the same call again."""
+"""How long librdkafka waits within one call; it continues with the same call again."""
 
 
 @contextmanager
@@ -36,8 +36,8 @@ def named() -> Iterator[None]:
 
 
 class LibrdkafkaProducer(TransactionalProducer):
-    """See `TransactionalProducer`. It is not asked to close, which would abort, also while another
-    call of it is under way: it ends with its last reference."""
+    """See `TransactionalProducer`. It is not closed, which would abort, also while another call of
+    it is in progress: it ends with its last reference."""
 
     def __init__(self, settings: Mapping[str, str], answered: Answered, *, within_s: float) -> None:
         self._answered = answered

@@ -13,7 +13,7 @@ Answered = Callable[[int, int], object]
 
 class ClientError(Exception):
     """What a library could not do, by the name of the error. `aborts`: what is open can be aborted,
-    and the instance goes on then."""
+    and the instance then continues."""
 
     def __init__(self, name: str, *, aborts: bool = False) -> None:
         super().__init__(name)
@@ -39,7 +39,7 @@ class TransactionalProducer(ABC):
 
     @abstractmethod
     def send(self, topic: str, partition: int, value: bytes) -> None:
-        """Send a value; it is answered while somebody serves."""
+        """Send a value; it is answered while a thread serves."""
 
     @abstractmethod
     def serve(self, wait_s: float) -> None:

@@ -33,7 +33,7 @@ _JAVA_SINCE: Final = (2, 5)
 _PRODUCERS_MOST: Final = 16
 """Producers of one JVM, whose memory is small."""
 _SESSION_MS: Final = 6000
-"""The least that brokers allow unless told otherwise: so long a group waits for a member that
+"""The least that brokers allow unless configured otherwise: so long a group waits for a member that
 crashed."""
 
 
@@ -138,13 +138,13 @@ def given_settings(plan: KafkaPlan) -> dict[str, Any]:
 
 
 def timeout_s(plan: KafkaPlan) -> float:
-    """After how long a transaction that goes on is aborted by its coordinator."""
+    """After how long an open transaction is aborted by its coordinator."""
     return int(plan.workload.producer.get(TIMEOUT, _TIMEOUT_MS)) / 1000
 
 
 def producer_settings(plan: KafkaPlan) -> dict[str, str]:
     """What each producer is started with, but for addresses and names. Java's calls wait for as
-    long as a transaction may take, and no longer, unless the plan asks for it."""
+    long as a transaction may take, and no longer, unless the plan requests it."""
     given = given_settings(plan)
     timeout_ms = int(timeout_s(plan) * 1000)
     if by_java(plan):

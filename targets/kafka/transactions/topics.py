@@ -29,7 +29,7 @@ class Topic(NamedTuple):
     plan: KafkaPlan
 
     def partitions_of(self, goals: Mapping[int, int]) -> dict[int, int]:
-        """What is said of logs, of those of this topic by their partitions."""
+        """Statements about logs; those of this topic are named by their partitions."""
         partitions = range(self.plan.topic.partitions)
         return {p: goals[self.first + p] for p in partitions if self.first + p in goals}
 

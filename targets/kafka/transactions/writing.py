@@ -7,7 +7,7 @@
     info  the commit was requested and did not succeed, whatever the answer: a broker may have
           committed and its answer be lost, or answer an error for a commit that it has done
 
-After a failure that an abort does not mend, such as being fenced, the instance is of no
+After a failure that an abort does not resolve, such as being fenced, the instance is of no
 use: the next transaction makes another one of the same transactional id, which fences the old one
 and has its open transaction aborted.
 """
@@ -45,7 +45,7 @@ _ENDS: Final = frozenset({COMMIT, ABORT, CRASH})
 
 
 class Ended(Exception):
-    """A transaction that goes on no further: how it ended, and why."""
+    """A transaction that does not continue: how it ended, and why."""
 
     def __init__(self, outcome: str, error: str) -> None:
         super().__init__(error)
@@ -204,7 +204,7 @@ class TransactionWriter:
                 self._fail(error.name, error)
 
     def _be_taken_over(self) -> None:
-        """Start another instance; this one goes on and does not know. Raises Ended."""
+        """Start another instance; this one continues and does not know. Raises Ended."""
         try:
             self._next = self._instance()
         except ClientError as error:
@@ -230,7 +230,7 @@ class TransactionWriter:
 
     def _fail(self, error: str, why: Exception | None = None) -> None:
         """A step before the commit has failed: abort, and raise Ended; an instance that was taken
-        over goes on instead, as it does not know."""
+        over continues instead, because it does not know."""
         if self._next is None:
             self._abort()
             raise Ended(FAIL, error) from why

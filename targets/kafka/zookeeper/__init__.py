@@ -1,7 +1,7 @@
 """Kafka whose metadata ZooKeeper keeps: every version before 4.0.
 
 layout      nodes and their files     admin       brokers, the topic, who leads
-asking      one question to one ZooKeeper server
+asking      one query to one ZooKeeper server
 leadership  moves of leaders
 """
 
@@ -56,7 +56,7 @@ class ZooKeeper:
         admin.create_topic(cluster, plan, deadline)
 
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
-        """A broker's partitions as it tells clients; what a ZooKeeper server has of them."""
+        """A broker's partitions as it reports them to clients; what ZooKeeper has of them."""
         return admin.observe(node, plan, timeout_s=timeout_s)
 
     def observe_each(
@@ -70,5 +70,5 @@ class ZooKeeper:
         return {}
 
     def leadership(self, nodes: Mapping[str, Node], plan: KafkaPlan) -> Leadership:
-        """By the znodes with which the controller is asked."""
+        """By the znodes that request it from the controller."""
         return ZooKeeperLeadership(nodes, plan)

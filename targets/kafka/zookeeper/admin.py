@@ -1,8 +1,8 @@
-"""What ZooKeeper is told and asked about a Kafka cluster: its brokers, the topic, who leads.
+"""Requests and queries to ZooKeeper about a Kafka cluster: its brokers, the topic, who leads.
 
 The znodes are Kafka's own (`ZkData.scala`, before it `ZkUtils.scala`), alike from 0.8.0 to 3.9. In
 this mode ZooKeeper holds what the controller decided: brokers' own metadata may lag behind it, and
-until 2.0 it tells no leader epoch. So the servers' word is the authority.
+until 2.0 it has no leader epoch. So the servers' word is the authority.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def observe(node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None
 def observe_each(
     node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
 ) -> list[NodeView | None]:
-    """One node's own view of the topics of several plans: a broker is asked once."""
+    """One node's own view of the topics of several plans: a broker is queried once."""
     try:
         if "zookeeper" in node.roles:
             deadline = time.monotonic() + timeout_s
@@ -46,7 +46,7 @@ def _state(node: Node, plan: KafkaPlan, deadline: float) -> NodeView:
     """The controller and the partitions, as this server has them. Raises NoAnswer.
 
     Where a leader's session is over, no leader is shown: until the controller has chosen another
-    one, the znode goes on naming the old one.
+    one, the znode continues to name the old one.
     """
     names = names_by_id(plan)
 
@@ -143,7 +143,7 @@ def write(znodes: Mapping[str, Any]) -> Callable[[str], None]:
 
 
 def told(nodes: Mapping[str, Node], tell: Callable[[str], None]) -> None:
-    """Tell the first ZooKeeper server that answers. Raises NoAnswer when none does."""
+    """Write to the first ZooKeeper server that answers. Raises NoAnswer when none does."""
     why = "there is no ZooKeeper server"
     for node in nodes.values():
         if "zookeeper" not in node.roles:

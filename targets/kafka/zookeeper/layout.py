@@ -24,7 +24,7 @@ from targets.kafka.plan import KafkaPlan
 from targets.zookeeper.configuration import CLIENT_PORT, PORTS, Server, server_files
 
 # What ackloss sets unless the plan says otherwise, and the version from which Kafka knows it: short
-# time-outs, so that a run takes a minute, and a leader that stays where it is.
+# timeouts, so that a run takes a minute, and a leader that stays where it is.
 DEFAULTS: Final[tuple[tuple[str, Any, tuple[int, ...]], ...]] = (
     ("num.network.threads", 2, (0, 8, 0)),
     ("num.io.threads", 2, (0, 8, 0)),

@@ -76,7 +76,7 @@ class ZooKeeperLeadership:
     def _ask(self, path: str, partitions: list[dict[str, Any]]) -> None:
         """Write the request and wait until the controller has removed it."""
         request = {path: {"version": 1, "partitions": partitions}}
-        deadline, why = time.monotonic() + _WITHIN_S, "the controller did not take it up"
+        deadline, why = time.monotonic() + _WITHIN_S, "the controller did not process it"
         asked = False
         while time.monotonic() < deadline:
             try:

@@ -93,7 +93,7 @@ CODES: Final[Mapping[str, int]] = {
 
 
 def requests() -> Requests:
-    """ZooKeeper's requests, for the lever: every server is asked at one port."""
+    """ZooKeeper's requests, for the lever: every server gets requests on one port."""
     return Requests(apis=APIS, codes=CODES, ports=lambda _: (CLIENT_PORT,))
 
 

@@ -89,8 +89,8 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("invalid", "1 of 4,799 acknowledged writes (0.0208 %) is lost", {"lost": 1}, {}),
     (
         "invalid",
-        "2 of 4,799 acknowledged writes (0.0417 %) are lost; 3 values were read that nobody wrote "
-        "there",
+        "2 of 4,799 acknowledged writes (0.0417 %) are lost; 3 values were read that were never "
+        "written there",
         {"lost": 2, "unexpected": 3},
         {},
     ),

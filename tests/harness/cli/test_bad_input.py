@@ -66,7 +66,7 @@ def refused(*args: str, exit_code: int, **env: str) -> str:
         ("checks=['loss', {name='register', states_count=0}]", "checks.1", "states_count"),
         ("checks=['register']", "checks.0", "of the model 'log'; these do: loss"),
         ("target.system=kafak", "target.system", "did you mean 'kafka'?"),
-        ("target.version=0.7.2", "target.version", "no era"),
+        ("target.version=0.7.2", "target.version", "unsupported version"),
         ("target.version=0.8.1.1", "topic.settings", "KAFKA-1028"),
         ("target.metadata=zookeeper", "target.metadata", "ended with 3.9"),
         ('target.settings."zookeeper.connect"=x', "target.settings", "refused"),
@@ -101,7 +101,7 @@ def test_what_a_version_does_not_support_is_reported_with_all_keys_and_can_be_fo
         'topic.settings."unclean.leader.election.enable": the plan requests false, but' in sentence
     )
     assert "Kafka 0.8.1.1 does not have it" in sentence
-    assert "play it all the same with --force (and 2 more: " in sentence
+    assert "run it anyway with --force (and 2 more: " in sentence
     assert 'topic.settings."min.insync.replicas", workload.producer."enable.idempot' in sentence
 
     forced = ackloss("run", PLAN, *old, "--force", "--dry-run", "--json")

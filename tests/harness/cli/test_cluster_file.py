@@ -52,9 +52,9 @@ def run(tmp_path: Path, plan: str, *more: str, client: str = "") -> Result:
             PLAN + FAULT + 'nemesis = "kill"',
             "",
             4,
-            "faults.0.nemesis: kill cannot be made: ackloss makes no faults on a cluster that",
+            "faults.0.nemesis: kill cannot be made: ackloss causes no faults on a cluster that",
         ),
-        (PLAN + FAULT + 'nemesis = "manual"', "", 4, "nobody is at a terminal here"),
+        (PLAN + FAULT + 'nemesis = "manual"', "", 4, "there is no terminal here"),
         (PLAN + 'client = "java"', "", 4, "kafka has no client 'java'"),
         (PLAN + 'client = "exec"', "", 4, "is a command of yours; name it with --client CMD"),
         (

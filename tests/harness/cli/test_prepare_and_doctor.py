@@ -88,4 +88,4 @@ def test_prepare_without_docker_is_one_sentence(tmp_path: Path) -> None:
 def test_prepare_refuses_a_version_of_no_known_era() -> None:
     done = ackloss("prepare", "--version", "0.7.2")
     assert done.returncode == 4
-    assert done.stderr.startswith("ackloss: --version: Kafka 0.7.2 is of no era")
+    assert done.stderr.startswith("ackloss: --version: Kafka 0.7.2 is an unsupported version")

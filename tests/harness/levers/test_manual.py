@@ -100,13 +100,13 @@ def test_what_nobody_reports_is_no_claim_and_is_not_undone(journal: Journal, pat
     window = window_of(operator, journal, path)
     assert len(operator.asked) == 1  # nobody is asked to undo what nobody did
     assert (window.claimed, window.proven) == (False, False)
-    assert "nobody reported it: pull the plug" in window.evidence
+    assert "it was not reported: pull the plug" in window.evidence
 
 
 def test_an_end_that_nobody_reports_does_not_break_the_run(journal: Journal, path: Path) -> None:
     window = window_of(Scripted(ends=False), journal, path)
     assert window.claimed
-    assert "nobody reported it: put it back" in window.evidence
+    assert "it was not reported: put it back" in window.evidence
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ PLAN = {"schema": 1, "name": "p", "target": {"version": "4.3.1"}, "faults": [MAN
 
 def test_a_plan_with_one_needs_somebody_to_make_it() -> None:
     bound = resolve(parse_plan(PLAN))
-    with pytest.raises(PlanError, match=r"nobody is at a terminal here.*--signals FOLDER"):
+    with pytest.raises(PlanError, match=r"there is no terminal here.*--signals FOLDER"):
         with_operator(bound, None, file="p.toml")
     with pytest.raises(PlanError, match="nobody is waited for here"):
         refuse_manual(bound)
@@ -138,7 +138,7 @@ def test_a_plan_with_one_needs_somebody_to_make_it() -> None:
     assert operator.asked == ["may be asked for: plug"]
     begin_by_hand(with_operator(bound, operator))  # as each run does, before anything starts
     assert len(operator.asked) == 3
-    with pytest.raises(PlanError, match="nobody is at a terminal here"):
+    with pytest.raises(PlanError, match="there is no terminal here"):
         begin_by_hand(bound)
 
 

@@ -31,7 +31,7 @@ def test_the_experiment_of_2013_balances() -> None:
 @pytest.mark.parametrize(
     ("slip", "words"),
     [
-        ({"survivors": 467}, "do not balance: acknowledged + unacknowledged_found is 988"),
+        ({"survivors": 467}, "are not consistent: acknowledged + unacknowledged_found is 988"),
         ({"acknowledged": 1001, "survivors": 482}, "1001 acknowledged are more than 1000"),
         ({"lost": 988, "survivors": 0}, "988 lost are more than 987 acknowledged"),
         (
@@ -40,7 +40,7 @@ def test_the_experiment_of_2013_balances() -> None:
         ),
     ],
 )
-def test_books_that_do_not_balance_are_refused(slip: dict[str, int], words: str) -> None:
+def test_inconsistent_totals_are_refused(slip: dict[str, int], words: str) -> None:
     with pytest.raises(PlanError) as refused:
         plan(figures=FIGURES | slip)
     assert refused.value.key == "reference.0.figures"

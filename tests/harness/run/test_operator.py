@@ -72,7 +72,7 @@ def test_enter_reports_it_and_what_was_typed_before_does_not(terminal: Terminal)
     later(lambda: terminal.type("done\n"))
     assert person.done("kill", "do it", begun=True, at_most_s=10)
     assert "press Enter" in said[1]
-    assert said[2] == "  Nobody has reported it in time."
+    assert said[2] == "  It was not reported in time."
 
 
 def test_no_fault_begins_once_the_load_is_over_and_each_may_still_end(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_report_that_is_there_before_the_run_is_refused(tmp_path: Path) -> Non
     (tmp_path / "kill.ended").touch()
     person = Person(say=lambda _: None, folder=tmp_path)
     person.begin(["other"])
-    with pytest.raises(PlanError, match=r"kill\.ended is there before anything was asked for"):
+    with pytest.raises(PlanError, match=r"kill\.ended exists before anything was requested"):
         person.begin(["kill"])
     with pytest.raises(PlanError, match="there is no folder"):
         Person(say=lambda _: None, folder=tmp_path / "none").begin(["kill"])
@@ -122,7 +122,7 @@ def test_the_second_ctrl_c_ends_the_wait_for_the_end_of_a_fault_and_the_first_do
         waiting.join(5)
         assert not waiting.is_alive()
     assert ended == [False]
-    assert said[-1] == "  Not waited for any more: what was asked for fault 'kill'."
+    assert said[-1] == "  No longer waiting for what was requested for fault 'kill'."
     person.begin(["kill"])  # of the next run
     later((tmp_path / "kill.ended").touch)
     assert person.done("kill", "undo it", begun=False, at_most_s=10)

@@ -68,7 +68,7 @@ def test_it_knows_every_setting_that_it_takes() -> None:
     KafkaPython().check(plan)
     arguments = keyword_arguments(settings_in_force(plan))
     assert arguments.keys() <= KafkaProducer.DEFAULT_CONFIG.keys()
-    assert len(arguments) == len(TAKEN) - 1, "two time-outs are one"
+    assert len(arguments) == len(TAKEN) - 1, "two timeouts are one"
     assert set(ALLOWED) >= TAKEN
 
 

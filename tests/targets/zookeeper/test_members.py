@@ -95,7 +95,7 @@ def test_a_server_that_was_no_member_is_not_proven_to_have_left(ensemble: Ensemb
 
 def test_nobody_who_answers_is_a_failure(ensemble: Ensemble) -> None:
     ensemble.silent = 1_000
-    with pytest.raises(HarnessFailure, match=r"nobody answered: remove z1,z5"):
+    with pytest.raises(HarnessFailure, match=r"no server answered: remove z1,z5"):
         LEVER.apply(LEVER.capture_prior_state(RECORD))
 
 

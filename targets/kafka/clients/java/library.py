@@ -59,7 +59,7 @@ class Java:
         check_count(plan)
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
-        """What the plan asks for, and next to nothing else."""
+        """What the plan requests, and almost nothing else."""
         return asked_settings(plan.workload.producer)
 
     def told(self, plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:

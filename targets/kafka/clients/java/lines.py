@@ -23,11 +23,11 @@ _BLOCK: Final = 1 << 16
 
 
 class Refused(Exception):
-    """The Java client does not take a setting; says why in its own words."""
+    """The Java client does not accept a setting; says why in its own words."""
 
 
 class Lost(Exception):
-    """There is no connection, or none any more."""
+    """There is no connection, or no longer any."""
 
 
 class Line:

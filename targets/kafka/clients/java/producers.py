@@ -179,5 +179,5 @@ class JavaClient:
         self._selector.register(line.socket, selectors.EVENT_READ, line)
 
     def _route(self) -> None:
-        """Deal the processes out anew: those of a driver that is away over the others."""
+        """Distribute the processes again: those of a driver that is away over the others."""
         self._routes = routes(self._lines)

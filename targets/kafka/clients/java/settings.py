@@ -1,9 +1,10 @@
 """What a plan may set of the Java client, and under which names.
 
-Nothing is set that the plan does not ask for: the point of this client is what it does by itself.
-The one exception is told by `asked_settings`. Names are the Java client's own; librdkafka's are
-taken for the setting they mean, so that one plan can be played with either. Like there, it is a
-list of what is allowed, since a plan may come from a stranger and Java's settings name classes.
+Nothing is set that the plan does not request: the point of this client is what it does by itself.
+`asked_settings` describes the one exception. Names are the Java client's own; librdkafka's are
+mapped to the setting that they mean, so that one plan can be run with either client. Like there, it
+is a list of what is allowed, since a plan may come from a stranger and Java's settings name
+classes.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def why_refused(key: str) -> str | None:
 
 
 def asked_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    """What the producers are given, by Java's names: all that the plan asks for.
+    """What the producers are given, by Java's names: all that the plan requests.
 
     One thing more where it must be: Java refuses a delivery.timeout.ms below request.timeout.ms +
     linger.ms, so a plan that only shortens the first has the second shortened with it. Raises

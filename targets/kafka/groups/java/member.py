@@ -29,7 +29,7 @@ _NAMES: Final = {signal.SIGSTOP: "STOP", signal.SIGCONT: "CONT", signal.SIGKILL:
 
 class JavaMember(Life):
     """A consumer in a node; the JVM outlives it, but for a crash. `lost` is called, in a thread of
-    its own, when it has ended though nobody here asked for it: its node was killed."""
+    its own, when it has ended without a request from here: its node was killed."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class JavaMember(Life):
         return not self._node.process().running
 
     def _end(self, within_s: float) -> None:
-        """Wait until everything that it has said was heard; where nothing comes any more, not."""
+        """Wait until everything that it has written was read; where nothing comes any more, not."""
         self._thread.join(within_s)
         if self._socket is not None:
             with suppress(OSError):
@@ -133,7 +133,7 @@ class JavaMember(Life):
 
 
 def _lines(setup: Mapping[str, Any]) -> bytes:
-    """What it is told."""
+    """What it gets."""
     lines = [
         f"topic {setup['topic']}",
         f"commit {setup['commit']}",

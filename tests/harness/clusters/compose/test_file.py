@@ -88,12 +88,12 @@ def test_a_wrong_file_is_one_sentence(tmp_path: Path, text: str, key: str, what:
 @pytest.mark.parametrize(
     ("compose", "what"),
     [
-        ("services: [", "it is no YAML, line 1"),
+        ("services: [", "it is not YAML, line 1"),
         ("a: 1", "it has no section `services`"),
         ("- 1", "it has no section `services`"),
         ("services: []", "it has no section `services`"),
         ("", "it has no section `services`"),
-        ("\x00", "it is no YAML"),
+        ("\x00", "it is not YAML"),
     ],
 )
 def test_a_compose_file_that_is_none_is_one_sentence(
@@ -102,7 +102,7 @@ def test_a_compose_file_that_is_none_is_one_sentence(
     with pytest.raises(PlanError) as refused:
         read(tmp_path, compose=compose)
     assert what in str(refused.value)
-    assert "docker-compose.yml is no compose file" in str(refused.value)
+    assert "docker-compose.yml is not a compose file" in str(refused.value)
     assert (refused.value.key, refused.value.exit_code) == ("file", 4)
 
 

@@ -67,7 +67,7 @@ def test_secrets_are_found_and_shown_to_nobody(
             'client."sasl.password"',
             "is neither text",
         ),
-        (HEAD + '[client]\n"no name" = "pw"', 'client."no name"', "is no name of a property"),
+        (HEAD + '[client]\n"no name" = "pw"', 'client."no name"', "is not the name of a property"),
     ],
 )
 def test_a_wrong_file_is_one_sentence_that_quotes_no_value(

@@ -92,6 +92,6 @@ def test_a_request_that_the_controller_drops_is_found_out(cluster: Cluster) -> N
 
 def test_a_controller_that_does_not_look_is_given_up(cluster: Cluster) -> None:
     cluster.looks_left = 1000
-    with pytest.raises(HarnessFailure, match=r"within 0\.5 s: the controller did not take it up"):
+    with pytest.raises(HarnessFailure, match=r"within 0\.5 s: the controller did not process it"):
         TOPIC.elect([0])
     assert len(cluster.asked) == 1, "a request is made once"
