@@ -19,7 +19,7 @@ def check(paths: Iterable[str | os.PathLike[str]], *, master: str | None = None)
     `result.json` and returns the results in the order given.
 
     The runs are judged one after another in this process. With `master`, such as `local[*]`, they
-    are dealt out by Spark, which needs Java and pays off from about a hundred runs on.
+    are distributed by Spark, which needs Java and pays off from about a hundred runs on.
 
     Raises HistoryError for the first run that cannot be judged, after judging all others.
     """

@@ -139,7 +139,7 @@ class Campaign:
         return _table([asdict(each) for each in campaign_document(self._folder).comparisons])
 
     def run(self, run_id: str) -> Run:
-        """One run of the campaign. Raises HistoryError where there is none."""
+        """One run of the campaign. Raises HistoryError if there is none."""
         return load_run(self._folder.run(run_id).path)
 
     @property
@@ -150,12 +150,12 @@ class Campaign:
 
 
 def load_run(path: str | os.PathLike[str]) -> Run:
-    """The run in this folder. Raises HistoryError where there is none."""
+    """The run in this folder. Raises HistoryError if there is none."""
     return Run(RunDir.open(Path(path)).path)
 
 
 def load_campaign(path: str | os.PathLike[str]) -> Campaign:
-    """The campaign in this folder. Raises HistoryError where there is none."""
+    """The campaign in this folder. Raises HistoryError if there is none."""
     from harness.campaigns.folder import CampaignDir
 
     return Campaign(CampaignDir.open(Path(path)).path)

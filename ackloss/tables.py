@@ -71,7 +71,7 @@ class Lake:
 
 
 def lake(address: str | os.PathLike[str]) -> Lake:
-    """The lake in this folder, or at this `file://` or `s3://` address. Raises HistoryError where
+    """The lake in this folder, or at this `file://` or `s3://` address. Raises HistoryError if
     there is none, or one that a newer ackloss has written."""
     from analysis.lake.place import place_of
     from analysis.lake.stored import open_lake

@@ -263,7 +263,7 @@ def distributions(
     colours: Colours = LIGHT,
 ) -> Figure:
     """Loss rate and longest gap of every conclusive run, a row for each cell; bars are medians.
-    Where no run has a loss rate, whether it is lossy stands in its place."""
+    If no run has a loss rate, whether it is lossy takes its place."""
     with mpl.rc_context(STYLE):
         order = table.in_order
         height = 0.245 * max(len(order), 3) + 0.95

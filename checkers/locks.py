@@ -4,8 +4,9 @@ A process holds a lock from the answer to its `acquire` on, as long as it contin
 a `confirm` that is answered by yes shows that it held the lock until then, at least until the
 confirmation began. Where such spans of two processes overlap, both had reason to act alone.
 
-What is not known makes nobody a holder: an `acquire` without an answer, and the time after the last
-confirmation. So a lock that passes to another when its holder's session ends is not an overlap.
+What is not known makes no process a holder: an `acquire` without an answer, and the time after the
+last confirmation. So a lock that passes to another when its holder's session ends is not an
+overlap.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ beginning of the last confirmation."""
 
 
 class Span(NamedTuple):
-    """A process surely held a lock from one place of the history to another."""
+    """A process certainly held a lock from one place of the history to another."""
 
     begin: int
     end: int
@@ -138,8 +139,8 @@ def twice(spans: Sequence[Span]) -> Iterator[tuple[Span, Span]]:
 
 @dataclass
 class _Open:
-    """What is under way, row after row: by process, where its operation began, and the span of the
-    lock that it holds."""
+    """What is in progress, row after row: by process, where its operation began, and the span of
+    the lock that it holds."""
 
     held: Held
     begun: dict[int, int] = field(default_factory=dict)
@@ -166,7 +167,7 @@ class _Open:
                 self.end(process)
 
     def end(self, process: int) -> None:
-        """The process no longer surely holds a lock."""
+        """It is no longer certain that the process holds a lock."""
         if process in self.holds:
             key, span = self.holds.pop(process)
             self.held.spans.setdefault(key, []).append(span)

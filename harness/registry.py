@@ -205,7 +205,7 @@ def make(kind: str, name: str, options: Mapping[str, Any], *, key: str, file: st
     """The named plug-in with its options validated.
 
     Raises PlanError for an unknown name (the nearest is suggested), a plug-in that cannot be used,
-    an unknown option or a wrong value; `key` is where the name stands in the plan.
+    an unknown option or a wrong value; `key` is where the name is in the plan.
     """
     from pydantic import ValidationError
 

@@ -1,9 +1,9 @@
 """Folders that a URL names: in object storage, in HDFS, in whatever pyarrow or fsspec reads.
 
 pyarrow's file systems come first (`s3://`, `gs://`, `hdfs://`, `abfs://`); a scheme that pyarrow
-does not know is fsspec's, where fsspec is installed. Options of a file system stand in the URL's
+does not know is fsspec's, where fsspec is installed. Options of a file system are in the URL's
 query, as pyarrow has them (`?endpoint_override=...`). Credentials come from the environment of the
-process that reads, and never from a URL: it stands in messages.
+process that reads, and never from a URL: it is shown in messages.
 
 What is refused is one sentence: a folder that is absent is a HistoryError; a storage that does not
 answer, or refuses, is an EnvironmentFailure.

@@ -188,8 +188,8 @@ class CampaignView:
 
     @property
     def unacknowledged(self) -> list[tuple[int, CampaignCell, Found]]:
-        """The cells with how many writes of their conclusive runs were found that nobody
-        acknowledged; none where no such write was found."""
+        """The cells with how many writes of their conclusive runs were found without an
+        acknowledgement; none where no such write was found."""
         found: dict[str, Found] = {}
         for row in self.rows:
             if row["conclusive"]:

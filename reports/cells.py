@@ -1,4 +1,4 @@
-"""A run with cells on one page: what each cell changes, and what became of its writes.
+"""A run with cells on one page: what each cell changes, and the outcome of its writes.
 
 report.html   compares the cells, and links to the page of each
 cells.csv     the same as a table: a row for each cell

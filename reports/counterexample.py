@@ -91,7 +91,7 @@ class Example:
 
     @property
     def left(self) -> Operation | None:
-        """The operation that cannot stand behind that order."""
+        """The operation that cannot be placed after that order."""
         return next((each for each in self.operations if each.row == self.stuck), None)
 
     @property

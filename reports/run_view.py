@@ -69,7 +69,7 @@ Records = list[dict[Hashable, Any]]
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of some of the attempted writes; `key` is the colour."""
+    """The outcome of some of the attempted writes; `key` is the colour."""
 
     key: str
     label: str
@@ -221,7 +221,7 @@ class RunView:
 
     @property
     def fates(self) -> list[Fate]:
-        """What became of the attempted writes; the counts add up to the attempts."""
+        """The outcome of the attempted writes; the counts add up to the attempts."""
         if (counts := self.counts) is None:
             return []
         survived = counts.survivors - counts.unacknowledged_found

@@ -18,7 +18,7 @@ class Consume(GroupSettings, Workload):
 
     members_count      consumers from the start
     protocol           who assigns partitions: range, cooperative-sticky (a member of the group),
-                       consumer (the system itself), manual (nobody: each takes its share)
+                       consumer (the system itself), manual (none: each takes its share)
     commit             after: after each batch, waiting for the answer; before: before the batch is
                        processed; async: after each batch, without waiting; auto: the library does
     commit_partitions  own: commits are of partitions that the member owns; read: of all that it has

@@ -104,7 +104,7 @@ class Transactions(TransactionSettings, Workload, HasFinal):
     ) -> list[micro_ops.MicroOp]:
         """A transaction's steps and how it ends: it commits, and takes the steps `behind` that; or
         aborts, is taken over or crashes. A crash comes, each as often, before the first step but a
-        poll, before any other, behind all, or while the commit is under way."""
+        poll, before any other, behind all, or while the commit is in progress."""
         commit, crash = micro_ops.MicroOp(micro_ops.COMMIT), micro_ops.MicroOp(micro_ops.CRASH)
         first = int(steps[0].kind == micro_ops.CONSUME)
         chance, place = draw.random() - self.abort_share, draw.randint(first, len(steps))
@@ -120,7 +120,7 @@ class Transactions(TransactionSettings, Workload, HasFinal):
 
     def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """A read of this process's share of the logs, each to its end, and the same by a second
-        reader, which gets all that stands in them; again where it is not ok, a few times."""
+        reader, which gets everything in them; again where it is not ok, a few times."""
         del seed  # nothing is drawn
         logs = partitions * self.topics_count
         keys = range(process % logs, logs, processes)

@@ -91,7 +91,7 @@ def _hidden(path: str) -> bool:
 
 
 def _open(place: Place) -> Manifest:
-    """The manifest; a new one where there is none. From then on the folder is a lake, whatever
+    """The manifest; a new one if there is none. From then on the folder is a lake, whatever
     becomes of the build."""
     manifest = read_manifest(place)
     if manifest is None:

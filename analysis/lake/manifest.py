@@ -91,7 +91,7 @@ _MANIFEST: Final = TypeAdapter(Manifest)
 
 
 def read_manifest(place: Place) -> Manifest | None:
-    """The manifest; `None` where there is none. Raises HistoryError for one that is damaged, or of
+    """The manifest; `None` if there is none. Raises HistoryError for one that is damaged, or of
     a newer schema."""
     body = place.read(FILE)
     if body is None:

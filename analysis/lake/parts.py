@@ -27,7 +27,7 @@ def folder_of(table: Table, campaign: str) -> str:
 def write_part(
     place: Place, table: Table, campaign: str, number: int, rows: Iterator[pa.Table]
 ) -> Part | None:
-    """Write these rows as one file, which no manifest names yet; `None` where there are none.
+    """Write these rows as one file, which no manifest names yet; `None` if there are none.
     Raises EnvironmentFailure."""
     first = next((each for each in rows if each.num_rows), None)
     if first is None:

@@ -47,7 +47,7 @@ class Place:
         return self.folder.place(path)
 
     def read(self, path: str) -> bytes | None:
-        """The content of a file; `None` where there is none."""
+        """The content of a file; `None` if there is none."""
         return self.folder.read(path) if self.folder.has(path) else None
 
     def sizes(self, folder: str) -> dict[str, int]:

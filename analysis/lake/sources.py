@@ -47,7 +47,7 @@ class Unit:
 
     @cached_property
     def metadata(self) -> StoredRun:
-        """Its run.json; empty where there is none."""
+        """Its run.json; empty if there is none."""
         return _metadata(self.folder)
 
     @property

@@ -100,7 +100,7 @@ def frame_of(rows: pa.Table) -> pd.DataFrame:
 
 
 def open_lake(place: Place) -> StoredLake:
-    """The lake in this place. Raises HistoryError where there is none, or one of a newer schema."""
+    """The lake in this place. Raises HistoryError if there is none, or one of a newer schema."""
     manifest = read_manifest(place)
     if manifest is None:
         raise HistoryError(

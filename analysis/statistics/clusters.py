@@ -24,7 +24,7 @@ from analysis.statistics.shares import Share
 WITHIN: Final = "exact within clusters"
 MOST: Final = 0.9
 """Two cells are compared within clusters if at least this share of the runs of each is on clusters
-that served both. The rule looks at clusters only, never at losses."""
+that served both. The rule considers clusters only, never losses."""
 
 _PERMUTATIONS: Final = 1_999
 _SEED: Final = 2013

@@ -32,14 +32,14 @@ TANGO: Final = "Tango score for pairs"
 NO_PAIR: Final = "no pair of conclusive runs"
 MOST: Final = 0.5
 """Two cells are compared as pairs if at least this share of all runs of each was shared with the
-other. The rule looks at which runs were shared only, never at how a run ended."""
+other. The rule considers only which runs were shared, never how a run ended."""
 
 _NEAR: Final = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedResult:
-    """What a shared run shows of one of its cells; `loss_rate` is `None` where there is none."""
+    """What a shared run shows of one of its cells; `loss_rate` is `None` if there is none."""
 
     lossy: bool
     conclusive: bool

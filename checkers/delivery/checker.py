@@ -15,7 +15,7 @@ For each partition, from the rows of `deliveries/`, the acknowledged writes and 
     out of order delivered after a record of the same or a greater offset in one assignment, unless
                  that one is a phantom: the log was truncated then, and going back is right
     lost commit  a commit of an offset was acknowledged, and a later read of what is committed gives
-                 less, or nothing, though no commit of what it gives was under way or acknowledged
+                 less, or nothing, though no commit of what it gives was in progress or acknowledged
                  after that one had begun
     back         an acknowledged commit of an offset below one that had been acknowledged before it
                  began, in a partition without phantoms (there going back is right)
@@ -110,7 +110,7 @@ class Judged(NamedTuple):
 @dataclass(frozen=True)
 class Delivery(OneShard[GroupRows], HasPrimaryFinding, HasMeasures):
     """What a group of consumers skipped, processed again, read although it is not in the log, and
-    what became of its commits."""
+    the outcome of its commits."""
 
     plugin: ClassVar[str] = "delivery"
     models: ClassVar[frozenset[str]] = frozenset({"group"})

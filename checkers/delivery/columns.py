@@ -36,7 +36,7 @@ class Written(NamedTuple):
 
 class Log(NamedTuple):
     """The records of the final log, sorted by place; of each partition its first offset and the one
-    behind the last. `complete`: every partition was read to its end; `agreed`: and by readers that
+    after the last. `complete`: every partition was read to its end; `agreed`: and by readers that
     met the same."""
 
     place: Ints
@@ -47,7 +47,7 @@ class Log(NamedTuple):
     agreed: bool
 
     def find(self, partition: Ints, offset: Ints, value: Ints) -> Ints:
-        """Where these records stand in the columns of the log; NOBODY for those that do not."""
+        """Where these records are in the columns of the log; NOBODY for those that do not."""
         at = np.searchsorted(self.place, wanted := place(partition, offset))
         if not len(self.place):
             return np.full(len(wanted), NOBODY)

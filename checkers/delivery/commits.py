@@ -1,4 +1,4 @@
-"""What became of commits: refused, lost, gone back, of a member that does not own the partition.
+"""The outcome of commits: refused, lost, gone back, of a member that does not own the partition.
 
 A commit that was never answered, or answered with an error that does not refuse it, is unknown: it
 may have taken effect at any time after it began. The definitions are those of docs/consumers.md.
@@ -19,8 +19,8 @@ _NEVER_BEFORE: Final = -_NEVER
 
 
 class Commits(NamedTuple):
-    """The commits of a group, one row each: those that were acknowledged (`ok`) and those of which
-    nobody knows; `ended_ns` of these is never. `refused` were not kept for sure."""
+    """The commits of a group, one row each: those that were acknowledged (`ok`) and those with an
+    unknown outcome; `ended_ns` of these is never. `refused` were not kept for sure."""
 
     rows: Did
     ok: Bools
@@ -120,7 +120,7 @@ class Commits(NamedTuple):
         return acknowledged.some(np.sort(_all(found)))
 
     def beyond_end(self, rows: GroupRows) -> Ints:
-        """The partitions whose committed offset stands behind the end of the log."""
+        """The partitions whose committed offset is beyond the end of the log."""
         final = rows.did[KINDS.final]
         known = (final.mark == OK) & (final.offset != NULL)
         behind = final.offset[known] > rows.log.end[final.partition[known]]

@@ -1,4 +1,4 @@
-"""What became of records: skipped, pending, purged unseen, processed twice, phantoms, out of order.
+"""The outcome of records: skipped, pending, purged unseen, processed twice, phantoms, out of order.
 
 Everything is counted by partition, offset and value, never by value alone: a value may be stored
 twice, by a retry, and then looks processed twice. The definitions are those of docs/consumers.md.

@@ -49,7 +49,7 @@ def archive_ready() -> bool:
 
 
 def archive_flags() -> tuple[str, ...]:
-    """The JVM's flags that use the archive; none where there is none."""
+    """The JVM's flags that use the archive; none if there is none."""
     return (_QUIET, f"-XX:SharedArchiveFile={archive_path()}") if archive_ready() else ()
 
 

@@ -79,7 +79,7 @@ class Timeline:
         self._acks += len(acknowledged_ns)
 
     def availability(self, again: Callable[[], Iterable[Writes | Operations]]) -> Availability:
-        """What clients saw, when all writes are noted. `again` goes over them once more: that is
+        """What clients saw, when all writes are noted. `again` reads them once more: that is
         done if no gap is longer than what was kept of very many of them shows."""
         acknowledged, load = self._acknowledged.ordered(), None
         if self._begun is not None:

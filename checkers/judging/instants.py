@@ -87,7 +87,7 @@ def longest_gap_ns(
     instants: Callable[[], Iterable[Ints]], from_ns: int, to_ns: int, number: int
 ) -> int:
     """The longest time without one of these instants, of which there are about so many, from one
-    that is before them all to one behind. Goes over them again for each stretch of time that has
+    that is before them all to one after them. Reads them again for each stretch of time that has
     some millions of them."""
     pieces = 1 + number // (4 * KEPT)
     borders = [from_ns + (to_ns + 1 - from_ns) * piece // pieces for piece in range(pieces + 1)]

@@ -3,8 +3,8 @@ names, made into the rows of a run.
 
     set       `add` with a value; `read`, whose value when `ok` is the list of all elements
     register  `write` with a value, `read`, whose value when `ok` is what was read (null: nothing),
-              `cas` with [expected, new]. A key stands in `key`, or as Jepsen's independent
-              registers have it: the value is [key, value], of a `cas` [key, [expected, new]]
+              `cas` with [expected, new]. A key is in `key`, or as Jepsen's independent registers
+              have it: the value is [key, value], of a `cas` [key, [expected, new]]
     transaction  as `checkers.judging.json_transactions` says
 
 Operations with another `f` (the nemesis', for one) are left out. What a line may be is what

@@ -4,7 +4,7 @@
                        ["send", key, value], answered ["send", key, [offset, value]];
                        ["poll"], answered ["poll", {key: [[offset, value], ...], ...}]
     assign, subscribe  the value is the list of keys that the process polls from then on
-    rebalance-log      beside the value: [{"keys": [key, ...]}, ...], what was dealt out again
+    rebalance-log      beside the value: [{"keys": [key, ...]}, ...], what was reassigned
 
 An offset may be null: it is not known. Keys and values are integers or texts; a key that is written
 as digits is a number (JSON has no other keys of objects). All become the micro-operations of

@@ -7,10 +7,10 @@ writes; operations with another `f` (the nemesis', for one) are passed over. The
 number 0, and a value stands at its place in the list, so one that is listed twice is a duplicate.
 
 The final read is the last `ok` read that begins after every add has completed, as `ok`, `fail` or
-`info`; an add that never completes keeps none from being final, since nobody says what became of
-it. In a file without any invocation of a read, each read stands for a complete operation, begun and
-ended at its line; else one without an invocation began at a time unknown and is not final. Without
-a final read nothing is lost: the last `ok` read shows what was there, not what was missing.
+`info`; an add that never completes keeps none from being final, since its outcome is unknown. In a
+file without any invocation of a read, each read stands for a complete operation, begun and ended at
+its line; else one without an invocation began at a time unknown and is not final. Without a final
+read nothing is lost: the last `ok` read shows what was there, not what was missing.
 
 Each value is added once: a second invocation or completion of it is bad input, and so is an
 invocation that follows its completion. A completion without an invocation counts as an attempt.

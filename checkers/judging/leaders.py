@@ -23,7 +23,7 @@ _COLUMNS = ["time_ns", "partition", "leader", "leader_epoch"]
 @dataclass(frozen=True, kw_only=True)
 class MetLeader:
     """One fault: who led when it came into force, or while it was; whether one of them was among
-    its nodes, `None` where nobody is known to have led."""
+    its nodes, `None` if no leader is known."""
 
     fault: str
     leaders: tuple[str, ...]

@@ -31,8 +31,8 @@ from harness.history.run_folder import RunDir
 
 _TASKS_PER_CORE: Final = 4
 _INPUTS_PER_TASK: Final = 4
-"""On a cluster at most: its cores are not all there when the first task is dealt out, and a machine
-that goes takes little with it."""
+"""On a cluster at most: its cores are not all there when the first task is distributed, and a
+machine that goes takes little with it."""
 _WRITERS: Final = 8
 
 Input = TypeVar("Input")
@@ -183,7 +183,7 @@ def _absolute_run(run: Stored) -> Stored:
 
 
 def _dealt(sized: Sequence[tuple[int, Input]], tasks: int) -> list[Task[Input]]:
-    """The inputs with their places, dealt out largest first to at most so many tasks."""
+    """The inputs with their places, distributed largest first to at most so many tasks."""
     places = sorted(range(len(sized)), key=lambda place: sized[place][0], reverse=True)
     dealt = [[(place, sized[place][1]) for place in places[task::tasks]] for task in range(tasks)]
     return [task for task in dealt if task]

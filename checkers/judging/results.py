@@ -65,7 +65,7 @@ class Judged:
 
 
 def packed(findings: pa.Table | pa.RecordBatchReader) -> bytes:
-    """Findings as the content of a Parquet file, empty where there are none. Those of a large run
+    """Findings as the content of a Parquet file, empty if there are none. Those of a large run
     come in batches; only what they are compressed to is in memory."""
     if isinstance(findings, pa.Table):
         findings = findings.to_reader()

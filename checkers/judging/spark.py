@@ -4,7 +4,7 @@ Spark's start is class loading and compiling, most of it avoidable: with an arch
 (`checkers.judging.archive`), the serial collector and the first compiler alone it takes a third of
 the time. Rows are judged in Python workers, so the JVM itself has little to do.
 
-What the JVM has to say goes to a file that nobody sees unless it fails: stdout belongs to `--json`.
+The JVM's output goes to a file that is shown only if it fails: stdout belongs to `--json`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ operations were begun during one that is; everything else is `unknown`, and unkn
 as valid. What was found, and what kept us from seeing it, has a name beside its sentence: people
 read sentences, programs count names.
 
-A run is *eligible* by what is known without its outcome: it came to its end, its evidence is
+A run is *eligible* by what is known without its outcome: it ran to its end, its evidence is
 complete, faults and load were as the plan requests. Statistics count eligible runs alone, whichever
 way they ended (truth rule 9).
 """

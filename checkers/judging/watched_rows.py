@@ -1,8 +1,8 @@
 """The rows of a run, and what they say beside any checker: availability, the errors' codes, and how
 many writes there are.
 
-Reading Parquet is most of the cost of judging. So all are gathered while a checker goes over the
-rows; only where none has gone over all of them, they are read once more.
+Reading Parquet is most of the cost of judging. So all are gathered while a checker reads the rows;
+only where none has read all of them, they are read once more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Noted(NamedTuple):
 
 
 class WatchedRows(Rows):
-    """Rows that are noted by the first pass that goes over all of them: the writes where a model
+    """Rows that are noted by the first pass that reads all of them: the writes where a model
     has nothing else, else the operations."""
 
     def __init__(self, facts: Facts) -> None:

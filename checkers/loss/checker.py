@@ -102,8 +102,8 @@ class Seen:
 @dataclass(frozen=True)
 class Loss(Checker[Slice, Found], HasPrimaryFinding):
     """Counts acknowledged writes that are lost, and what else was not promised: refused writes that
-    are there, duplicates, values that nobody wrote. (That an unknown write is there is nobody's
-    fault; such writes are only counted.)
+    are there, duplicates, values that were never written. (That an unknown write is there is
+    nobody's fault; such writes are only counted.)
 
     `idempotent_producer` states for histories of other tools that duplicates should be impossible.
     """
@@ -119,7 +119,7 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         return LOST_WRITES
 
     def shards(self, run: Run) -> list[Slice]:
-        """As many as have room in memory, one after the other. Each goes over all rows, so one is
+        """As many as fit in memory, one after the other. Each reads all rows, so one is
         the fastest."""
         facts = run.facts
         if sum(path.stat().st_size for path in (*facts.history, *facts.reads)) <= _SMALL_BYTES:

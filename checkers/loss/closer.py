@@ -1,6 +1,6 @@
 """A closer look at the values that the tally found odd: all that the rows say of them.
 
-All rows are gone over once more, and those of odd values are kept. They are looked at in groups of
+All rows are read once more, and those of odd values are kept. They are looked at in groups of
 neighbouring numbers, `AT_ONCE` values each: where there are more, the rows wait in files meanwhile.
 So a run that lost millions takes the memory of a group.
 """
@@ -33,7 +33,7 @@ class Odd:
     """All that the rows of a run say of its odd values; arrays, one entry a value.
 
     `marks`, without READ; `process`, `partition` and `offset` as the client knew them, and
-    `intended_ns, invoke_ns, complete_ns`, NULL where nobody knew; `error`, or null. `sent_to`:
+    `intended_ns, invoke_ns, complete_ns`, NULL where unknown; `error`, or null. `sent_to`:
     pairs of a value's place here and a partition it was sent to. `copies`: the distinct (place
     here, partition, offset) at which values were read, in order.
     """
@@ -83,7 +83,7 @@ def looked_up(
     numbers: Ints,
     is_odd: Callable[[Ints], Bools],
 ) -> Iterator[Odd]:
-    """Go over all rows again, for the odd values, whose numbers these are, in order; at least one
+    """Read all rows again, for the odd values, whose numbers these are, in order; at least one
     Odd, which may be empty."""
     groups = [numbers[begin : begin + AT_ONCE] for begin in range(0, len(numbers), AT_ONCE)]
     if not groups:

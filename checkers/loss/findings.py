@@ -107,7 +107,7 @@ def _known(numbers: Ints) -> pa.Array:
 
 
 def _faults(windows: Sequence[FaultWindow], time_ns: Ints) -> list[str | None]:
-    """The fault windows that each instant stands in; null where it stands in none."""
+    """The fault windows that contain each instant; null if none does."""
     names: list[list[str]] = [[] for _ in time_ns]
     for window in windows:
         for at in np.flatnonzero(within(window, time_ns)).tolist():

@@ -1,4 +1,4 @@
-"""What became of the values that need a closer look: a write can be of several kinds."""
+"""The outcome of the values that need a closer look: a write can be of several kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The findings of all groups of values in one order, whether or not they have room in memory.
+"""The findings of all groups of values in one order, whether or not they fit in memory.
 
 Each group's are in order. Few are sorted together. Of many, each group's wait in a file, and are
 merged batch by batch (external merge sort: Knuth, The Art of Computer Programming, vol. 3, 5.4).
@@ -62,7 +62,7 @@ class Pile:
 
 
 def together(piles: Sequence[Pile]) -> pa.Table | pa.RecordBatchReader:
-    """All findings in order; a reader, which can be gone over once, where they are many."""
+    """All findings in order; a reader, which can be read once, where they are many."""
     if sum(pile.rows for pile in piles) <= HELD or sum(len(pile.sources()) for pile in piles) == 1:
         tables = [table for pile in piles for table in pile.tables if len(table)]
         joined = pa.concat_tables([FINDINGS.empty_table(), *tables])

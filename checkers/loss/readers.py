@@ -2,7 +2,7 @@
 
 Survivors come from complete reads (truth rule 3). So a partition that any reader read to its end
 without an error is judged by the rows of the first of those alone; what the others saw of it counts
-only as a second opinion. Where nobody was complete, all rows count: what was seen was there, and
+only as a second opinion. Where no reader was complete, all rows count: what was seen was there, and
 what was not seen may be there.
 
 Readers agree on a partition when they met the same records there: equal numbers of rows and equal

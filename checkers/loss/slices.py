@@ -1,4 +1,4 @@
-"""The shards of a run: its values, dealt out in blocks of neighbours.
+"""The shards of a run: its values, distributed in blocks of neighbours.
 
 Within a shard a value is known by the integer that it would be if the shard's blocks stood side by
 side: so the values of a shard are as dense as those of the run, and take as little room.

@@ -5,7 +5,7 @@ when another takes over or only when the network heals is decided by the client 
 queries for the leader), not by the cluster. So the spans of clients are kept separate: from the
 first lost write to the last, once by when they were begun and once by when they were acknowledged.
 
-A client is one of `workload.clients` real ones. Processes are dealt out to them in turn (process
+A client is one of `workload.clients` real ones. Processes are distributed to them in turn (process
 modulo clients); while one is dead after a `client` fault, others carry its processes, and a span
 then stands at the place of the client that is gone.
 """
@@ -38,7 +38,7 @@ class LostSpan:
 
 
 def lost_spans(findings: pa.Table, *, clients: int) -> list[LostSpan]:
-    """The span of all lost writes, then one of each client where there are several; empty when
+    """The span of all lost writes, then one of each client if there are several; empty when
     nothing was lost. Writes whose times are not known are left out."""
     is_lost = pc.is_in(findings["kind"], value_set=pa.array(KINDS))
     timed = pc.and_(pc.is_valid(findings["invoke_ns"]), pc.is_valid(findings["complete_ns"]))

@@ -1,10 +1,10 @@
-"""What became of every written value: a tally over all of them, before a closer look at a few.
+"""The outcome of every written value: a tally over all of them, before a closer look at a few.
 
 One byte per value shows whether it was invoked, how it ended and whether it was read. A value is
 *plain* when its place in the log is what was promised: acknowledged and read, once and where it was
 sent to; refused and not read; or unknown and either of them. Plain values are counted by their
 bytes. All others are *odd*: lost, refused and found, duplicated, unexpected, on a wrong partition.
-Their rows are gone over again, for all that is known of them (`checkers.loss.closer`); if none is
+Their rows are read again, for all that is known of them (`checkers.loss.closer`); if none is
 anomalous, there is no second pass. So that a value is odd without need costs time, and changes no
 count: it is what saves the room for every offset at which a value was read.
 """

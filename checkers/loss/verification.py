@@ -20,15 +20,15 @@ from harness.protocols import Bools, Facts, Ints, PartitionEnd, Reads
 
 
 class Ranges(NamedTuple):
-    """Ranges of offsets, in the order of their first ones; of each, the offset that is behind it
-    and behind all before it."""
+    """Ranges of offsets, in the order of their first ones; of each, the offset after it and after
+    all before it."""
 
     firsts: Ints
     behind: Ints
 
     @classmethod
     def of(cls, ranges: Sequence[tuple[int, int]]) -> Ranges:
-        """Pairs of the first offset of a range and the one behind it, in any order."""
+        """Pairs of the first offset of a range and the one after it, in any order."""
         firsts, behind = np.array(sorted(ranges), np.int64).reshape(-1, 2).T
         return cls(firsts, np.maximum.accumulate(behind))
 
@@ -48,7 +48,7 @@ def in_part(facts: Facts) -> dict[int, PartitionEnd]:
 
 @dataclass
 class Verification:
-    """Goes over what was read, and finds what is not confirmed; rows of the believed reader."""
+    """Goes through what was read, and finds what is not confirmed; rows of the believed reader."""
 
     ends: dict[int, PartitionEnd]
     ranges: dict[int, Ranges] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Verification:
 
     @classmethod
     def of(cls, facts: Facts) -> Verification:
-        """Nothing is looked at yet."""
+        """Nothing has been examined yet."""
         ends = in_part(facts)
         return cls(
             ends,
@@ -80,8 +80,8 @@ class Verification:
             self.holds = self.holds and bool(ranges.hold(offset).all())
 
     def ended(self) -> bool:
-        """Whether all that was looked at is confirmed, and the partitions were followed to the
-        end."""
+        """Whether everything that was examined is confirmed, and the partitions were followed to
+        the end."""
         return self.holds and all(
             self.next_offset[partition] == end.read_to for partition, end in self.ends.items()
         )

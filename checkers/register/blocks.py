@@ -30,7 +30,7 @@ from checkers.register.sources import NOTHING, Sources
 
 @dataclass(frozen=True)
 class Blocks:
-    """Where operations stand in their blocks. A cluster has the number of its write; the initial
+    """Where operations are in their blocks. A cluster has the number of its write; the initial
     one of the key at place k has the number of operations plus k. `cluster`: of each operation;
     `writes`: whether each is the write of its cluster; `block`: of each cluster, the number of the
     first in its chain; `depth`: its place in the chain; `key`: its key's place; `broken`: whether

@@ -29,7 +29,7 @@ from checkers.register.sources import said, sources
 class Placed:
     """An operation of a counter-example, an interval on the lane of its process. `row`: its place
     among all operations; `pending`: it reaches beyond the part that is shown, so it may have taken
-    effect there or not; `place`: where it stands in the longest legal order that was found, from 0,
+    effect there or not; `place`: its place in the longest legal order that was found, from 0,
     and `register`: what the register holds then; both None where it is not in it."""
 
     row: int
@@ -43,7 +43,7 @@ class Placed:
 class CounterExample:
     """Operations of one key, by invocation, that have no legal order. `any_start`: whatever the
     register held before them; `start`: what it held where the longest legal order was found;
-    `stuck`: the row of an operation that cannot be placed behind that order; `register`: what the
+    `stuck`: the row of an operation that cannot be placed after that order; `register`: what the
     register holds at its end."""
 
     key: int
@@ -183,7 +183,7 @@ def _placed(
     register: int,
     order: Sequence[int],
 ) -> tuple[tuple[Placed, ...], int]:
-    """The operations of a part with where they stand in an order, and what the register holds at
+    """The operations of a part with their places in an order, and what the register holds at
     its end."""
     place, holds = dict[int, int](), dict[int, int]()
     for at in order:

@@ -1,4 +1,4 @@
-"""Which configuration a search looks at next, and which it need not look at at all.
+"""Which configuration a search examines next, and which it need not examine at all.
 
 A configuration that has used fewer `info` writes than another, and is its equal else, does as well:
 what it has not used it can use later. So of equals only those are kept that used no more than any

@@ -67,7 +67,7 @@ class _Processes:
         return [one.f != READ and one.value not in consumed for one in self.operations]
 
     def keeps(self, order: Sequence[int]) -> bool:
-        """Whether an order keeps the order of each process, and has `info` writes behind their
+        """Whether an order keeps the order of each process, and has `info` writes after their
         gates."""
         place = {at: number for number, at in enumerate(order)}
         gates = [

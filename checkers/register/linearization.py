@@ -19,8 +19,8 @@ model is a register, which spares it most of the branches:
 
     An `info` write takes effect only where something open consumes its value (or a chain of `info`
     compare-and-sets leads there): otherwise a write follows it directly, and without it the order
-    is legal too. Of `info` writes that do the same the one invoked first is used first; which
-    configuration is looked at next, `frontier` says.
+    is legal too. Of `info` writes that do the same the one invoked first is used first; `frontier`
+    decides which configuration is examined next.
 
 The budget counts configurations beyond one per operation, and not seconds: the same history has the
 same answer everywhere. A search that gives up says `unknown`.
@@ -46,8 +46,8 @@ MAX_STATES: Final = 200_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a search found, and the operation that could not be placed behind the longest legal
-    order that it came upon, unless all were."""
+    """What a search found, and the operation that could not be placed after the longest legal order
+    that it found, unless all were."""
 
     verdict: str
     states: int

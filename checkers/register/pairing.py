@@ -1,6 +1,6 @@
 """Operations of registers from the rows of a run: each invocation with its completion.
 
-A process has at most one operation under way, so a completion belongs to the invocation before it
+A process has at most one operation in progress, so a completion belongs to the invocation before it
 of the same process. An operation that never completed is `info`.
 """
 

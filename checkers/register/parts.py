@@ -17,7 +17,7 @@ write was left out. These rules do not:
     time: that may come before it). If S is a legal order of the complete history, then S without
     the rest is a legal order of the part: the last write before an operation that consumes its
     value stores that value, so it is in the part, and no write that was left out made a difference
-    to it; where there is none it consumes what the register held at first, and does so in the part.
+    to it; if there is none it consumes what the register held at first, and does so in the part.
     The order of what is left is the same. This holds for sequential consistency too.
 """
 

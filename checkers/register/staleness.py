@@ -34,7 +34,7 @@ BEFORE_ALL: Final = 0
 
 @dataclass(frozen=True, kw_only=True)
 class Staleness:
-    """What became of the `ok` reads: how many there were, and how many of no known age; of the
+    """The outcome of the `ok` reads: how many there were, and how many of no known age; of the
     stale ones, their places among all operations, and their ages. The lists are as long as there
     are stale reads. Sums of two are exact, but for the places, which stay those in their shards."""
 
@@ -151,7 +151,7 @@ def _known(operations: Operations, number: Numbered, instants: _Instants) -> Int
 @dataclass(frozen=True)
 class _Newer:
     """The `ok` writes by key and invocation. `packed`: both in one number, of `base` to a key;
-    `complete`: when each completed; `soonest`: the first completion of it and those behind it, key
+    `complete`: when each completed; `soonest`: the first completion of it and those after it, key
     and instant in one number."""
 
     packed: Ints
@@ -174,6 +174,6 @@ class _Newer:
         return begin, np.searchsorted(self.packed, (key + 1) * self.base, side="left")
 
     def first(self, key: Ints, begin: Ints) -> Ints:
-        """The first completion from there on in that key; after all where there is none."""
+        """The first completion from there on in that key; after all if there is none."""
         soonest: Ints = np.minimum(self.soonest[begin] - key * self.base, self.base - 1)
         return soonest

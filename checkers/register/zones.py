@@ -3,7 +3,7 @@
 P (see `blocks`) is real time. Block A must precede block B when the earliest completion in A, f(A),
 is before the latest invocation in B, s(B). Two blocks suffice to look for circles: in a circle of
 blocks let M have the latest s; whatever precedes another in it precedes M too; so M and the block
-behind it precede each other. So a key is linearizable if and only if its blocks are in order within
+after it precede each other. So a key is linearizable if and only if its blocks are in order within
 and for no two of them f(A) < s(B) and f(B) < s(A).
 
 These are the zones of Gibbons and Korach ("Testing shared memories", 1997): *forward* zones, from f

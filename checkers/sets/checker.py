@@ -1,4 +1,4 @@
-"""The set checker: what became of every element that was added to a set."""
+"""The set checker: the outcome of every element that was added to a set."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Set(Checker[Slice, Tally], HasPrimaryFinding):
         return [Slice(number, of) for number in range(of)]
 
     def check(self, run: Run, shard: Slice) -> Tally:
-        """What became of the elements of one shard."""
+        """The outcome of the elements of one shard."""
         history = paired(run.operations(), timed=run.facts.timed, file=run.facts.source)
         return tally(history if shard.of == 1 else shard_of(history, shard.number, of=shard.of))
 

@@ -45,7 +45,7 @@ class Adds(NamedTuple):
 
 
 class SetReads(NamedTuple):
-    """One row a read; columns are as in `Adds`. What a read returned stands in `elements` from its
+    """One row a read; columns are as in `Adds`. What a read returned is in `elements` from its
     `start` to its `stop`."""
 
     process: Ints
@@ -63,7 +63,7 @@ class SetReads(NamedTuple):
 class SetHistory:
     """Adds, and `ok` reads in the order in which they began; made by `history_of`.
 
-    `final`: the row of the last read, `None` where there is none; `is_final`: it began after every
+    `final`: the row of the last read, `None` if there is none; `is_final`: it began after every
     add had completed, so every acknowledged element should be in it.
     """
 

@@ -51,7 +51,7 @@ class FinalCounts:
 
 
 def last_read(history: SetHistory) -> LastRead | None:
-    """The last read of a history, `None` where there is none."""
+    """The last read of a history, `None` if there is none."""
     row, reads = history.final, history.reads
     if row is None:
         return None
@@ -63,7 +63,7 @@ def last_read(history: SetHistory) -> LastRead | None:
 
 
 def final_counts(history: SetHistory, seen: Sightings, became: Outcomes) -> FinalCounts | None:
-    """The counts of the last read, `None` where there is none."""
+    """The counts of the last read, `None` if there is none."""
     if history.final is None:
         return None
     began = history.reads.invoke_index[history.final]

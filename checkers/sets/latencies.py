@@ -30,7 +30,7 @@ class Latencies:
 
     def quantiles_ns(self) -> dict[str, int]:
         """By quantile, the latency at place floor(quantile x number) of all in order, as Jepsen
-        has it; empty where there are none."""
+        has it; empty if there are none."""
         total, places = int(self.number.sum()), np.cumsum(self.number)
         if not total:
             return {}

@@ -1,4 +1,4 @@
-"""What became of each element that was added, by the definitions of Jepsen's set-full.
+"""The outcome of each element that was added, by the definitions of Jepsen's set-full.
 
 An element is *known* from the completion of its `ok` add, or of the first read that holds it,
 whichever is earlier. Of all reads that completed after its add began, those with it and those
@@ -43,7 +43,7 @@ class Outcomes:
     """Columns by added element, in the order of the adds.
 
     `known_index` is the index at which it was known (the largest integer where it never was);
-    latencies are NULL where there is none or times are not known.
+    latencies are NULL if there is none or times are not known.
     """
 
     acknowledged: Bools
@@ -104,7 +104,7 @@ class SetCounts:
 
 
 def outcomes(history: SetHistory, seen: Sightings) -> Outcomes:
-    """What became of each element."""
+    """The outcome of each element."""
     adds, reads = history.adds, history.reads
     present, absent, first = (
         column[: seen.added] for column in (seen.last_present, seen.last_absent, seen.first_seen)

@@ -34,7 +34,7 @@ class Sightings:
     The first `added` elements were added, in the order of `SetHistory.adds`; the others were only
     read. `last_present`, `last_absent`: of the reads with the element and of those without it, the
     one that began last. `first_seen`: the one with it that completed first. `too_early`: the first
-    to complete with it before its add began. `copies`: how often it stands in one read at most;
+    to complete with it before its add began. `copies`: how often it is in one read at most;
     `copied_in`: in which read, the first of several. `in_final`: whether the last read has it;
     `final_copies`: how many entries of that read repeat another.
     """
@@ -156,7 +156,7 @@ def _first(reads: SetReads, numbers: Int32s, began: Ints) -> tuple[Int32s, Int32
 
 
 def _copies(reads: SetReads, numbers: Int32s, size: int) -> tuple[Ints, Int32s]:
-    """How often each element stands in one read at most, and in which one first."""
+    """How often each element is in one read at most, and in which one first."""
     copies, copied_in = np.ones(size, np.int64), np.full(size, NEVER, np.int32)
     place = np.empty(size, np.int64)
     for row in range(len(reads.start)):

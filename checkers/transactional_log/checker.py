@@ -83,7 +83,7 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
     and unseen writes, aborted, precommitted and unexpected reads, inconsistent offsets, duplicates,
     skips and steps back of polls and sends, cycles (G0, G1c), transactions that are torn.
 
-    sub_via       assign, or subscribe: the logs of a process may be dealt out again between its
+    sub_via       assign, or subscribe: the logs of a process may be distributed again between its
                   polls, so that poll-skip and nonmonotonic-poll are reported and no error
     unseen        error, as Jepsen has it, or doubt: the run is unknown, not invalid, where nothing
                   is wrong but that acknowledged values were not polled by the end

@@ -138,7 +138,7 @@ def history_of(parts: Iterable[Operations], *, file: str) -> History:
 
 
 class _Rows(NamedTuple):
-    """The columns of all rows; what a row did stands in `micro` from `start` to `stop`."""
+    """The columns of all rows; what a row did is in `micro` from `start` to `stop`."""
 
     place: Ints
     process: Ints
@@ -178,7 +178,7 @@ def _all(columns: list[Ints]) -> Ints:
 
 
 def _paired(rows: _Rows) -> tuple[Ints, Ints]:
-    """The rows of invocation and completion of each operation, ABSENT where there is none. A
+    """The rows of invocation and completion of each operation, ABSENT if there is none. A
     process does one thing at a time, so a completion belongs to the row before it of its process,
     where that is an invocation."""
     order = ordered(*codes_of(rows.process))
@@ -282,8 +282,9 @@ def _refuse_repeats(history: History, file: str) -> None:
 
 
 class Shown(NamedTuple):
-    """Of each operation: one that is ok and polled a value which it sent, ABSENT where there is
-    none; and whether it has surely committed: it is ok, or of unknown outcome and was polled so."""
+    """Of each operation: one that is ok and polled a value which it sent, ABSENT if there is none;
+    and whether it has certainly committed: it is ok, or of unknown outcome and was polled so.
+    """
 
     by: Ints
     committed: Bools

@@ -36,7 +36,7 @@ SHOWN: Final = 8
 
 
 class Cycle(NamedTuple):
-    """The smallest cycle of a component (`exact`: surely). `wr_alone`: without ww edges; `size`:
+    """The smallest cycle of a component (`exact`: certainly). `wr_alone`: without ww edges; `size`:
     how many operations the component has; `steps`: from each operation to the next, and back."""
 
     kind: str
@@ -105,8 +105,8 @@ def _within_spans(edges: Edges, rank: Ints) -> Edges:
 
 
 def _real_time(edges: Edges, ops: Ops) -> Edges:
-    """The chain of completions, of the operations that edges join; its nodes are numbered behind
-    the operations. What is not ok leads nowhere: it may take effect later."""
+    """The chain of completions, of the operations that edges join; its nodes are numbered after the
+    operations. What is not ok leads nowhere: it may take effect later."""
     some = np.unique(np.concatenate([edges.source, edges.target]))
     done = some[ops.mark[some] == OK]
     done = done[np.argsort(ops.ended[done])]

@@ -1,6 +1,6 @@
 """Transactions that consume from one log and produce to another: is each input consumed once?
 
-A process that has subscribed gets logs dealt out and commits how far it has consumed with what it
+A process that has subscribed gets logs distributed and commits how far it has consumed with what it
 sends, so in a transaction the two stand or fall together. All processes that subscribe are one
 group. Inputs are what such an operation polled, where it also sent something.
 

@@ -1,8 +1,8 @@
 """How far polls lag behind real time, at most (`jepsen.tests.kafka/realtime-lag`).
 
 The lag of a poll, for each key that its process polls: the time from when the value after the last
-one that the process has got was surely there (an operation had ended that sent or polled it, or a
-later one) to when the poll began; 0 where there was none. It is a lower bound. A process that is
+one that the process has got was certainly there (an operation had ended that sent or polled it, or
+a later one) to when the poll began; 0 where there was none. It is a lower bound. A process that is
 assigned a key has got nothing of it at first; one that subscribes polls a key once it gets
 something. An assignment keeps the positions of the keys that it names, a subscription none.
 
@@ -92,7 +92,7 @@ def _reached(history: History) -> _Reached:
 
 
 def _gone_ns(history: History, reached: _Reached, key: Ints, rank: Ints) -> Ints:
-    """When each rank of a key was surely not the last any more; NULL where it may be still."""
+    """When each rank of a key was certainly not the last any more; NULL where it may be still."""
     order = ordered(reached.key, len(history.keys))
     beyond = int(reached.rank.max(initial=0)) + 2
     ranks = np.maximum.accumulate(reached.key[order] * beyond + reached.rank[order])
@@ -149,7 +149,7 @@ def _next_choice(history: History, process: Ints, processes: int, op: Ints) -> I
 
 
 def _last_polls(history: History, spans: _Spans) -> Ints:
-    """The last ok poll within each span, ABSENT where there is none."""
+    """The last ok poll within each span, ABSENT if there is none."""
     ops = history.ops
     process, processes = codes_of(ops.process)
     order = ordered(process, processes)

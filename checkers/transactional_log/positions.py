@@ -84,7 +84,7 @@ def _within(versions: Versions, rows: MicroOps) -> Found:
 
 
 def _rebalanced(history: History, op: Ints, key: Ints) -> Bools:
-    """Whether the key was dealt out again during the operation."""
+    """Whether the key was reassigned during the operation."""
     micro, keys = history.micro, len(history.keys)
     dealt = micro.kind == REBALANCED
     found: Bools = np.isin(op * keys + key, micro.op[dealt] * keys + micro.key[dealt])

@@ -1,9 +1,9 @@
 """What a second reader found in the logs at the end, beside the reader whose polls are judged.
 
 That a value is lost rests on what one reader did not return. So a run of our own ends with another
-reader, which gets all that stands in a log, and says of each record whether it committed or was
-aborted, by what the log itself says. A loss counts where the second reader has not found the value
-committed either. Where it has, the two disagree, and nobody knows.
+reader, which gets everything in a log, and reports for each record whether it committed or was
+aborted, by the log itself. A loss counts where the second reader has not found the value committed
+either. If it has, the two disagree, and the truth is unknown.
 
 Its reads are both isolation levels at once: what committed is what a reader of read_committed is to
 get, and the rest is what transactions left that were aborted.

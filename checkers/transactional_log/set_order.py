@@ -1,11 +1,12 @@
-"""The order in which Clojure goes over a set: which of several values at one offset Jepsen takes.
+"""The order in which Clojure iterates over a set: which of several values at one offset Jepsen
+takes.
 
 Where one offset holds several values, Jepsen's order of the log has the first of them as Clojure's
 hash set gives them (`jepsen.tests.kafka/version-orders`), and no place of the others. No value is
 better than another there; this one is taken so that answers can be compared. A set is a trie by
 five bits of a value's hash, lowest first; the hash is Murmur3 (Appleby 2008, x86, 32 bits). Texts
-come behind numbers, as they were met: whether Jepsen had them as strings or keywords, whose hashes
-differ, JSON does not say.
+come after numbers, in the order in which they were met: whether Jepsen had them as strings or
+keywords, whose hashes differ, JSON does not say.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _CHUNK: Final = 5
 
 
 def rank(number: int) -> int:
-    """Where a value stands in a set: of two, the one of the lower rank is first."""
+    """The place of a value in a set: of two, the one of the lower rank is first."""
     if number >= TEXT:
         return number
     hashed = _of_number(number)

@@ -1,4 +1,4 @@
-"""What became of the values that were sent: lost, unseen, duplicated, read though aborted ...
+"""The outcome of the values that were sent: lost, unseen, duplicated, read though aborted ...
 
 The definitions are Jepsen's (`jepsen.tests.kafka`); where they differ, the function says so.
 """
@@ -19,7 +19,7 @@ from harness.protocols.runs import FAIL, OK
 
 
 class Values(NamedTuple):
-    """Of each thing: the operation that sent it and the first that polled it, ABSENT where there is
+    """Of each thing: the operation that sent it and the first that polled it, ABSENT if there is
     none, and whether an ok operation polled it."""
 
     writer: Ints
@@ -81,7 +81,7 @@ def _of_things(kind: str, history: History, values: Values, things: Ints) -> Fou
 
 
 def lost_writes(history: History, values: Values, versions: Versions, committed: Bools) -> Ints:
-    """Things that surely committed and that no ok operation polled, though polls have gone past
+    """Things that certainly committed and that no ok operation polled, though polls have gone past
     them: the last place at which they stand is at or before the furthest first place of a thing
     that an ok operation polled.
 

@@ -1,8 +1,8 @@
 """The order of each log's values, as Jepsen infers it (`jepsen.tests.kafka/version-orders`).
 
-Offsets are known from sends that have surely committed and from all polls, of whatever outcome: a
-poll is never to return what is not committed, so what a failed transaction polled is as good. Gaps
-between offsets mean nothing (transactions leave markers in them): a *place* is the rank of an
+Offsets are known from sends that have certainly committed and from all polls, of whatever outcome:
+a poll is never to return what is not committed, so what a failed transaction polled is as good.
+Gaps between offsets mean nothing (transactions leave markers in them): a *place* is the rank of an
 offset among those of its log that are known. One value may have several places (a duplicate), and
 one place several values (inconsistent offsets).
 """

@@ -61,7 +61,7 @@ def exit_code(policy: Policy, cells: Mapping[str, Tally]) -> int:
 
 
 def inconclusive_in_words(policy: Policy, cells: Mapping[str, Tally]) -> str | None:
-    """A sentence about the cells without a conclusive run; `None` where there are none."""
+    """A sentence about the cells without a conclusive run; `None` if there are none."""
     names = [name for name in cells if name in inconclusive(policy, cells)]
     if not names:
         return None

@@ -38,7 +38,7 @@ class Run:
 class Progress:
     """The state of a campaign; `workers` and `ended` are of the last session.
 
-    A run whose state is `begun` is under way, or broke off together with its process.
+    A run whose state is `begun` is in progress, or broke off together with its process.
     """
 
     runs: dict[str, Run] = field(default_factory=dict)

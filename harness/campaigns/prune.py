@@ -1,4 +1,4 @@
-"""Deletes the bulk of runs that nobody will look into, so that many campaigns fit on a disk.
+"""Deletes the bulk of runs that nobody will inspect, so that many campaigns fit on a disk.
 
 A pruned run keeps the files that the campaign counts (result.json, run.json, plan.json,
 faults.jsonl, findings/), so every count stays the same; its operations, reads, observations, logs
@@ -55,7 +55,7 @@ def prune(
         for run in progress.runs.values():
             if run.state == "begun":
                 whole.add(parts_of(run.run_id)[0])
-                continue  # under way, or to be repeated by `resume`
+                continue  # in progress, or to be repeated by `resume`
             if run.run_id in newest or is_failure(run):
                 kept += 1
                 whole.add(parts_of(run.run_id)[0])

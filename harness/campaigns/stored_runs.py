@@ -24,7 +24,7 @@ class StoredRuns(NamedTuple):
 def stored_runs(given: str | Path) -> StoredRuns:
     """The runs at a path, or at a URL that pyarrow or fsspec reads.
 
-    Raises HistoryError where there are none, and what `harness.storage` raises.
+    Raises HistoryError if there are none, and what `harness.storage` raises.
     """
     if "://" not in str(given):
         return _at_path(Path(given))

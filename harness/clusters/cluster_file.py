@@ -45,7 +45,7 @@ class _Table(BaseModel):
 
 
 class Reference(_Table):
-    """Where a value is that may stand in no file of settings."""
+    """Where a value is that may not be in a settings file."""
 
     env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="A variable.")
     file: Path | None = Field(None, description="A file; a last line break is not part of it.")

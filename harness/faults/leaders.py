@@ -29,7 +29,7 @@ def controller(choice: Choice) -> set[str]:
 
 
 def coordinator(choice: Choice) -> set[str]:
-    """The node that coordinates the run's group: of the first cell, where there are several."""
+    """The node that coordinates the run's group: of the first cell, if there are several."""
     view = choice.situation.coordination
     return set() if view is None or view.leader is None else {view.leader}
 

@@ -62,8 +62,8 @@ class Counts:
 
     @property
     def lost_acknowledged(self) -> int:
-        """The lost values that were acknowledged: with some checks a value that was read, and
-        later is not, is lost though nobody acknowledged it."""
+        """The lost values that were acknowledged: with some checks a value that was read, and later
+        is not, is lost although it was not acknowledged."""
         return self.lost - self.lost_unacknowledged
 
 
@@ -152,7 +152,7 @@ class ErrorCodes:
 @dataclass(frozen=True, kw_only=True)
 class MetLeader:
     """A fault: who led a cell while it was in force, and whether it met one of them; `met` is
-    `None` where nobody is known to have led."""
+    `None` if no leader is known."""
 
     fault: str
     leaders: tuple[str, ...] = ()
@@ -183,7 +183,7 @@ class CellResult:
 
     @property
     def leader_met(self) -> bool | None:
-        """Whether any fault met who led it; `None` where nobody is known to have led."""
+        """Whether any fault met who led it; `None` if no leader is known."""
         known = [each.met for each in self.leaders if each.met is not None]
         return any(known) if known else None
 

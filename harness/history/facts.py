@@ -58,7 +58,7 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: 
         history=history,
         reads=reads,
         deliveries=_parts(rundir.parts(rundir.deliveries), DELIVERIES),
-        # Where records may be missing from our own files, nobody has read anything to its end.
+        # Where records may be missing from our own files, nothing counts as read to its end.
         ends=tuple(map(_not_reached, ends) if missing.reads else ends),
         plan=plan["name"],
         seed=run["seed"],
@@ -88,7 +88,7 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: 
 
 
 def _refuse_model(rundir: RunDir, model: str) -> None:
-    """Raise HistoryError for a model that there is not: nobody knows what its operations mean."""
+    """Raise HistoryError for a model that there is not: its operations have no known meaning."""
     if model not in MODELS:
         near = nearest(model, sorted(MODELS))
         raise HistoryError(

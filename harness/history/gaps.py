@@ -5,8 +5,8 @@ missing nothing counts as lost on the strength of the rest.
 
 A folder with a manifest holds exactly the files that the manifest names, with their sizes and, but
 for node logs and observations, their digests. One without, from before there were manifests, is
-checked by what it has: numbers of parts, indices of operations, counts of run.json. For both, the
-positions of the final reads must have records behind them.
+checked by what it has: numbers of parts, indices of operations, counts of run.json. For both, there
+must be records for the positions of the final reads.
 """
 
 from __future__ import annotations

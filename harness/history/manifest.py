@@ -60,7 +60,7 @@ def write_manifest(rundir: RunDir, run_id: str) -> None:
 
 
 def read_manifest(rundir: RunDir) -> Manifest | None:
-    """The manifest; `None` where there is none. Raises HistoryError for one that is damaged."""
+    """The manifest; `None` if there is none. Raises HistoryError for one that is damaged."""
     if not rundir.manifest.exists():
         return None
     document = rundir.read_json(rundir.manifest)

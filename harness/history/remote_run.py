@@ -56,7 +56,7 @@ def remote_runs(folder: Folder) -> list[RemoteRun]:
     """The runs at a URL, in order: the one that it is, those of a campaign that still have their
     history (of a shared run each of its cells), or those of a folder of runs.
 
-    Raises HistoryError where there are none, and what `harness.storage` raises.
+    Raises HistoryError if there are none, and what `harness.storage` raises.
     """
     files = folder.files()
     if _RUN in files:

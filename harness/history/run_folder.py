@@ -164,7 +164,7 @@ class RunDir:
 
     @property
     def deliveries(self) -> Path:
-        """What the consumers of a group did; absent where there are none."""
+        """What the consumers of a group did; absent if there are none."""
         return self.path / "deliveries"
 
     @property
@@ -193,7 +193,7 @@ class RunDir:
 
     @property
     def clients(self) -> Path:
-        """The logs of clients that are processes of the user's; absent where there are none."""
+        """The logs of clients that are processes of the user's; absent if there are none."""
         return self.path / "clients"
 
     @property

@@ -1,12 +1,12 @@
 """What a run's Parquet files hold: one schema each, spelled here and nowhere else.
 
 Times are nanoseconds since the run's start on the monotonic clock. Values are int64 and unique
-within a run. `type` uses Jepsen's words: invoke, then ok (surely happened), fail (surely did not)
-or info (unknown).
+within a run. `type` uses Jepsen's words: invoke, then ok (certainly happened), fail (certainly did
+not) or info (unknown).
 
 Files of runs that ended before a column was added lack it: `ADDED`.
 
-Rows of the nemesis stand in the same history: process -1, `f` the nemesis' name, `key` the id of
+Rows of the nemesis are in the same history: process -1, `f` the nemesis' name, `key` the id of
 the fault, `node` the nodes it met, joined by commas, type invoke when the fault is being applied
 or undone and info when that is done, `error` one of `inject`, `heal` (which of the two it is).
 Only rows with f = "append" are writes.
@@ -65,7 +65,7 @@ MEMBERS: Final = "isr"
 their files are still read."""
 
 RANGES: Final = pa.list_(pa.struct({"first": pa.int64(), "behind": pa.int64()}))
-"""Ranges of offsets: the first one, and the one behind the last."""
+"""Ranges of offsets: the first one, and the one after the last."""
 
 ENDS: Final = pa.schema(
     [

@@ -35,7 +35,7 @@ class Operator(Protocol):
 
     @abstractmethod
     def give_up(self) -> None:
-        """Nobody needs a fault to begin any more: stop waiting for that. From any thread."""
+        """No fault needs to begin any more: stop waiting for that. From any thread."""
         ...
 
     @abstractmethod
@@ -81,12 +81,12 @@ class ManualLever(Lever[ManualRecord]):
         return None
 
     def apply(self, record: ManualRecord) -> None:
-        """Have the operator do it. Raises HarnessFailure when nobody reports it."""
+        """Have the operator do it. Raises HarnessFailure when it is not reported."""
         if not self._ask(record, record.instruction, begun=True):
             raise HarnessFailure(f"it was not reported in time as done: {record.instruction}")
 
     def undo(self, record: ManualRecord) -> None:
-        """Have the operator undo it. That nobody reports it is for the probe to say: what can still
+        """Have the operator undo it. The probe reports if it is not reported: what can still
         be read of the run is read."""
         if self._claims.get((record.fault, True), True):
             self._ask(record, record.undo_instruction, begun=False)

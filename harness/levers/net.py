@@ -1,6 +1,6 @@
 """The net lever: drops or resets packets at a node by rules of our own, counts them, and undoes it.
 
-All rules stand in two chains of ours, ACKLOSS-IN and ACKLOSS-OUT, of the node's own network. Where
+All rules are in two chains of ours, ACKLOSS-IN and ACKLOSS-OUT, of the node's own network. Where
 the harness works through that network, their first rule lets its own connection pass. Each carries
 a comment that names its fault, so the rules of one fault are found, counted and removed without
 touching another's. The rules of the latest fault come first, so where faults overlap each has

@@ -27,7 +27,7 @@ ANY: Final = "any"
 
 
 class Rule(NamedTuple):
-    """The options of a fault of single requests, and where they stand in the plan."""
+    """The options of a fault of single requests, and where they are in the plan."""
 
     key: str
     options: Mapping[str, Any]

@@ -51,7 +51,7 @@ class ShapingLever(Lever[ShapingRecord]):
     record_type: ClassVar[type[UndoRecord]] = ShapingRecord
 
     def unavailable(self, node: Node, record: ShapingRecord) -> str | None:
-        """Where the kernel lacks the discipline, or the probe would have nobody to ping."""
+        """Where the kernel lacks the discipline, or the probe would have no peer to ping."""
         if why := refused(node, record.kind):
             return why
         return why_no_clients(node)
@@ -208,7 +208,7 @@ class Qdisc:
     backlog_bytes: int
 
     def acted(self) -> int:
-        """How many times it has acted on packets as it is meant to."""
+        """How many times it has acted on packets as intended."""
         return self.overlimits + self.drops if self.kind == "tbf" else self.packets
 
 

@@ -69,6 +69,6 @@ def output(argv: Sequence[str]) -> str | None:
 
 
 def version(text: str) -> tuple[int, ...]:
-    """The first version in a text, as numbers; (0,) where there is none."""
+    """The first version in a text, as numbers; (0,) if there is none."""
     found = re.search(r"\d+(?:\.\d+)+", text)
     return tuple(int(part) for part in found.group().split(".")) if found else (0,)

@@ -34,8 +34,8 @@ def larger_share(rate_per_s: float) -> Iterator[bool]:
     """Let the session of this process, if it leads one of its own, have a larger share of the
     processors while the context lasts; yields whether it has.
 
-    `rate_per_s` is that of all operations which are to begin, 0 for flat out. Without effect on the
-    session of a user's shell, in which other programs run."""
+    `rate_per_s` is that of all operations which are to begin, 0 for full speed. Without effect
+    on the session of a user's shell, in which other programs run."""
     before = _nice() if os.getsid(0) == os.getpid() else None
     if before is None or not 0 < rate_per_s <= MOST_PER_S or not _give(NICE):
         yield False

@@ -82,8 +82,8 @@ LOCK: Final = Model(
     final_read=False,
     check="locks",
 )
-"""`acquire` takes the lock `key`, or fails as it is held; `confirm` asks whether this process still
-holds it (`result` 1 or 0); `release` gives it back. A lock ends with its holder's session."""
+"""`acquire` takes the lock `key`, or fails because it is held; `confirm` asks whether this process
+still holds it (`result` 1 or 0); `release` gives it back. A lock ends with its holder's session."""
 
 TRANSACTION: Final = Model(
     name="transaction",
@@ -100,7 +100,7 @@ TRANSACTION: Final = Model(
 """`txn` is a transaction of micro-operations that send values to logs and poll what the logs hold;
 `send` and `poll` are those that only do one of the two. `assign` and `subscribe` say which logs the
 process polls from then on; `read-log` is what a second reader finds in logs at the end; the others
-say nothing of any log. The names are Jepsen's, but for `read-log`. What an operation did stands in
+say nothing of any log. The names are Jepsen's, but for `read-log`. What an operation did is in
 `elements` (`harness.models.micro_ops`)."""
 
 GROUP: Final = Model(

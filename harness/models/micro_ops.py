@@ -5,7 +5,7 @@ The column `elements` of a row holds them one after the other: kind, key, offset
     SEND        a value was sent to the log `key`; its offset, or NULL where it is not known
     POLL        a poll returned a record: one for each record, in the order returned
     ASSIGNED    `assign` or `subscribe`: the process polls this key from now on
-    REBALANCED  while the operation ran, the logs of its process were dealt out again, this key
+    REBALANCED  while the operation ran, the logs of its process were reassigned, this key
                 among them
     ABORT       the transaction is to be aborted, whatever becomes of its sends
     END         the log `key` is to be read from its start to its end, once no transaction is open

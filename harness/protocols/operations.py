@@ -13,7 +13,7 @@ from harness.words import FAIL as FAIL
 from harness.words import INFO as INFO
 from harness.words import OK as OK
 
-# Plain tuples: flat out, hundreds of thousands are made a second, and a named tuple takes five
+# Plain tuples: at full speed, hundreds of thousands are made a second, and a named tuple takes five
 # times as long to make and four times as long to take apart.
 
 Expected = int | tuple[int, ...]

@@ -245,7 +245,7 @@ class Facts:
     `outside`: the file of a history from outside, which has no `folder`. `simulated`: nothing real
     was tested. `final_from_ns`: operations that were due from then on belong to the workload's
     final scripts, and not to the load; None where it has none. `clients`: what clients that are
-    processes of the user's did; None where there are none. `texts`: what numbers of
+    processes of the user's did; None if there are none. `texts`: what numbers of
     micro-operations stand for (`harness.models.micro_ops`). `attempted`: how many operations the
     run counted itself; None of a history from outside.
     """

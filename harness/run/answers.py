@@ -85,8 +85,8 @@ def client_of(target: Target[Any], cluster: Cluster, plan: Plan) -> Client:
 
 
 def readers_of(target: Target[Any], plan: Plan) -> tuple[str, str]:
-    """The two that read: a second opinion of the first itself would be none. Where no model of the
-    target has a final read, nobody gives one."""
+    """The two that read: a second opinion of the first itself would be none. If no model of the
+    target has a final read, there is no answer."""
     readers = target.readers(plan)
     wanted = 2 if any(MODELS[name].final_read for name in target.models) else 1
     if not isinstance(readers, tuple) or len(readers) != 2 or len({*readers}) < wanted:

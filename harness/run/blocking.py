@@ -5,9 +5,9 @@
     close    waits, then disconnects the clients that are still busy, so that their calls end; what
              has not ended even then is info, and its thread is left behind
 
-A client whose call raises is closed, and the next operation of its thread connects another: nobody
-knows what state such a client is in. The completions come from `poll` and `close` alone, in the
-thread of the interpreter, whose times they have.
+A client whose call raises is closed, and the next operation of its thread connects another: the
+state of such a client is unknown. The completions come from `poll` and `close` alone, in the thread
+of the interpreter, whose times they have.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plans with faults that an operator causes: who makes them, and where nobody could."""
+"""Plans with faults that an operator causes: who that is, and where there is none."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from harness.run.schedule import ResolvedStep
 def with_operator(
     bound: ResolvedPlan, operator: Operator | None, *, file: str = "plan"
 ) -> ResolvedPlan:
-    """The plan with who makes its faults by hand. Raises PlanError where there are such faults and
-    nobody could make them, or report it."""
+    """The plan with who makes its faults by hand. Raises PlanError if there are such faults and no
+    operator to cause or report them."""
     if not any(map(_is_manual, bound.steps)):
         return bound
     made = replace(bound, operator=operator)
@@ -30,7 +30,7 @@ def with_operator(
 
 def begin_by_hand(bound: ResolvedPlan) -> None:
     """Have the operator ready for the faults of this plan, where it has some that are made by hand.
-    Raises PlanError where nobody could make them, or where one is reported already."""
+    Raises PlanError if there is no operator, or if one is reported already."""
     faults = [step.step.id for step in bound.steps if _is_manual(step)]
     if not faults:
         return
@@ -44,7 +44,7 @@ def begin_by_hand(bound: ResolvedPlan) -> None:
 
 
 def refuse_manual(bound: ResolvedPlan) -> None:
-    """Raise PlanError for a fault that is made by hand, where nobody can be waited for."""
+    """Raise PlanError for a fault that is caused by hand, where no operator can be awaited."""
     for step in bound.steps:
         if _is_manual(step):
             raise PlanError(

@@ -59,8 +59,8 @@ def cell_plans(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
 
 
 def checked_cells(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
-    """The cells of a plan, each of which the target takes. Raises PlanError, also for clients that
-    cells cannot have each for itself."""
+    """The cells of a plan, each of which the target accepts. Raises PlanError, also for clients
+    that cells cannot have each for itself."""
     cells = cell_plans(plan, target)
     if cells and plan.workload.client == EXEC:
         raise PlanError(

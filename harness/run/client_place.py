@@ -48,7 +48,7 @@ class Place:
         return self.process.pending if self.process is not None else {}
 
     def hand_over(self, process: int, op: Invoke, deadline_ns: int) -> bool:
-        """Hand an operation over. False: nobody is there, or it does not read what it got."""
+        """Hand an operation over. False: no client is there, or it does not read what it got."""
         if self.process is None or self.process.full:
             return False
         self._last_id += 1

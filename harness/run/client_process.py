@@ -96,7 +96,7 @@ class ClientLog:
         return self._left < 0
 
     def last_line(self) -> str:
-        """The last line that is kept; empty where there is none."""
+        """The last line that is kept; empty if there is none."""
         with self.path.open("rb") as file:
             file.seek(max(0, self.path.stat().st_size - _CHUNK))
             lines = file.read().decode(errors="replace").split("\n")
@@ -210,7 +210,7 @@ class ClientProcess:
         return self._guard.poll() is None
 
     def end_input(self) -> None:
-        """Write what waits, as far as it is taken, then end its stdin."""
+        """Write what waits, as far as it is accepted, then end its stdin."""
         with suppress(OSError):
             self.flush()
         with suppress(OSError):

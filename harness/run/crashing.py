@@ -96,7 +96,7 @@ class HandedOver:
 
 def routes(places: Sequence[T | None]) -> list[T | None]:
     """Who serves each place's share of the processes: itself, or while it is away, the others in
-    turn; `None` while nobody is there."""
+    turn; `None` while no client is there."""
     living = [one for one in places if one is not None]
     return [
         one if one is not None else (living[index % len(living)] if living else None)

@@ -102,7 +102,7 @@ def read_everything(
 
 
 def as_promised(table: pa.Table, written: Written) -> bool:
-    """Whether a read holds every acknowledged value, none that failed or that nobody wrote, and
+    """Whether a read holds every acknowledged value, none that failed or was never written, and
     each once. Values that are unique by key alone cannot be distinguished here: then it is not."""
     values = np.sort(table["value"].to_numpy())
     return (

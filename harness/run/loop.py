@@ -1,15 +1,15 @@
 """Thousands of scripts over one client, in one thread, at a given pace.
 
 The model is Jepsen's. Each of P threads has one script and runs it as a *process*, with at most
-one operation in flight. An operation that ends in info may still be under way, so its process is
+one operation in flight. An operation that ends in info may still be in progress, so its process is
 retired: the thread continues the same script under a new number, old + P. Values stay unique and
 dense, since the script itself is never started again.
 
 At a fixed rate the loop is open: operation k is intended at k / rate, however long others take. One
 that is due while no process is free waits, keeps its intended time, and is begun as soon as one is
-free; the difference is its lateness, and no stall hides in it (coordinated omission). Flat out,
-every free process begins its next operation at once. A client that takes nothing, its queue full or
-all of it dead, is back-pressure: what is due waits, and is late too.
+free; the difference is its lateness, and no stall hides in it (coordinated omission). At full
+speed, every free process begins its next operation at once. A client that takes nothing, its queue
+full or all of it dead, is back-pressure: what is due waits, and is late too.
 
 What a client raises ends operations in info, here and nowhere else: from `submit` the one that was
 handed over, from `poll` all in flight; and so end operations that a client has not completed when

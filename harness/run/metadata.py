@@ -183,7 +183,7 @@ def _named(reader: str) -> str:
 
 
 def commit(root: Path | None) -> str | None:
-    """The commit of ackloss' own checkout at `root`; `None` where there is none.
+    """The commit of ackloss' own checkout at `root`; `None` if there is none.
 
     `root` must be the root of the repository: a user's repository may hold a copy of ackloss, and
     its commits say nothing about the code that ran.

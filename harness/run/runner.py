@@ -259,7 +259,7 @@ def _play_load(
 
 
 def _share(bound: ResolvedPlan, cells: Sequence[CellRun]) -> AbstractContextManager[object]:
-    """A larger share of the machine, unless time is simulated or a load is flat out."""
+    """A larger share of the machine, unless time is simulated or a load runs at full speed."""
     rates = [cell.bound.plan.workload.rate_per_s for cell in cells]
     simulated = bound.provider.simulated or not all(rates)
     return nullcontext() if simulated else larger_share(sum(rates))

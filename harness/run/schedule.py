@@ -26,7 +26,7 @@ from harness.protocols.vocabulary import Choice, Since, Vocabulary
 
 _TICK_S = 0.05
 _FIRST_S = 5.0
-"""How long the first answer of a node is waited for: before it nobody is known to lead."""
+"""How long the first answer of a node is waited for: before it no leader is known."""
 
 
 class Observes(Protocol):

@@ -1,6 +1,6 @@
 """What the second library reads: what a counter-example rests on, where it rests.
 
-A value that failed, that nobody wrote or that is there twice rests on the offsets where it stands.
+For a value that failed, was never written or is there twice, the evidence is at its offsets.
 A lost value stands nowhere: that it is lost rests on every record of its partition being another
 one's. For most records there is a witness of that already, and not the reader that is to be
 confirmed: the broker acknowledged to the *writing* library that this very value is at this very

@@ -1,7 +1,7 @@
 """Cells of a run on Kafka: topics of their own, written to by producers of their own.
 
 A cell may change what belongs to its topic or to its producers. Producers of several cells are
-never shared: requests that wait for one topic's replicas hold up those of another on the same
+never shared: requests that wait for one topic's replicas delay those of another on the same
 connection. All topics are first led by the same broker, so that a fault of that leader meets every
 cell; with `topic.leaders = "spread"` each cell begins with the next broker.
 """

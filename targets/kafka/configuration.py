@@ -69,7 +69,7 @@ def names_by_id(plan: KafkaPlan) -> dict[int, str]:
 
 
 def rack_of(name: str, plan: KafkaPlan) -> str | None:
-    """The rack of a node: its number's turn among the plan's racks; null where there are none."""
+    """The rack of a node: its number's turn among the plan's racks; null if there are none."""
     racks = plan.target.racks
     return racks[(int(name[1:]) - 1) % len(racks)] if racks else None
 

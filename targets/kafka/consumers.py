@@ -1,6 +1,6 @@
 """How far a reader came, with all that went wrong; and the client library that reads second.
 
-A consumer that meets an error may go on behind it as if nothing had been there: librdkafka reports
+A consumer that meets an error may continue after it as if nothing had happened: librdkafka reports
 a batch with a wrong checksum once, and hands over what follows. So every error is kept, by the
 partition that it names or for all of them where it names none, and no reader of the result takes a
 partition with an error for complete. `HARMLESS` is the list of those that mean nothing here.

@@ -26,7 +26,7 @@ PROGRAMS: Final = {"java": "openjdk-17-jre-headless"}
 """What a host must have besides, by the Debian package that has it."""
 
 INSTALLED: Final = Distribution(folder="libs", inside=JAR_FOLDER, named=VERSION_JAR)
-"""How Kafka's own distribution lies on a host."""
+"""How Kafka's own distribution is laid out on a host."""
 
 _JARS: Final = "-jars"
 _HEAP_MB: Final = 224

@@ -1,7 +1,7 @@
 """Which member of a group a consumer of librdkafka's is, as the bytes say that it hands to others.
 
 They are its magic, the generation or member epoch (32 bits, little endian), the group and the
-member, each with a 0 behind it (`rd_kafka_consumer_group_metadata_write` in rdkafka_cgrp.c).
+member, each with a 0 after it (`rd_kafka_consumer_group_metadata_write` in rdkafka_cgrp.c).
 """
 
 from __future__ import annotations

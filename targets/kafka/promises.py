@@ -28,7 +28,7 @@ def promises(plan: Mapping[str, Any], producer: Mapping[str, Any]) -> Promises:
     """
     return Promises(
         model=model_of(plan["workload"].get("name")),
-        # Earlier versions took "00" and "0abc", which are 0 on the wire: nobody acknowledges.
+        # Earlier versions took "00" and "0abc", which are 0 on the wire: no broker acknowledges.
         acknowledges=(acks_of(producer.get("acks", ALL)) or NOBODY) != NOBODY,
         once=str(producer.get("enable.idempotence", False)).lower() == "true",
         deletes=_deletes(plan),

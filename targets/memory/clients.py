@@ -41,7 +41,7 @@ class Begins(Protocol[Asked]):
         ...
 
     def abandon(self, process: int) -> None:
-        """Nobody waits for it any more."""
+        """It is no longer waited for."""
         ...
 
 
@@ -72,7 +72,7 @@ class PolledRequests(Generic[Asked]):
             done(process, outcome)
 
     def close(self, timeout_s: float, done: Callable[[int, Outcome], None]) -> None:
-        """Wait for what is under way; what is left then is unknown."""
+        """Wait for what is in progress; what is left then is unknown."""
         clock = self._cluster.clock
         deadline_ns = clock.now_ns() + round(timeout_s * 1e9)
         while self._under_way and (left_ns := deadline_ns - clock.now_ns()) > 0:

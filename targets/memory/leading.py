@@ -273,7 +273,7 @@ class Leading:
             self.waiting[offset] = (source, request)
 
     def _read(self, source: str, request: Request) -> None:
-        """Answer from what is committed, if nobody else can lead by now."""
+        """Answer from what is committed, if no other replica can lead by now."""
         if self.stored.commit <= self.first:
             self._reply(source, request, "refused", "not-ready")
         elif not self.has_lease():

@@ -108,7 +108,7 @@ class Log:
 
 class Registers:
     """What follows from applying committed entries in order: registers, results of requests, and
-    what became of transactions."""
+    the outcome of transactions."""
 
     def __init__(self, defects: frozenset[str] = frozenset()) -> None:
         self.values: dict[str | None, int | None] = {}
@@ -186,7 +186,7 @@ class Stored:
         self, first: int, limit: int, behind: int, isolation: str | None = None
     ) -> tuple[list[tuple[int, int]], int]:
         """The records of clients from an offset on, so many at most and below `behind`, as (offset,
-        value), and the offset to go on from. With the isolation read_committed those that have
+        value), and the offset to continue from. With the isolation read_committed those that have
         committed, below the last stable offset."""
         records: list[tuple[int, int]] = []
         marks, committed = self.registers.marks, isolation == READ_COMMITTED

@@ -2,8 +2,8 @@
 
 The lease: the controller takes a replica for dead only when it has not heard of it for a session's
 length, and a replica counts three quarters of that from when it *sent* the report that was
-answered. Until then nobody else can have become leader, so it may answer reads alone. All clocks
-run at the same rate; a process that was paused finds its lease expired.
+answered. Until then no other replica can have become leader, so it may answer reads alone. All
+clocks run at the same rate; a process that was paused finds its lease expired.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Replica:
             leading.transactions.on_marked(message)
 
     def has_lease(self) -> bool:
-        """Whether surely nobody else leads what this replica leads."""
+        """Whether it is certain that no other replica leads what this one leads."""
         return self.node.host.now_ns() < self._lease_until_ns
 
     def _tick(self) -> None:

@@ -50,7 +50,7 @@ OnDone = Callable[[int, Outcome], None]
 
 @dataclass(slots=True)
 class _Flight:
-    """A request that is under way. `maybe`: an attempt may have had, or may still have, effect."""
+    """A request in progress. `maybe`: an attempt may have had, or may still have, effect."""
 
     seq: int
     command: Command
@@ -74,7 +74,7 @@ class Requests:
         self._host.unreachable = self._unreachable
 
     def submit(self, process: int, command: Command, on_done: OnDone) -> None:
-        """Begin a request of a process that has none under way."""
+        """Begin a request of a process that has none in progress."""
         seq = self._seq[process] = self._seq.get(process, 0) + 1
         deadline_ns = self._host.now_ns() + self._settings.request_ms * MS
         self._flights[process] = _Flight(seq, command, on_done, deadline_ns)
@@ -82,7 +82,7 @@ class Requests:
         self._attempt(process, seq)
 
     def abandon(self, process: int) -> None:
-        """Nobody waits for this process' request any more."""
+        """This process' request is no longer waited for."""
         self._flights.pop(process, None)
 
     def _attempt(self, process: int, seq: int) -> None:

@@ -48,7 +48,7 @@ def roles(settings: Settings) -> dict[str, frozenset[str]]:
 
 class System:
     """The reference system on a simulated cluster. Of several `settings` each has partitions of its
-    own, one after the other; nodes and times are those of the first. Behind them is a partition for
+    own, one after the other; nodes and times are those of the first. After them is a partition for
     each group of consumers: what its members have committed."""
 
     def __init__(
@@ -65,7 +65,7 @@ class System:
         _SYSTEMS[cluster] = self
 
     def start(self) -> None:
-        """Make the nodes, unless they are there, and start their processes; nobody leads yet."""
+        """Make the nodes, unless they are there, and start their processes; no leader yet."""
         if not self.cluster.nodes:
             self.cluster.create(roles(self.settings))
         programs = dict.fromkeys(self.settings.names, self._replica)

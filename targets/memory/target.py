@@ -142,7 +142,7 @@ class Memory(
         return roles(plan.target.system_settings())
 
     def start(self, cluster: MemoryCluster, plan: MemoryPlan) -> None:
-        """All processes run; nobody leads yet."""
+        """All processes run; there is no leader yet."""
         plans: list[Any] = [cell.plan for cell in cell_plans(plan, self)] or [plan]
         groups = [made for each in plans if (made := _deciding_settings(each)) is not None]
         data = [
@@ -305,8 +305,8 @@ def _deciding_settings(plan: MemoryPlan) -> Settings | None:
 
 
 def _deciding_partition(plan: MemoryPlan, partitions: int) -> int:
-    """The partition of a cell's coordinator, of so many in the system: one for each cell stands
-    behind those of all cells."""
+    """The partition of a cell's coordinator, of so many in the system: one for each cell comes
+    after those of all cells."""
     logs = _logs(plan)
     cells = partitions // (logs + 1)
     return cells * logs + plan.target.first_partition // logs

@@ -51,7 +51,7 @@ class Scripts:
         self._go_on(process, None)
 
     def abandon(self, process: int) -> None:
-        """Nobody waits for it any more."""
+        """It is no longer waited for."""
         self._running.pop(process, None)
         self._requests.abandon(process)
 

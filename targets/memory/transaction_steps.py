@@ -5,7 +5,7 @@ A transaction ends in
     ok    when the coordinator acknowledged its commit;
     fail  when its commit was never requested, it was aborted before, or another instance had taken
           over before the commit was requested, and it was not acknowledged;
-    info  when the commit was requested, and nobody knows.
+    info  when the commit was requested, and its outcome is unknown.
 
 Consumers keep a position in each log, and go back to what is stored where a transaction is not ok.
 Who begins a transaction first has its earlier one aborted, where it does not know that it ended.
@@ -209,5 +209,5 @@ def polled(key: int, records: Iterable[tuple[int, Any]]) -> Iterator[MicroOp]:
 
 
 def _failed(answer: Outcome | None) -> Outcome:
-    """It surely did not happen: nobody requested its commit, or it was a read."""
+    """It certainly did not happen: its commit was not requested, or it was a read."""
     return Outcome(FAIL, error=None if answer is None else answer.error)

@@ -118,7 +118,7 @@ def children(address: str, path: str, *, timeout_s: float) -> Sequence[str]:
 
 
 def create(address: str, path: str, data: bytes, *, timeout_s: float) -> None:
-    """Make a znode, and its parents where they are missing. One that is there is left as it is."""
+    """Make a znode, and its parents where they are missing. An existing one is left unchanged."""
     parent = path.rpartition("/")[0]
     try:
         ask(address, Create(path, data, OPEN_ACL_UNSAFE, 0), timeout_s=timeout_s)

@@ -226,7 +226,7 @@ def was_notified(before: Left, left: Left) -> int:
     """Whether a watch had been triggered by the time of the answer that came with the next one;
     NULL where that is not known.
 
-    kazoo's thread for events may lag behind its answers, so a short time is waited for it. An event
+    kazoo's thread for events may lag behind its answers, so it is waited for shortly. An event
     that triggered both watches may have come after the answer: then it says nothing of the first.
     """
     if left.at != before.at:

@@ -70,7 +70,7 @@ class Server:
 def server_files(
     number: int, ensemble: list[Server], settings: Mapping[str, Any]
 ) -> dict[str, bytes]:
-    """zoo.cfg of one server, and its number where there are several. `settings` are zoo.cfg's."""
+    """zoo.cfg of one server, and its number if there are several. `settings` are zoo.cfg's."""
     values: dict[str, Any] = {**settings, "dataDir": DATA, "clientPort": CLIENT_PORT}
     if len(ensemble) == 1:
         return {CONFIG: _lines(values)}

@@ -112,7 +112,7 @@ def argv(plan: ZooKeeperPlan) -> list[str]:
 
 
 def file_settings(plan: ZooKeeperPlan) -> dict[str, Any]:
-    """What stands in zoo.cfg, beside what ackloss owns."""
+    """What is in zoo.cfg, besides what ackloss owns."""
     given = {key: value for key, value in plan.target.settings.items() if key in IN_FILE}
     ensemble = {key: getattr(plan.ensemble, key) for key in _OF_ENSEMBLE}
     reconfig = {"reconfigEnabled": True} if plan.ensemble.reconfig else {}

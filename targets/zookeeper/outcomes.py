@@ -1,6 +1,6 @@
 """How an operation ended: from ZooKeeper's error codes to fail and info.
 
-`fail` means surely not applied. A server gives that proof by a code that it answers while it
+`fail` means certainly not applied. A server gives that proof by a code that it answers while it
 prepares a request (`PrepRequestProcessor`): the transaction becomes an error and changes nothing.
 kazoo sends each request once (its retry layer, `KazooClient.retry`, is not used), and a session's
 requests are answered in order, so the code belongs to the only attempt. Everything else is `info`:

@@ -4,7 +4,7 @@ A server says by `srvr` whether it leads, follows or observes, and has its epoch
 (`currentEpoch`). No word names its leader, or the followers of a leader. But a follower holds one
 connection to port 2888 of its leader, so the node's table of connections names them. A leader also
 counts the followers that are in sync (`mntr`): where that is not the number of those which are
-connected, nobody knows which they are, and only the leader itself is shown as a member.
+connected, it is not known which they are, and only the leader itself is shown as a member.
 """
 
 from __future__ import annotations

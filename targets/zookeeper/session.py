@@ -1,8 +1,9 @@
 """One kazoo client without its retry layer, for one operation at a time.
 
-kazoo keeps the connection of a session: when it is lost, what was under way ends in ConnectionLoss,
-and kazoo connects the same session to the next server. An operation is handed over only while there
-is a connection, and once. One that is not answered in time may still be sent or applied later.
+kazoo keeps the connection of a session: when it is lost, what was in progress ends in
+ConnectionLoss, and kazoo connects the same session to the next server. An operation is handed over
+only while there is a connection, and once. One that is not answered in time may still be sent or
+applied later.
 """
 
 from __future__ import annotations

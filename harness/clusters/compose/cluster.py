@@ -136,7 +136,7 @@ class ComposeCluster(ExternalCluster):
 
 def shared_network(named: Named, containers: Sequence[Container]) -> tuple[str, dict[str, Limits]]:
     """The network in which all nodes reach each other, and what may not be done to each container,
-    by its id. Raises EnvironmentFailure where there is none."""
+    by its id. Raises EnvironmentFailure if there is none."""
     common = set(containers[0].addresses).intersection(*(each.addresses for each in containers))
     if not common:
         raise EnvironmentFailure(

@@ -41,7 +41,7 @@ def _limit(node: Node, of: Callable[[Limits], str | None]) -> str | None:
 @dataclass(frozen=True)
 class _Net(NetLever):
     def unavailable(self, node: Node, record: NetRecord) -> str | None:
-        """Also where a cut would leave a way, or nobody could say what was cut."""
+        """Also where a cut would leave a path, or it would be unknown what was cut."""
         if any(peer.name == CLIENTS for peer in record.peers):
             return (
                 f"{node.name} is reached through Docker's port forwarding, where the workload's "

@@ -95,7 +95,7 @@ class ComposeNode:
         return execute(self.client, self.container, argv, node=self.name)
 
     def begin(self, argv: Sequence[str]) -> None:
-        """Start a command there. Docker looks after it, so its end leaves nothing behind."""
+        """Start a command there. Docker supervises it, so its end leaves nothing behind."""
         api = self.client.api
         try:
             created = api.exec_create(self.container, list(argv), stdout=False, stderr=False)

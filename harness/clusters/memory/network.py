@@ -26,7 +26,7 @@ _SPREAD_NS: Final = 350_000
 
 
 class Refused(NamedTuple):
-    """Returned to a sender in place of an answer. Not `sent`: the message surely had no effect."""
+    """Returned to a sender in place of an answer. Not `sent`: the message had no effect."""
 
     message: Any
     sent: bool

@@ -145,7 +145,7 @@ class VirtualClock:
             self._leave()
 
     def _enter(self, ticket: _Ticket, *, wait: bool) -> None:
-        """Give a new thread its turn at once if nobody has it, else let it queue for one."""
+        """Give a new thread its turn at once if no thread has it, else let it queue for one."""
         with self._guard:
             at_once, self._taken = not self._taken, True
             if not at_once:

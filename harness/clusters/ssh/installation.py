@@ -29,7 +29,7 @@ class Installation:
 
     @property
     def image(self) -> str:
-        """What stands in a run's metadata for an image."""
+        """What a run's metadata has in place of an image."""
         return f"{self.system} {self.version} as installed in {self.paths.home}"
 
     @property

@@ -76,7 +76,7 @@ class HostEntry(Access):
 
 
 class Installed(_Table):
-    """A system that is on every host already, and is used as it is."""
+    """A system that is already on every host, and is used unchanged."""
 
     installed: bool = Field(description="true: nothing is uploaded.")
     home: str = Field(description="The folder of its distribution.")

@@ -6,7 +6,7 @@ the topic is unknown again, and that is taken for a full queue after `_BLOCKED_M
 the producer's own thread and wait in a queue until they are polled for.
 
 A producer that crashes is stopped without the flush of its `close`; its thread then fails what
-is under way and closes the connections. That takes a step past its public interface.
+is in progress and closes the connections. That takes a step past its public interface.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class KafkaPythonProducer(OneProducer):
         return not self._starter.is_alive() and not (sender and sender.is_alive())
 
     def _start(self, arguments: Mapping[str, Any]) -> None:
-        """Try until a broker has answered and the topic is known, or nobody wants it any more."""
+        """Try until a broker has answered and the topic is known, or it is no longer needed."""
         while not self._given_up and not self._ready.is_set():
             try:
                 if self._producer is None:

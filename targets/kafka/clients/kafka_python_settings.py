@@ -1,7 +1,7 @@
 """The producer settings of plans, in kafka-python's words.
 
 Plans name settings as librdkafka does, whatever client writes. Those that kafka-python has under
-another name are translated, the others are refused: a setting that does nothing would lie. One
+another name are translated, the others are refused: a setting that does nothing would mislead. One
 difference in kind: kafka-python has one timeout for a request, where librdkafka has one for the
 response (`socket.timeout.ms`) and one that it sends to the leader (`request.timeout.ms`).
 """

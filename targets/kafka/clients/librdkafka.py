@@ -5,7 +5,7 @@ threads are known from its start: the last of them to end, librdkafka's main thr
 waits for those of all brokers, which close their connections.
 
 After a fatal error (an idempotent producer gave up) each further write is refused when it is handed
-over, and what is under way ends by its reports: the run continues. The Python package raises such
+over, and what is in progress ends by its reports: the run continues. The Python package raises such
 an error, once, from whatever serves events next, whether there is an `error_cb` or not.
 """
 

@@ -1,9 +1,9 @@
-"""One producer with what is under way in it: it lives, or it crashed.
+"""One producer with what is in progress in it: it lives, or it crashed.
 
 A library's own producer is a subclass of `OneProducer`. All of it is called by the thread that
 plays the client, but for `gone`. A producer that crashed is given up at once, queued and in flight,
 so that nothing more is sent, and ended by a thread of its own: that waits for the producer's
-threads, and nobody else should.
+threads, and nothing else should.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 
 class NotQueued(Exception):
-    """The library refused a write when it was handed over: surely not written. Holds the error's
+    """The library refused a write when it was handed over: certainly not written. Holds the error's
     name."""
 
 
@@ -51,7 +51,7 @@ class OneProducer(ABC):
 
     @abstractmethod
     def flush(self, timeout_s: float) -> None:
-        """Wait until nothing is under way, at most so long, passing on the reports."""
+        """Wait until nothing is in progress, at most so long, passing on the reports."""
 
     @abstractmethod
     def gone(self) -> bool:
@@ -75,7 +75,7 @@ class OneProducer(ABC):
         return waiting
 
     def purge(self) -> list[int]:
-        """Give up what is under way and disconnect, reporting it; the processes that were not
+        """Give up what is in progress and disconnect, reporting it; the processes that were not
         reported to."""
         self._end()
         return list(self.pending.values())

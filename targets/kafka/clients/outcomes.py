@@ -3,7 +3,7 @@
 Codes are those of Kafka's protocol, and librdkafka's own (below -1), which other libraries' errors
 are translated to.
 
-`fail` means surely not written, and that needs proof. A broker gives it only when it refused the
+`fail` means certainly not written, and that needs proof. A broker gives it only when it refused the
 *only* attempt with a code that it answers before it appends. Libraries report the code of the last
 attempt alone: after a retry, an earlier attempt may have been written (seen: 1,451 answers
 NOT_ENOUGH_REPLICAS, three of those values in the log). So with retries or idempotence no code is

@@ -165,7 +165,7 @@ def attempts_once(effective: Mapping[str, str]) -> bool:
 
 
 def acks_text(key: str, value: Any) -> str:
-    """A plan's acks as it is used everywhere: 0, 1 or all. Raises PlanError."""
+    """A plan's acks in the form that is used everywhere: 0, 1 or all. Raises PlanError."""
     acks = acks_of(value)
     if acks is None:
         hint = 'acks = "all" is what keeps a write'

@@ -30,7 +30,7 @@ _SLICE_S: Final = 0.001
 """How long one producer is waited for while others may have reports: latency that it can add."""
 
 CRASHED: Final = "_CRASHED"
-"""The error of operations that were under way in a producer that crashed."""
+"""The error of operations that were in progress in a producer that crashed."""
 
 
 class Start(Protocol):

@@ -50,7 +50,7 @@ _KAFKA_PYTHON: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "ssl.crl.location": ("ssl_crlfile", str),
     CHECKED: ("ssl_check_hostname", lambda value: value == "https"),
 }
-"""By property, kafka-python's keyword and what becomes of the value. librdkafka has the same
+"""By property, kafka-python's keyword and how the value is converted. librdkafka has the same
 names."""
 
 _SAME: Final[Mapping[str, str]] = {"sasl.mechanisms": MECHANISM}

@@ -151,7 +151,7 @@ class Session:
                 context.load_default_certs()
             key = "ssl.key.location"
             if certificate := given.get("ssl_certfile"):
-                # an empty password, where there is none, keeps OpenSSL from prompting at the
+                # an empty password, if there is none, keeps OpenSSL from prompting at the
                 # terminal
                 password = given.get("ssl_password", "")
                 context.load_cert_chain(certificate, given["ssl_keyfile"], password)

@@ -34,7 +34,7 @@ from targets.kafka.plan import KafkaPlan
 
 _LEAVE_S: Final = 10.0
 _AWAY_S: Final = 0.5
-"""How often a node whose process has ended is looked at, until it runs again."""
+"""How often a node whose process has ended is checked, until it runs again."""
 _ASK_S: Final = 0.5
 """How often brokers are queried for the ends of partitions: each time on a connection of its own.
 """

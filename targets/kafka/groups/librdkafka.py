@@ -108,7 +108,7 @@ class Librdkafka(ConsumerLoop):
         return [TopicPartition(self.topic, p, offset) for p, offset in offsets.items()]
 
     def _committed(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
-        """librdkafka's report of a commit that nobody waited for, its own ones too."""
+        """librdkafka's report of a commit that was not waited for, its own ones too."""
         self.answered(_answers(places, error))
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:

@@ -28,7 +28,7 @@ was answered sooner was sent once."""
 
 class Answer(NamedTuple):
     """How the commit of a partition's offset ended. `refused`: the attempt that was answered was
-    not kept for sure; after any other error nobody knows."""
+    not kept for sure; after any other error it is not known."""
 
     partition: int
     offset: int
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 
 
 class HandedOver:
-    """When records were handed over, by the offset behind them: before, nobody committed that."""
+    """When records were handed over, by the offset after them: before, nobody committed that."""
 
     def __init__(self) -> None:
         self._born_ns = time.monotonic_ns()
@@ -121,7 +121,7 @@ class ConsumerLoop(ABC):
         self.report.say(KINDS.stop)
 
     def answered(self, answers: Iterable[Answer], begun_ns: int | None = None) -> None:
-        """Report how commits ended. Where nobody says when one began, it was one of `commit_soon`,
+        """Report how commits ended. If it is not known when one began, it was one of `commit_soon`,
         or the library's own: that began when its last record was handed over, or later.
 
         An answer refuses a commit only if no earlier attempt can have been kept, whose answer was

@@ -127,7 +127,7 @@ class KafkaPython(ConsumerLoop, ConsumerRebalanceListener):  # type: ignore[misc
         self.revoked(place.partition for place in revoked)
 
     def _committed(self, offsets: Any, answer: object) -> None:
-        """The report of a commit that nobody waited for: an exception, or that it was kept."""
+        """The report of a commit that was not waited for: an exception, or that it was kept."""
         error = answer if isinstance(answer, Exception) else None
         by_partition = {place.partition: kept.offset for place, kept in (offsets or {}).items()}
         self.answered(_answers(by_partition, error))

@@ -49,7 +49,7 @@ _AMONG_NODES: Final[Mapping[str, str]] = {
 """APIs by the first version whose nodes use them with each other (KIP-497, 500, 584, 595, 631, 730,
 853, 858, 919)."""
 _OF_ZOOKEEPER: Final = frozenset({"LeaderAndIsr", "StopReplica", "UpdateMetadata"})
-"""What a controller sends to brokers where ZooKeeper keeps the metadata, and nobody elsewhere."""
+"""What only a controller sends to brokers, and only where ZooKeeper keeps the metadata."""
 
 
 def ports_of_roles(roles: Collection[str]) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ class Chunks:
     tables: list[pa.Table] = field(default_factory=list)
 
     def add(self, partition: int, records: Records, *, first: int) -> None:
-        """Those of one partition that stand at the offset `first` or behind it, read now."""
+        """Those of one partition that are at the offset `first` or after it, read now."""
         value = values(records.buffer, records.value, records.offset)
         key, strange = keys(records.buffer, records.key)
         value = np.where(strange, never(records.offset), value)

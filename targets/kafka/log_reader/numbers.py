@@ -23,7 +23,7 @@ class NotARecord(ValueError):
 
 
 def varints(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """The varint at each place, and the places behind them. Raises NotARecord."""
+    """The varint at each place, and the place after them. Raises NotARecord."""
     byte = _bytes(buffer, at)
     value, behind = (byte & 0x7F).astype(np.uint64), at + 1
     going_on = np.flatnonzero(byte & 0x80)
@@ -40,7 +40,7 @@ def varints(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
 
 
 def varint(buffer: bytes, at: int) -> tuple[int, int]:
-    """One varint and the place behind it. Raises NotARecord."""
+    """One varint and the place after it. Raises NotARecord."""
     value = 0
     for number in range(_MOST_BYTES):
         if at >= len(buffer):

@@ -33,7 +33,7 @@ _CRC_AT, _CHECKED_AT = 17, 21
 _MESSAGE: Final = struct.Struct(">qiIbb")
 _MESSAGE_CHECKED_AT: Final = 16
 _SMALLEST: Final = {0: 14, 1: 22, 2: _BATCH.size - _LOG_OVERHEAD}
-"""Bytes that a message or batch without anything in it has behind its length, by its format."""
+"""Bytes that a message or batch without anything in it has after its length, by its format."""
 _MOST: Final = 2**63 - 1
 _CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _COMMITS: Final = {0: False, 1: True}
@@ -72,7 +72,7 @@ class Texts(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Records:
     """Records in the order of the log, `NO_EPOCH` and `NO_TIME` where the format has none.
-    `next_offset`: the one behind the last batch, which may be beyond its last record. `controls`:
+    `next_offset`: the one after the last batch, which may be beyond its last record. `controls`:
     how many markers of transactions were left out; `spans`: the batches of transactions, markers
     too, in the order of the log."""
 
@@ -89,7 +89,7 @@ class Records:
 
 def records(raw: bytes) -> Iterator[Records]:
     """The records of all complete batches and messages, those of one format after the other; what
-    is cut off at the end is left out. Raises Damaged, behind all that comes before the damage."""
+    is cut off at the end is left out. Raises Damaged, after all that comes before the damage."""
     for taken in _taken(raw):
         yield from taken.records()
 
@@ -141,7 +141,7 @@ def _offset(raw: bytes, at: int) -> int:
 
 @dataclass
 class _Batches:
-    """Batches of format 2, one after the other in `raw`; what was decompressed is put behind it."""
+    """Batches of format 2, one after the other in `raw`; what was decompressed is added to it."""
 
     raw: bytes
     unpacked: list[bytes] = field(default_factory=list)
@@ -393,7 +393,7 @@ def _packed(raw: bytes, at: int, end: int) -> bytes:
 
 
 def _text(size: Ints, at: Ints, end: Ints) -> tuple[Texts, Ints]:
-    """Bytes of these sizes that begin there, and the places behind them. Raises NotARecord."""
+    """Bytes of these sizes that begin there, and the place after them. Raises NotARecord."""
     behind = at + size.clip(min=0)
     if (size < -1).any() or (behind > end).any():
         raise NotARecord("a key or a value goes on behind its record")

@@ -145,8 +145,8 @@ def _producers(cluster: Cluster, plan: KafkaPlan, number: int) -> Begin:
 def _line(
     cluster: Cluster, plan: KafkaPlan, number: int, settings: Mapping[str, str], within_s: float
 ) -> Line:
-    """A connection to the JVM of a process: the processes are dealt out over the nodes of clients.
-    Raises Lost, Refused."""
+    """A connection to the JVM of a process: the processes are distributed over the nodes of
+    clients. Raises Lost, Refused."""
     names = client_names(plan)
     at = (cluster.nodes[names[number % len(names)]].address, DRIVER_PORT)
     return Line(at, plan.topic.name, settings, within_s=within_s)

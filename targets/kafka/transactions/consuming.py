@@ -1,8 +1,8 @@
 """One member of the group that consumes inputs, whose offsets transactions take along.
 
 It reads what has committed, from the offset that the group has stored. Where a transaction did not
-surely commit, it goes back to what is stored: a consumer's own position has gone past what nobody
-has processed.
+certainly commit, it goes back to what is stored: a consumer's own position has gone past what is
+not processed yet.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One consumer that polls all partitions on the way, and reads some of them to the end at last.
 
-A read_committed consumer takes the last stable offset for the end, and so gets nothing that stands
-behind a transaction that is open. So the final read waits until both isolation levels name the same
-end of a partition, and reads up to there.
+A read_committed consumer takes the last stable offset for the end, and so gets nothing after an
+open transaction. So the final read waits until both isolation levels name the same end of a
+partition, and reads up to there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Poller:
 
     def poll(self) -> Completion:
         """The next records. Where the consumer's position is not in the log any more (a partition
-        was cut off behind it) it is info: the process that follows begins at 0."""
+        was truncated after it) it is info: the process that follows begins at 0."""
         try:
             messages = self._assigned().consume(_BATCH, timeout=_WAIT_S)
         except KafkaException as raised:

@@ -1,6 +1,6 @@
 """The topics of a plan's transactions, and where a log is in them.
 
-The first topic is the plan's own; the others are made as it is, and named after it. Log k is
+The first topic is the plan's own; the others are created like it, and named after it. Log k is
 partition k modulo P of topic k / P, where P is how many partitions each has.
 """
 

@@ -1,5 +1,5 @@
 """A second reader of logs with transactions: our own, which gets everything, and says of each
-record whether it committed by the markers that stand in the log itself.
+record whether it committed by the markers in the log itself.
 
 The consumers of the workload are librdkafka's, which filters what a broker returns by the list of
 aborted transactions that the broker sends along. Here neither is trusted: batches and markers are
@@ -47,7 +47,7 @@ def read_whole(cluster: Cluster, plan: KafkaPlan, goals: Mapping[int, int]) -> l
 
 
 class Open(Exception):
-    """Records stand in a log whose transaction has no marker in it."""
+    """A log has records whose transaction has no marker in it."""
 
 
 def aborted(offsets: Ints, spans: Iterable[Span]) -> Bools:

@@ -1,4 +1,4 @@
-"""One transactional producer, and what became of its transactions.
+"""One transactional producer, and the outcome of its transactions.
 
     ok    the commit was acknowledged
     fail  the commit was never requested: it was to be aborted, a send could not be made, or the

@@ -118,7 +118,7 @@ def server_properties(
 
 
 def zookeeper_files(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[str, bytes]:
-    """zoo.cfg of one server, and its number where there are several."""
+    """zoo.cfg of one server, and its number if there are several."""
     servers = [n for n in node_ids(plan) if n.startswith("z")]
     ensemble = [Server(number=int(n[1:]), address=addresses[n]) for n in servers]
     return server_files(int(name[1:]), ensemble, _ZOOKEEPER)

@@ -1,8 +1,8 @@
 """Moves the leaders of the plan's topic by the znodes with which Kafka's own tools ask for it.
 
 The controller takes a request from its znode and removes that when it is done:
-`/admin/reassign_partitions`, `/admin/preferred_replica_election`. A refusal stands in its log only,
-so what came of a request is seen from who leads afterwards.
+`/admin/reassign_partitions`, `/admin/preferred_replica_election`. A refusal is only in its log, so
+the outcome of a request shows in who leads afterwards.
 """
 
 from __future__ import annotations

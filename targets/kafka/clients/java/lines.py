@@ -1,6 +1,6 @@
 """One connection to a driver, and so one producer: the lines that `Driver.java` explains.
 
-Beginning it blocks and is done where that harms nobody; afterwards nothing blocks: writes gather
+Beginning it blocks, and is done where that does no harm; afterwards nothing blocks: writes gather
 until they are flushed, and answers are taken as they have come.
 """
 

@@ -1,7 +1,7 @@
 """The client of the workload: its processes over the producers of several drivers.
 
 Each process belongs to one driver, or while that one is away, to another. When a connection is lost
-(the driver was killed, say), whatever was under way in it ends in info, and a thread tries until
+(the driver was killed, say), whatever was in progress in it ends in info, and a thread tries until
 the driver is back, with a new producer. A driver that is paused, or cut from here, is not away: its
 answers are late.
 """
@@ -23,10 +23,10 @@ from targets.kafka.clients.java.lines import JAVA, Line, Lost, Refused
 from targets.kafka.clients.outcomes import outcome, refusals
 
 LOST: Final = "_CLIENT_LOST"
-"""The error of operations that were under way in a driver whose connection was lost."""
+"""The error of operations that were in progress in a driver whose connection was lost."""
 
 UNREPORTED: Final = "_UNREPORTED"
-"""The error of operations that were still under way at the end."""
+"""The error of operations that were still in progress at the end."""
 
 START_S: Final = 40.0
 """How long a driver may take until its producer is ready: it starts while brokers do."""
@@ -83,7 +83,7 @@ class JavaClient:
                 return
 
     def close(self, timeout_s: float, done: Done) -> None:
-        """Wait for what is under way, close the producers, end the rest in info."""
+        """Wait for what is in progress, close the producers, end the rest in info."""
         deadline = time.monotonic() + timeout_s
         while any(line.pending for line in self._living) and time.monotonic() < deadline:
             self._exchange(deadline - time.monotonic(), done)
