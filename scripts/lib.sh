@@ -24,14 +24,14 @@ state_dir() {
     printf '%s\n' "${ACKLOSS_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/ackloss}"
 }
 
-# One set-up at a time on this machine, for all checkouts. File descriptor 9 holds the lock; no process
+# One setup at a time on this machine, for all checkouts. File descriptor 9 holds the lock; no process
 # that goes on running (dockerd) may inherit it.
 one_at_a_time() {
     [ -z "${ACKLOSS_SETUP_LOCKED:-}" ] || return 0
     mkdir -p "$(state_dir)"
     exec 9>"$(state_dir)/setup.lock"
     if ! flock -n 9; then
-        say "another set-up is running, waiting for it"
+        say "another setup is running, waiting for it"
         flock 9
     fi
     export ACKLOSS_SETUP_LOCKED=1

@@ -10,7 +10,7 @@ Each run is in exactly one of six classes:
     vacuous          the verdict is `unknown`, because nothing was put to the test
     unknown          the verdict is `unknown` for any other reason: not read completely, starved,
                      interrupted, ...
-    harness_failure  the harness or its set-up failed, so the cluster was not tested
+    harness_failure  the harness or its setup failed, so the cluster was not tested
 
 The class of a run does not decide whether it counts: `eligibility.is_conclusive` does. Shares,
 rates and tests cover the conclusive runs of either verdict; a `wrong` run counts as one without

@@ -1,1 +1,1 @@
-"""Kinds of cluster, and the clean-up of dead runs."""
+"""Kinds of cluster, and the cleanup of dead runs."""

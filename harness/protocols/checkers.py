@@ -32,7 +32,7 @@ VALID, INVALID, UNKNOWN = "valid", "invalid", "unknown"
 class _Doubts(NamedTuple):
     """The kinds of doubts, by what they are about."""
 
-    failed: str = "failed"  # the harness or the set-up broke
+    failed: str = "failed"  # the harness or the setup broke
     interrupted: str = "interrupted"  # the user ended it
     vacuous: str = "vacuous"  # nothing was put to the test, so nothing could have been found
     unproven: str = "unproven"  # a requested fault is not proven

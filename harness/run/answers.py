@@ -1,5 +1,5 @@
-"""What a target returns to the runner, held to its contract (`harness.protocols.Target`): a target
-is a plug-in, and what it returns otherwise is its own failure, named, and none of a later stage.
+"""Checks what a target returns to the runner against its contract (`harness.protocols.Target`): a
+target is a plug-in, and a wrong return value is its own named failure, not one of a later stage.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def client_of(target: Target[Any], cluster: Cluster, plan: Plan) -> Client:
 
 
 def readers_of(target: Target[Any], plan: Plan) -> tuple[str, str]:
-    """The two that read: a second opinion of the first itself would be none. If no model of the
+    """The two readers: a second opinion from the first reader would be none. If no model of the
     target has a final read, there is no answer."""
     readers = target.readers(plan)
     wanted = 2 if any(MODELS[name].final_read for name in target.models) else 1
@@ -105,7 +105,7 @@ def writer_of(target: Target[Any], plan: Plan) -> str:
 def read_by(
     target: Target[Any], cluster: Cluster, plan: Plan, reader: str
 ) -> tuple[pa.Table, list[End]]:
-    """All that a reader has read, in the columns of READS but `run_id`, and how far it came."""
+    """All that a reader has read, in the columns of READS but `run_id`, and how far it got."""
     given = target.read_all(cluster, plan, reader=reader, timeout_s=plan.final.read_s)
     return _found(target, "read_all", given, reader)
 
@@ -113,7 +113,7 @@ def read_by(
 def ranges_by(
     target: Target[Any], cluster: Cluster, plan: Plan, reader: str, ranges: Ranges
 ) -> tuple[pa.Table, list[End]]:
-    """The same of ranges alone, by a target that is a `ReadsRanges`."""
+    """The same for ranges only, by a target that is a `ReadsRanges`."""
     assert isinstance(target, ReadsRanges)
     given = target.read_ranges(
         cluster, plan, reader=reader, ranges=ranges, timeout_s=plan.final.read_s

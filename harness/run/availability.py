@@ -1,5 +1,5 @@
-"""What can be done to a cluster: the levers of a run, the faults that are refused for want of one,
-and the proof that no fault is in force before the first operation."""
+"""What can be done to a cluster: the levers of a run, the faults that are refused because one is
+missing, and the proof that no fault is in force before the first operation."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ def levers_of(
     *,
     say: Callable[[str], None] | None = None,
 ) -> dict[str, Lever[Any]]:
-    """Every lever of a run by name: those that the cluster offers, the target's own, the one
-    over the workload's clients where they can crash, and the one that an operator is. For `say` see
-    `HasLevers`."""
+    """Every lever of a run by name: those that the cluster offers, the target's own, the one over
+    the workload's clients if they can crash, and the operator's. For `say` see `HasLevers`."""
     levers = dict(cluster.levers)
     if isinstance(bound.target, HasLevers):
         levers |= bound.target.levers(cluster, bound.plan, say=say)
@@ -43,7 +42,7 @@ def levers_of(
 
 
 def refuse_unavailable(bound: ResolvedPlan, cluster: Cluster) -> None:
-    """Raise EnvironmentFailure for the first fault that cannot be made on this cluster."""
+    """Raise EnvironmentFailure for the first fault that is impossible on this cluster."""
     levers, seen = levers_of(bound, cluster), list[Nemesis]()
     for step in bound.steps:
         if not isinstance(step.nemesis, Nemesis) or step.nemesis in seen:
@@ -56,7 +55,8 @@ def refuse_unavailable(bound: ResolvedPlan, cluster: Cluster) -> None:
 
 
 def refuse_without_crashes(bound: ResolvedPlan, client: Client) -> None:
-    """Raise EnvironmentFailure for the first client crash that this target's client cannot have."""
+    """Raise EnvironmentFailure for the first client crash that this target's client does not
+    support."""
     for step in bound.steps:
         meets_clients = isinstance(step.nemesis, ClientNemesis) and step.nemesis.meets == CLIENTS
         if meets_clients and not isinstance(client, Crashes):
@@ -67,7 +67,7 @@ def refuse_without_crashes(bound: ResolvedPlan, client: Client) -> None:
 
 
 def prepare_nodes(bound: ResolvedPlan, cluster: Cluster) -> None:
-    """Prepare every node, at once, for the faults of the plan that need it. Raises
+    """Prepare all nodes in parallel for the faults of the plan that need it. Raises
     HarnessFailure."""
     nemeses = [step.nemesis for step in bound.steps if isinstance(step.nemesis, Nemesis)]
     wanted = {act.lever for nemesis in nemeses for act in required(nemesis, "any")}
@@ -84,7 +84,7 @@ def prepare_nodes(bound: ResolvedPlan, cluster: Cluster) -> None:
 
 
 def prove_unfaulted(cluster: Cluster) -> None:
-    """Raise HarnessFailure if anything of any lever is in force on any node."""
+    """Raise HarnessFailure if an effect of any lever is in force on any node."""
     with ThreadPoolExecutor(max_workers=12) as pool:
         found = pool.map(
             lambda pair: pair[0].leftover_state(pair[1]),

@@ -1,4 +1,4 @@
-"""What happens before a run or a campaign begins: clean-up after dead runs, and a look at what the
+"""What happens before a run or a campaign begins: cleanup after dead runs, and a check of what the
 run needs. The same for the command line and for Python."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.protocols import LeavesObjects, Order, Provider, TakesInventory
 
 
 def clean_before(provider: Provider, say: Callable[[str], None]) -> None:
-    """Remove what dead runs left and report it, where this kind of cluster leaves anything. A
+    """Remove what dead runs left and report it, if this kind of cluster can leave anything. A
     failure is reported and stops nothing."""
     if not isinstance(provider, LeavesObjects):
         return
@@ -34,7 +34,7 @@ def clean_before(provider: Provider, say: Callable[[str], None]) -> None:
 
 
 def require(provider: Provider, order: Order, *, runs: Path) -> None:
-    """Raise EnvironmentFailure when a run would lack what its kind of cluster needs, or disk."""
+    """Raise EnvironmentFailure if a run would lack what its cluster needs, or disk space."""
     if (free := free_bytes(runs)) < DISK_MIN_BYTES:
         raise EnvironmentFailure(
             f"{gib(free)} are free on the disk of run folders, "

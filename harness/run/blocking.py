@@ -1,4 +1,4 @@
-"""One client of many that block: each has a thread of its own, and an operation at a time.
+"""One client made of many that block: each has its own thread, and one operation at a time.
 
     submit   hands an operation to an idle thread; False while all are busy
     poll     completes what has ended; waits on the clock of the run
@@ -6,7 +6,7 @@
              has not ended even then is info, and its thread is left behind
 
 A client whose call raises is closed, and the next operation of its thread connects another: the
-state of such a client is unknown. The completions come from `poll` and `close` alone, in the thread
+state of such a client is unknown. The completions come only from `poll` and `close`, in the thread
 of the interpreter, whose times they have.
 """
 
@@ -50,8 +50,8 @@ class ThreadedClient(Client):
         self, connect: Connect, *, threads: int, clock: Clock = _REAL, pinned: bool = False
     ) -> None:
         """Connects nothing yet. `clock` is the cluster's, which on real nodes is the real one.
-        `pinned`: process p always has client p modulo `threads`. Raises ValueError for a number of
-        threads that cannot be."""
+        `pinned`: process p always has client p modulo `threads`. Raises ValueError for an
+        impossible number of threads."""
         if not 0 < threads <= THREADS_AT_MOST:
             raise ValueError(f"{threads} threads: use 1 to {THREADS_AT_MOST}")
         self._clock = clock
@@ -160,7 +160,7 @@ class _Worker:
             return raised(error)
 
     def _drop(self) -> None:
-        """Close the client, whatever it makes of that."""
+        """Close the client, and ignore what it raises."""
         client, self._client = self._client, None
         if client is not None:
             with suppress(BaseException):

@@ -15,8 +15,8 @@ from harness.run.schedule import ResolvedStep
 def with_operator(
     bound: ResolvedPlan, operator: Operator | None, *, file: str = "plan"
 ) -> ResolvedPlan:
-    """The plan with who makes its faults by hand. Raises PlanError if there are such faults and no
-    operator to cause or report them."""
+    """The plan with the operator who causes its faults by hand. Raises PlanError if there are such
+    faults and no operator to cause or report them."""
     if not any(map(_is_manual, bound.steps)):
         return bound
     made = replace(bound, operator=operator)
@@ -29,7 +29,7 @@ def with_operator(
 
 
 def begin_by_hand(bound: ResolvedPlan) -> None:
-    """Have the operator ready for the faults of this plan, where it has some that are made by hand.
+    """Prepare the operator for the faults of this plan, if some are caused by hand.
     Raises PlanError if there is no operator, or if one is reported already."""
     faults = [step.step.id for step in bound.steps if _is_manual(step)]
     if not faults:

@@ -1,7 +1,7 @@
-"""The part of a run that each of its cells has for itself: clients, load, history, final read.
+"""The part of a run that each of its cells has separately: clients, load, history, final read.
 
-A run without cells is a run of one, whose folder is the run's own. A cell that fails leaves the
-others alone: its record says so, and the run continues while there is one that does not.
+A run without cells is a run of one, whose folder is the run's own. A cell that fails does not
+affect the others: its record says so, and the run continues while there is one that does not.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CellRun:
         self.bound.target.bring_up(self.cluster, self.bound.plan, timeout_s=timeout_s)
 
     def read_settings(self) -> None:
-        """Write down the settings that it has, and what is promised with them."""
+        """Record the settings that it has, and what is promised with them."""
         target, plan = self.bound.target, self.bound.plan
         settings = settings_of(target, self.cluster, plan)
         self.record.update(
@@ -67,7 +67,7 @@ class CellRun:
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Have clients that are processes of the user's, and consumers, end with the run."""
+        """End clients that are processes of the user's, and consumers, with the run."""
         with ExitStack() as stack:
             self.clients = stack.enter_context(Clients(self.bound, self.cluster, self.record))
             if isinstance(group := self.bound.workload, GroupSettings):
@@ -95,7 +95,7 @@ class CellRun:
             yield Watched(self.bound.plan, observations.append)
 
     def play(self, healed: Meeting, stop: threading.Event) -> None:
-        """Run the workload. All cells come to the meeting before they drain."""
+        """Run the workload. All cells meet before they drain."""
         with self._failing_alone():
             try:
                 self._note_load(
@@ -133,7 +133,7 @@ class CellRun:
             )
 
     def read_all(self, stop: threading.Event) -> None:
-        """Read back all that its object holds."""
+        """Read back everything that its object holds."""
         with self._failing_alone():
             read_everything(
                 self.bound.target,
@@ -147,7 +147,7 @@ class CellRun:
 
     @contextmanager
     def _failing_alone(self) -> Iterator[None]:
-        """Keep what is raised, and note that the cell has failed."""
+        """Keep what is raised, and record that the cell has failed."""
         try:
             yield
         except Interrupted:
@@ -157,7 +157,7 @@ class CellRun:
             self.record.fail(error)
 
     def _note_load(self, report: LoadReport) -> None:
-        """How the load went, and whether the generator itself was starved (and why)."""
+        """Record how the load went, and whether the generator itself was starved (and why)."""
         self.load = report
         starved = {"starved": report.starved is not None, "why": report.starved}
         self.record.update(load={**asdict(report), **starved})
@@ -179,7 +179,7 @@ def cell_runs(bound: ResolvedPlan, record: RunMetadata, cluster: RunCluster) -> 
 
 
 def still_going(cells: Sequence[CellRun]) -> list[CellRun]:
-    """Those that have not failed. Raises what made the first fail when there are none."""
+    """Those that have not failed. If there are none, raises what made the first one fail."""
     going = [cell for cell in cells if cell.failure is None]
     if not going and cells[0].failure is not None:
         raise cells[0].failure

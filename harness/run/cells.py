@@ -1,9 +1,9 @@
 """What the cells of a plan stand for: a complete plan for each.
 
-The load of the plan is that of the run: rate and processes are shared out evenly, so that a cell of
-twelve has a twelfth of both. Clients are each cell's own, as many as the plan has but no more than
-the cell has processes. Everything else is as the plan says, but for the keys that the cell changes
-and the object that the target gives it.
+The load of the plan is that of the run: rate and processes are divided evenly, so that a cell of
+twelve has a twelfth of both. Each cell has its own clients, as many as the plan has but no more
+than the cell has processes. Everything else is as in the plan, except for the keys that the cell
+changes and the object that the target gives it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class CellPlan:
 
 
 def cell_plans(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
-    """The cells of a plan in its order, none where it has none. Raises PlanError for a target
-    without cells, for a key that no cell may change, and for a plan that cannot be."""
+    """The cells of a plan in its order, none if it has none. Raises PlanError for a target without
+    cells, for a key that no cell may change, and for an impossible plan."""
     if not plan.cells:
         return ()
     if not isinstance(target, HoldsCells):
@@ -60,7 +60,7 @@ def cell_plans(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
 
 def checked_cells(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
     """The cells of a plan, each of which the target accepts. Raises PlanError, also for clients
-    that cells cannot have each for itself."""
+    that each cell cannot have separately."""
     cells = cell_plans(plan, target)
     if cells and plan.workload.client == EXEC:
         raise PlanError(
@@ -78,7 +78,7 @@ def checked_cells(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
 def asked_in_vain(
     plan: Plan, cells: Sequence[CellPlan], target: Target[Any]
 ) -> tuple[Unsupported, ...]:
-    """What the plan and its cells ask for and the version does not honour, each thing once."""
+    """What the plan and its cells request and the version does not honour, each thing once."""
     if not isinstance(target, Limited):
         return ()
     found = {(each.key, each.what): each for each in target.unsupported(plan)}
@@ -104,7 +104,7 @@ def _cell_plan(plan: Plan, target: HoldsCells[Any], number: int) -> CellPlan:
 
 
 def _document(plan: Plan, cell: Cell) -> dict[str, Any]:
-    """The plan of a cell, before the target gives it an object of its own."""
+    """The plan of a cell, before the target gives it its own object."""
     document, many = merged(plan.document(), cell.overrides), len(plan.cells)
     load = document["workload"]
     load["rate_per_s"] = plan.workload.rate_per_s / many
@@ -135,7 +135,7 @@ def _within(parts: list[str], root: list[str]) -> bool:
 
 @contextmanager
 def _blaming(number: int, overrides: Mapping[str, Any]) -> Iterator[None]:
-    """Have a PlanError about a key of a cell's plan name the cell; one about what all cells have in
+    """Make a PlanError about a key of a cell's plan name the cell; one about what all cells have in
     common keeps its key."""
     try:
         yield

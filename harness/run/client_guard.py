@@ -2,7 +2,7 @@
 
     python client_guard.py LIFELINE_FD COMMAND...
 
-A process of its own between the harness and a client of the user's, on the standard library alone.
+A separate process between the harness and a client of the user's, with the standard library only.
 LIFELINE_FD is the read end of a pipe whose write end only the harness has: its end means that the
 harness has closed it, or was killed. The guard adopts orphans (PR_SET_CHILD_SUBREAPER), so whatever
 the command has started, also as a daemon, is found and killed. The command itself is killed with

@@ -1,7 +1,7 @@
 """The line protocol of clients that are processes of the user's: docs/any-client.md, in code.
 
 Each line is one JSON object and a newline. Pure: lines in, values out. A line that a client may not
-write is refused by `Lie`, with a sentence that its author can use.
+write raises `Lie`, with a sentence that helps its author.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Failed(Exception):
 
 
 class Ready(NamedTuple):
-    """What a client says it is."""
+    """What a client states about itself."""
 
     name: str
     version: str
@@ -55,7 +55,7 @@ class Ready(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """How the operation `id` ended, as a client says."""
+    """How the operation `id` ended, as a client reports it."""
 
     id: int
     ended: Completion
@@ -133,7 +133,7 @@ def id_of(found: Mapping[str, Any]) -> int:
 
 def answer_of(line: bytes, ops: Mapping[int, str], model: str) -> Answer:
     """A completion, of one of the operations in flight, `ops`: their functions by id. Raises Lie
-    for everything else that a client can write, including an answer to no request."""
+    for anything else that a client may write, including an answer to no request."""
     found = _object(line)
     kind = found.get("type")
     if not isinstance(kind, str) or kind not in _ENDED:

@@ -47,7 +47,7 @@ class Notes:
             self._counts[name] += number
 
     def runs(self, software: Ready) -> None:
-        """Note what a process says it is."""
+        """Note what a process states about itself."""
         with self._lock:
             self._software[str(software)] = None
 

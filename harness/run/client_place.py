@@ -1,5 +1,5 @@
 """The place of a client that is a process of the user's: its process, what is in flight there, and
-whether there may be another one. No input or output but through the process."""
+whether there may be another one. All input and output goes through the process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.run.client_lines import Lie, NotInFlight, answer_of, invoke_line
 from harness.run.client_process import ClientProcess
 
 STARTS: Final = 6
-"""How often a place is filled, the first time included, unless a fault has emptied it."""
+"""How often a place is filled, including the first time, unless a fault has emptied it."""
 
 
 @dataclass(eq=False)
@@ -21,7 +21,7 @@ class Place:
     """A real client's place. Operations are numbered by process, from 1.
 
     process      who is there; `None`: it is away
-    ready        whether it takes operations
+    ready        whether it accepts operations
     again_ns     when another one is to be started
     retired      whether there will be none
     kept_dead    the faults that keep it away
@@ -107,7 +107,7 @@ class Place:
         self._last_id = self._answered_id = 0
 
     def note_trouble(self, kind: str, again_ns: int) -> None:
-        """After an incident: another one is to start then, unless that is of no use."""
+        """After an incident: another one is started then, unless that is useless."""
         self._troubles += 1
         self.retired = kind in (INCIDENTS.lie, INCIDENTS.flood) or self._troubles >= STARTS
         if not self.retired:

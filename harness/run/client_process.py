@@ -2,7 +2,7 @@
 
 It runs under a guard (`harness.run.client_guard`), so that it ends with the harness, with all that
 it has started. What it writes to stderr is kept as its log, up to a limit: a thread copies it, so
-that a process that writes a lot is neither held up nor able to fill the disk.
+that a process that writes a lot is not delayed and cannot fill the disk.
 """
 
 from __future__ import annotations
@@ -173,8 +173,8 @@ class ClientProcess:
         self._waiting += line
 
     def flush(self) -> bool:
-        """Write what it takes now; whether that was all. One that no longer reads is left to its
-        end, which stdout shows."""
+        """Write what it accepts now; whether that was everything. One that no longer reads is left
+        to its end, which stdout shows."""
         while self._waiting:
             try:
                 sent = os.write(self.stdin.fileno(), self._waiting[:_CHUNK])

@@ -1,6 +1,6 @@
 """What clients that can crash one by one have in common (`harness.protocols.crashes.Crashes`).
 
-The faults' threads ask for crashes and replacements; the thread that plays the client does them.
+The faults' threads request crashes and replacements; the thread that runs the client executes them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Crash:
 
 
 class HandedOver:
-    """Calls that other threads want the thread that plays a client to make."""
+    """Calls that other threads want the thread that runs a client to make."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[tuple[Callable[[], None], Future[None]]] = SimpleQueue()
@@ -62,7 +62,7 @@ class HandedOver:
         return not self._calls.empty()
 
     def close(self) -> None:
-        """Take no more."""
+        """Accept no more."""
         self._closed = True
 
     def ask(self, call: Callable[[], None]) -> None:

@@ -28,7 +28,7 @@ EXAMPLE_SUBNET = "198.18.0"
 
 @dataclass(frozen=True)
 class DryRunDisk(OwnDisk):
-    """A disk that does nothing: what would happen to it is written down with the commands."""
+    """A disk that does nothing: what would happen to it is recorded with the commands."""
 
     name: str
     commands: list[str]
@@ -55,7 +55,7 @@ class DryRunDisk(OwnDisk):
 
 @dataclass
 class DryRunNode:
-    """A node that does nothing and writes down every command it is given."""
+    """A node that does nothing and records every command that it gets."""
 
     name: str
     roles: frozenset[str]
@@ -98,7 +98,7 @@ class DryRunNode:
 
 @dataclass
 class DryRunClients:
-    """Clients that never crash: what would happen to them is written down."""
+    """Clients that never crash: what would happen to them is recorded."""
 
     told: list[str] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""A plan on a cluster that the user has already: what `--cluster FILE` makes of it."""
+"""A plan on a cluster that the user already has: how `--cluster FILE` changes it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Place:
 
 
 def cluster_provider(file: Path) -> Provider:
-    """The kind of cluster that a file names. Raises PlanError, EnvironmentFailure for a secret that
-    is not there."""
+    """The kind of cluster that a file names. Raises PlanError, or EnvironmentFailure for a missing
+    secret."""
     kinds = {
         name: kind
         for name in registry.usable("clusters")
@@ -44,8 +44,8 @@ def cluster_provider(file: Path) -> Provider:
 def on_cluster(
     document: Mapping[str, Any], cluster: Path, *, file: str
 ) -> tuple[dict[str, Any], Place, list[str]]:
-    """A plan's document for the cluster of a file, with its place, and what of it is ignored, in
-    sentences. Raises PlanError."""
+    """A plan's document for the cluster of a file, with its place, and sentences about what is
+    ignored. Raises PlanError."""
     provider = cluster_provider(cluster)
     assert isinstance(provider, TakesClusterFile)
     access, section = provider.access, document.get("target", {})

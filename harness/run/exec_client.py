@@ -1,7 +1,7 @@
 """A client of the workload whose real clients are processes of the user's (`--client CMD`).
 
 Each process of the workload belongs to one of them, or while that one is away, to another. They are
-judged, so nothing that they do may end the run, and all that they do against the protocol is noted
+judged, so nothing that they do may end the run, and every violation of the protocol is noted
 (`harness.protocols.any_client.Conduct`):
 
     lie      an answer to an operation that is not in flight, twice, or a line that nobody may write
@@ -11,11 +11,11 @@ judged, so nothing that they do may end the run, and all that they do against th
     death    it ends, or does not become ready
     blocked  an operation waits for longer than that while later ones are answered: it is given up
 
-One that lies or floods stdout is ended and not started again: nothing that it says can be believed,
-and another one would be the same program. One that hangs or dies is ended and started again, as
-supervisors of applications do, so that the load continues and meets the fault; but no more than
-`STARTS` times, since what dies at every start measures nothing but starts. What was in flight in a
-process that ended is unknown.
+One that lies or floods stdout is ended and not started again: nothing that it writes can be
+trusted, and another one would be the same program. One that hangs or dies is ended and started
+again, as supervisors of applications do, so that the load continues and meets the fault; but no
+more than `STARTS` times, since what dies at every start measures nothing but starts. What was in
+flight in a process that ended is unknown.
 
 A fault of the family `client` kills a process with SIGKILL, which is not an incident.
 """

@@ -1,8 +1,8 @@
 """The end of a run: wait until every replica is in sync, then read all that the cluster holds.
 
-Once with the first reader. Where that read is not complete, or is not what the clients were
-promised, once more with the other: before any counter-example is reported, a second library reads
-what it rests on (`harness.run.second_read`). Lost by the cluster, or missed by the consumer?
+Once with the first reader. If that read is not complete, or is not what the clients were promised,
+it is repeated with the other: before any counter-example is reported, a second library reads what
+it depends on (`harness.run.second_read`). Lost by the cluster, or missed by the consumer?
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def wait_until_replicated(
     clock: Clock,
 ) -> bool:
     """Wait until every partition of every cell is fully replicated and stays so for a second (right
-    after a heal it may be the old state). False: it did not within `settle_s`. Without an observer
-    nothing can be waited for: the ends of the final read show who was in sync."""
+    after a heal it may be the old state). False: this did not happen within `settle_s`. Without an
+    observer there is nothing to wait for: the ends of the final read show who was in sync."""
     if not observer.observes:
         return True
     deadline_ns = clock.now_ns() + round(settle_s * 1e9)

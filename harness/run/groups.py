@@ -1,7 +1,7 @@
 """The group of consumers that reads beside a run's load, from its start to what it has committed.
 
     begin   all consumers start; every partition is assigned before the load begins (the gate:
-            else a group that begins at the latest offset skips what was written before it came)
+            else a group that begins at the latest offset skips what was written before it joined)
     drain   after the load and the faults: until everything is read and its commit confirmed, for
             `final.drain_s` at most; then all leave, and each node is queried for what is committed
 
@@ -30,8 +30,8 @@ _TICK_S: Final = 0.1
 
 
 class GroupRun:
-    """One group during its run; its methods are called in their order. A context that ends
-    whatever consumer is left."""
+    """One group during its run; its methods are called in their order. A context that ends the
+    remaining consumers."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class GroupRun:
     def _until(
         self, why_not: Callable[[], str | None], limit_s: float, stop: threading.Event
     ) -> str | None:
-        """Wait until nothing is missing; what still is when the time is over."""
+        """Wait until nothing is missing; returns what still is when the time is up."""
         deadline_ns = self._clock.now_ns() + round(limit_s * 1e9)
         while (why := why_not()) is not None:
             if stop.is_set() or self._clock.now_ns() >= deadline_ns:

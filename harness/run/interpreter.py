@@ -79,13 +79,13 @@ def run_final(
 
 
 class _RareCollections:
-    """What exists now is left out of garbage collection, which then comes by far more rarely: the
-    loop makes no cycles, and a full collection of a big process would hold it up.
+    """What exists now is left out of garbage collection, which then runs far more rarely: the loop
+    makes no cycles, and a full collection of a big process would delay it.
 
-    What earlier runs left is collected before: clients are cycles, and a process that plays
+    What earlier runs left is collected before: clients are cycles, and a process that executes
     hundreds of runs would run out of what each of them holds (thread-local storage has 1,024 keys).
 
-    Cells of a run enter it side by side: from the first of them to the last it is so.
+    Cells of a run enter it in parallel: it is in force from the first of them to the last.
     """
 
     def __init__(self) -> None:

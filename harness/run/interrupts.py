@@ -1,8 +1,8 @@
-"""What ends a run early: Ctrl-C and its kin, or a cluster that is lost. Stop soon, undo everything,
-whatever is pressed meanwhile.
+"""What ends a run early: Ctrl-C and similar signals, or a lost cluster. Stop soon and undo
+everything, whatever is pressed meanwhile.
 
 A signal sets `stop`. Only inside `raising()`, where the interrupted code has nothing to undo by
-itself, does it also raise; clean-up never runs there, so a second Ctrl-C cannot skip it. What it
+itself, does it also raise; cleanup never runs there, so a second Ctrl-C cannot skip it. What it
 can end is a wait for the operator (`at_second`).
 """
 

@@ -8,13 +8,13 @@ dense, since the script itself is never started again.
 At a fixed rate the loop is open: operation k is intended at k / rate, however long others take. One
 that is due while no process is free waits, keeps its intended time, and is begun as soon as one is
 free; the difference is its lateness, and no stall hides in it (coordinated omission). At full
-speed, every free process begins its next operation at once. A client that takes nothing, its queue
-full or all of it dead, is back-pressure: what is due waits, and is late too.
+speed, every free process begins its next operation at once. A client that accepts nothing, because
+its queue is full or all of it is dead, is back-pressure: what is due waits, and is late too.
 
-What a client raises ends operations in info, here and nowhere else: from `submit` the one that was
-handed over, from `poll` all in flight; and so end operations that a client has not completed when
-it is closed. What it reports of them later is ignored: their processes are retired. An
-AcklossError, the harness' own, ends the run.
+What a client raises ends operations in info, here and nowhere else: from `submit` the submitted
+one, from `poll` all in flight. Operations that a client has not completed when it is closed end in
+info too. What it reports about them later is ignored: their processes are retired. An AcklossError,
+which is the harness' own, ends the run.
 
 The loop polls while it waits, never sleeps, and takes time only from the clock it is given. What it
 does for each operation is the cost of the load generator: `bench/against.py` compares it with an
@@ -60,10 +60,10 @@ STARVED_SHARE: Final = 0.1
 class LoadReport:
     """How the workload was run.
 
-    `not_run` operations were due, but no process was free, or the client took none, until the end.
-    The loop was *held up* when a turn of it took 0.1 s longer than it had chosen to wait: something
-    else had the processor (or the interpreter lock), and neither intended nor recorded times mean
-    much then.
+    `not_run` operations were due, but no process was free, or the client accepted none, until the
+    end. The loop was *held up* if a turn of it took 0.1 s longer than it had chosen to wait:
+    something else had the processor (or the interpreter lock), and then neither intended nor
+    recorded times mean much.
 
     `attempted` counts the operations of final scripts too (`HasFinal`): `final_attempted` of them,
     the first not before `final_from_ns`. `last_process` is the highest number of a process.

@@ -1,7 +1,7 @@
 """run.json: what this run is, in what state, on what; rewritten completely whenever it changes.
 
 A run with cells has one, and each of its cells has another that says all of it, so that the folder
-of a cell can be judged and moved by itself: what is noted of the run is noted of its cells.
+of a cell can be judged and moved by itself: what is noted for the run is noted for its cells.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class RunMetadata:
         """Note that the run is done, then write the manifest of all that it has left.
 
         In this order: the manifest covers run.json too, and a run that is killed before its last
-        file is there has no manifest, which `"manifest": true` in run.json makes noticed. Cells
+        file is there has no manifest, which `"manifest": true` in run.json makes detectable. Cells
         come first, as the run's manifest names theirs.
         """
         for cell in self.cells:
@@ -135,7 +135,7 @@ class RunMetadata:
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Note how long a phase took, under `timings`; added to what stands there of it."""
+        """Note how long a phase took, under `timings`; added to what is already there."""
         begun, before_s = time.monotonic(), self.document["timings"].get(name, 0)
         try:
             yield
@@ -166,7 +166,7 @@ class RunMetadata:
 
 
 def client_versions(writer: str, first: str, second: str) -> dict[str, str]:
-    """What wrote, and what read or would have, with their installed versions."""
+    """What wrote, and what read or would have read, with their installed versions."""
     return {
         "client": writer,
         "reader": _named(first),

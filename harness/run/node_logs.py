@@ -1,4 +1,4 @@
-"""What the logs of nodes say of trouble, for one sentence."""
+"""What the logs of nodes report about trouble, for one sentence."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Queries every node, several times a second, for who leads; writes down each answer as it was
-given.
+"""Queries every node, several times a second, for who leads; records each answer unchanged.
 
 A client's metadata may come from an isolated node that still believes that it leads, so every node
-is queried directly, each in its own thread: one that does not answer delays no other. The situation
-is, per partition, the answer with the highest leader epoch; among answers of the same epoch that of
-an authority, where there is one, then the one that most nodes give, then the latest.
+is queried directly, each in its own thread: a node that does not answer delays no other. The
+situation is, per partition, the answer with the highest leader epoch; among answers of the same
+epoch that of an authority, where there is one, then the one that most nodes give, then the latest.
 
 In a run with cells each node is queried about the objects of all cells at once.
 """
@@ -43,7 +42,7 @@ class Watched:
     plan: Plan
     rows: Rows = lambda _: None
     latest: dict[str, tuple[int, NodeView]] = field(default_factory=dict)
-    """By node, when it answered and what."""
+    """By node, when it answered, and its answer."""
 
 
 @dataclass
@@ -111,7 +110,7 @@ class Observer:
 
 
 def merge(time_ns: int, answers: Iterable[tuple[int, NodeView]]) -> Situation:
-    """The situation that answers (time, view) of several nodes amount to."""
+    """The situation that follows from answers (time, view) of several nodes."""
     by_partition: dict[int, list[_Told]] = {}
     controllers: list[tuple[int, str]] = []
     coordination: list[_Told] = []

@@ -2,7 +2,7 @@
 
 Both are plug-ins, and a typing error in one must not make a run look as if the system had lost
 something. So each operation is checked before a client begins it. The interpreter does this itself
-on its hot path, and comes here for the words.
+on its hot path, and comes here for the messages.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Rules:
             self._refuse(f"a script yields {_written(op):.100}: {why}")
 
     def _refuse(self, what: str) -> NoReturn:
-        """Raise HarnessFailure for what a script is or does."""
+        """Raise HarnessFailure for what is wrong with a script."""
         raise HarnessFailure(f"the workload {self.workload!r}: {what}")
 
     def _why_not(self, op: object) -> str | None:

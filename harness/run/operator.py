@@ -20,7 +20,7 @@ _TICK_S: Final = 0.1
 
 @dataclass
 class Person(Operator):
-    """`say` prints a sentence, whatever else is kept quiet. At least one of `folder`, in which
+    """`say` prints a sentence even if everything else is quiet. At least one of `folder`, in which
     files report, and `keys`, a terminal on which Enter does."""
 
     say: Callable[[str], None]

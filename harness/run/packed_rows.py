@@ -1,7 +1,8 @@
 """Rows of a history as the recorder packs them, and their way into columns and a Parquet table.
 
 A row is fourteen integers: text as codes (0 is null), null as a sentinel. Converting numbers is
-most of the cost of a row, so what most rows leave empty is at its end and is packed as bytes.
+most of the cost of a row, so the fields that most rows leave empty are at its end and are packed as
+bytes.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def _begins(bound_step: ResolvedStep) -> str:
 
 
 def warnings(bound: ResolvedPlan) -> list[str]:
-    """What is allowed but probably not meant."""
+    """What is allowed but probably not intended."""
     plan, notes = bound.plan, [f"forced: {each}" for each in bound.unsupported]
     load = plan.workload
     if isinstance(bound.target, Warns):

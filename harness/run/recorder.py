@@ -1,8 +1,8 @@
 """Records a run's history during the run, at almost no cost to the thread that runs it.
 
-The hot path is one `struct.pack_into` a row, into a block of memory that is used again and again
+The hot path is one `struct.pack_into` per row, into a block of memory that is reused
 (`harness.run.packed_rows`). No object per operation stays alive and no lock is taken. Full blocks,
-and ten times a second what there is, are handed over to a background thread that turns them into
+and ten times a second the current one, are handed over to a background thread that turns them into
 columns, counts and, every few seconds, writes a part.
 """
 
@@ -50,7 +50,7 @@ HAND_OVER_NS: Final = 100_000_000
 
 
 class Live(NamedTuple):
-    """How far the workload is: operations begun, how they ended, operations begun a second."""
+    """Progress of the workload: operations begun, how they ended, operations begun per second."""
 
     attempted: int = 0
     ok: int = 0
@@ -60,7 +60,7 @@ class Live(NamedTuple):
 
     @classmethod
     def of_all(cls, cells: Iterable[Live]) -> Live:
-        """How far all cells of a run are."""
+        """Progress of all cells of a run."""
         return cls(*map(sum, zip(*cells, strict=True)))
 
 
@@ -182,7 +182,7 @@ class Recorder:
         self._notes.append((NULL, NULL, time_ns, time_ns, *what, *where, NULL, NULL, NULL, NULL))
 
     def live(self) -> Live:
-        """How far the workload is, at most two tenths of a second old."""
+        """Progress of the workload, at most two tenths of a second old."""
         (from_s, first), (to_s, last) = self._attempts[0], self._attempts[-1]
         per_s = (last - first) / (to_s - from_s) if to_s > from_s else 0.0
         attempted, ok, fail, info = self._counts.tolist()
@@ -202,7 +202,7 @@ class Recorder:
         return self._broken or self._refused
 
     def close(self) -> None:
-        """Write what is left. Raises EnvironmentFailure when the disk takes it not."""
+        """Write what is left. Raises EnvironmentFailure when the disk does not accept it."""
         self.hand_over()
         self._closing.set()
         self._thread.join()

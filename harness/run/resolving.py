@@ -1,4 +1,5 @@
-"""A plan with its plug-ins found and their options validated: all that can be refused, refused."""
+"""A plan with its plug-ins found and their options validated: everything that can be refused is
+refused here."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def resolve(
     plan: Plan, *, file: str = "plan", inventory: Path | None = None, place: Place | None = None
 ) -> ResolvedPlan:
     """Find every plug-in that the plan names; with an inventory, its cluster is on the hosts of
-    that file, with a place its target and kind of cluster are those of the place. Raises
+    that file, with a place, its target and kind of cluster are those of the place. Raises
     PlanError."""
     target: Target[Any] = (
         place.target
@@ -172,8 +173,8 @@ def hosts_provider(inventory: Path) -> Provider:
 def with_client(
     bound: ResolvedPlan, command: ClientCommand | None, *, file: str = "plan"
 ) -> ResolvedPlan:
-    """The plan with the command of its clients. Raises PlanError where one is missing, or is given
-    and not used."""
+    """The plan with the command of its clients. Raises PlanError if one is missing, or is given but
+    not used."""
     name = bound.plan.workload.client
     if name == EXEC and command is None:
         raise PlanError(

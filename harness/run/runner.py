@@ -5,7 +5,7 @@
     -> wait until fully replicated -> final reads -> node logs -> down
 
 A run holds one cell or several (`harness.run.cell_run`): they share the cluster, the schedule and
-its journal, and have everything else for themselves.
+its journal, and have everything else separately.
 
 Cleanup is registered before the step that it undoes. Checking is another stage, which reads the
 files that are left here.
@@ -68,7 +68,7 @@ _AT_ONCE: Final = 4
 
 @dataclass
 class Status:
-    """What someone watching wants to know; read from another thread at any time."""
+    """What is shown to a user who is watching; read from another thread at any time."""
 
     phase: str = "preparing"
     clock: RunClock | None = None
@@ -201,8 +201,8 @@ def _come_up(
 
 
 def _flush(cluster: RunCluster) -> None:
-    """Have on disks that can lose power what was written so far: a system that was just made is not
-    one that has run for long."""
+    """Flush what was written so far to disks that can lose power: a system that was just created is
+    not like one that has run for long."""
     for node in cluster.nodes.values():
         if isinstance(node, HasOwnDisk) and node.own_disk is not None:
             node.own_disk.flush()

@@ -2,7 +2,7 @@
 
 Steps begin one after the other in the plan's order. Faults overlap: one with `for_s` is healed by
 itself while later steps wait. Selectors and conditions are resolved while the schedule runs, and
-the journal says to what; every random draw comes from the plan's seed.
+the journal records the result; every random draw comes from the plan's seed.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
-"""What the second library reads: what a counter-example rests on, where it rests.
+"""What the second library reads: the evidence of a counter-example, where it is.
 
-For a value that failed, was never written or is there twice, the evidence is at its offsets.
-A lost value stands nowhere: that it is lost rests on every record of its partition being another
-one's. For most records there is a witness of that already, and not the reader that is to be
-confirmed: the broker acknowledged to the *writing* library that this very value is at this very
-offset. If two independent libraries agree, one of which reported where the value was written while
-the other found it there, they do not both mistake another value for it. So the second library reads
+For a value that failed, was never written or is there twice, the evidence is at its offsets. A lost
+value is nowhere: the evidence of its loss is that every record of its partition is another one. For
+most records there is already a witness other than the reader that is to be confirmed: the broker
+acknowledged to the *writing* library that exactly this value is at exactly this offset. If two
+independent libraries agree, one of which reported where the value was written while the other found
+it there, they do not both mistake another value for it. So the second library reads
 
     every offset whose record no acknowledgement names,
     the first and the last records of each partition, and where it ends (two replicas' logs that
     agree in their last record agree in all before it, so it is the same log that was read),
-    and what stands now where the first and the last of the lost writes were acknowledged.
+    and what is now where the first and the last of the lost writes were acknowledged.
 
 That is sound only where the first reader met every offset of the partition exactly once; where it
 did not, where writes have keys, where acknowledgements name no offsets (or wrong ones, as Kafka's
 do before 0.8.2), or where it would be most of the log anyway, the second library reads everything.
-So it does where what it read in parts differs from what the first one did, or could not be read.
+It also does so if what it read in parts differs from what the first one read, or could not be read.
 
 `checkers.loss` comes to the same conclusion from the files of the run alone, or to none.
 """
@@ -38,10 +38,10 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _EDGE: Final = 100
-"""So many records are read at both ends of a partition, and around an offset."""
+"""This many records are read at both ends of a partition, and around an offset."""
 _APART: Final = 2_000
-"""Ranges with fewer records between them are one: to go to another place takes as long as to read
-so many."""
+"""Ranges with fewer records between them are merged: a seek takes as long as reading this many
+records."""
 _MOST_SHARE: Final = 0.5
 
 
@@ -105,8 +105,8 @@ def among(values: Ints, ordered: Ints) -> Bools:
 
 
 def _unnamed(value: Ints, start: int, offset: Ints, acknowledged: Ints) -> Ints:
-    """The offsets whose value, of those from `start` on, no acknowledgement names. Of several that
-    name one offset (those of a leader whose log was cut, and of its successor) the first and the
+    """The offsets whose value, of those from `start` on, no acknowledgement names. If several name
+    one offset (those of a leader whose log was truncated, and of its successor), the first and the
     last count."""
     there = (offset >= start) & (offset < start + len(value))
     at, named = offset[there] - start, acknowledged[there]

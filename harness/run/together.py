@@ -1,5 +1,5 @@
-"""What the cells of a run do at the same time, in the time of the run's clock. One alone needs no
-thread: a run without cells is a run of one."""
+"""What the cells of a run do at the same time, in the time of the run's clock. A single cell needs
+no thread: a run without cells is a run of one."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def together(
 
 @dataclass
 class Meeting:
-    """Has something done once, when all who are `expected` have come: the last to come does it,
-    the others wait for it."""
+    """Has something done once, when all who are `expected` have come: the last one does it, the
+    others wait for it."""
 
     clock: Clock
     expected: int
@@ -62,7 +62,7 @@ class Meeting:
             raise self._failure
 
     def leave(self, name: str) -> None:
-        """Do not wait; who leaves after having come, or twice, counts once."""
+        """Do not wait; one that leaves after having come, or twice, counts once."""
         with self._lock:
             if name in self._came:
                 return

@@ -23,12 +23,12 @@ def workload_of(plan: Plan, *, file: str = "plan") -> Workload:
 
 
 def group_of(plan: Plan) -> GroupSettings | None:
-    """What its consumers do; `None` where it has none. Raises PlanError."""
+    """What its consumers do; `None` if it has none. Raises PlanError."""
     workload = workload_of(plan)
     return workload if isinstance(workload, GroupSettings) else None
 
 
 def transactions_of(plan: Plan) -> TransactionSettings | None:
-    """What its transactions and readers do; `None` where it has none. Raises PlanError."""
+    """What its transactions and readers do; `None` if it has none. Raises PlanError."""
     workload = workload_of(plan)
     return workload if isinstance(workload, TransactionSettings) else None

@@ -1,4 +1,4 @@
-"""What tests of clean-up share."""
+"""What tests of cleanup share."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_ctrl_c_undoes_everything_and_keeps_what_was_recorded(tmp_path: Path) ->
     wait_for(lambda: fault_is_on(tmp_path), within_s=120)
     run.send_signal(signal.SIGINT)
     time.sleep(0.5)
-    run.send_signal(signal.SIGINT)  # the second one must not interrupt the clean-up
+    run.send_signal(signal.SIGINT)  # the second one must not interrupt the cleanup
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 130, output
     assert "Traceback" not in output

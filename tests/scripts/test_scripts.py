@@ -1,4 +1,4 @@
-"""The Makefile and the set-up scripts, as far as tests can run them on any machine."""
+"""The Makefile and the setup scripts, as far as tests can run them on any machine."""
 
 from __future__ import annotations
 

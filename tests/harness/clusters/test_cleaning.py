@@ -26,7 +26,7 @@ def _register(folder: Path, *, pid: int) -> None:
 
 
 def _left_of_run() -> list[str]:
-    """What a clean-up says of the run of this test; other runs may live beside it."""
+    """What a cleanup says of the run of this test; other runs may live beside it."""
     left = clean_all(dry_run=True, kept=False).left
     return [line for line in left if line.startswith("run run ")]
 

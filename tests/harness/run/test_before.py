@@ -1,4 +1,4 @@
-"""Clean-up after dead runs before another begins."""
+"""Cleanup after dead runs before another begins."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def provider(kind: str) -> Provider:
 
 
 class Cleaned:
-    """What a clean-up has removed, and what it has undone."""
+    """What a cleanup has removed, and what it has undone."""
 
     removed = ("container x",)
     undone = ("cut on b1",)
 
 
 def reported(monkeypatch: pytest.MonkeyPatch, kind: str, result: Cleaned | AcklossError) -> object:
-    """What is reported where the clean-up ends like this."""
+    """What is reported where the cleanup ends like this."""
 
     def clean_all(*, dry_run: bool, kept: bool, only: Provider) -> Cleaned:
         assert (dry_run, kept, only.plugin) == (False, False, kind)
