@@ -1,1 +1,1 @@
-"""Checkers: pure functions from one run's rows to findings; Spark deals the runs out."""
+"""Checkers: pure functions from one run's rows to findings; Spark distributes the runs."""

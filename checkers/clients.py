@@ -1,8 +1,8 @@
 """The client checker: what clients that are processes of the user's (`--client`) did wrong.
 
 Whether they lost, duplicated or misreported writes is the question of the other checkers; this one
-checks whether they kept to their protocol, lived, and answered everything in time. Of clients of
-ackloss' own it knows nothing.
+checks whether they kept to their protocol, lived, and answered everything in time. It knows nothing
+about ackloss' own clients.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WHAT: Final = {
 
 @dataclass(frozen=True)
 class Clients(OneShard[Counter[int]], HasPrimaryFinding):
-    """Counts what the processes of `--client` did against their protocol: lies, floods, hangs,
+    """Counts how the processes of `--client` violated their protocol: lies, floods, hangs,
     deaths, blocked operations. One is enough for `invalid`."""
 
     plugin: ClassVar[str] = "client"
@@ -68,7 +68,7 @@ class Clients(OneShard[Counter[int]], HasPrimaryFinding):
         return counted
 
     def judge(self, run: Run, counted: Counter[int]) -> CheckResult:
-        """What the run's metadata holds of its clients."""
+        """What the run's metadata holds about its clients."""
         ended = {"attempted": counted[INVOKED], "acknowledged": counted[OK]}
         conduct = run.facts.clients
         if conduct is None:

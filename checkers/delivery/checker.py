@@ -26,8 +26,8 @@ For each partition, from the rows of `deliveries/`, the acknowledged writes and 
 
 Skipped, beyond its bound, phantom, out of order, lost commit, back and zombie are counter-examples.
 A group that did not have every partition assigned before the load, or whose consumers' rows are not
-all there, proves nothing; one that was not drained, or of which records are pending, is unknown
-unless a counter-example was found.
+all there, proves nothing; one that was not drained, or that has pending records, is unknown unless
+a counter-example was found.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Delivery(OneShard[GroupRows], HasPrimaryFinding, HasMeasures):
 
 
 def judge_rows(rows: GroupRows) -> Judged:
-    """Everything that is found in the rows of a group."""
+    """All findings in the rows of a group."""
     commits = Commits.of(rows)
     records = records_of(rows, commits)
     lost, lost_offset = commits.lost(rows)
@@ -241,7 +241,8 @@ def _doubts(facts: Facts, judged: Judged, counts: Mapping[str, Number]) -> Itera
 
 
 def _without_one_answer(rows: GroupRows) -> list[int]:
-    """The partitions of which not exactly one node says what is committed at the end."""
+    """The partitions for which the number of nodes that report what is committed at the end is not
+    one."""
     final = rows.did[KINDS.final]
     answered = np.bincount(
         final.partition[(final.mark == OK) & (final.partition != NULL)],

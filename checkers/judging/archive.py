@@ -2,8 +2,8 @@
 
 The JVM writes the classes that a representative check has loaded (`-XX:ArchiveClassesAtExit`) and
 maps them at the next start (`-XX:SharedArchiveFile`). An archive fits exactly one JVM and one class
-path, so both are in its name, and so is what is run in it; one that does not fit after all, the JVM
-leaves aside by itself.
+path, so both are in its name, and so is what is run in it; the JVM itself ignores one that does not
+fit after all.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def archive_flags() -> tuple[str, ...]:
 
 
 def prepare_archive(say: Callable[[str], object]) -> None:
-    """Make the archive if it is not there, in a process of its own, whose end writes it.
+    """Make the archive if it is missing, in a separate process, whose end writes it.
 
     Raises EnvironmentFailure when Spark does not run here, or the cache folder cannot be written.
     """

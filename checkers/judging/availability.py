@@ -2,7 +2,8 @@
 
 Latency is counted from the instant at which a write was due, as on the page: a stall cannot hide
 behind clients that wait for it (coordinated omission). Lateness is how long after that the write
-was begun. Percentiles are the smallest delay that no less than that share does not exceed.
+was begun. A percentile is the smallest delay that at least that share of the delays does not
+exceed.
 
 Recovery is counted from the instant at which the last fault was undone to the first acknowledgement
 from which on no two of them, up to the last attempt, lie further apart than what this load showed
@@ -32,9 +33,9 @@ class Availability:
     """What clients saw of one run, null where it is unknown.
 
     `fault_s`: how long a proven fault was on while there was load; `recovered`: whether the cluster
-    was itself again after the last fault; `ops_begun`: for each window, how many writes were begun
-    in it (one that was due in it and begun later has not met the fault); `ops_acknowledged`: how
-    many were acknowledged in it, whenever they were begun.
+    recovered after the last fault; `ops_begun`: for each window, how many writes were begun in it
+    (one that was due in it and begun later has not met the fault); `ops_acknowledged`: how many
+    were acknowledged in it, whenever they were begun.
     """
 
     longest_gap_s: float | None = None

@@ -1,8 +1,8 @@
-"""A run with cells judged: each cell as a run of its own, then what that makes of the run.
+"""Judges a run with cells: each cell as a separate run, then the complete run by its cells.
 
 A run is `invalid` if one of its cells is, else `unknown` if one of them is, or is missing, or if
-the run itself did not come to its end as it should; only then `valid`. Counts are those of all
-cells together; rates are each cell's own, as those of a mixture say nothing of any settings.
+the run itself did not end as it should; otherwise `valid`. Counts are those of all cells together;
+rates are only given per cell, because rates of a mixture say nothing about any setting.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IN_FORCE = ("ops_begun", "ops_acknowledged")
 
 
 def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
-    """Judge every cell by `judge`, and by them the run.
+    """Judge every cell by `judge`, and the run by its cells.
 
     Raises HistoryError where the run's own documents cannot be read.
     """
@@ -64,7 +64,7 @@ def _there(rundir: RunDir) -> list[str]:
 def _judged(
     folder: RunDir, run: Mapping[str, Any], judge: Callable[[RunDir], Judged]
 ) -> Judged | str:
-    """The result of a cell, or why there is none: a folder of another cell is none of it."""
+    """The result of a cell, or why there is none: the folder of another cell does not count."""
     name = folder.path.name
     if not folder.run.is_file():
         return f"missing: cells/{name} (it has no run.json)"
@@ -96,7 +96,7 @@ def _cell(
 
 
 def _of_run(run: Document, plan: Document, known: Sequence[Document]) -> Document:
-    """What a run's result says beside its verdict. Faults are those of the journal that all cells
+    """What a run's result states beside its verdict. Faults are those of the journal that all cells
     share, with the operations that all of them began meanwhile."""
     first = known[0] if known else {}
     return {
@@ -133,7 +133,7 @@ def _sum(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _doubts(rundir: RunDir, run: Document, plan: Document) -> list[tuple[str, str]]:
-    """What the run's own folder lets one doubt, whatever its cells say: names and sentences."""
+    """Doubts from the run's own folder, whatever its cells report: names and sentences."""
     gaps = gaps_of_files(rundir, run)
     doubts = [(DOUBTS.incomplete, sentence) for sentence in gaps.sentences]
     asked = [each["name"] for each in plan.get("cells") or []]

@@ -68,8 +68,8 @@ def _masters(master: str) -> Iterator[tuple[str, int]]:
 
 
 def choose_python(configured: str | None) -> None:
-    """Name the Python of executors where the environment does not: it is not this one, which they
-    need not have at this path."""
+    """Choose the Python of executors if the environment does not: not this one, because executors
+    need not have it at this path."""
     os.environ.setdefault(PYTHON, configured or "python3")
 
 
@@ -90,8 +90,8 @@ def wait_for_executor(spark: Any, limit_s: float | None) -> None:
 
 
 def unfit(sentence: str) -> EnvironmentFailure | None:
-    """What Spark says where an executor cannot judge for want of something, in one sentence;
-    `None` where this is not what it says."""
+    """What Spark reports if an executor cannot judge because something is missing, in one sentence;
+    `None` if it reports something else."""
     needs = f"an executor needs Python 3.11 and {', '.join(NEEDS)} ({_GUIDE})"
     if lacking := re.search(r"No module named '([\w.]+)'", sentence):
         return EnvironmentFailure(

@@ -1,5 +1,5 @@
-"""What a checker returns, held to its contract (`harness.protocols.CheckResult`) before any of it
-is counted or written. A checker is a plug-in: what it returns otherwise is its own failure, named.
+"""Checks what a checker returns against its contract (`harness.protocols.CheckResult`) before any
+of it is counted or written. A checker is a plug-in: a wrong result is its own named failure.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ class Tally:
         self.acknowledged += int(np.count_nonzero(mark == OK))
 
     def held_against(self, name: str, result: CheckResult, facts: Facts) -> CheckResult:
-        """The result, with a doubt where it counts none of the writes that the history holds: then
-        it has judged nothing, whatever it says."""
+        """The result, with a doubt if it counts none of the writes that the history holds: then it
+        has judged nothing, whatever it reports."""
         held = {"attempted": self.begun}
         if facts.promises.acknowledges:
             held["acknowledged"] = self.acknowledged

@@ -1,4 +1,5 @@
-"""Which error codes the writes of a run ended with that were not acknowledged, and how many each.
+"""The error codes with which unacknowledged writes of a run ended, and how many writes ended with
+each.
 
 Eight hundred unknown writes are one sentence; eight hundred INVALID_TIMESTAMP are an explanation.
 """
@@ -18,7 +19,7 @@ NO_CODE: Final = "NO_CODE"
 """The client named no code."""
 
 NO_ANSWER: Final = "NO_ANSWER"
-"""The write was begun, and the history does not say how it ended."""
+"""The write was begun, and the history does not show how it ended."""
 
 
 @dataclass

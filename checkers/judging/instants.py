@@ -1,6 +1,6 @@
-"""When something happened, and how long it took, of any number of operations in bounded memory.
+"""When something happened, and how long it took, for any number of operations in bounded memory.
 
-Up to some millions of numbers are kept as they are. Of more, only what the answers need is kept:
+Up to some millions of numbers are kept unchanged. Of more, only what the results need is kept:
 
 - Of instants, those that bound a gap longer than `width_ns`: the first and the last of each stretch
   of that length. Every longer gap between neighbours is there, exactly, and none that is not.
@@ -21,17 +21,17 @@ import numpy as np
 from harness.protocols import Ints
 
 KEPT: Final = 2**23
-"""So many instants are kept; of a night's, they show every gap longer than 34 ms."""
+"""This many instants are kept; of a night's instants, they show every gap longer than 34 ms."""
 
 FOLDED: Final = 2**20
-"""So many delays are kept until they are counted."""
+"""This many delays are kept until they are counted."""
 
 WIDEST_NS: Final = 2**29
 """Stretches are at most as long as this: half a second, so two instants a second are kept in any
 case, and they distinguish every gap of a second from shorter ones."""
 
 _PAGE: Final = 2**12
-"""So many neighbouring counts are one array, which is made when one of them is needed."""
+"""This many neighbouring counts are one array, which is made when one of them is needed."""
 
 
 _SHORT: Final = 2**20
@@ -116,7 +116,7 @@ class Delays:
             self._fold()
 
     def percentile_ms(self, share: float) -> float | None:
-        """The smallest that no less than this share does not exceed; None of none."""
+        """The smallest delay that at least this share does not exceed; None if there is none."""
         if not self._size:
             return None
         place = math.ceil(share * self._size) - 1

@@ -1,8 +1,8 @@
 """Finds the input whose judging kills its Python worker, so that every other has its answer.
 
-A worker that dies ends Spark's entire job. Each task is then judged again in a job of its
-own, and one whose worker dies once more in ever smaller pieces, until the input that kills its
-worker stands alone. Where no worker dies, nothing is judged twice.
+A worker that dies ends Spark's entire job. Each task is then judged again in a separate job. A task
+whose worker dies once more is judged in ever smaller pieces, until the input that kills its worker
+is alone. If no worker dies, nothing is judged twice.
 """
 
 from __future__ import annotations

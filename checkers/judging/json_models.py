@@ -7,9 +7,9 @@ names, made into the rows of a run.
               have it: the value is [key, value], of a `cas` [key, [expected, new]]
     transaction  as `checkers.judging.json_transactions` says
 
-Operations with another `f` (the nemesis', for one) are left out. What a line may be is what
-`harness.history.json_lines` says. If the lines have no times, their order shows what was before
-what. The rows of a file are kept in memory, some hundred bytes a line.
+Operations with another `f` (the nemesis', for one) are left out. `harness.history.json_lines`
+defines what a line may be. If the lines have no times, their order shows what was before what. The
+rows of a file are kept in memory, some hundred bytes a line.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _FORM: Final = 'a micro-operation is ["send", key, value], ["poll"] or ["poll", 
 
 
 def take_transaction(rows: Rows, op: dict[str, Any], complain: Complain) -> None:
-    """Take the micro-operations of an operation. Raises HistoryError for what is none."""
+    """Take the micro-operations of an operation. Raises HistoryError for anything else."""
     value = op.get("value")
     if op["f"] in _TRANSACTIONS and value is not None:
         numbers = list(_Numbers(rows.texts, complain).of(op))

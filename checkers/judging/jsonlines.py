@@ -2,9 +2,9 @@
 
 One operation a line, `{"index":0,"process":3,"type":"invoke","f":"add","value":17,"time":123}`, and
 the final read as one operation `f: "read"` whose value is a list. `index` and `time` may be absent:
-the order of lines rules, and an `index` that contradicts it is bad input. `add` operations are the
-writes; operations with another `f` (the nemesis', for one) are passed over. There is one partition,
-number 0, and a value stands at its place in the list, so one that is listed twice is a duplicate.
+the order of lines decides, and an `index` that contradicts it is bad input. `add` operations are
+the writes; operations with another `f` (the nemesis', for one) are skipped. There is one partition,
+number 0, and a value is at its place in the list, so one that is listed twice is a duplicate.
 
 The final read is the last `ok` read that begins after every add has completed, as `ok`, `fail` or
 `info`; an add that never completes keeps none from being final, since its outcome is unknown. In a
@@ -167,7 +167,7 @@ class _Rows:
         self._intended, self._times = array("q"), array("q")
 
     def add(self, op: dict[str, Any], complain: Complain) -> None:
-        """Append one operation. Raises HistoryError for a field that cannot be."""
+        """Append one operation. Raises HistoryError for an impossible field."""
         value, process, time_ns = add_of(op, complain)
         self.timed = self.timed or "time" in op
         if op["type"] == "invoke":

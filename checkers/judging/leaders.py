@@ -1,4 +1,4 @@
-"""Whether a fault met who led: evidence beside a verdict, and no part of it.
+"""Whether a fault met a leader: evidence beside a verdict, not part of it.
 
 Of the observer's rows an answer counts while no answer before it has had a higher leader epoch, as
 in `analysis.leadership`. The leader at an instant is the one of the last such answer.
@@ -33,9 +33,9 @@ class MetLeader:
 def met_leaders(
     rundir: RunDir, faults: Sequence[dict[str, Any]], nodes: Collection[str]
 ) -> list[MetLeader]:
-    """Each fault of `nodes` that was in force, as result.json has it, held against who led
-    meanwhile. A fault of clients or of consumers is for no leader to meet. `nodes` is empty where
-    they were not recorded: then all faults are held to be of nodes."""
+    """Each fault of `nodes` that was in force, as result.json has it, compared with who led
+    meanwhile. A fault of clients or of consumers meets no leader. `nodes` is empty if they were not
+    recorded: then all faults are taken to be faults of nodes."""
     answers_of = _answers(rundir)
     return [
         _met(answers_of, fault)
@@ -60,7 +60,7 @@ def _met(answers_of: Answers, fault: dict[str, Any]) -> MetLeader:
 
 
 def _answers(rundir: RunDir) -> Answers:
-    """What the observer's files say; nothing where one of them is damaged."""
+    """What the observer's files hold; nothing if one of them is damaged."""
     parts = rundir.parts(rundir.observations)
     try:
         tables = [pq.read_table(part, columns=_COLUMNS) for part in parts]

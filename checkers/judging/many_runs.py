@@ -144,8 +144,8 @@ class _Judging(Generic[Input]):
     def _written(
         self, inputs: Sequence[Input], answers: Answers, errors: list[AcklossError] | None
     ) -> list[Document]:
-        """The documents, once all is written that was handed back. A verdict that could not be
-        written is still one."""
+        """The documents, once everything that was handed back is written. A verdict that could not
+        be written is still one."""
 
         def written(
             place_and_answer: tuple[int, Answer],
@@ -171,7 +171,7 @@ class _Judging(Generic[Input]):
 
 
 def _size_bytes(run: Stored) -> int:
-    """Of its operations and records, which is what takes time."""
+    """The size of its operations and records, which take the time."""
     if isinstance(run, RemoteRun):
         return run.size_bytes
     parts = (*run.parts(run.history), *run.parts(run.reads))

@@ -1,4 +1,4 @@
-"""One run, or one history from outside, judged: where Spark sends each of many.
+"""Judges one run, or one history from outside; Spark workers call this for each of many.
 
 facts, rows -> each checker: shards -> parts -> result
             -> timeline -> availability              -> verdict -> findings/, result.json
@@ -113,8 +113,8 @@ def checker_of(name: str, options: Mapping[str, Any], *, key: str = "checks") ->
 
 
 def broken_run(rundir: RunDir, why: str) -> Judged:
-    """The outcome of a run whose checker did not come to an end. Reads JSON alone: whatever broke
-    the checker does not break this."""
+    """The outcome of a run whose checker did not finish. Reads only JSON: what broke the checker
+    does not break this."""
     return Judged(_broken(named_by(rundir), f"{why}: {rundir.path}"))
 
 
@@ -144,7 +144,7 @@ def _converted(file: Path, folder: Path, checks: Checks) -> Facts:
 
 
 def broken_history(file: Path, why: str) -> Document:
-    """The document of a history whose checker did not come to an end."""
+    """The document of a history whose checker did not finish."""
     return _broken(nameless(run_id_of(file)), f"{why}: {file}")
 
 
@@ -159,8 +159,8 @@ def _broken(facts: Facts, why: str) -> Document:
 
 
 class Examined(NamedTuple):
-    """What the checkers of a run say, and what its rows say besides; `errors` as in result.json;
-    `begun`: how many operations the history holds."""
+    """What the checkers of a run report, and what its rows show besides; `errors` as in
+    result.json; `begun`: how many operations the history holds."""
 
     results: Mapping[str, CheckResult]
     seen: Availability
@@ -171,7 +171,7 @@ class Examined(NamedTuple):
 def examined_run(facts: Facts, checks: Checks) -> tuple[Facts, Examined]:
     """Judge a run by every checker, as `examine`. Where its history holds another number of
     operations than the run counted, some are missing or were never there: that is a gap of the
-    facts, and the run is judged again, by facts that say so."""
+    facts, and the run is judged again with facts that include it."""
     examined = examine(facts, checks)
     if facts.attempted in (None, examined.begun) or facts.gaps.history or facts.state != DONE:
         return facts, examined
@@ -209,7 +209,7 @@ def examine(facts: Facts, checks: Checks) -> Examined:
 
 
 def _checked(run: Run, name: str, checker: AnyChecker) -> CheckResult:
-    """What a checker says. Raises BrokenCheckerError, and AcklossError as the checker does."""
+    """What a checker reports. Raises BrokenCheckerError, and AcklossError as the checker does."""
     try:
         parts = [checker.check(run, shard) for shard in checker.shards(run)]
         return accepted(name, checker.merge(run, parts), run.facts)

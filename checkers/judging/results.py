@@ -1,4 +1,4 @@
-"""What judging a run results in, before it is written: a document, and what was found.
+"""The result of judging a run, before it is written: a document, and the findings.
 
 A worker that judges on another machine hands this back, and the process that requested it writes:
 into the run's folder here, or at the URL where the run was read.

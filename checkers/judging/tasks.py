@@ -1,6 +1,6 @@
 """What Spark's workers execute: some inputs judged one after another, here or on another machine.
 
-Where a worker is a process of this machine it writes what it found into a run's folder. On a
+If a worker is a process of this machine, it writes its findings into a run's folder. On a
 cluster it hands that back, and writes nothing but temporary files: the process that requested it is
 the only writer of shared storage.
 """
@@ -40,7 +40,7 @@ _SHARED = "put it where every executor reads it: s3://, hdfs://, or a folder tha
 
 
 def judge_task(task: Task[Input], judge: Callable[[Input], Answer]) -> list[tuple[int, Answer]]:
-    """What `judge` says of each input, or why it cannot be judged, with its place."""
+    """What `judge` returns for each input, or why it cannot be judged, with its place."""
     answers: list[tuple[int, Answer]] = []
     for place, each in task:
         try:
@@ -103,7 +103,7 @@ def _out_of_sight(path: Path) -> HistoryError:
 def _fetched(
     run: RemoteRun, judge: Callable[[RunDir], Judged], *, documents: bool = False
 ) -> Judged:
-    """What `judge` says of a copy, with the URL in place of the copy's path."""
+    """What `judge` returns for a copy, with the URL in place of the copy's path."""
     with scratch() as folder:
         copy = run.fetch(Path(folder), documents=documents)
 

@@ -1,4 +1,4 @@
-"""What a run's files hold, and the one writer of each."""
+"""What a run's files hold, and the single writer of each."""
 
 from __future__ import annotations
 

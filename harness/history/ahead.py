@@ -12,10 +12,10 @@ from queue import Full, Queue
 from typing import Final, Generic, TypeVar
 
 PARTS: Final = 2
-"""So many wait for the consumer, at most."""
+"""The largest number of parts that wait for the consumer."""
 
 _LOOK_S: Final = 0.2
-"""How often a thread that waits looks whether its consumer has gone."""
+"""How often a waiting thread checks whether its consumer has gone."""
 
 Part = TypeVar("Part")
 

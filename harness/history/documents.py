@@ -190,8 +190,8 @@ class CellResult:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckRecord:
-    """What one checker states by itself. `counts` and `rates` are in its words; `details` is what a
-    page shows of it beside them."""
+    """What one checker reports. `counts` and `rates` use its names; `details` is what a page shows
+    besides."""
 
     name: str
     verdict: str
@@ -204,12 +204,12 @@ class CheckRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """result.json: the verdict of one run and the numbers that it rests on.
+    """result.json: the verdict of one run and the numbers that it depends on.
 
-    `doubts`, `counter_examples`, `eligible`, `complete` and `lost_spans` are `None` in documents
-    of versions that did not record them. `counts` are those of the model `log`; of another model
-    they hold how writes ended, and `checks` what is counted besides. `simulated`: nothing real was
-    tested. `clients`: what clients that are processes of the user's did.
+    `doubts`, `counter_examples`, `eligible`, `complete` and `lost_spans` are `None` in documents of
+    versions that did not record them. `counts` are those of the model `log`; for another model they
+    hold how writes ended, and `checks` holds further counts. `simulated`: nothing real was tested.
+    `clients`: what clients that are processes of the user's did.
     """
 
     verdict: str
@@ -352,7 +352,7 @@ def result_of(document: Mapping[str, Any], *, file: Path | None = None) -> RunRe
 
 
 def _with_lost(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document whose counts say that nothing was lost where they say nothing of it."""
+    """A document whose counts state that nothing was lost if they do not mention losses."""
     counts = document.get("counts")
     named = {"counts": {"lost": 0, **counts}} if isinstance(counts, dict) else {}
     return {**document, **named}

@@ -2,12 +2,12 @@
 
 A keyword or a symbol becomes its name (`:send` is "send"), a set or a list a list, the key of a map
 its text, `nil` is `None`; a tag is left out, and what it marks stands for itself
-(`#jepsen.history.Op{...}` is the map). So whatever reads JSON lines reads EDN as well.
+(`#jepsen.history.Op{...}` is the map). So all code that reads JSON lines reads EDN as well.
 
 Lines of collections, keywords, strings and plain numbers, as Jepsen writes them, are read here in
-one pass over their words; everything else EDN has (characters, ratios, big numbers, comments,
-discards) by the library `edn_format`, which reads all of EDN some thirty times as slowly. A test
-compares the two.
+one pass over their words; everything else in EDN (characters, ratios, big numbers, comments,
+discards) is read by the library `edn_format`, which reads all of EDN but is some thirty times
+slower. A test compares the two.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _NotPlain(Exception):
 
 
 class _Ended(Exception):
-    """A bracket closes that the text has not opened; `values` stand before it."""
+    """A bracket closes that the text has not opened; `values` are before it."""
 
     def __init__(self, values: list[Any]) -> None:
         super().__init__()
@@ -53,8 +53,8 @@ class _Ended(Exception):
 
 
 def records(file: Path) -> Iterator[tuple[int, Any]]:
-    """The values of a file, each with its line: one a line, as Jepsen writes them, one spread over
-    lines, or all in one vector. Raises HistoryError for what is not EDN or is cut off."""
+    """The values of a file, each with its line: one per line, as Jepsen writes them, one spread
+    over lines, or all in one vector. Raises HistoryError for what is not EDN or is cut off."""
     pending, first, inside, ended = "", 0, False, False
     key: str | None = None
     with file.open(encoding="utf-8") as stream:

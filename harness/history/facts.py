@@ -1,4 +1,5 @@
-"""What one run left behind, as far as judging it needs: its files, its ends, its circumstances.
+"""What one run left behind, as far as it is needed for judging: its files, its ends, its
+circumstances.
 
 Everything here is small; operations and records stay in their Parquet files until
 `harness.history.rows` reads them. What is damaged, or of a newer schema, is refused here.
@@ -88,7 +89,7 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: 
 
 
 def _refuse_model(rundir: RunDir, model: str) -> None:
-    """Raise HistoryError for a model that there is not: its operations have no known meaning."""
+    """Raise HistoryError for an unknown model: its operations have no known meaning."""
     if model not in MODELS:
         near = nearest(model, sorted(MODELS))
         raise HistoryError(
@@ -144,7 +145,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _ends(path: Path) -> list[dict[str, Any]]:
-    """The rows of `reads/ends.parquet`; none where nothing was read."""
+    """The rows of `reads/ends.parquet`; none if nothing was read."""
     if not path.exists():
         return []
     _check(path, ENDS)
@@ -154,7 +155,7 @@ def _ends(path: Path) -> list[dict[str, Any]]:
 
 
 def _merged(rows: Iterable[dict[str, Any]], *, replicas: int) -> Iterable[PartitionEnd]:
-    """One end a partition: of the readers that are complete, where there are any."""
+    """One end per partition: of the complete readers, if there are any."""
     by_partition: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         by_partition.setdefault(row["partition"], []).append(row)
@@ -181,7 +182,8 @@ def _merged(rows: Iterable[dict[str, Any]], *, replicas: int) -> Iterable[Partit
 
 
 def _reached(row: dict[str, Any]) -> bool:
-    """Whether a reader was complete: it says so, and nothing else that it says is against it."""
+    """Whether a reader was complete: it reports so, and nothing else that it reports contradicts
+    it."""
     position, end = row["position"], row["end_offset"]
     stands_there = position is not None and position >= 0 and (end is None or end <= position)
     return bool(row["complete"]) and stands_there and row.get("error") is None

@@ -1,6 +1,7 @@
-"""What is missing from a run folder by its rows: numbers of parts, indices, counts, positions.
+"""What is missing from a run folder according to its rows: numbers of parts, indices, counts,
+positions.
 
-Statistics in the Parquet files answer most of it without reading a row.
+Statistics in the Parquet files answer most of this without reading a row.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _SPANNED: Final = ("run_id", "index", "partition", "reader")
 """The columns whose least and greatest values matter."""
 
 _NAMED: Final = 3
-"""How many files a sentence names; of more, it gives the number."""
+"""How many files a sentence names; for more, it gives the number."""
 
 
 class Part(NamedTuple):
-    """A Parquet file below a run folder, and what its footer says: not the footer, since those of
-    all parts of a large run would take more memory than all its values."""
+    """A Parquet file below a run folder, and what its footer states: not the footer itself, since
+    the footers of all parts of a large run would take more memory than all its values."""
 
     name: str
     path: Path
@@ -48,12 +49,11 @@ class Part(NamedTuple):
         return cls(f"{folder.name}/{path.name}", path, metadata.num_rows, spans)
 
     def span(self, column: str) -> tuple[Any, Any] | None:
-        """The least and the greatest value of a column, by the statistics; `None` where it has
-        none."""
+        """The least and the greatest value of a column, by the statistics; `None` without any."""
         return self.spans[column]
 
     def ends_of(self, column: str) -> tuple[Any, Any] | None:
-        """The same, read where it has no statistics; `None` where all is null."""
+        """The same, read if it has no statistics; `None` if all values are null."""
         if (span := self.span(column)) is not None or not self.rows:
             return span
         values = [
@@ -199,7 +199,7 @@ class _Indices(NamedTuple):
 
 
 def records(rundir: RunDir, parts: Parts, run: Mapping[str, Any], ends: Ends) -> Told:
-    """Where a reader came past offsets there are records of it."""
+    """If a reader passed offsets, there are records from it."""
     if parts.reads and not rundir.ends.exists() and run["state"] == _DONE:
         yield "reads", "missing: reads/ends.parquet"
     passed = {

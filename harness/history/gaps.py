@@ -1,12 +1,12 @@
-"""What is missing from a run folder, so that no verdict rests on files that are not there.
+"""What is missing from a run folder, so that no verdict depends on missing files.
 
-Nothing is lost for want of our own files: a run with gaps is never `valid`, and where reads are
-missing nothing counts as lost on the strength of the rest.
+Nothing counts as lost because our own files are missing: a run with gaps is never `valid`, and if
+reads are missing, nothing counts as lost by the rest.
 
 A folder with a manifest holds exactly the files that the manifest names, with their sizes and, but
 for node logs and observations, their digests. One without, from before there were manifests, is
-checked by what it has: numbers of parts, indices of operations, counts of run.json. For both, there
-must be records for the positions of the final reads.
+checked by what it contains: numbers of parts, indices of operations, counts of run.json. For both,
+there must be records for the positions of the final reads.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _by_manifest(rundir: RunDir, run: Mapping[str, Any]) -> Told:
 def _by_rows(
     rundir: RunDir, run: Mapping[str, Any], ends: Ends, partitions: int, *, seen: Gaps
 ) -> Told:
-    """What rows say, but for what has been `seen` in the files: it would be reported twice."""
+    """What rows show, except what has been `seen` in the files: it would be reported twice."""
     named, parts = rundir.manifest.exists(), Parts.of(rundir)
     if not named:
         yield from numbers(rundir)
@@ -127,7 +127,8 @@ def _against(rundir: RunDir, files: Sequence[Evidence]) -> Told:
 
 
 def _as_written(path: Path, named: Evidence) -> bool:
-    """Whether a file has its size and digest; of what no verdict rests on, its size is enough."""
+    """Whether a file has its size and digest; for a file on which no verdict depends, the size is
+    sufficient."""
     if path.stat().st_size != named.bytes:
         return False
     return _field(named.path) == "aside" or digest_of(path) == named.sha256
@@ -144,8 +145,8 @@ def _rows_left(path: Path, named: Evidence) -> str:
 
 
 def _journal(rundir: RunDir) -> Told:
-    """A run that was to have faults has a journal, and each of its lines is complete: a disk that
-    was full leaves half a line, and a manifest that is true to it."""
+    """A run that was to have faults has a journal, and each of its lines is complete: a full disk
+    leaves half a line, and a manifest that matches it."""
     if not rundir.faults.exists():
         if rundir.read_json(rundir.plan).get("faults"):
             yield "faults.jsonl", "missing: faults.jsonl"
@@ -159,7 +160,7 @@ def _journal(rundir: RunDir) -> Told:
 
 
 def _windows(rundir: RunDir) -> Told:
-    """Faults of a journal that its plan does not ask for, and those that were never undone."""
+    """Faults of a journal that its plan does not request, and those that were never undone."""
     asked = {step["id"] for step in rundir.read_json(rundir.plan).get("faults") or []}
     begun = windows(rundir.faults)
     if strange := [each.id for each in begun if each.id not in asked]:

@@ -2,9 +2,9 @@
 common.
 
 One operation a line, `{"index":0,"process":3,"type":"invoke","f":"add","value":17,"time":123}`; a
-file whose name ends in `.edn` is read as EDN (`harness.history.edn`), with the same names.
-`index` and `time` may be absent: the order of lines rules, and an `index` that contradicts it is
-bad input. What cannot be used is one HistoryError with the file, the line and the key.
+file whose name ends in `.edn` is read as EDN (`harness.history.edn`), with the same names. `index`
+and `time` may be absent: the order of lines decides, and an `index` that contradicts it is bad
+input. What cannot be used is one HistoryError with the file, the line and the key.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def index_of(op: dict[str, Any], complain: Complain) -> int | None:
 
 
 def function_of(op: dict[str, Any], complain: Complain) -> Any:
-    """What an operation does. Raises HistoryError where it does not say."""
+    """What an operation does. Raises HistoryError if it is missing."""
     if "f" not in op:
         raise complain("has no f: the name of what was done", "f")
     return op["f"]

@@ -1,9 +1,9 @@
 """manifest.json: every file of evidence in a run folder, with its size, digest and rows.
 
-Written once, as the last file of a run, after `run.json` says `done`: a run that is killed at any
-moment has none, and one that has it has everything that it names. Outputs, which are written again
-by every later check or report, are not in it, nor is the manifest itself. That of a run with cells
-names their manifests.
+Written once, as the last file of a run, after `run.json` reports `done`: a run that is killed at
+any moment has none, and one that has it has everything that it names. Outputs, which are written
+again by every later check or report, are not in it, nor is the manifest itself. The manifest of a
+run with cells names their manifests.
 
     {"schema": 1, "run_id": "...", "files": [
         {"path": "history/part-00000.parquet", "bytes": 5120, "sha256": "...", "rows": 802},
@@ -48,7 +48,7 @@ class Manifest:
 
 
 def write_manifest(rundir: RunDir, run_id: str) -> None:
-    """Write the manifest of what is there. Raises EnvironmentFailure when the disk refuses it."""
+    """Write the manifest of all files. Raises EnvironmentFailure when the disk refuses it."""
     try:
         files = [asdict(_evidence(rundir.path, path)) for path in evidence_files(rundir)]
     except (OSError, pa.ArrowException) as error:
@@ -82,7 +82,7 @@ def read_manifest(rundir: RunDir) -> Manifest | None:
 
 
 def evidence_files(rundir: RunDir) -> Iterator[Path]:
-    """The files of evidence that are there, in order; hidden ones are unfinished and left out."""
+    """The existing files of evidence, in order; hidden ones are unfinished and left out."""
     for name in FILES:
         if (path := rundir.path / name).is_file():
             yield path

@@ -20,7 +20,7 @@ _DEPTH: Final = 2
 
 
 def histories(path: Path) -> list[Path]:
-    """The files of operations that a path means: itself, or those of the runs in a folder of a
+    """The files of operations that a path names: itself, or those of the runs in a folder of a
     store, by test and time, links left out. Raises HistoryError for a folder without any."""
     if not path.is_dir():
         return [path]
@@ -47,7 +47,7 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def run_id_of(file: Path) -> str:
-    """The name of a history: its test and time where it is Jepsen's, else its file's."""
+    """The name of a history: its test and time if it is Jepsen's, else the file's name."""
     if file.name != EDN:
         return file.stem
     folder = file.absolute().resolve().parent

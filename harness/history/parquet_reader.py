@@ -107,7 +107,8 @@ def decoded(
     *,
     optional: Iterable[str] = (),
 ) -> Iterator[Made]:
-    """What `decode` makes of each batch of these columns, or of all; `optional` ones may be absent.
+    """The result of `decode` for each batch of these columns, or of all; `optional` ones may be
+    absent.
 
     Raises HistoryError when a file is damaged, lacks a column, or has an unusable row.
     """
@@ -167,7 +168,7 @@ def _numbers(column: pa.Array) -> Ints:
 
 
 def texts(batch: pa.RecordBatch, name: str) -> Texts:
-    """A text column; all of it is missing where the batch has no such column."""
+    """A text column; all of it is missing if the batch has no such column."""
     if name not in batch.schema.names:
         return Texts(np.full(batch.num_rows, -1, np.int32), [])
     column = batch[name]
@@ -183,7 +184,7 @@ def texts(batch: pa.RecordBatch, name: str) -> Texts:
 
 
 def lists(batch: pa.RecordBatch, name: str) -> Lists:
-    """A column of lists of integers; none is present where the batch has no such column."""
+    """A column of lists of integers; none is present if the batch has no such column."""
     if name not in batch.schema.names:
         nothing = np.zeros(0, np.int64)
         starts = np.zeros(batch.num_rows + 1, np.int64)

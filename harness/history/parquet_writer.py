@@ -48,7 +48,7 @@ class ParquetWriter:
         """Write one part at once; `table` has the schema's columns but `run_id`; a nullable one
         that it lacks is all null.
 
-        Raises EnvironmentFailure when the disk takes it not; the part is then not there.
+        Raises EnvironmentFailure when the disk does not accept it; the part then does not exist.
         """
         with self._lock:
             self._write(table)
@@ -66,7 +66,7 @@ class ParquetWriter:
                 self._written_at = time.monotonic()
 
     def close(self) -> None:
-        """Write what is left. Raises EnvironmentFailure when the disk takes it not."""
+        """Write what is left. Raises EnvironmentFailure when the disk does not accept it."""
         with self._lock:
             self._write_rows()
 

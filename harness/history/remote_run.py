@@ -23,7 +23,7 @@ _FINDINGS: Final = _NAMES.findings.as_posix()
 _JUDGED: Final = (_NAMES.history.as_posix(), _NAMES.reads.as_posix())
 _CAMPAIGN: Final = "campaign.toml"
 _DEEPEST_CELL: Final = 2
-"""`cells/<name>/` stands before the names of a cell's files."""
+"""`cells/<name>/` precedes the names of a cell's files."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class RemoteRun:
 
 
 def remote_runs(folder: Folder) -> list[RemoteRun]:
-    """The runs at a URL, in order: the one that it is, those of a campaign that still have their
-    history (of a shared run each of its cells), or those of a folder of runs.
+    """The runs at a URL, in order: the run itself, those of a campaign that still have their
+    history (for a shared run, each of its cells), or those of a folder of runs.
 
     Raises HistoryError if there are none, and what `harness.storage` raises.
     """

@@ -1,4 +1,4 @@
-"""The rows of one run, as its checkers ask for them.
+"""The rows of one run, as its checkers request them.
 
 A run that is not large is kept in memory while it is judged; the parts of a larger one are read
 again by every pass, so that a run of any size takes the memory of one batch.
@@ -54,7 +54,7 @@ class Rows:
 
     @property
     def facts(self) -> Facts:
-        """Everything else that is known of the run."""
+        """Everything else that is known about the run."""
         return self._facts
 
     def writes(self, *, holding: Holding | None = None) -> Iterator[Writes]:

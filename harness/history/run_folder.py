@@ -1,4 +1,4 @@
-"""The folder of a run: the one place where its file names are spelled.
+"""The folder of a run: the only place where its file names are defined.
 
     plan.json  run.json  faults.jsonl  manifest.json
     result.json  report.html  lost.csv  timeline.png
@@ -12,7 +12,7 @@ A run with cells has no history of its own; each of its cells is a run folder of
     plan.json  run.json  faults.jsonl  nodes/<node>/*.log  manifest.json  result.json  report.html
     cells.csv
 
-Files are written under a dot name, fsynced and renamed, so a reader never meets half a file and a
+Files are written under a dot name, fsynced and renamed, so a reader never sees half a file, and a
 crash keeps what was done.
 """
 
@@ -81,7 +81,8 @@ class RunDir:
 
     @classmethod
     def create(cls, parent: Path, run_id: str) -> RunDir:
-        """Make the folder of a new run. Raises EnvironmentFailure when it exists or cannot be."""
+        """Make the folder of a new run. Raises EnvironmentFailure if it exists or cannot be
+        created."""
         folder = parent / run_id
         try:
             folder.mkdir(parents=True)
@@ -105,7 +106,7 @@ class RunDir:
 
     @classmethod
     def open(cls, path: Path) -> RunDir:
-        """The folder of an existing run. Raises HistoryError when it is none."""
+        """The folder of an existing run. Raises HistoryError if it is not one."""
         if not (path / "run.json").is_file():
             raise HistoryError(
                 "not a run folder: run.json is missing",

@@ -1,4 +1,4 @@
-"""What a run's Parquet files hold: one schema each, spelled here and nowhere else.
+"""What a run's Parquet files hold: one schema each, defined here and nowhere else.
 
 Times are nanoseconds since the run's start on the monotonic clock. Values are int64 and unique
 within a run. `type` uses Jepsen's words: invoke, then ok (certainly happened), fail (certainly did

@@ -1,4 +1,4 @@
-"""The target of a stored run: what only the system itself knows of its runs' files."""
+"""The target of a stored run: what only the system's plug-in knows about its runs' files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from harness.history.run_folder import RunDir
 
 
 def stored_target(run: RunDir) -> object | None:
-    """The target of a run, by its plan.json; `None` where that cannot be read, or where this
-    ackloss has no such target."""
+    """The target of a run, by its plan.json; `None` if that cannot be read, or if this ackloss has
+    no such target."""
     try:
         return target_of(run.read_json(run.plan))
     except HistoryError:

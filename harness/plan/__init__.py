@@ -1,4 +1,4 @@
-"""The plan: one TOML file that says everything about a run, validated before anything starts."""
+"""The plan: one TOML file that states everything about a run, validated before anything starts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Cells: several settings under one fault. Each is an object of its own in the system, such as a
-topic, with settings and clients of its own; all of them meet the same faults at the same instant.
+"""Cells: several settings under one fault. Each is a separate object in the system, such as a
+topic, with its own settings and clients; all of them meet the same faults at the same instant.
 
-A cell is a plan with some keys changed. Which keys it may change is the target's to say
-(`harness.protocols.cells`); what follows from that is worked out in `harness.run.cells`.
+A cell is a plan with some keys changed. The target decides which keys it may change
+(`harness.protocols.cells`); `harness.run.cells` derives the rest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness.plan.explanations import dotted
 from harness.plan.steps import Slug
 
 MOST: Final = 32
-"""Cells of one run: each has clients of its own, which share one machine."""
+"""Cells of one run: each has its own clients, which share one machine."""
 
 
 class Cell(BaseModel):

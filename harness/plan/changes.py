@@ -42,7 +42,7 @@ def _as_toml(value: object) -> str:
 
 
 def set_key(document: dict[str, Any], parts: list[str], value: Any) -> None:
-    """Put a value where the parts of a dotted key lead. Raises PlanError where they cannot."""
+    """Put a value where the parts of a dotted key lead. Raises PlanError if they lead nowhere."""
     key = ".".join(parts)
     place: Any = document
     for part in parts[:-1]:
@@ -54,7 +54,7 @@ def set_key(document: dict[str, Any], parts: list[str], value: Any) -> None:
 
 
 def dotted_parts(key: str) -> list[str]:
-    """The parts of a TOML dotted key. Raises PlanError when it is none."""
+    """The parts of a TOML dotted key. Raises PlanError if it is not one."""
     try:
         node: Any = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError as error:

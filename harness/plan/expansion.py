@@ -33,7 +33,7 @@ def named_schedules() -> dict[str, dict[str, Any]]:
 
 
 def named_schedule(name: str) -> dict[str, Any]:
-    """`faults` or `mix` of a named schedule. Raises PlanError for a name that is none."""
+    """`faults` or `mix` of a named schedule. Raises PlanError for an unknown name."""
     known = named_schedules()
     if name not in known:
         raise PlanError(

@@ -1,4 +1,4 @@
-"""The plan: one TOML file that says everything about a run, validated before anything starts.
+"""The plan: one TOML file that states everything about a run, validated before anything starts.
 
 A plan is data and may come from a stranger while the tool runs as root: it can name no command, no
 host path, no device, no port of the host and no address outside its own cluster. Names are checked
@@ -105,7 +105,7 @@ class FinalPlan(Section):
 
 class Plan(Section):
     """A complete plan, with the sections of the core. A target whose plans have more of them, or
-    more keys in these, has a subclass of its own (`Target.plan`)."""
+    more keys in these, has its own subclass (`Target.plan`)."""
 
     schema_: Literal[1] = Field(alias="schema", description="The version of this format: 1.")
     name: str = Field(min_length=1, max_length=200, description="Its name; only text.")
@@ -166,8 +166,8 @@ class Plan(Section):
         return 1
 
     def document(self) -> dict[str, Any]:
-        """The plan as JSON data, defaults filled in. A plan without cells says nothing of them: its
-        digest is what it was before there were any."""
+        """The plan as JSON data, defaults filled in. A plan without cells does not mention them, so
+        its digest is the same as before cells existed."""
         without = None if self.cells else {"cells"}
         return self.model_dump(mode="json", by_alias=True, exclude=without)
 

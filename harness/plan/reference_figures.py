@@ -1,6 +1,6 @@
 """Published figures that a plan names, to be printed beside those of its own runs.
 
-They are only ever numbers and text: nothing is judged by them, and no verdict changes. The totals
+They are only numbers and text: nothing is judged by them, and no verdict changes. The totals
 of a reference must be consistent, as those of a run are (each write is counted once), so a typo in
 a plan is found before anything starts.
 """

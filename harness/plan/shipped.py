@@ -39,7 +39,7 @@ def _about(file: Path) -> str:
 
 
 def is_path(text: str) -> bool:
-    """Whether this can only be meant as a path, whether or not a file is there."""
+    """Whether this can only be a path, whether or not the file exists."""
     return text.endswith(_SUFFIX) or text.startswith((".", "/", "~"))
 
 

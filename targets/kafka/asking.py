@@ -34,8 +34,7 @@ class Connection:
             raise NoAnswer(f"{self._name}: {error}") from error
 
     def ask(self, request: Any, *, timeout_s: float) -> Any:
-        """Send one request and return its decoded response. Raises NoAnswer, and is of no use
-        then."""
+        """Send one request and return its decoded response. After NoAnswer it is unusable."""
         deadline = time.monotonic() + timeout_s
         try:
             self._protocol.send_request(request)
@@ -83,7 +82,7 @@ class Connections:
     _kept: dict[str, tuple[Connection, BrokerVersionData]] = field(default_factory=dict)
 
     def ask(self, node: str, request: Any, *, timeout_s: float) -> Any:
-        """Ask a node. Raises NoAnswer; the next question finds a new connection."""
+        """Query a node. Raises NoAnswer; the next query uses a new connection."""
         deadline = time.monotonic() + timeout_s
         try:
             if node not in self._kept:

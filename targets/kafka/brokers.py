@@ -130,7 +130,7 @@ class Observe(Protocol):
 
 
 def why_not_whole(nodes: Iterable[Node], plan: KafkaPlan, observe: Observe) -> str | None:
-    """None once each of these nodes says that all replicas of all partitions are in sync."""
+    """None once each of these nodes reports that all replicas of all partitions are in sync."""
     for node in nodes:
         view = observe(node, plan, timeout_s=ASK_S)
         if view is None:

@@ -1,4 +1,4 @@
-"""Cells of a run on Kafka: topics of their own, written to by producers of their own.
+"""Cells of a run on Kafka: separate topics, each written to by its own producers.
 
 A cell may change what belongs to its topic or to its producers. Producers of several cells are
 never shared: requests that wait for one topic's replicas delay those of another on the same
@@ -30,7 +30,7 @@ KEYS: Final = (
 
 
 def of_cell(plan: KafkaPlan, name: str, number: int) -> KafkaPlan:
-    """The plan with a topic of its own. Raises PlanError for clients in nodes of the cluster, which
+    """The plan with its own topic. Raises PlanError for clients in nodes of the cluster, which
     all cells would share."""
     if nodes := client_names(plan):
         raise PlanError(

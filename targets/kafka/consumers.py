@@ -1,8 +1,8 @@
-"""How far a reader came, with all that went wrong; and the client library that reads second.
+"""How far a reader got, with all errors; and the client library that is the second reader.
 
 A consumer that meets an error may continue after it as if nothing had happened: librdkafka reports
 a batch with a wrong checksum once, and hands over what follows. So every error is kept, by the
-partition that it names or for all of them where it names none, and no reader of the result takes a
+partition that it names or for all partitions if it names none, and no reader of the result takes a
 partition with an error for complete. `HARMLESS` is the list of those that mean nothing here.
 """
 
@@ -33,7 +33,7 @@ HARMLESS: Final[Mapping[int, str]] = {
 }
 """librdkafka's own codes for connections, and why they end no read: they move no position, and what
 is fetched again is the same. The end of a partition (_PARTITION_EOF) is not an error. One that does
-name a partition counts, and so does every code of a broker: a settled cluster has none."""
+name a partition counts, and so does every code of a broker: a fully replicated cluster has none."""
 
 _BATCH: Final = 10_000
 _WAIT_S: Final = 0.2
@@ -41,10 +41,10 @@ _WAIT_S: Final = 0.2
 
 @dataclass
 class Reading:
-    """One reader's way from `starts` to `goals`, offsets by partition: what it has read, the next
-    offset, and the first error of each partition. Records come one by one (`columns`) or many at a
-    time (`chunks`). `spans`: batches of transactions, of a reader that hands them over; one may
-    come twice."""
+    """One reader's progress from `starts` to `goals`, offsets by partition: what it has read, the
+    next offset, and the first error of each partition. Records come one by one (`columns`) or many
+    at a time (`chunks`). `spans`: batches of transactions, of a reader that hands them over; one
+    may come twice."""
 
     starts: Mapping[int, int]
     goals: Mapping[int, int]
@@ -113,8 +113,8 @@ def read_ranges_with_librdkafka(
     deadline: float,
     more: Mapping[str, Any] = {},
 ) -> tuple[Reading, dict[int, int]]:
-    """Read these ranges of partitions, and where each partition ends, as the library finds out by
-    itself. Each partition's position is the end of the last range that was read."""
+    """Read these ranges of partitions, and where each partition ends, as the library itself
+    determines. Each partition's position is the end of the last range that was read."""
     starts = {partition: each[0].first for partition, each in ranges.items() if each}
     reading = Reading(
         starts=starts, goals={p: each[-1].behind for p, each in ranges.items() if each}

@@ -3,7 +3,7 @@
 Jars are named as Maven coordinates. The broker's own log is evidence of a run, and without a
 logging binding it is silent: each range has the binding of its official distribution, or reload4j
 where that binding is not a dependency of its jars. Request versions are numbers of Kafka's protocol
-(the tables of its protocol guide): the lowest that says what is needed.
+(the tables of its protocol guide): the lowest that contains what is needed.
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ DEFAULT_VERSION = "4.3.1"
 
 
 def era_of(version: str, *, key: str = "target.version") -> Era:
-    """The row of a version. Raises PlanError for one that this ackloss does not know."""
+    """The row of a version. Raises PlanError for an unsupported one."""
     for era in ERAS:
         if re.fullmatch(era.versions, version):
             return era
@@ -326,7 +326,7 @@ def number_of(version: str) -> tuple[int, ...]:
 
 def era_for(plan: KafkaPlan) -> Era:
     """The row of a plan's version. An image's version is known only once it was pulled; images hold
-    3.3 or later (`targets.kafka.images.resolve`), and those are all spoken to alike.
+    3.3 or later (`targets.kafka.images.resolve`), and requests to those are all alike.
 
     Raises PlanError for an unsupported version.
     """

@@ -59,7 +59,7 @@ def resolve(target: KafkaTargetPlan, say: Say = quietly) -> ImageRef:
 
 def archive(image: ImageRef, say: Say = quietly) -> Path | None:
     """The class-data archive of an image, made now unless it is there; to be mounted read-only at
-    `ARCHIVE_INSIDE`. Null, with a word to `say`, when this image's JVM cannot make or use one:
+    `ARCHIVE_INSIDE`. Null, with a remark to `say`, if this image's JVM cannot make or use one:
     nodes then only start more slowly."""
     era = _era(image)
     made = _archive_path(image, era)
@@ -99,7 +99,7 @@ def prepare(version: str = DEFAULT_VERSION, say: Say = quietly) -> ImageRef:
 
 
 def prepared(version: str) -> tuple[ImageRef | None, Path | None]:
-    """What of `prepare` is there: the image, its class-data archive. Makes nothing."""
+    """Which results of `prepare` exist: the image, its class-data archive. Makes nothing."""
     era = era_of(version)
     image = find(era.recipe(version).reference(base_reference()), version=version)
     if image is None:
@@ -243,7 +243,7 @@ def _make_archive(image: ImageRef, era: Era, made: Path, checkpoint: bytes) -> s
 
 
 def serves(node: OneOff) -> bool:
-    """Wait until a combined node says that it has started; false: it ended or took too long."""
+    """Wait until a combined node reports that it has started; false: it ended or took too long."""
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
         log = node.read(f"{FILES}/server.log") or b""
@@ -265,7 +265,7 @@ def _write_something(node: OneOff, era: Era) -> None:
 
 
 def _unusable(image: ImageRef, era: Era, made: Path) -> str | None:
-    """Why a JVM of this image does not use the archive: it would ignore it without a word."""
+    """Why a JVM of this image does not use the archive: it would ignore it silently."""
     java, *rest = era.java(heap_mb=_HEAP_MB * 2, archive=ARCHIVE_INSIDE)
     argv = [java, "-Xlog:class+load", *rest, era.broker_class, "--version"]
     with one_off(image.id, argv, mounts={made: ARCHIVE_INSIDE}) as version:

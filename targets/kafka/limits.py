@@ -1,6 +1,7 @@
-"""Which version of Kafka honours which setting: a table to be checked against Kafka's documents.
+"""Which version of Kafka honours which setting: a table that can be checked against Kafka's
+documentation.
 
-Not all of Kafka is in here, only what a reader of results would be misled by: a broker that does
+It does not cover all of Kafka, only what would mislead a reader of results: a broker that does
 not know a setting reports nothing, or writes a line to its log, and a run would then show a setting
 that was never in force. `targets.kafka.support` decides about a plan that requests such a setting.
 """
@@ -59,9 +60,9 @@ ON, OFF = _exactly("true"), _exactly("false")
 class Limit:
     """Versions `since` to before `before`, in one mode or in both, and what they do not honour.
 
-    A key may end in `*`. Of an absent setting, values that are not `values` say what the version
-    does by itself: allowed, and not sent. `reason` is one sentence, `source` where it is to be
-    read. What no `--force` could run, because there is no such cluster, is not `forcible`.
+    A key may end in `*`. Of an absent setting, values that are not `values` state what the version
+    does anyway: allowed, and not sent. `reason` is one sentence, `source` where it is documented.
+    What no `--force` could run, because there is no such cluster, is not `forcible`.
     """
 
     keys: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Which member of a group a consumer of librdkafka's is, as the bytes say that it hands to others.
+"""Which member of a group a librdkafka consumer is, by the bytes that it hands to others.
 
 They are its magic, the generation or member epoch (32 bits, little endian), the group and the
 member, each with a 0 after it (`rd_kafka_consumer_group_metadata_write` in rdkafka_cgrp.c).
@@ -22,7 +22,7 @@ class Membership(NamedTuple):
 
 
 def membership(metadata: object) -> Membership | None:
-    """What `Consumer.consumer_group_metadata` says; `None` for anything else."""
+    """What `Consumer.consumer_group_metadata` states; `None` for anything else."""
     if not isinstance(metadata, bytes) or not metadata.startswith(_MAGIC):
         return None
     (generation,) = _GENERATION.unpack_from(metadata, len(_MAGIC))

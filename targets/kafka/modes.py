@@ -1,4 +1,4 @@
-"""The two ways in which a Kafka cluster keeps its metadata, and what each has to be able to do.
+"""The two ways in which a Kafka cluster keeps its metadata, and what each must provide.
 
 kraft      controllers of Kafka's own, 3.3 and later
 zookeeper  ZooKeeper servers, before 4.0
@@ -38,7 +38,7 @@ class Mode(Protocol):
         ...
 
     def create_topic(self, cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
-        """Make the plan's topic. Raises PlanError when a setting of it is refused."""
+        """Create the plan's topic. Raises PlanError if one of its settings is refused."""
         ...
 
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:

@@ -1,4 +1,4 @@
-"""Where the replicas of the plan's topic are put when it is made."""
+"""Where the replicas of the plan's topic are placed when it is created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan says of Kafka: its sections, and what they may not ask together."""
+"""What a plan states about Kafka: its sections, and which of their values exclude each other."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class KafkaPlan(Plan):
         return self._cell
 
     def of_cell(self, name: str, topic: TopicPlan) -> KafkaPlan:
-        """As the plan of a cell, with a topic of its own."""
+        """As the plan of a cell, with its own topic."""
         made = self.model_copy(update={"topic": topic})
         made._cell = name
         return made

@@ -1,8 +1,9 @@
-"""What Kafka's settings promise the writes of a run, from its stored plan and effective settings.
+"""What Kafka's settings promise for the writes of a run, from its stored plan and effective
+settings.
 
-The one place that says what `acks`, `enable.idempotence`, `min.insync.replicas` and the settings of
-retention and compaction mean for a verdict. It reads documents and imports no client library: runs
-of versions that did not store their promises are judged with it.
+The only place that defines what `acks`, `enable.idempotence`, `min.insync.replicas` and the
+settings of retention and compaction mean for a verdict. It reads documents and imports no client
+library: runs of versions that did not store their promises are judged with it.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def read_ranges(
 
 @contextmanager
 def source_of(cluster: Cluster, plan: KafkaPlan) -> Iterator[Source]:
-    """A cluster of our own as what is read from."""
+    """One of our own clusters as the source to read from."""
     names = {node.name: node.address for node in with_role(cluster, "broker")}
     with Connections(names, BROKER_PORT, speaks=era_for(plan).speaks) as connections:
         yield Source(
@@ -76,7 +76,7 @@ def source_of(cluster: Cluster, plan: KafkaPlan) -> Iterator[Source]:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where is read: the brokers' addresses, how the partitions' ends are determined and a broker
+    """What is read: the brokers' addresses, how the partitions' ends are determined and a broker
     is queried, and what librdkafka needs beside the addresses."""
 
     addresses: str
@@ -146,7 +146,7 @@ def _read_with_librdkafka(
 
 
 def _changed(before: Mapping[int, End], after: Mapping[int, End]) -> bool:
-    """Whether it was not one log all the time: then, and only then, it is worth another try."""
+    """Whether the log changed meanwhile: then, and only then, another attempt makes sense."""
     return any(_place(end) != _place(after[p]) for p, end in before.items())
 
 
@@ -162,7 +162,7 @@ def _judged(before: End, after: End, reading: Reading, plan: KafkaPlan) -> End:
 
 
 def _why_not(before: End, after: End, reading: Reading, *, compacted: bool) -> str | None:
-    """Why what was read is not known to be all; null when it is."""
+    """Why it is not certain that everything was read; null if it is."""
     partition, start, end = before.partition, before.log_start_offset, before.end_offset
     if start is None or end is None:
         return "no leader reported where it begins and ends"
@@ -177,7 +177,7 @@ def _why_not(before: End, after: End, reading: Reading, *, compacted: bool) -> s
 
 
 def _gap(offsets: NDArray[np.int64], start: int, end: int, *, compacted: bool) -> str | None:
-    """The first offset that does not follow the one before it; null where all do."""
+    """The first offset that does not follow the one before it; null if all do."""
     steps = np.diff(offsets, prepend=start - 1, append=end)
     wrong = np.flatnonzero(steps < 1 if compacted else steps != 1)
     if not wrong.size:

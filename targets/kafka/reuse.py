@@ -1,4 +1,4 @@
-"""One cluster for many runs: each on a topic of its own, removed when the run is over.
+"""One cluster for many runs: each on its own topic, removed when the run is over.
 
 Only where Kafka keeps its own metadata: 0.8.0 and 0.8.1 cannot delete topics, and a cluster with
 ZooKeeper is up in a few seconds.
@@ -42,7 +42,7 @@ def forget(cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
     """Delete the topics of a run's cells, or its own, and empty the nodes' log files, which the run
     has kept.
 
-    Raises HarnessFailure when a topic stays.
+    Raises HarnessFailure if a topic remains.
     """
     delete_topics(cluster, [each.topic.name for plan in plans for each in topic_plans(plan)])
     for node in cluster.nodes.values():

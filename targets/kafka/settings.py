@@ -1,8 +1,8 @@
 """Settings as the cluster itself has them, compared with what the plan requests.
 
 From 0.11 on brokers report them (DescribeConfigs, KIP-133). Before, they are in the log with which
-a broker starts: 0.9 and 0.10 print every value, 0.8 those that its file overrides; a topic's stand
-where a replica's log is made, from 0.8.1 on.
+a broker starts: 0.9 and 0.10 print every value, 0.8 those that its file overrides; a topic's
+settings are in the line about the creation of a replica's log, from 0.8.1 on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How Kafka stores a log, and so what a power loss or a new disk leaves of it.
+"""How Kafka stores a log, and therefore what a power loss or a new disk leaves of it.
 
 A folder `TOPIC-PARTITION` holds segments, each named by its first offset and made of record batches
-(format v2). Beside the folders lies `recovery-point-offset-checkpoint`, the offset up to which each
+(format v2). Beside the folders is `recovery-point-offset-checkpoint`, the offset up to which each
 log was fsynced: nothing at or above that offset need survive a power loss.
 
 Pure functions of names, sizes and bytes (see `harness.levers.disk_changes`).
@@ -106,7 +106,7 @@ class Batch(NamedTuple):
 
 
 def batches(segment: bytes) -> list[Batch]:
-    """The complete batches of a segment, up to its end or to the first bytes that are none."""
+    """The complete batches of a segment, up to its end or to the first other bytes."""
     found, place = [], 0
     while place + _HEADER_BYTES <= len(segment):
         first, length = struct.unpack_from(">qi", segment, place)

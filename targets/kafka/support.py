@@ -1,9 +1,8 @@
 """What a plan requests of a version of Kafka that does not honour it (`targets.kafka.limits`).
 
 Such a plan is refused before it is run, with the reason and its source; `--force` runs it anyway,
-and the run shows this. A setting that only spells out what a version without it does anyway is
-allowed, and not sent. For everything else the cluster's own answers are compared with what was
-requested.
+and the run shows this. A setting that only states what a version without it does anyway is allowed,
+and not sent. For everything else the cluster's own answers are compared with what was requested.
 """
 
 from __future__ import annotations
@@ -66,8 +65,9 @@ def unsupported(plan: KafkaPlan) -> list[Unsupported]:
 
 
 def sent(plan: KafkaPlan) -> KafkaPlan:
-    """The plan without what its version has no key for and does anyway: what nodes and topic get.
-    What is requested in vain stays: who forces a plan wants to see what comes of it."""
+    """The plan without keys that its version does not have but whose effect it has anyway: what
+    nodes and topic get. What is requested in vain stays: a user who forces a plan wants to see the
+    effect."""
     return _without(
         plan,
         {

@@ -121,7 +121,7 @@ class Kafka(
     plan: ClassVar[type[KafkaPlan]] = KafkaPlan
     models: ClassVar[frozenset[str]] = frozenset({LOG.name, GROUP.name, TRANSACTION.name})
     default: ClassVar[bool] = True
-    """Plans that name no system mean this one, as they always did."""
+    """Plans that name no system mean this one, as before."""
     default_version: ClassVar[str] = DEFAULT_VERSION
     packages: ClassVar[tuple[str, ...]] = ("confluent-kafka", "kafka-python")
     libraries: ClassVar[tuple[str, ...]] = tuple(name for name in LIBRARIES if name != EXEC)
@@ -145,7 +145,7 @@ class Kafka(
         return support.unsupported(plan)
 
     def warnings(self, plan: KafkaPlan) -> list[str]:
-        """Of a load that no number of waiting processes would keep up."""
+        """About a load that no number of waiting processes could keep up."""
         load = plan.workload
         timeout_ms = load.producer.get("message.timeout.ms", 8000)
         needed = load.rate_per_s * float(timeout_ms) / 1000
@@ -205,7 +205,7 @@ class Kafka(
         return pages.stored_request(plan)
 
     def why_no_crashes(self, plan: KafkaPlan) -> str | None:
-        """See `KnowsCrashes`: clients in nodes of their own are killed as nodes."""
+        """See `KnowsCrashes`: clients in their own nodes are killed as nodes."""
         if transactions_of(plan) is not None:
             return "producers of transactions cannot crash one by one"
         if not (nodes := client_names(plan)):
@@ -226,7 +226,7 @@ class Kafka(
         return [*client_names(plan), *consumers]
 
     def prepare(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
-        """The image, and what the plan's mode and its clients need besides."""
+        """The image, and what else the plan's mode and its clients need."""
         from targets.kafka import images  # imports Docker's client
 
         plan, image = support.sent(plan), images.resolve(plan.target, say)
@@ -237,7 +237,7 @@ class Kafka(
         return replace(made, files={**made.files, **clients, **proxy_files(plan, image, say)})
 
     def for_hosts(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
-        """The jars, and what the plan's mode needs besides."""
+        """The jars, and what else the plan's mode needs."""
         from targets.kafka import jars
 
         if nodes := self._in_nodes(plan):
@@ -321,8 +321,8 @@ class Kafka(
         return promises.promises(plan, producer)
 
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
-        """Producers of the plan's library, shared by the processes of the workload; transactional
-        ones are each a process's own."""
+        """Producers of the plan's library, shared by the processes of the workload; each process
+        has its own transactional producer."""
         if transactions_of(plan) is not None:
             return transaction_client(cluster, plan)
         return library_of(plan).client(cluster, plan)
@@ -394,11 +394,11 @@ class Kafka(
         return found
 
     def cluster_key(self, plan: KafkaPlan) -> str | None:
-        """Equal for plans whose targets are equal; null where a cluster serves one run."""
+        """Equal for plans whose targets are equal; null if a cluster serves one run."""
         return reuse.cluster_key(plan, self._in_nodes(plan))
 
     def fresh(self, plan: KafkaPlan, number: int) -> KafkaPlan:
-        """The plan with a topic of its own."""
+        """The plan with its own topic."""
         return reuse.fresh(plan, number)
 
     def forget(self, cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
