@@ -136,7 +136,7 @@ def test_a_key_that_its_password_does_not_open_is_told(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate")
     with server() as port:
         asked = session(tmp_path, port, security_protocol="SSL", ssl_ca_location="ca.pem")
-        with pytest.raises(EnvironmentFailure, match="it is no such file in PEM") as refused:
+        with pytest.raises(EnvironmentFailure, match="it is not such a file in PEM") as refused:
             asked.reach(2)
         assert refused.value.key == 'client."ssl.ca.location"'
         (tmp_path / "ca.pem").write_bytes(authority.pem)
@@ -149,6 +149,6 @@ def test_a_key_that_its_password_does_not_open_is_told(tmp_path: Path) -> None:
             ssl_certificate_location="me.pem",
             ssl_key_location="me.pem",
         )
-        with pytest.raises(EnvironmentFailure, match="it is no such file in PEM") as refused:
+        with pytest.raises(EnvironmentFailure, match="it is not such a file in PEM") as refused:
             asked.reach(2)
         assert refused.value.key == 'client."ssl.key.location"'
