@@ -1,9 +1,9 @@
 """Copies of a campaign's judged runs at a URL, made while it runs.
 
-A run's manifest is copied last: a run at the URL that has one is complete, and one whose copy broke
-off is seen to be incomplete by `ackloss check`. A copy that fails is tried once more at the end and
-then reported; the run's own folder stays as it is, and `campaign resume --archive` copies what is
-missing. The copy of a campaign is a campaign folder itself.
+A run's manifest is copied last: a run at the URL that has one is complete, and `ackloss check`
+detects that one is incomplete if its copy was interrupted. A copy that fails is tried once more at
+the end and then reported; the run's own folder is unchanged, and `campaign resume --archive`
+copies what is missing. The copy of a campaign is a campaign folder itself.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Archive:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, progress: Progress) -> None:
-        """Copy what makes a campaign of it, and ask for the judged runs that are not there yet.
-        Raises AcklossError where the URL cannot be read and written: nothing has begun then."""
+        """Copy what makes it a campaign folder, and list the judged runs that are not there yet.
+        Raises AcklossError if the URL cannot be read and written: nothing has begun then."""
         self.place.send(self._named((self.campaign.file, self.campaign.base)))
         there = self.place.files()
         for run in _judged(progress):
@@ -53,8 +53,9 @@ class Archive:
             self._ask(run)
 
     def finish(self, *, at_once: bool = False) -> list[str]:
-        """Wait for all copies, but for those that have not begun where it is `at_once`; then copy
-        the campaign's own files. Returns the runs that are not at the URL, reported already."""
+        """Wait for all copies, with `at_once` only for those that have begun; then copy the
+        campaign's own files. Returns the runs that are not at the URL, which are already reported.
+        """
         self._pool.shutdown(cancel_futures=at_once)
         for run in [] if at_once else list(self._missing):
             self._copy(run)

@@ -1,4 +1,4 @@
-"""The folder of a campaign: the one place that knows its file names.
+"""The folder of a campaign: the only place that knows its file names.
 
 campaign.toml  base.json  journal.jsonl  runs/<run_id>/  runs/<shared run>/cells/<cell>/
 campaign.json  report.html  junit.xml  summary.md  figures/  tables/
@@ -31,7 +31,7 @@ class CampaignDir:
     @classmethod
     def create(cls, path: Path, campaign: Campaign) -> CampaignDir:
         """Make the folder of a new campaign, with everything that `resume` needs. Raises
-        EnvironmentFailure when it exists or cannot be made."""
+        EnvironmentFailure if it exists or cannot be created."""
         folder = cls(path)
         try:
             path.mkdir(parents=True)

@@ -2,8 +2,8 @@
 
 All first repetitions come before all second ones, and so on. Within a round a worker gets a cell
 that fits its cluster, because keeping a cluster is cheapest, and otherwise one whose cluster no
-other worker has. Where there are more clusters than workers, such as those of fourteen versions,
-rounds are taken in blocks of five: a new cluster costs a start and a warm-up, and then serves five
+other worker has. If there are more clusters than workers, such as those of fourteen versions,
+rounds are run in blocks of five: a new cluster costs a start and a warm-up, and then serves five
 repetitions. Cells that are to come first (those that lost in an earlier campaign) come first in
 their round. Cells that share their runs are one task for each repetition, without those that have
 finished it.

@@ -53,7 +53,7 @@ def inconclusive(policy: Policy, cells: Mapping[str, Tally]) -> set[str]:
 def exit_code(policy: Policy, cells: Mapping[str, Tally]) -> int:
     """1 where the policy is broken, else 3 where a cell has no conclusive run, else 0.
 
-    A broken policy goes first: an inconclusive cell does not undo what another one shows.
+    A broken policy takes precedence: an inconclusive cell does not cancel what another one shows.
     """
     if breaking(policy, cells):
         return BROKEN

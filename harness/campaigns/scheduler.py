@@ -1,7 +1,7 @@
 """Assigns the runs of a campaign to workers, and continues whatever happens to one of them.
 
-A run holds one cell or several that share it. Each cell has a run id, a verdict and lines in the
-journal of its own, and what is missing or broke off is repeated by cell.
+A run holds one cell or several that share it. Each cell has its own run id, verdict and lines in
+the journal, and what is missing or was interrupted is repeated per cell.
 
 A worker that dies, or whose run exceeds its time limit, is replaced and its cluster removed; its
 run counts as a failure of the harness, never as a loss. The journal is written before and after
@@ -71,7 +71,7 @@ class _Worker:
 class Scheduler:
     """Runs what is left of a campaign. `after` is called with each run's id when it has ended.
 
-    `start`, `remove`, `now_s` and `tick_s` stand for the world: processes, clusters, time.
+    `start`, `remove`, `now_s` and `tick_s` represent the environment: processes, clusters, time.
     """
 
     campaign: Campaign
@@ -161,7 +161,7 @@ class Scheduler:
                     self._begin(worker, task)
 
     def _has_room(self) -> bool:
-        """Whether the disk has room for another run; reports once when it has not."""
+        """Whether the disk has space for another run; reports once if it has not."""
         free_mb = shutil.disk_usage(self.folder.path).free // 2**20
         if free_mb >= FREE_MB:
             self._paused = False
@@ -309,7 +309,7 @@ class Scheduler:
 
 
 def limit_of(plan: Plan) -> float:
-    """The longest time, in seconds, that a run of this plan may take together with the start of its
+    """The longest time, in seconds, that a run of this plan may take, including the start of its
     cluster and a warm-up."""
     once_s = plan.workload.duration_s + plan.final.drain_s + plan.final.settle_s + plan.final.read_s
     return 240 + 2 * once_s

@@ -22,16 +22,16 @@ from harness.plan.changes import dotted_parts
 from harness.protocols import HoldsCells
 
 MOST: Final = 16
-"""Cells of one run: each has clients of its own, which share one machine."""
+"""Cells of one run: each has its own clients, which share one machine."""
 
 MOST_PER_S: Final = 4_000
 """Operations per second of all cells of a run together. The load of a cell is the same whether it
-shares its run or not, so cells with much load share theirs with few others, or with none."""
+shares its run or not, so cells with a high load share a run with few others, or with none."""
 
 _MOST_PROCESSES: Final = 20_000
 
 _OF_ANY_CELL: Final = ("expect",)
-"""Keys that a cell may have for itself whatever its target."""
+"""Keys that a cell may have separately, whatever its target."""
 
 Group = tuple[Cell, ...]
 """Cells that share their runs; a cell that shares with no other is a group of one."""
@@ -71,8 +71,8 @@ def groups_of(
 
 
 def _in_common(cell: Cell, keys: Sequence[str]) -> bytes:
-    """Equal for cells that may share a run. A cell without keys is like no other, and so is one
-    that takes all the load that it can get, and one whose choices keep it to itself."""
+    """Equal for cells that may share a run. A cell without keys shares with no other, nor does one
+    that takes all the load that it can get, or one whose choices forbid it."""
     alone = not (cell.may_share and keys and cell.resolved.plan.workload.rate_per_s)
     common = [cell.name, cell.document] if alone else split(cell.document, keys)[0]
     return orjson.dumps(common, option=orjson.OPT_SORT_KEYS)

@@ -195,7 +195,7 @@ class _Worker:
             return no_verdict(failures.sentence(error))
 
     def _judged(self, run_id: str, folder: RunDir, begun_s: float) -> Answer:
-        """The answer for one run id: one cell that cannot be judged says nothing about others."""
+        """The answer for one run id: a cell that cannot be judged does not affect others."""
         verdict = error = None
         try:
             run = folder.read_json(folder.run)
@@ -246,7 +246,7 @@ class _Worker:
         return kept
 
     def _run(self, kept: _KeptCluster, plan: ResolvedPlan, folder: Path, run_id: str) -> RunDir:
-        """One run on this cluster, with a folder and a topic of its own."""
+        """One run on this cluster, with its own folder and topic."""
         target, used = plan.target, kept.runs > 0
         if isinstance(target, Reusable):
             plan = replace(plan, plan=target.fresh(plan.plan, kept.runs))
@@ -296,7 +296,7 @@ def _unusable_before_it_began(record: RunMetadata, *, used: bool) -> Iterator[No
 
 
 def _left_reusable(cluster: RunCluster, plan: ResolvedPlan) -> bool:
-    """Whether a run has left the cluster fit for the next one; removes what it left."""
+    """Whether the cluster is fit for the next run; removes what the last one left."""
     try:
         prove_unfaulted(cluster)
         if isinstance(plan.target, Reusable):

@@ -118,8 +118,7 @@ def resume(
 
 @dataclass(frozen=True)
 class _Given:
-    """What the command line names and no plan holds: the command of clients, hosts, and where runs
-    are copied."""
+    """What only the command line names: the clients' command, hosts, and where runs are copied."""
 
     client: ClientCommand | None
     inventories: tuple[Path, ...]
@@ -213,7 +212,7 @@ def _run(
 
 
 def _archive(out: Output, where: CampaignDir, given: _Given) -> Archive | None:
-    """The copies at a URL, which is proven to take some. Raises AcklossError where it does not."""
+    """The copies at a URL, after proof that it accepts some. Raises AcklossError if it does not."""
     if given.archive is None:
         return None
     from harness.campaigns.archive import Archive

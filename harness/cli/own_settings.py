@@ -1,6 +1,6 @@
-"""The user's own files of settings, for targets that take some: options of `ackloss run`.
+"""The user's own settings files, for targets that accept some: options of `ackloss run`.
 
-Each target says what its options are called (`harness.protocols.tools.TakesSettingsFiles`), so that
+Each target defines the names of its options (`harness.protocols.tools.TakesSettingsFiles`), so that
 they are found only when the command itself is called, not for `ackloss --help`.
 """
 

@@ -3,8 +3,8 @@
 The kernel shows a crash: no thread of the dead client is left in this process, and with its threads
 its connections are gone. A client is identified by its id.
 
-Clients end with the process that runs the plan. So where another process undoes a journal, its
-clients never crashed: nothing is undone, and the probe says which client is there.
+Clients end with the process that runs the plan. So if another process undoes a journal, its clients
+never crashed: nothing is undone, and the probe reports which client is there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ClientLever(Lever[ClientRecord]):
     record_type: ClassVar[type[UndoRecord]] = ClientRecord
 
     def unavailable(self, node: Node, record: ClientRecord) -> str | None:  # noqa: ARG002
-        """Nothing: clients that can crash can do so whatever the nodes are."""
+        """Nothing: clients that can crash can do so on any kind of node."""
         return None
 
     def apply(self, record: ClientRecord) -> None:

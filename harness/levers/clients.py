@@ -1,8 +1,8 @@
 """Clients as a node sees them: they run where ackloss does, and are not nodes of the cluster.
 
 Their packets come from the node's default gateway, the address of this host in the node's network,
-or, where a node is a host of its own, from where it says.
-The observer and the final reader are clients too: a fault that cuts clients blinds them as well.
+or, if a node is a separate host, from the address that it reports.
+The observer and the final reader are clients too: a fault that cuts off clients also blinds them.
 But their packets prove no fault: the observer sends from ports of `harness.faults.own_traffic`.
 """
 
@@ -41,8 +41,8 @@ def why_no_clients(node: Node) -> str | None:
 
 
 def refuse_gateway(node: Node, nodes: Mapping[str, Node]) -> None:
-    """Raise HarnessFailure where others are reached through a node, by what they themselves see:
-    its rules and queues let our connection to itself pass, and no further one."""
+    """Raise HarnessFailure if others are reached through a node, according to what they themselves
+    see: its rules and queues let only our connection to itself pass."""
     behind = [
         other.name
         for other in nodes.values()

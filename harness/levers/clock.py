@@ -1,4 +1,4 @@
-"""The clock lever: a wrong wall clock for the target's process on a node, and for nothing else.
+"""The clock lever: a wrong wall clock for the target's process on a node, and only for it.
 
 Containers share the kernel's clock, so it is never set. The process is started with libfaketime
 loaded (`prepared`), which adds the offset in a file to its wall clock and leaves its monotonic
@@ -7,7 +7,7 @@ of each process that reads it, so a drift is made of small steps of the offset, 
 node. The times in its log show that the target's process itself follows the clock
 (`clock_written`).
 
-Each fault has a file of its own with its present offset, and the process adds the sum of all:
+Each fault has its own file with its present offset, and the process adds the sum of all:
 healing one of two overlapping faults leaves the other. The loops of drift and strobe end with their
 fault's file, or after `limit_s`: so an undo needs no memory, and a dead harness needs no undo.
 """
@@ -59,7 +59,7 @@ class ClockLever(Lever[ClockRecord]):
         return f"{node.name}: {why}" if why else None
 
     def apply(self, record: ClockRecord) -> None:
-        """Add the fault's offset; nothing when it is in force already."""
+        """Add the fault's offset; nothing if it is already in force."""
         node = self.nodes[record.node]
         drifts = record.form == "drift"
         size_us = record.drift_ms_per_s * 1e3 if drifts else record.offset_s * 1e6
@@ -71,7 +71,7 @@ class ClockLever(Lever[ClockRecord]):
             raise HarnessFailure(f"{node.name}: its clock was not moved: {done.output.strip()}")
 
     def undo(self, record: ClockRecord) -> None:
-        """Take the fault's offset away; its loop ends."""
+        """Remove the fault's offset; its loop ends."""
         node = self.nodes[record.node]
         done = node.admin(command("drop", record.fault))
         if done.exit_code and node.admin(["test", "-e", path(SCRIPT)]).exit_code == 0:

@@ -1,7 +1,8 @@
 """The consumer lever: a consumer of the run's groups crashes, pauses, leaves or joins, and back.
 
-Where a run has several groups, the consumer of that number meets it in each of them. Consumers end
-with the process that runs the plan: where another process undoes a journal there is nothing to do.
+If a run has several groups, the fault affects the consumer of that number in each of them.
+Consumers end with the process that runs the plan: if another process undoes a journal, there is
+nothing to do.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class ConsumerLever(Lever[ConsumerRecord]):
             group.act(record.consumer, record.action)
 
     def undo(self, record: ConsumerRecord) -> None:
-        """Have it be over."""
+        """End it."""
         for group in self.groups:
             group.undo(record.consumer, record.action)
 

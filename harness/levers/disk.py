@@ -2,7 +2,7 @@
 
 The process is killed first (unless the damage is to happen under it), then the files are changed;
 the undo starts the process again. What was deleted is not brought back: its loss is the fault. What
-was on the disk before, and what was to change, is kept in a file of ours in the node's data folder,
+was on the disk before, and what was to change, is kept in our own file in the node's data folder,
 `ackloss-disk/FAULT.json`, written before the first change: so a probe in any process can compare, a
 second `apply` does nothing more, and `undo` removes the file.
 """
@@ -51,12 +51,13 @@ class DiskLever(Lever[DiskRecord]):
     record_type: ClassVar[type[UndoRecord]] = DiskRecord
 
     def unavailable(self, node: Node, record: DiskRecord) -> str | None:
-        """Without the commands that it takes, a process to kill, or the knowledge of the files that
-        the form takes."""
+        """If a command, a process to kill, or knowledge of the files that the form needs is
+        missing."""
         return unknown_storage(record, self.storage) or unequipped(node)
 
     def apply(self, record: DiskRecord) -> None:
-        """Kill the process, note what is there, change it. Applied before: only the first."""
+        """Kill the process, record what is there, change it. If it was applied before, only the
+        first."""
         node = self.nodes[record.node]
         if not record.alive:
             end_process(node, record)

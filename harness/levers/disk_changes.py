@@ -1,8 +1,8 @@
 """What a damaged disk looks like: which files of a node are deleted, cut or changed, and how.
 
 Pure functions of names, sizes and bytes; `harness.levers.disk` carries the changes out. Folders are
-wiped, and the newest file of a folder is cut or has bits flipped, whatever the files are. What a
-power loss leaves, and what formatting writes, depends on how a target stores (`Storage`).
+wiped, and the newest file of a folder is truncated or has bits flipped, whatever the files are.
+What a power loss leaves, and what formatting writes, depends on how a target stores (`Storage`).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def planned(record: DiskRecord, sizes: Sizes, read: Read, storage: Storage | Non
 
 
 def unknown_storage(record: DiskRecord, storage: Storage | None) -> str | None:
-    """None, or why a damage cannot be made without knowing how the target stores."""
+    """None, or why a damage is impossible without knowing how the target stores."""
     if storage is None and record.form in ("unsynced", "reformat"):
         return f"how the target stores is not known, and the form {record.form!r} depends on it"
     return None

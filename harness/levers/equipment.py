@@ -1,4 +1,4 @@
-"""The commands that the levers need which change or block what a node stores."""
+"""The commands needed by the levers that change or block what a node stores."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The full lever: no byte is free any more on the disk on which a node stores.
 
-A file of ours, `ackloss-full.FAULT`, takes all that is free; a system that looks for folders there
-does not mind it. Only a small disk that holds nothing but what the target stores is filled: nodes
-get one for plans that need it (`harness.protocols.BOUNDED_DISK`). Any other disk is refused, as
-filling it would hurt others. Everything else that a node keeps is on another disk, so its log
-continues. A process that died of the fault is started again once there is space.
+Our file `ackloss-full.FAULT` takes all free space; a system that looks for folders there ignores
+it. Only a small disk that holds nothing but what the target stores is filled: nodes get one for
+plans that need it (`harness.protocols.BOUNDED_DISK`). Any other disk is refused, because filling it
+would harm others. Everything else that a node keeps is on another disk, so its log continues. A
+process that died of the fault is started again once there is space.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FullLever(Lever[FullRecord]):
     record_type: ClassVar[type[UndoRecord]] = FullRecord
 
     def unavailable(self, node: Node, record: FullRecord) -> str | None:
-        """Without the commands that it takes, or where the disk must not be filled."""
+        """If a command that it needs is missing, or the disk must not be filled."""
         return unequipped(node) or unbounded(node, record.folder)
 
     def capture_prior_state(self, record: FullRecord) -> FullRecord:
@@ -47,8 +47,8 @@ class FullLever(Lever[FullRecord]):
         return replace(record, refusals=refusals(self.nodes[record.node], _NO_SPACE))
 
     def apply(self, record: FullRecord) -> None:
-        """Take every free byte. Raises HarnessFailure when the disk must not be filled, or does not
-        get full."""
+        """Take every free byte. Raises HarnessFailure if the disk must not be filled, or does not
+        become full."""
         node = self.nodes[record.node]
         if why := unbounded(node, record.folder):
             raise HarnessFailure(why)

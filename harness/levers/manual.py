@@ -1,6 +1,6 @@
 """The lever that is an operator: the operator is told what to do, and reports that it is done.
 
-Nothing is done by ackloss and nothing is seen of it, so its probes never prove anything: the window
+ackloss itself does nothing and observes nothing, so its probes never prove anything: the window
 is what the operator claims. That holds on every kind of cluster whose time is real.
 """
 
@@ -29,7 +29,7 @@ class Operator(Protocol):
 
     @abstractmethod
     def done(self, fault: str, what: str, *, begun: bool, at_most_s: float) -> bool:
-        """Ask for something and wait until it is reported as done, at most so long. `begun`: the
+        """Request something and wait until it is reported as done, for a limited time. `begun`: the
         fault is to begin, otherwise it is to end."""
         ...
 
@@ -40,8 +40,8 @@ class Operator(Protocol):
 
     @abstractmethod
     def leave(self) -> None:
-        """Wait for nothing any more, not for the end of a fault either. From a signal handler: it
-        takes no lock."""
+        """Wait for nothing any more, not even for the end of a fault. Called from a signal handler,
+        so it takes no lock."""
         ...
 
 

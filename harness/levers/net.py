@@ -3,8 +3,8 @@
 All rules are in two chains of ours, ACKLOSS-IN and ACKLOSS-OUT, of the node's own network. Where
 the harness works through that network, their first rule lets its own connection pass. Each carries
 a comment that names its fault, so the rules of one fault are found, counted and removed without
-touching another's. The rules of the latest fault come first, so where faults overlap each has
-counted packets of its own. Rules that are not ours are never changed.
+touching another's. The rules of the latest fault come first, so if faults overlap, each has counted
+its own packets. Rules that are not ours are never changed.
 
 A packet that the probe sent shows that a rule works, but not that anything was cut: `met` counts
 the packets of the system alone (`harness.levers.net_rules` explains how they are distinguished).
@@ -50,7 +50,7 @@ class NetLever(Lever[NetRecord]):
     record_type: ClassVar[type[UndoRecord]] = NetRecord
 
     def unavailable(self, node: Node, record: NetRecord) -> str | None:
-        """Where the kernel rejects such a rule, or the clients' address is not known."""
+        """If the kernel rejects such a rule, or the clients' address is not known."""
         if why := refused(node, part=record.share, reset=record.action == "reset"):
             return why
         if any(peer.name == CLIENTS for peer in record.peers):
@@ -58,7 +58,7 @@ class NetLever(Lever[NetRecord]):
         return None
 
     def capture_prior_state(self, record: NetRecord) -> NetRecord:
-        """With the address from which the node sees this host's clients, where they are peers."""
+        """Adds the address from which the node sees this host's clients, if they are peers."""
         node = self.nodes[record.node]
         peers = tuple(
             replace(peer, address=clients_address(node)) if peer.name == CLIENTS else peer
@@ -67,8 +67,8 @@ class NetLever(Lever[NetRecord]):
         return replace(record, peers=peers)
 
     def apply(self, record: NetRecord) -> None:
-        """Add the rules of the record; rules that stand already are not added again. Raises
-        HarnessFailure where they would cut us off."""
+        """Add the rules of the record; existing rules are not added again. Raises HarnessFailure if
+        they would cut us off."""
         node = self.nodes[record.node]
         refuse_gateway(node, self.nodes)
         for direction in directions(record):
@@ -85,7 +85,7 @@ class NetLever(Lever[NetRecord]):
     def probe(self, record: NetRecord, *, applied: bool) -> Proof:
         """In force: packets of our own, sent from and to every peer, are dropped (all, or the
         share) or reset by our rules; `met` counts those of the system. Undone: no rule of this
-        fault stands and packets pass again."""
+        fault is left and packets pass again."""
         node = self.nodes[record.node]
         if not applied:
             return self._undone(node, record)
@@ -117,7 +117,7 @@ class NetLever(Lever[NetRecord]):
 
     def _share_dropped(self, node: Node, record: NetRecord) -> Proof:
         """The share that was dropped of all packets, against the share that was requested: chance
-        may put it off by 4 standard deviations, and we allow a twentieth of the share besides."""
+        may shift it by 4 standard deviations, and we also allow a twentieth of the share."""
         self._with_all(many, node, record)
         packets = counted(node, record.fault)
         asked, proven, met, evidence = record.share, bool(record.peers), 0, []
@@ -158,7 +158,7 @@ class NetLever(Lever[NetRecord]):
                 return tried
 
     def _other_fault(self, node: Node, peer: str) -> str | None:
-        """Another fault of ours that stands between a node and a peer, if any."""
+        """Another fault of ours between a node and a peer, if any."""
         ends = [(node, peer), *((n, node.name) for n in [self.nodes.get(peer)] if n)]
         for here, there in ends:
             for rule in standing(here):

@@ -2,10 +2,10 @@
 
 What a rule does is the record's `action`: `drop` (all packets, or the `share` of them) or `reset`
 (TCP is answered with a reset, other traffic passes). A share has a second rule beside the one that
-drops, which only counts what came by: so the share that was dropped is known.
+drops, which only counts what passed by: so the share that was dropped is known.
 
-Each rule stands twice: for packets of the system, and for those of the harness itself (`own`),
-which have the same effect and a counter of their own. Ours are TCP from or to the ports of
+Each rule exists twice: for packets of the system, and for those of the harness itself (`own`), with
+the same effect and a separate counter. Ours are TCP from or to the ports of
 `harness.faults.own_traffic`, and all that is not TCP: echo requests. A packet matches exactly one
 of the two, so their order does not matter.
 
@@ -60,7 +60,7 @@ class Mark(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """A rule of ours that stands at a node, as `iptables -A` would add it again."""
+    """One of our rules on a node, as `iptables -A` would add it again."""
 
     mark: Mark
     packets: int
@@ -69,8 +69,8 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Met:
-    """Packets on which a fault's rules for one peer acted, and, where a share is dropped, packets
-    that came by: of the system, and of the harness itself."""
+    """Packets on which a fault's rules for one peer acted, and, if a share is dropped, packets that
+    passed by: of the system, and of the harness itself."""
 
     system: int = 0
     own: int = 0
@@ -104,7 +104,7 @@ def rules(record: NetRecord, elsewhere: Collection[int] = ()) -> Iterator[tuple[
 def _matches(
     record: NetRecord, port: int | None, *, answers: bool, redirected: bool
 ) -> Iterator[tuple[list[str], bool]]:
-    """The packets that are met, and whether they are our own."""
+    """The packets that are matched, and whether they are our own."""
     if port is not None:
         here, there = ("--sport", "--dport") if answers else ("--dport", "--sport")
         if redirected:
@@ -176,7 +176,7 @@ def dismantle(node: Node, direction: str) -> None:
 
 def add(node: Node, record: NetRecord) -> None:
     """Add the rules of a record, all at one instant, after the one that exempts our own connection;
-    nothing when they stand already."""
+    nothing if they already exist."""
     peers = {peer.name for peer in record.peers}
     if any(mark.fault == record.fault and mark.peer in peers for mark, _, _ in standing(node)):
         return
@@ -200,7 +200,7 @@ def remove(node: Node, record: NetRecord) -> None:
 
 
 def standing(node: Node) -> list[Standing]:
-    """Our rules that stand at a node. Raises HarnessFailure when they cannot be seen."""
+    """Our rules on a node. Raises HarnessFailure if they cannot be read."""
     found = []
     for line in must(node, ["iptables-save", "-c", "-t", "filter"]).splitlines():
         if match := re.match(r"\[(\d+):\d+\] (.*--comment \"?ackloss/([^\s\"]+).*)", line):

@@ -1,8 +1,8 @@
 """Packet exchanges on which the rules of the net lever must act.
 
 Without ports an echo request; with ports, or where TCP is reset, a connection to the first port
-from the side whose request the rules match. A refusal is an answer: the path is open.
-Connections leave from our own ports (`harness.faults.own_traffic`), which the rules count apart.
+from the side whose request the rules match. A refusal is an answer: the path is open. Connections
+leave from our own ports (`harness.faults.own_traffic`), which the rules count separately.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OFTEN = (
 
 
 class Tried(NamedTuple):
-    """How it was tried, and what came: `passed`, `was refused` or `got no answer`."""
+    """How it was tried, and the result: `passed`, `was refused` or `got no answer`."""
 
     how: str
     came: str

@@ -1,8 +1,8 @@
 """The pause lever: stops the target's process on a node (SIGSTOP), and continues it (SIGCONT).
 
 A process is stopped when every one of its threads is in the state T. The node itself holds the list
-of faults that stopped it: one empty file for each. So where faults overlap the process continues
-only when the last of them is healed, and a process that something else has stopped is left stopped.
+of faults that stopped it: one empty file for each. So if faults overlap, the process continues only
+when the last of them is healed, and a process that something else stopped remains stopped.
 
 A process that something else had stopped before was not stopped by the fault: nothing met it.
 """
@@ -55,7 +55,7 @@ class PauseLever(Lever[PauseRecord]):
         _signal(node, "STOP", record.pid)
 
     def undo(self, record: PauseRecord) -> None:
-        """Continue it unless another fault stops it; nothing when this fault does not."""
+        """Continue it unless another fault stops it; nothing if this fault does not."""
         node, pid, fault = self.nodes[record.node], record.pid, record.fault
         faults = _stopped_by(node, pid)
         if pid is None or fault not in faults:
@@ -93,7 +93,7 @@ def _prefix(pid: int | None) -> str:
 
 
 def _mark(pid: int, fault: str) -> str:
-    """The file on the node that says that a fault stops a process."""
+    """The file on the node that records that a fault stops a process."""
     return f"{_FOLDER}/{_prefix(pid)}{fault}"
 
 

@@ -4,9 +4,10 @@ Its process is killed, and the disk on which it stores loses what was not fsynce
 undo starts the process again; what was lost stays lost. Nodes get such a disk for plans that need
 it (`harness.protocols.OWN_DISK`); any other disk is left alone.
 
-That the disk really lost what was in memory only is shown by a file of ours on it, half of which
-was fsynced. What else is gone, the sizes of the files before and after show. What was written
-longer ago than the kernel keeps it in memory may be left unfsynced: the evidence says how long.
+Our own file on the disk, half of which was fsynced, shows that the disk really lost what was only
+in memory. The sizes of the files before and after show what else is gone. Data that was written
+longer ago than the kernel keeps it in memory may survive without fsync: the evidence states how
+long that is.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _SHOWN: Final = 4
 
 @dataclass(frozen=True)
 class PowerLever(Lever[PowerRecord]):
-    """Has nodes lose power; undone by starting their processes again."""
+    """Cuts the power of nodes; undone by starting their processes again."""
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "power"
     record_type: ClassVar[type[UndoRecord]] = PowerRecord
 
     def unavailable(self, node: Node, record: PowerRecord) -> str | None:  # noqa: ARG002
-        """Without a disk of its own, or a process that can be killed."""
+        """If the node has no disk of its own, or no process that can be killed."""
         disk = _disk(node)
         if disk is None:
             return f"{node.name}: it does not store on a disk of its own that can lose power"
@@ -41,7 +42,7 @@ class PowerLever(Lever[PowerRecord]):
         return None if node.process().running else f"{node.name}: its process does not run"
 
     def apply(self, record: PowerRecord) -> None:
-        """Kill the process, then have its disk lose what was not fsynced. Once for each fault."""
+        """Kill the process, then make its disk lose what was not fsynced. Once for each fault."""
         node = self.nodes[record.node]
         end_process(node, record)
         if node.process().running:

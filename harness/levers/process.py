@@ -95,7 +95,7 @@ def ended(node: Node, record: Ends) -> Proof:
 
 
 def runs_again(node: Node, pid: int | None) -> Proof:
-    """Whether another process than this one comes to run."""
+    """Waits until a process other than this one runs; whether one does."""
     another = poll_until(lambda: node.pid() not in (None, pid), within_s=_DEATH_S)
     evidence = f"{node.name}: process {node.pid()} runs since {node.process().started_at}"
     return Proof(another, [evidence])

@@ -4,11 +4,11 @@ answered with an error, one by one, by a proxy that knows where each begins and 
 The proxy (`proxy/Proxy.java`) is a process beside the target's on the node (`NodeSpec.beside`).
 Connections are redirected to it (`harness.levers.redirect`) before any client connects, so that a
 fault is a rule in the proxy: it begins and ends without a connection that breaks. A rule is a file
-on the node, and ends with it; what it had stalled is reset then, what it had held is let go. A
-plain hit counts when the act is done.
+on the node, and ends with it; then what it had stalled is reset, and what it had held is released.
+A hit counts when the act is done.
 
-What the requests of a system are called, and the class that reads them, its target says
-(`Requests`); nothing here knows any.
+The target names the requests of its system and the class that reads them (`Requests`); nothing here
+knows any.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from harness.protocols import NODE_DATA, Lever, Node, PreparesNodes, Proof, Undo
 FOLDER: Final = "proxy"
 """The folder of the proxy below the node's data."""
 MORE: Final = 10_000
-"""By how much the proxy's port is above the one before which it stands."""
+"""The distance from the target's port to the port of its proxy."""
 
 _STARTS_S: Final = 30
 _TAKEN_S: Final = 5
 
 
 def port_of_proxy(port: int) -> int:
-    """Where the proxy before a port listens."""
+    """Where the proxy in front of a port listens."""
     return port + MORE
 
 
 @dataclass(frozen=True, kw_only=True)
 class Requests:
-    """What a target says of its requests: the number of each API and of each error by name, `ports`
-    where a node gets requests (none: it has no proxy), other names of a `topic` in requests."""
+    """What a target states about its requests: the number of each API and of each error by name,
+    `ports` where a node gets requests (none: it has no proxy), other names of a `topic` in
+    requests."""
 
     apis: Mapping[str, int]
     codes: Mapping[str, int]
@@ -56,8 +57,8 @@ class Requests:
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyState:
-    """What the proxy of a node says: hits by API of each rule, and requests by API that it met at
-    all, by port."""
+    """What the proxy of a node reports: hits by API of each rule, and requests by API that it met
+    at all, by port."""
 
     rules: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     ports: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
@@ -65,7 +66,7 @@ class ProxyState:
 
 @dataclass(frozen=True)
 class ProtocolLever(Lever[ProtocolRecord], PreparesNodes):
-    """Rules in the proxies before the nodes of a system."""
+    """Rules in the proxies in front of the nodes of a system."""
 
     nodes: Mapping[str, Node]
     requests: Requests
@@ -83,7 +84,7 @@ class ProtocolLever(Lever[ProtocolRecord], PreparesNodes):
                 raise HarnessFailure(f"{node.name}: its proxy did not start")
 
     def unavailable(self, node: Node, record: ProtocolRecord) -> str | None:  # noqa: ARG002
-        """Where a node was not prepared. Nodes that get no requests need no proxy."""
+        """If a node was not prepared. Nodes that get no requests need no proxy."""
         if not self.requests.ports(node):
             return None
         if state_of(node) is None:
@@ -91,20 +92,20 @@ class ProtocolLever(Lever[ProtocolRecord], PreparesNodes):
         return _why_blind(node, self.requests.ports(node))
 
     def apply(self, record: ProtocolRecord) -> None:
-        """Write the rule; the probe sees whether the proxy has taken it."""
+        """Write the rule; the probe checks whether the proxy has accepted it."""
         node = self.nodes[record.node]
         if not self.requests.ports(node):
             raise HarnessFailure(f"{node.name} has no proxy: it has no requests to meet")
         node.put({f"{_RULES}/{record.fault}": self._rule(record).encode()})
 
     def undo(self, record: ProtocolRecord) -> None:
-        """Remove the rule; the proxy lets go what it held and resets what it had stalled."""
+        """Remove the rule; the proxy releases what it held and resets what it had stalled."""
         path = f"{NODE_DATA}/{_RULES}/{record.fault}"
         must(self.nodes[record.node], ["rm", "-f", "--", path])
 
     def probe(self, record: ProtocolRecord, *, applied: bool) -> Proof:
         """In force: the proxy has the rule, and connections are redirected to it; `met` are the
-        requests to which its act was done. Undone: it has the rule no more."""
+        requests to which its act was done. Undone: it no longer has the rule."""
         node = self.nodes[record.node]
         taken = poll_until(
             lambda: (record.fault in _rules(node)) == applied, within_s=_TAKEN_S, every_s=0.1
@@ -121,7 +122,7 @@ class ProtocolLever(Lever[ProtocolRecord], PreparesNodes):
         return Proof(blind is None, [evidence, *([blind] if blind else [])], met)
 
     def leftover_state(self, node: Node) -> list[str]:
-        """The rules in the node's proxy; a proxy that passes everything on is none."""
+        """The rules in the node's proxy; a proxy that forwards everything is none."""
         return [f"{node.name}: the proxy's rule of fault {fault}" for fault in _rules(node)]
 
     def _rule(self, record: ProtocolRecord) -> str:
@@ -171,7 +172,7 @@ _DONE: Final[Mapping[str, str]] = {
 
 
 def state_of(node: Node) -> ProxyState | None:
-    """What the proxy of a node says of itself; `None`: there is none, or none yet."""
+    """What the proxy of a node reports about itself; `None`: there is none, or none yet."""
     read = node.admin(["cat", f"{NODE_DATA}/{FOLDER}/state"])
     if read.exit_code:
         return None
@@ -193,7 +194,7 @@ def _rules(node: Node) -> Mapping[str, Mapping[int, int]]:
 
 
 def _why_blind(node: Node, ports: tuple[int, ...]) -> str | None:
-    """Why the proxy meets nothing at a node, if so."""
+    """Why the proxy affects nothing on a node, if so."""
     stand = redirected(node)
     if missing := [port for port in ports if stand.get(port) != port_of_proxy(port)]:
         return f"{node.name}: port {missing[0]} is not redirected to its proxy"

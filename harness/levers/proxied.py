@@ -1,8 +1,8 @@
-"""Plans with faults of single requests: where their rules stand, how what a system does not have is
-refused when the plan is read, and the proxies beside its nodes.
+"""Plans with faults of single requests: where their rules are, how unsupported options are refused
+when the plan is read, and the proxies beside the nodes.
 
-A proxy is compiled of what is here (`proxy/`) and of the system's own class (`Wire.java`), and runs
-only beside nodes of plans that need it.
+A proxy is compiled from the sources here (`proxy/`) and the system's own class (`Wire.java`), and
+runs only beside nodes of plans that need it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Rule(NamedTuple):
 
     @property
     def apis(self) -> Sequence[str]:
-        """What it names, `ANY` where it names nothing."""
+        """What it names, `ANY` if it names nothing."""
         given = self.options.get("api", ANY)
         return [given] if isinstance(given, str) else [str(each) for each in given]
 

@@ -1,10 +1,11 @@
-"""The read-only lever: no file can be made, renamed or removed in a node's data, as on a disk that
-the kernel has mounted read-only after an error. Files that are open already can still be written.
+"""The read-only lever: no file can be created, renamed or removed in a node's data, as on a disk
+that the kernel has mounted read-only after an error. Files that are open already can still be
+written.
 
 The target's process has no capabilities, so a folder's permissions bind it: the write permission is
-taken from every folder of the data, and the undo gives it to every folder that lacks it (a system
-that stores data can write to all its folders, so those are ours). A process that died of the fault
-is started again.
+removed from every folder of the data, and the undo restores it for every folder that lacks it (a
+system that stores data can write to all its folders, so those are ours). A process that died of the
+fault is started again.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _REFUSED = "Permission denied|AccessDenied|Read-only file system"
 
 @dataclass(frozen=True)
 class ReadOnlyLever(Lever[ReadOnlyRecord]):
-    """Takes the write permission from the folders of a node's data."""
+    """Removes the write permission from the folders of a node's data."""
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "read-only"
     record_type: ClassVar[type[UndoRecord]] = ReadOnlyRecord
 
     def unavailable(self, node: Node, record: ReadOnlyRecord) -> str | None:  # noqa: ARG002
-        """Without the commands that it takes, or a process to refuse."""
+        """If a command that it needs is missing, or there is no process to refuse."""
         return unequipped(node)
 
     def capture_prior_state(self, record: ReadOnlyRecord) -> ReadOnlyRecord:
@@ -40,11 +41,11 @@ class ReadOnlyLever(Lever[ReadOnlyRecord]):
         return replace(record, refusals=refusals(self.nodes[record.node], _REFUSED))
 
     def apply(self, record: ReadOnlyRecord) -> None:
-        """Take the write permission from every folder that has it."""
+        """Remove the write permission from every folder that has it."""
         _chmod(self.nodes[record.node], record.folder, "u-w")
 
     def undo(self, record: ReadOnlyRecord) -> None:
-        """Give it back, and start the process again if it died and was not dead before."""
+        """Restore it, and start the process again if it died and was not dead before."""
         node = self.nodes[record.node]
         _chmod(node, record.folder, "u+w")
         revive(node, record)
@@ -65,7 +66,8 @@ class ReadOnlyLever(Lever[ReadOnlyRecord]):
         return Proof(proven, [evidence])
 
     def leftover_state(self, node: Node) -> list[str]:
-        """Folders that cannot be written to. A folder that the system removes meanwhile is none."""
+        """Folders that cannot be written to. A folder that the system removes meanwhile does not
+        count."""
         found = node.admin(["find", NODE_DATA, "-type", "d", "!", "-perm", "-u+w"])
         lines = [line for line in found.output.splitlines() if not line.endswith(_GONE)]
         return [f"{node.name}: read-only: {line}" for line in lines]
