@@ -9,7 +9,7 @@ replica     a replica's process: session, lease, messages
 controller  who is alive, who leads
 requests    the clients' side: retries, and what is known when a request ends
 clients     clients of the harness over it, for logs, registers and sets
-system      all of it on a simulated cluster, and what it says of itself
+system      all of it on a simulated cluster, and what it reports about itself
 plan        its sections of a plan
 reading     the final read
 target      the plug-in

@@ -27,7 +27,7 @@ from harness.protocols import (
 from targets.memory.requests import Command, OnDone, Outcome, Requests
 
 APART: Final = 2**40
-"""More processes than any client has."""
+"""A number above that of any client's processes."""
 
 
 Asked = TypeVar("Asked", contravariant=True)
@@ -89,9 +89,9 @@ class PolledRequests(Generic[Asked]):
 
 
 class ModelClient(Client):
-    """What the clients of all models have in common: an operation becomes a request, and what was
-    answered a completion. Its partitions are counted from 0, the first of them is `first` in the
-    system, which distinguishes its processes from those of other clients by that."""
+    """What the clients of all models have in common: an operation becomes a request, and the answer
+    a completion. Its partitions are counted from 0, the first of them is `first` in the system,
+    which distinguishes its processes from those of other clients by that."""
 
     def __init__(
         self, cluster: MemoryCluster, requests: Requests, partitions: int = 1, first: int = 0

@@ -1,4 +1,4 @@
-"""Consumers of the reference system, simulated: each on a host of its own, as a process would be.
+"""Consumers of the reference system, simulated: each on its own host, as a process would be.
 
 A life of a consumer is a few scripts that are resumed by the simulation: a script yields how long
 it waits, in nanoseconds, or a request (`Command`) that it waits for. A host that is paused or dies
@@ -23,8 +23,8 @@ _POLL_NS: Final = 20 * MS
 _AGAIN_NS: Final = 50 * MS
 _END: Final = 2**62
 _APART: Final = 2**40
-"""More requests than the scripts of one group make. Numbers below -1 are of no client that writes,
-nor of a leader's own entries."""
+"""More requests than the scripts of one group make. Numbers below -1 belong neither to a client
+that writes nor to a leader's own entries."""
 _ENDED_WELL: Final = "it left"
 
 Script = Generator[int | Command, Outcome | None, None]
@@ -253,7 +253,7 @@ class Life:
             self.shared.system.requests.submit(process, wish, self._answered)
 
     def _answered(self, process: int, outcome: Outcome) -> None:
-        """A request has ended, where all clients are: this host hears of it."""
+        """A request has ended at the clients' host: this host learns of it."""
         if not self.over:
             self.host.simulation.push(
                 self.shared.now_ns(), self.host, self.host, self._resume, process, outcome

@@ -1,6 +1,6 @@
-"""The controller: takes replicas that are not heard of for dead, and decides who leads.
+"""The controller: treats silent replicas as dead, and decides who leads.
 
-It is one process with a durable record, which stands for the consensus of a real system's
+It is one process with a durable record, which represents the consensus of a real system's
 controllers. Every decision has a higher epoch than all before. How a leader is found depends on the
 commit rule:
 
@@ -27,7 +27,7 @@ _FENCE_AGAIN_NS: Final = 100 * MS
 
 @dataclass
 class Session:
-    """What the controller knows of a replica's present process."""
+    """What the controller knows about a replica's present process."""
 
     heard_ns: int
     blank: tuple[bool, ...]
@@ -65,7 +65,7 @@ class Controller:
         }
 
     def start(self) -> None:
-        """Begin to look after sessions."""
+        """Begin to watch sessions."""
         self.node.host.after(_TICK_NS, self._tick)
 
     def receive(self, source: str, message: Any) -> None:
@@ -102,7 +102,7 @@ class Controller:
         self.node.send(source, ("session", sent_ns, states))
 
     def _new_process(self, name: str, blank: tuple[bool, ...]) -> None:
-        """A replica was started again: it leads nothing any more, and if its disk was wiped it is
+        """A replica was started again: it no longer leads anything, and if its disk was wiped it is
         not in sync."""
         for number, state in enumerate(self.states):
             by_isr = self.of_part[number].commit == "isr"

@@ -1,10 +1,10 @@
 """The coordinator of a group: who is a member, and who reads which partition in a generation.
 
 It is the leader of the group's own partition, in which committed offsets are entries: so commits
-are replicated as everything else is. Members are known in memory alone; a new coordinator knows
-none, and they join again. A generation is higher than all before it, those of earlier coordinators
-included. A member that joins gets its share at once; the others hear of it by their next heartbeat,
-and what they commit until then is refused.
+are replicated like everything else. Members are known only in memory; a new coordinator knows none,
+and they join again. A generation is higher than all before it, those of earlier coordinators
+included. A member that joins gets its share at once; the others learn of it by their next
+heartbeat, and what they commit until then is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Coordinator:
         self.generation = self.epoch * _A_TERM
 
     def answer(self, f: str, member: str, generation: int | None, now_ns: int) -> tuple[str, Any]:
-        """What is answered to a request: `ok` and the generation with the member's partitions, or
+        """The answer to a request: `ok` and the generation with the member's partitions, or
         `fail` and why."""
         self._forget_silent(now_ns)
         if f == "join":

@@ -115,7 +115,7 @@ class MemoryConsumers(Consumers):
                 life.crash()
 
     def committed(self, timeout_s: float) -> list[Delivery]:
-        """See `Consumers`: only the node that leads the group's partition says anything."""
+        """See `Consumers`: only the node that leads the group's partition reports anything."""
         del timeout_s  # it takes no time
         rows, now_ns = [], self._simulation.now_ns
         group, partitions = self._shared.place.group, range(self._shared.place.partitions)
@@ -151,13 +151,13 @@ class MemoryConsumers(Consumers):
         return [life for lives in self._lives.values() for life in lives if not life.over]
 
     def _offsets(self, partition: int) -> list[tuple[str, int | None]]:
-        """Where its members stand, and what was committed last."""
+        """The positions of its members, and what was committed last."""
         positions = [life.position.get(partition) for life in self._running()]
         known = [("a position", each) for each in positions if each is not None]
         return [*known, ("the last commit", self._shared.confirmed.get(partition))]
 
     def _end_of(self, partition: int) -> int | None:
-        """Where the log ends, as its leader says; `None` while not all of it is committed."""
+        """Where the log ends, as its leader reports; `None` while not all of it is committed."""
         number = self._shared.place.first + partition
         decided = self._system.observe(CONTROLLER)
         leader = decided[number].leader if decided is not None else None

@@ -49,7 +49,7 @@ Request = tuple[str, int, int, int, int, str, str | None, int | None, int | None
 
 
 class Follower:
-    """What a leader knows of one of its followers."""
+    """What a leader knows about one of its followers."""
 
     __slots__ = ("caught_up_ns", "heard_ns", "in_flight", "match", "next", "sent_end", "sent_ns")
 
@@ -304,8 +304,8 @@ class Leading:
         return any(entry.f == MARKER and entry.key == name for entry in later)
 
     def _coordinate(self, f: str, member: str, generation: int | None) -> tuple[str, Any]:
-        """What the group's coordinator answers; one that may not lead any more answers nothing of
-        its own."""
+        """What the group's coordinator answers; one that may no longer lead gives no answer of its
+        own."""
         if self.stored.commit <= self.first or not self.has_lease():
             return "refused", "not-ready"
         return self.coordinator.answer(f, member, generation, self.node.host.now_ns())

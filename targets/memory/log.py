@@ -81,7 +81,7 @@ class Log:
         return offset
 
     def note_committed(self, offset: int) -> None:
-        """Write down up to where entries are committed. It is fsynced by the next `sync_note`."""
+        """Record up to where entries are committed. It is fsynced by the next `sync_note`."""
         records, synced = self._checkpoint.records, self._checkpoint.synced
         if len(records) > synced:
             records[-1] = offset
@@ -89,7 +89,7 @@ class Log:
             records.append(offset)
 
     def sync_note(self) -> None:
-        """Make the note of what is committed safe."""
+        """Fsync the note of what is committed."""
         records = self._checkpoint.records
         if len(records) > self._checkpoint.synced:
             records[:] = records[-1:]

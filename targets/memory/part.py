@@ -2,7 +2,7 @@
 
 Replication is Raft's: a leader's entries come with the offset and the epoch of the entry before
 them, and a follower that has another entry there discards what differs. Who leads is decided by the
-controller; a replica obeys the highest epoch that it has heard of and remembers it on its disk.
+controller; a replica obeys the highest epoch that it has seen and stores it on its disk.
 
 A replica whose disk was wiped is *blank*: it may have acknowledged what it no longer has. It does
 not take part in elections until it has caught up with a leader.

@@ -1,4 +1,4 @@
-"""What a plan says of the reference system."""
+"""What a plan states about the reference system."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MemoryTargetPlan(TargetPlan):
     request_ms: int = Field(800, ge=10, le=60_000, description="A client tries for so long in all.")
 
     def system_settings(self) -> Settings:
-        """As the system takes them. Raises ValueError for what cannot be."""
+        """As the system takes them. Raises ValueError for impossible values."""
         return Settings(
             replicas=self.replicas,
             partitions=self.partitions,

@@ -68,7 +68,7 @@ def _plain(schema: pa.Schema, name: str) -> pa.DataType:
 
 
 def _replica(system: System, partition: int, reader: str) -> str | None:
-    """The leader of a partition, as its own view says, or the first of the others."""
+    """The leader of a partition, by its own view, or the first of the others."""
     views = {name: _seen(system, name, partition) for name in system.settings.names}
     leaders = {view.leader: view.epoch for view in views.values() if view is not None}
     leader = max(leaders, key=lambda name: leaders[name], default=None)

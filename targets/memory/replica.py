@@ -1,8 +1,8 @@
 """The process of a replica: its partitions, its session with the controller, its lease.
 
-The lease: the controller takes a replica for dead only when it has not heard of it for a session's
-length, and a replica counts three quarters of that from when it *sent* the report that was
-answered. Until then no other replica can have become leader, so it may answer reads alone. All
+The lease: the controller treats a replica as dead only when it has not heard from it for a
+session's length, and a replica counts three quarters of that from when it *sent* the report that
+was answered. Until then no other replica can have become leader, so it may answer reads alone. All
 clocks run at the same rate; a process that was paused finds its lease expired.
 """
 
@@ -114,7 +114,7 @@ class Replica:
 
 
 def _read(stored: Stored, f: str, key: str | None, offset: int, limit: int) -> Any:
-    """What a replica answers that does not ask whether it leads."""
+    """What a replica answers without checking whether it leads."""
     if f == "fetch":
         return stored.fetch(offset, limit, stored.commit, key)
     return stored.ends() if f == ENDS else stored.read(f, key)

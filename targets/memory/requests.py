@@ -4,7 +4,7 @@ A request is tried at one node after another until its time is up, always under 
 that the system can distinguish a retry from a new request. It ends
 
     ok    when a leader answered so;
-    fail  when it surely had no effect: every attempt was refused before anything was appended, or
+    fail  when it had no effect: every attempt was refused before anything was appended, or
           a compare-and-set was applied and found another value, or it was a read;
     info  otherwise: an attempt went unanswered, or was given up after it had been appended.
 """

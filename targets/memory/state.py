@@ -1,4 +1,4 @@
-"""What the controller decides, as everybody else hears of it."""
+"""What the controller decides, as all other processes learn it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The complete reference system: its nodes, who says what of it, and what its replicas hold."""
+"""The complete reference system: its nodes, what each reports, and what its replicas hold."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ CONTROLLER_ROLE: Final = "controller"
 
 
 class Seen(NamedTuple):
-    """What one node says of one partition. `end` and `committed` are offsets of its own log; the
-    controller has none."""
+    """What one node reports about one partition. `end` and `committed` are offsets of its own log;
+    the controller has none."""
 
     node: str
     partition: int
@@ -36,7 +36,7 @@ _SYSTEMS: WeakKeyDictionary[MemoryCluster, System] = WeakKeyDictionary()
 
 
 def system_of(cluster: MemoryCluster) -> System:
-    """The system that was made on a cluster."""
+    """The system that was created on a cluster."""
     return _SYSTEMS[cluster]
 
 
@@ -47,9 +47,9 @@ def roles(settings: Settings) -> dict[str, frozenset[str]]:
 
 
 class System:
-    """The reference system on a simulated cluster. Of several `settings` each has partitions of its
-    own, one after the other; nodes and times are those of the first. After them is a partition for
-    each group of consumers: what its members have committed."""
+    """The reference system on a simulated cluster. With several `settings`, each has its own
+    partitions, one after the other; nodes and times are those of the first. After them is a
+    partition for each group of consumers: what its members have committed."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class System:
         _SYSTEMS[cluster] = self
 
     def start(self) -> None:
-        """Make the nodes, unless they are there, and start their processes; no leader yet."""
+        """Create the nodes, unless they exist, and start their processes; no leader yet."""
         if not self.cluster.nodes:
             self.cluster.create(roles(self.settings))
         programs = dict.fromkeys(self.settings.names, self._replica)

@@ -72,7 +72,7 @@ class Memory(
     HasConsumers[MemoryPlan],
 ):
     """A reference system with switchable defects, simulated: a replicated log, and registers that
-    follow from it. It tests ackloss itself, and nothing real."""
+    follow from it. It tests ackloss itself, not a real system."""
 
     plugin: ClassVar[str] = "memory"
     plan: ClassVar[type[Plan]] = MemoryPlan
@@ -134,7 +134,7 @@ class Memory(
         return {"system": {key: value for key, value in target.items() if key in known}}
 
     def why_no_crashes(self, plan: Plan) -> str | None:
-        """They are simulated as one."""
+        """All clients are simulated as one."""
         return "the clients of the reference system cannot crash one by one"
 
     def roles(self, plan: MemoryPlan) -> Mapping[str, frozenset[str]]:
@@ -153,7 +153,7 @@ class Memory(
         System(cluster, *data, groups=groups).start()
 
     def of_cell(self, plan: MemoryPlan, name: str, number: int) -> MemoryPlan:
-        """The plan on partitions of its own. Raises PlanError for several topics."""
+        """The plan on its own partitions. Raises PlanError for several topics."""
         del name
         if _logs(plan) != plan.partitions:
             raise PlanError(
@@ -217,7 +217,7 @@ class Memory(
     def consumers(
         self, cluster: RunCluster, plan: MemoryPlan, group: GroupSettings, record: Record
     ) -> Consumers:
-        """See `targets.memory.group`; each cell has a group of its own."""
+        """See `targets.memory.group`; each cell has its own group."""
         system = _system(cluster)
         first, partitions = plan.target.first_partition, plan.partitions
         place = Place(_deciding_partition(plan, len(system.of_part)), first, partitions)

@@ -168,7 +168,7 @@ class TransactionClient(Client):
     def _whole(self, keys: list[int]) -> Script:
         """All that another replica than the leader holds of some partitions, once it has no open
         transaction in them and all that the leader has committed. Its state is read directly,
-        without a request: no defect of what answers requests is in the way."""
+        without a request: so no defect in answering requests can interfere."""
         found: list[MicroOp] = []
         deadline_ns = self._cluster.simulation.now_ns + _END_WITHIN_NS
         for key in keys:

@@ -8,7 +8,8 @@ A transaction ends in
     info  when the commit was requested, and its outcome is unknown.
 
 Consumers keep a position in each log, and go back to what is stored where a transaction is not ok.
-Who begins a transaction first has its earlier one aborted, where it does not know that it ended.
+A process that begins a transaction first has its earlier one aborted, unless it knows that it
+ended.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Transaction:
     fenced: bool = False
 
     def script(self, steps: list[MicroOp]) -> Script:
-        """Take all steps, and commit where they do not say how it ends."""
+        """Take all steps, and commit if they do not say how it ends."""
         ended = yield from self._taken(steps)
         if ended.type != OK:
             self.producer.position.clear()

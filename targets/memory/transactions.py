@@ -1,6 +1,6 @@
 """Transactions over several partitions, in two phases: what logs say, and their coordinator.
 
-The coordinator is the leader of a partition of its own, whose entries decide:
+The coordinator is the leader of a separate partition, whose entries decide:
 
     begin   a transaction, and the data partitions that it may send to
     end     it commits or aborts: the first such entry of a transaction is the decision
@@ -49,8 +49,8 @@ OTHERWISE: Final = "transaction-ended-otherwise"
 
 @dataclass
 class Marks:
-    """What a data partition's entries say of transactions: the first offset of each that is open,
-    and whether those committed that have their marker."""
+    """What a data partition's entries state about transactions: the first offset of each that is
+    open, and whether those committed that have their marker."""
 
     open: dict[str, int] = field(default_factory=dict)
     ended: dict[str, bool] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from targets.zookeeper.plan import ZooKeeperPlan
 
 SERVED: Final = {SET.name: f"/{ELEMENTS}", REGISTER.name: ""}
 """The znode below the plan's parent below which they write, by the models that any client can
-serve: operations of the others rest on a session of the process."""
+serve: operations of the others depend on a session of the process."""
 
 _REQUESTS: Final = 3
 """The most that one operation takes: set, create, and set after all."""
@@ -34,7 +34,7 @@ def check(plan: ZooKeeperPlan, model: str) -> None:
 
 
 def addresses_of(addresses: Iterable[str], plan: ZooKeeperPlan, number: int) -> list[str]:
-    """The servers that client `number`, from 0, is given, in the order in which it tries them."""
+    """The servers for client `number`, from 0, in the order in which it tries them."""
     all_of = list(addresses)
     first = number % len(all_of)
     turned = [*all_of[first:], *all_of[:first]]

@@ -1,8 +1,8 @@
-"""Queries one ZooKeeper server, and no other: what it says of itself is evidence.
+"""Queries one ZooKeeper server, and no other: what it reports about itself is evidence.
 
-kazoo's client connects again by itself, to whichever server is left, for as long as it lives; an
-observer needs an answer of the server that it names, or none. Encoding is kazoo's; the socket is
-ours. Each thread keeps a session for each server and creates it again when it is lost.
+kazoo's client reconnects by itself, to any remaining server, for as long as it exists; an observer
+needs an answer from the server that it names, or none. Encoding is kazoo's; the socket is ours.
+Each thread keeps a session for each server and creates it again when it is lost.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EXCEPTIONS: Final = {NodeExistsError.code: NodeExistsError, NoNodeError.code: N
 
 
 class _Session:
-    """A connection to one server with a session of its own."""
+    """A connection to one server with its own session."""
 
     def __init__(self, address: str, deadline: float) -> None:
         self._socket = own_connection(address, CLIENT_PORT, timeout_s=_left_s(deadline))
@@ -118,7 +118,7 @@ def children(address: str, path: str, *, timeout_s: float) -> Sequence[str]:
 
 
 def create(address: str, path: str, data: bytes, *, timeout_s: float) -> None:
-    """Make a znode, and its parents where they are missing. An existing one is left unchanged."""
+    """Create a znode, and its parents if they are missing. An existing one is left unchanged."""
     parent = path.rpartition("/")[0]
     try:
         ask(address, Create(path, data, OPEN_ACL_UNSAFE, 0), timeout_s=timeout_s)

@@ -1,6 +1,6 @@
 """Clients of the harness over kazoo: one for each model of operations.
 
-set       an element is a znode of its own below `PARENT/set`; a read lists the children
+set       an element is a separate znode below `PARENT/set`; a read lists the children
 register  a key is a znode; a write sets it whatever its version is, or makes it; compare-and-set
           reads it, and sets it where its version is still the same
 
@@ -9,8 +9,8 @@ lock      a lock is an ephemeral znode below `PARENT/locks`
 watch     a key is a znode; a watch reads it with `watch=`, and says whether the watch that this
           client left there before was triggered
 
-An operation of several requests changes something by the last of them only, and continues only
-after an answer that proves that nothing was changed.
+In an operation of several requests, only the last one changes something, and each further request
+is sent only after an answer that proves that nothing was changed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ZooKeeperClient(BlockingClient):
 
     @abstractmethod
     def operate(self, op: Invoke) -> Completion:
-        """Do one operation. Raises what kazoo raises."""
+        """Execute one operation. Raises what kazoo raises."""
 
     def call(self, op: Invoke) -> Completion:
         """See `BlockingClient`. A client whose request timed out raises, and is replaced."""
@@ -78,7 +78,7 @@ class ZooKeeperClient(BlockingClient):
         self.session.close()
 
     def synced(self) -> None:
-        """Have the server catch up with its leader, where reads are to be preceded by that."""
+        """Make the server catch up with its leader, if reads are to be preceded by that."""
         if self.sync:
             self.session.wait(self.session.kazoo.sync_async(self.parent))
 
@@ -87,7 +87,7 @@ class SetClient(ZooKeeperClient):
     """One set: its elements are znodes."""
 
     def operate(self, op: Invoke) -> Completion:
-        """Make a znode, or list all."""
+        """Create a znode, or list all."""
         f, value, *_ = op
         kazoo = self.session.kazoo
         if f == "add":
@@ -99,10 +99,10 @@ class SetClient(ZooKeeperClient):
 
 
 class SequenceClient(ZooKeeperClient):
-    """A sequence: each request makes a sequential znode, whose name ends in its number."""
+    """A sequence: each request creates a sequential znode, whose name ends in its number."""
 
     def operate(self, op: Invoke) -> Completion:
-        """Make the next znode."""
+        """Create the next znode."""
         _, value, *_ = op
         path = f"{self.parent}/{SEQUENCE}/n-"
         data = str(value).encode()
@@ -111,10 +111,10 @@ class SequenceClient(ZooKeeperClient):
 
 
 class LockClient(ZooKeeperClient):
-    """Locks: a lock is an ephemeral znode, which ends with the session that made it."""
+    """Locks: a lock is an ephemeral znode, which ends with the session that created it."""
 
     def operate(self, op: Invoke) -> Completion:
-        """Make the znode, look whose it is, or delete it."""
+        """Create the znode, read whose it is, or delete it."""
         f, value, _, key, _ = op
         path = f"{self.parent}/{LOCKS}/{key}"
         kazoo = self.session.kazoo
@@ -141,7 +141,7 @@ class KeyedClient(ZooKeeperClient):
     """Keys that are znodes whose data is a value."""
 
     def _write(self, path: str, data: bytes) -> Completion:
-        """Set it; make it where it is missing; set it after all where another made it first."""
+        """Set it; create it if it is missing; set it after all if another client was first."""
         kazoo = self.session.kazoo
         try:
             return completion(OK, self.session.wait(kazoo.set_async(path, data)).mzxid)
@@ -194,7 +194,7 @@ class Left:
     lost: bool = False
 
     def __call__(self, event: WatchedEvent) -> None:
-        """kazoo calls it in a thread of its own: for a change, or when the connection is lost."""
+        """kazoo calls it in a separate thread: for a change, or when the connection is lost."""
         self.lost = event.type == EventType.NONE
         self.fired.set()
 
@@ -226,8 +226,8 @@ def was_notified(before: Left, left: Left) -> int:
     """Whether a watch had been triggered by the time of the answer that came with the next one;
     NULL where that is not known.
 
-    kazoo's thread for events may lag behind its answers, so it is waited for shortly. An event
-    that triggered both watches may have come after the answer: then it says nothing of the first.
+    kazoo's thread for events may lag behind its answers, so it is waited for shortly. An event that
+    triggered both watches may have come after the answer: then it says nothing about the first.
     """
     if left.at != before.at:
         before.fired.wait(_DISPATCH_S)

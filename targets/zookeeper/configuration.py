@@ -91,7 +91,7 @@ def why_refused(key: str) -> str | None:
 
 def check_settings(settings: Mapping[str, Any], known: Mapping[str, str]) -> None:
     """Raise PlanError for the first setting that a plan may not touch; `known`: settings that have
-    a key of their own, by their name."""
+    their own key, by their name."""
     for key in settings:
         if reason := why_refused(key):
             raise PlanError(

@@ -2,7 +2,7 @@
 
 A server that is taken out keeps running, as an operator would find it. Its entry in the
 configuration (`/zookeeper/config`) is in the undo record. Requests go to the servers that stay, one
-after the other until one answers; a request that was made already changes nothing.
+after the other until one answers; a repeated request changes nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class MembersLever(Lever[MembersRecord]):
     record_type: ClassVar[type[UndoRecord]] = MembersRecord
 
     def unavailable(self, node: Node, record: MembersRecord) -> str | None:
-        """Where servers were not started so that it can be done."""
+        """If servers were not started so that it can be done."""
         if self.plan.ensemble.reconfig:
             return None
         return f"{node.name}: its ensemble cannot be changed: ensemble.reconfig is false"
@@ -79,7 +79,8 @@ class MembersLever(Lever[MembersRecord]):
             self._request(record, joining, f"add {record.node}")
 
     def probe(self, record: MembersRecord, *, applied: bool) -> Proof:
-        """Whether every server that stays has them no longer, or again, in its configuration."""
+        """Whether every server that stays no longer has them, or has them again, in its
+        configuration."""
         numbers = [self._number(name) for name in record.node.split(",")]
         shown: dict[str, list[int]] = {}
 

@@ -1,6 +1,6 @@
 """How an operation ended: from ZooKeeper's error codes to fail and info.
 
-`fail` means certainly not applied. A server gives that proof by a code that it answers while it
+`fail` means certainly not applied. A server gives that proof by a code that it returns while it
 prepares a request (`PrepRequestProcessor`): the transaction becomes an error and changes nothing.
 kazoo sends each request once (its retry layer, `KazooClient.retry`, is not used), and a session's
 requests are answered in order, so the code belongs to the only attempt. Everything else is `info`:
@@ -29,7 +29,7 @@ REFUSED: Final[Mapping[int, str]] = {
     -125: "QuotaExceeded: quotas are checked before the transaction is made",
     -127: "ThrottledOp: the request was dropped from the queue, and answered in its place",
 }
-"""Codes that a server answers without applying the request."""
+"""Codes that a server returns without applying the request."""
 
 UNPROVEN: Final[Mapping[int, str]] = {
     -1: "SystemError: says nothing of what came before it",
@@ -50,7 +50,7 @@ NOT_CONNECTED: Final = "NotConnected"
 
 
 def outcome(error: Exception) -> Completion:
-    """How an operation ended that kazoo answered with this exception."""
+    """How an operation ended for which kazoo raised this exception."""
     code = getattr(error, "code", None)
     name = type(error).__name__.removesuffix("Error")
     return completion(FAIL if code in REFUSED else INFO, error=name)

@@ -1,4 +1,4 @@
-"""What a plan says of ZooKeeper: its sections, and what they may not ask together."""
+"""What a plan states about ZooKeeper: its sections, and which values exclude each other."""
 
 from __future__ import annotations
 

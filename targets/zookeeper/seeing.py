@@ -1,10 +1,10 @@
 """Who leads, as one server alone shows it.
 
-A server says by `srvr` whether it leads, follows or observes, and has its epoch on its disk
+A server reports by `srvr` whether it leads, follows or observes, and has its epoch on its disk
 (`currentEpoch`). No word names its leader, or the followers of a leader. But a follower holds one
 connection to port 2888 of its leader, so the node's table of connections names them. A leader also
-counts the followers that are in sync (`mntr`): where that is not the number of those which are
-connected, it is not known which they are, and only the leader itself is shown as a member.
+counts the followers that are in sync (`mntr`): if that differs from the number of connected
+followers, it is not known which they are, and only the leader itself is shown as a member.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Shown:
 
 
 def observe(node: Node, plan: ZooKeeperPlan, *, timeout_s: float) -> NodeView | None:
-    """A server's own view; `None` when it does not answer. What has no quorum has no leader."""
+    """A server's own view; `None` if it does not answer. Without a quorum it has no leader."""
     try:
         status = words.status(words.ask(node.address, "srvr", timeout_s=timeout_s))
         leads = status.mode in (words.LEADER, words.STANDALONE)
@@ -59,7 +59,7 @@ def view(
     figures: Mapping[str, str],
     shown: Shown,
 ) -> NodeView:
-    """What a server of this status says. `figures` are of one that leads."""
+    """The view of a server with this status. `figures` are those of a leader."""
     epoch = status.epoch if shown.epoch is None else shown.epoch
     leader: str | None = None
     members: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ def voters(plan: ZooKeeperPlan) -> tuple[str, ...]:
 
 
 def _in_sync(plan: ZooKeeperPlan, figures: Mapping[str, str], shown: Shown) -> tuple[str, ...]:
-    """The followers with a vote that are in sync, where they are known."""
+    """The followers with a vote that are in sync, if they are known."""
     connected = tuple(sorted(set(shown.followers) & set(voters(plan))))
     synced = figures.get("synced_followers", "").partition(".")[0]
     return connected if synced == str(len(connected)) else ()

@@ -49,7 +49,7 @@ class Session:
         self._live = self.kazoo.start_async()
 
     def connected(self) -> bool:
-        """Whether there is a connection, or comes to be one in the time of a request."""
+        """Whether there is a connection, or there is one within the time of a request."""
         return bool(self._live.wait(self._request_s))
 
     def wait(self, asked: Any) -> Any:
@@ -65,8 +65,8 @@ class Session:
         return None
 
     def close(self) -> None:
-        """End the session where its server answers at once. kazoo waits 10 s for one that does not,
-        so it ends in a thread of its own."""
+        """End the session if its server answers at once. kazoo waits 10 s for one that does not, so
+        it ends in a separate thread."""
         closing = threading.Thread(target=self._stop, daemon=True)
         closing.start()
         closing.join(_CLOSE_S)

@@ -1,7 +1,8 @@
-"""The settings of every server as it says itself, compared with those that were requested.
+"""The settings of every server as it reports them itself, compared with the requested ones.
 
 `conf` shows what a server has read from zoo.cfg; the command line of its JVM, what else it was
-started with. Whether it really calls fsync, servers from 3.6 on count.
+started with. Servers from 3.6 on count their calls of fsync, which shows whether they really call
+it.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ _KEYS: Final = {
     "forceSync": "ensemble.forceSync",
     "snapCount": "ensemble.snapCount",
 }
-"""Settings that have a key of their own in a plan."""
+"""Settings that have their own key in a plan."""
 
 
 def key_of(name: str) -> str:
-    """The key of a plan at which a setting stands."""
+    """The key of a plan for a setting."""
     return _KEYS.get(name, f'target.settings."{name}"')
 
 
@@ -62,7 +63,7 @@ def effective(cluster: Cluster, plan: ZooKeeperPlan) -> dict[str, Any]:
 
 
 def shared(told: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """The settings that all servers have alike; how much they store is not a setting."""
+    """The settings that are equal on all servers; how much they store is not a setting."""
     first, *others = told.values()
     return {
         key: value
@@ -72,7 +73,7 @@ def shared(told: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 
 
 def reported(node: Node) -> dict[str, str]:
-    """What one server uses. Raises TimeoutError where it does not say."""
+    """What one server uses. Raises TimeoutError if it does not report it."""
     pid = node.pid()
     flags = flags_of(node.admin(["cat", f"/proc/{pid}/cmdline"]).output)
     try:

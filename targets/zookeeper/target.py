@@ -121,7 +121,7 @@ class ZooKeeper(
             )
 
     def warnings(self, plan: ZooKeeperPlan) -> list[str]:
-        """Of more processes than clients, and sessions that no server grants."""
+        """About more processes than clients, and sessions that no server grants."""
         load, tick = plan.workload, plan.ensemble.tickTime
         found = []
         if load.processes > load.clients and load.client != EXEC:
@@ -231,7 +231,7 @@ class ZooKeeper(
             raise TimeoutError(f"{first.name} made no znode: {error}") from error
 
     def _missing(self, cluster: Cluster, plan: ZooKeeperPlan) -> str | None:
-        """What is not yet there; `None` when all is."""
+        """What is still missing; `None` if nothing is."""
         leaders = set()
         for node in cluster.nodes.values():
             view = seeing.observe(node, plan, timeout_s=_ASK_S)
@@ -246,7 +246,7 @@ class ZooKeeper(
         return None if len(leaders) == 1 else f"several lead: {sorted(leaders)}"
 
     def effective(self, cluster: Cluster, plan: ZooKeeperPlan) -> dict[str, Any]:
-        """What every server reports of its settings."""
+        """What every server reports about its settings."""
         return settings.effective(cluster, plan)
 
     def requested(self, plan: ZooKeeperPlan) -> dict[str, Any]:
@@ -279,7 +279,7 @@ class ZooKeeper(
         return any_client.answers_within_s(plan)
 
     def writer(self, plan: ZooKeeperPlan) -> str:
-        """kazoo; a process of the user's says itself what it is."""
+        """kazoo; a process of the user's reports itself what it is."""
         if plan.workload.client == EXEC:
             return COMMAND
         return f"{_PACKAGE} {installed(_PACKAGE)}"
@@ -300,7 +300,7 @@ class ZooKeeper(
         return seeing.observe(node, plan, timeout_s=timeout_s)
 
     def of_cell(self, plan: ZooKeeperPlan, name: str, number: int) -> ZooKeeperPlan:
-        """The plan below a znode of its own."""
+        """The plan below its own znode."""
         del number
         own = {"parent": f"{plan.workload.parent}/{name}"}
         return plan.model_copy(update={"workload": plan.workload.model_copy(update=own)})

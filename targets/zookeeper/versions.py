@@ -1,4 +1,4 @@
-"""What differs between ZooKeeper's versions, as data: a further version is a further row.
+"""What differs between ZooKeeper's versions, as data: another version is another row.
 
 Jars are Maven coordinates. What a server needs at run time and its artefact only names as
 `provided` is added (metrics-core, snappy, from 3.6 on), and one logging binding for all: reload4j.

@@ -1,4 +1,4 @@
-"""What one server says of itself by four-letter words, on its client port.
+"""What one server reports about itself by four-letter words, on its client port.
 
 A word is sent, and the server answers and closes the connection. A server that has no quorum
 answers `srvr`, `mntr` and `conf` with one sentence: it is not serving requests.
@@ -25,7 +25,7 @@ _NOT_ALLOWED: Final = "is not executed because it is not in the whitelist"
 @dataclass(frozen=True, kw_only=True)
 class Status:
     """A server's mode, and the last transaction that it has applied, whose upper half is an epoch.
-    `mode` is `None` for a server without a quorum, which says nothing else."""
+    `mode` is `None` for a server without a quorum, which reports nothing else."""
 
     mode: str | None
     zxid: int = 0
@@ -60,12 +60,12 @@ def ask(address: str, word: str, *, timeout_s: float) -> str:
 
 
 def is_serving(answer: str) -> bool:
-    """Whether an answer is of a server that has a quorum."""
+    """Whether an answer is from a server with a quorum."""
     return _NOT_SERVING not in answer
 
 
 def status(answer: str) -> Status:
-    """The answer to `srvr`. Raises NoAnswer for what is none."""
+    """The answer to `srvr`. Raises NoAnswer for anything else."""
     if not is_serving(answer):
         return Status(mode=None)
     found = dict(re.findall(r"(?m)^([A-Z][\w ]*): (.*)$", answer))
