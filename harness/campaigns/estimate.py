@@ -44,11 +44,16 @@ def estimate(
         )
         runs += left.total()
         executions += len(left)
-        seconds += len(left) * _cost(group[0]).seconds
+        seconds += _seconds(_cost(group[0]), left.values())
         load = group[0].resolved.plan.workload
         writes = load.rate_per_s * load.duration_s
         stored += left.total() * (writes * _BYTES_PER_WRITE + _BYTES_PER_RUN)
     return Estimate(workers, runs, executions, seconds / workers, stored / 2**20)
+
+
+def _seconds(cost: Cost, cells: Iterable[int]) -> float:
+    """The time of runs that have so many cells each."""
+    return sum(cost.seconds + (number - 1) * cost.further_cell_s for number in cells)
 
 
 def workers_for(campaign: Campaign) -> int:

@@ -49,10 +49,12 @@ class NodeOutline:
 @dataclass(frozen=True, kw_only=True)
 class Cost:
     """What a run costs: memory of its nodes, and time, on a cluster that is kept or on a new one.
-    `whole_cores`: it computes all the time, while others mostly wait."""
+    `further_cell_s`: what each cell after the first adds. `whole_cores`: it computes all the time,
+    while others mostly wait."""
 
     memory_mb: int
     seconds: float
+    further_cell_s: float = 0.0
     whole_cores: bool = False
 
 

@@ -34,6 +34,8 @@ from harness.protocols import (
 EXAMPLE_SUBNET = "198.18.0"
 # Measured on two cores: the time of a run beside its workload, on a kept and on a new cluster.
 _KEPT_S, _NEW_S = 5.0, 22.0
+_FURTHER_CELL_S = 0.5
+"""What a cell adds that shares a run: its topic, its final read, its judgement."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Docker(Provider, LeavesObjects):
         return Cost(
             memory_mb=nodes * (order.plan.target.memory_mb + INFRA_MB),
             seconds=order.plan.workload.duration_s + (_KEPT_S if kept else _NEW_S),
+            further_cell_s=_FURTHER_CELL_S,
         )
 
     def reach(self) -> None:

@@ -226,13 +226,18 @@ values = [2]
 
 
 @pytest.mark.usefixtures("kafka_shares")
-def test_a_shared_run_takes_the_time_of_one(tmp_path: Path) -> None:
+def test_a_shared_run_takes_the_time_of_one_and_a_little_for_each_further_cell(
+    tmp_path: Path,
+) -> None:
     alone = estimate(campaign(tmp_path, "repetitions = 3"), workers=1)
     shared = campaign(tmp_path, 'repetitions = 3\nshare = "auto"')
     together = estimate(shared, workers=1)
     assert (alone.runs, alone.executions) == (24, 24)
     assert (together.runs, together.executions) == (24, 6)
-    assert together.seconds == pytest.approx(alone.seconds / 4)
+    cell = shared.possible[0]
+    further_s = cell.resolved.provider.cost(cell.resolved.order, kept=True).further_cell_s
+    assert further_s > 0
+    assert together.seconds == pytest.approx(alone.seconds / 4 + 6 * 3 * further_s)
     first = groups_of_campaign(shared)[0]
     left = estimate(shared, [(each.name, 0) for each in first[1:]], workers=1)
     assert (left.runs, left.executions) == (21, 6), "the cell that is left runs alone"
