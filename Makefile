@@ -3,6 +3,8 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
+# Hundreds of processes import the same modules: what one has compiled is kept for the others.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 FAST := not spark and not docker and not e2e and not browser and not java and not go and not node
 
