@@ -1,10 +1,9 @@
-"""What a plan would do, without doing it: its commands, its schema, its likely mistakes."""
+"""What a plan would do, without doing it: its commands, its schema."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any
 
 from harness import registry
@@ -20,7 +19,6 @@ from harness.protocols import (
     Nemesis,
     Node,
     TakesClusterFile,
-    Warns,
     vocabulary_of,
 )
 from harness.protocols.crashes import ClientNemesis, names_met
@@ -172,30 +170,6 @@ def _begins(bound_step: ResolvedStep) -> str:
     if step.after_s:
         words.append(f"and {step.after_s:g} s later")
     return ", ".join(words)
-
-
-def warnings(bound: ResolvedPlan) -> list[str]:
-    """What is allowed but probably not intended."""
-    plan, notes = bound.plan, [f"forced: {each}" for each in bound.unsupported]
-    load = plan.workload
-    if isinstance(bound.target, Warns):
-        of_cells = [bound.target.warnings(each.plan) for each in bound.cells]
-        notes += dict.fromkeys(chain.from_iterable(of_cells or [bound.target.warnings(plan)]))
-    longest_s = _longest_s(plan)
-    if longest_s > load.duration_s:
-        notes.append(
-            f"workload.duration_s: the schedule may take {longest_s:g} s if every wait runs out, "
-            f"the workload lasts {load.duration_s:g} s: later steps would be left out"
-        )
-    return notes
-
-
-def _longest_s(plan: Plan) -> float:
-    longest_s = 0.0
-    for step in plan.faults:
-        longest_s = max(longest_s, step.at_s or 0.0)
-        longest_s += (step.within_s if step.when else 0.0) + step.after_s
-    return longest_s
 
 
 def plan_schema(system: str | None = None) -> dict[str, Any]:

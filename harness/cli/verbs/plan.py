@@ -23,7 +23,7 @@ def validate(
     out: Output, files: tuple[Path, ...], changes: tuple[str, ...], seed: int | None
 ) -> None:
     """Check plans as far as possible without a cluster."""
-    from harness.run.preview import warnings
+    from harness.run.likely_mistakes import warnings
 
     documents = []
     for file in files:

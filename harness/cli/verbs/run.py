@@ -175,7 +175,8 @@ def _require_clusters_to_keep(files: Sequence[Path], plans: Sequence[ResolvedPla
 
 
 def _print_dry_run(out: Output, plans: list[ResolvedPlan]) -> None:
-    from harness.run.preview import dry_run, warnings
+    from harness.run.likely_mistakes import warnings
+    from harness.run.preview import dry_run
 
     documents = [{**dry_run(plan), "warnings": warnings(plan)} for plan in plans]
     out.document({"schema": 1, "plans": documents})
