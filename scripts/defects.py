@@ -250,9 +250,9 @@ def notes() -> str:
         f"To get a finding in each run, {_longer()}. `replicas_differ`: the final read reads the "
         "leader and another replica, each to its end, and they hold different records. `delivery` "
         "judges deliveries and commits, not lost writes: a run in which the defect hits neither is "
-        "`valid`. In the runs of truncate-without-epochs that are `unknown`, the log of one replica "
-        "lacks the end of a transaction, or readers differ, so the check `kafka` has not read "
-        "everything."
+        "`valid`. In the runs of truncate-without-epochs that are `unknown`, the log of one "
+        "replica lacks the end of a transaction, or readers differ, so the check `kafka` has not "
+        "read everything."
     )
 
 
