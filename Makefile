@@ -20,8 +20,7 @@ run: setup  ## Set up, run the unclean and the safe plan, compare them on one pa
 	@$(BIN)/ackloss run plans/kafka-unclean.toml plans/kafka-safe.toml --as-expected --compare
 
 test:  ## Set up, then lint, types, import contracts and all tests, also on real Kafka
-	@scripts/setup dev
-	@$(MAKE) lint
+	@MEANWHILE="$(MAKE) lint" scripts/setup dev
 	@$(BIN)/pytest -q -n 5 --dist loadscope --durations=25
 
 check:  ## Format, lint, types, import contracts, fast tests (no cluster)
