@@ -36,7 +36,7 @@ from harness.run.workload import workload_of
 @dataclass(frozen=True, kw_only=True)
 class ResolvedPlan:
     """A plan and what its names stand for. `unsupported`: what it requests in vain, to be refused
-    (`refuse_unsupported`) or forced by whoever runs it. `client`: the command of the user's own
+    (`refuse_unsupported`) or forced by the user. `client`: the command of the user's own
     clients (`with_client`), `operator`: who makes faults by hand (`with_operator`); no plan holds
     them."""
 
