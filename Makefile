@@ -19,8 +19,9 @@ setup:  ## Set this machine up: packages, Docker, .venv, images, archives
 run: setup  ## Set up, run the unclean and the safe plan, compare them on one page
 	@$(BIN)/ackloss run plans/kafka-unclean.toml plans/kafka-safe.toml --as-expected --compare
 
+# Tests are collected once while images are made: that compiles them for all five processes.
 test:  ## Set up, then lint, types, import contracts and all tests, also on real Kafka
-	@MEANWHILE="$(MAKE) lint" scripts/setup dev
+	@MEANWHILE="$(MAKE) lint && ($(BIN)/pytest -q --collect-only >/dev/null; true)" scripts/setup dev
 	@$(BIN)/pytest -q -n 5 --dist loadscope --durations=25
 
 check:  ## Format, lint, types, import contracts, fast tests (no cluster)

@@ -289,19 +289,24 @@ def _counted(each: Tally) -> str:
     return f"{each.invalid} of {each.runs}{unknown}"
 
 
+def same_plans(chosen: Iterable[Cell]) -> dict[Cell, Cell]:
+    """Each cell, and the first of them whose plan differs from its own in words alone: it is run
+    for both."""
+    first: dict[bytes, Cell] = {}
+    return {cell: first.setdefault(_without_words(cell), cell) for cell in chosen}
+
+
 def run_all(chosen: Sequence[Cell], seeds: int, workers: int) -> Iterator[dict[Cell, Tally]]:
-    """Run every cell, a batch of seeds at a time; the tallies so far, after each batch. Cells whose
-    plans differ in words alone are run once."""
-    same = {cell: _without_words(cell) for cell in chosen}
-    first = {plan: cell for cell, plan in reversed(same.items())}
-    outcomes: dict[bytes, list[Outcome]] = {plan: [] for plan in first}
+    """Run every cell, a batch of seeds at a time; the tallies so far, after each batch."""
+    run_as = same_plans(chosen)
+    outcomes: dict[Cell, list[Outcome]] = {cell: [] for cell in run_as.values()}
     spawn = multiprocessing.get_context("spawn")
     with spawn.Pool(workers, maxtasksperchild=RUNS_OF_WORKER) as pool:
         for begin in range(0, seeds, BATCH):
             batch = range(begin, min(begin + BATCH, seeds))
-            for plan, cell in first.items():
-                outcomes[plan] += pool.map(partial(_of_worker, cell), batch, chunksize=1)
-            yield {cell: tally(outcomes[plan]) for cell, plan in same.items()}
+            for cell, each in outcomes.items():
+                each += pool.map(partial(_of_worker, cell), batch, chunksize=1)
+            yield {cell: tally(outcomes[run]) for cell, run in run_as.items()}
 
 
 def _without_words(cell: Cell) -> bytes:

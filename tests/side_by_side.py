@@ -65,11 +65,11 @@ def kind(group_of_tests: str) -> Kind:
 
 
 @cache
-def whole_runs(group_of_tests: str) -> bool:
-    """Whether a file without clusters plays whole campaigns, starts Spark, or opens pages."""
+def is_long(group_of_tests: str) -> bool:
+    """Whether a file without clusters computes for long, starts Spark, or opens pages."""
     path = ROOT / group_of_tests
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    return any(f"mark.{marker}" in text for marker in ("e2e", "spark", "browser"))
+    return any(f"mark.{marker}" in text for marker in ("long", "spark", "browser"))
 
 
 def is_real(group_of_tests: str) -> bool:
@@ -90,7 +90,7 @@ class SideBySide(LoadScopeScheduling):
         }
         free = [name for name in self.workqueue if kind(name) not in under_way]
         if free:  # of those without clusters the longest first, so that none is left at the end
-            chosen = min(free, key=lambda name: (kind(name), not whole_runs(name)))
+            chosen = min(free, key=lambda name: (kind(name), not is_long(name)))
             self.workqueue.move_to_end(chosen, last=False)
             super()._assign_work_unit(node)
 

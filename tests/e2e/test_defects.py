@@ -8,6 +8,7 @@ what `scripts/defects.py` counted.
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import Any
 
 import pytest
@@ -17,21 +18,33 @@ from tests.fixtures.scripts import script
 
 SEEDS = range(int(os.environ.get("ACKLOSS_DEFECT_SEEDS", "1")))
 
-pytestmark = pytest.mark.timeout(7_200)  # 200 seeds take minutes each
+pytestmark = [pytest.mark.long, pytest.mark.timeout(7_200)]  # 200 seeds take minutes each
 
 
 defects = script("defects")
 
 
+@cache
+def tally(cell: Any) -> Any:
+    """Of all seeds."""
+    return defects.tally(defects.outcome(cell, seed) for seed in SEEDS)
+
+
+@pytest.fixture(scope="module")
+def run_as() -> Any:
+    """The cell that is run for each, where the plans of several differ in words alone."""
+    return defects.same_plans(defects.cells())
+
+
 @pytest.mark.parametrize("cell", [cell for cell in defects.cells() if cell.on], ids=str)
-def test_a_defect_that_is_on_is_found(cell: Any) -> None:
-    each = defects.tally(defects.outcome(cell, seed) for seed in SEEDS)
+def test_a_defect_that_is_on_is_found(cell: Any, run_as: Any) -> None:
+    each = tally(run_as[cell])
     assert each.invalid >= 0.8 * each.runs, each
 
 
 @pytest.mark.parametrize("cell", [cell for cell in defects.cells() if not cell.on], ids=str)
-def test_nothing_is_found_where_it_is_off(cell: Any) -> None:
-    each = defects.tally(defects.outcome(cell, seed) for seed in SEEDS)
+def test_nothing_is_found_where_it_is_off(cell: Any, run_as: Any) -> None:
+    each = tally(run_as[cell])
     assert each.invalid == 0, each
     assert each.verdicts.get("valid", 0) >= 0.9 * each.runs, each
 
@@ -56,6 +69,14 @@ def test_on_and_off_differ_in_the_defect_alone() -> None:
     assert off["target"].pop("defects") == []
     assert on == off
     assert (on["seed"], on["workload"]["name"], on["expect"]) == (3, "set", None)
+
+
+def test_cells_are_run_as_one_only_where_their_plans_are_the_same(run_as: Any) -> None:
+    assert list(run_as) == defects.cells()
+    assert len(set(run_as.values())) < len(run_as)
+    for cell, run in run_as.items():
+        ours, theirs = defects.document(cell, 7), defects.document(run, 7)
+        assert {**ours, "name": "", "about": ""} == {**theirs, "name": "", "about": ""}
 
 
 def test_options_of_the_plans_own_check_are_kept() -> None:

@@ -12,6 +12,8 @@ from targets.memory.settings import TRANSACTION_DEFECTS
 from tests.e2e.test_memory import Run, run
 from tests.fixtures.command_line import ackloss
 
+pytestmark = pytest.mark.long
+
 FOUND = {
     "abort-open-on-failover": {"torn-transaction", "lost-write"},
     "deliver-aborted": {"G1a"},

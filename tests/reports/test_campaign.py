@@ -31,6 +31,8 @@ from tests.fixtures.synthetic_campaign import (
 from tests.reports.conftest import EVIL
 from tests.reports.test_page import Parsed, policy
 
+pytestmark = pytest.mark.long
+
 STORED_RUNS = Path(__file__).parents[1] / "histories" / "runs"
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from harness.history.run_folder import RunDir
 from reports.compare import Difference, RunComparison, differences, write_comparison
 from reports.page import write_report
 from tests.fixtures.synthetic_run import Story, build
 from tests.reports.test_page import Parsed
+
+pytestmark = pytest.mark.long
 
 
 def compared(a: RunDir, b: RunDir, path: Path) -> tuple[Parsed, RunComparison]:

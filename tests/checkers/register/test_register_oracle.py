@@ -35,6 +35,8 @@ from tests.checkers.register.histories import (
     overlapping,
 )
 
+pytestmark = pytest.mark.long
+
 BATCH = 20_000
 EVERY = EXAMPLES >= 10_000
 ALL_KINDS = Domain(3, same=True, fail=True)

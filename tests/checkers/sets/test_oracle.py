@@ -15,6 +15,8 @@ from checkers.sets.judging import Judged, judge
 from tests.checkers.sets.ops import Op, history
 from tests.checkers.sets.oracle import Truth, truth_of
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "400"))
 
 VALUES = [0, 1, 2, 3, 5, 8, 13, 999, -4, 2**40, 2**63 - 1, -(2**63)]

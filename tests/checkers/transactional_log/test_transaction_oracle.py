@@ -14,6 +14,8 @@ from checkers.transactional_log.judging import Judged, judge
 from tests.checkers.transactional_log.ops import Op, history
 from tests.checkers.transactional_log.oracle import Truth, truth_of
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "400"))
 
 KINDS = (

@@ -22,6 +22,8 @@ from harness.run.recorder import Recorder
 from tests.fixtures.virtual import MS, S, VirtualClient
 from workloads.append import Append
 
+pytestmark = pytest.mark.long
+
 
 def plan_for(**workload: Any) -> Plan:
     return parse_plan(
