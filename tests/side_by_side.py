@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -28,6 +29,7 @@ from xdist.workermanage import WorkerController
 ROOT = Path(__file__).parents[1]
 PROCESSES = "PYTEST_XDIST_WORKER"  # set in each process of `pytest -n`
 STARVABLE = ("docker", "real_time")
+_LONG_S = 50
 FAULTS, PODS, PLAN = "faults on pods", "on pods", "real plans of "
 
 
@@ -51,11 +53,13 @@ class Kind(IntEnum):
     NONE = auto()
 
 
-NICE = {Kind.CLUSTERS: 0, Kind.FAULTS: 0, Kind.PODS: -5, Kind.NONE: 10}
+NICE = {Kind.CLUSTERS: 0, Kind.FAULTS: 0, Kind.PODS: 0, Kind.NONE: 10}
 """The nice values of sessions: what needs no cluster has a small share, not none, as some of its
 tests wait for answers with a timeout. Tests on clusters have no larger one than others: their
-brokers are in sessions of their own, and would wait; those that play in real time and need little
-have."""
+brokers are in sessions of their own, and would wait."""
+
+NICE_OF_LITTLE = -5
+"""Of those that play in real time and need little: no Java in their session."""
 
 
 def kind(group_of_tests: str) -> Kind:
@@ -65,11 +69,24 @@ def kind(group_of_tests: str) -> Kind:
 
 
 @cache
-def is_long(group_of_tests: str) -> bool:
-    """Whether a file without clusters computes for long, starts Spark, or opens pages."""
+def about_s(group_of_tests: str) -> int:
+    """About how many seconds a file without clusters takes beside the others, if it computes for
+    long (the marker `long`, with seconds), starts Spark, or opens pages; else 0."""
     path = ROOT / group_of_tests
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    return any(f"mark.{marker}" in text for marker in ("long", "spark", "browser"))
+    given = re.search(r"mark\.long\((\d+)\)", text)
+    if given:
+        return int(given[1])
+    return _LONG_S if any(f"mark.{marker}" in text for marker in ("spark", "browser")) else 0
+
+
+@cache
+def nice(file: str) -> int:
+    """The nice value of the session that runs a file's tests."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    of_kind = kind(group(file))
+    little = "mark.real_time" in text and "mark.java" not in text
+    return NICE_OF_LITTLE if of_kind is Kind.PODS and little else NICE[of_kind]
 
 
 def is_real(group_of_tests: str) -> bool:
@@ -90,7 +107,7 @@ class SideBySide(LoadScopeScheduling):
         }
         free = [name for name in self.workqueue if kind(name) not in under_way]
         if free:  # of those without clusters the longest first, so that none is left at the end
-            chosen = min(free, key=lambda name: (kind(name), not is_long(name)))
+            chosen = min(free, key=lambda name: (kind(name), -about_s(name)))
             self.workqueue.move_to_end(chosen, last=False)
             super()._assign_work_unit(node)
 
@@ -137,8 +154,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Only root can raise a priority again, and only root runs both kinds of test."""
     if PROCESSES in os.environ and os.geteuid() == 0:
         own_session()
-        name = group(item.nodeid.split("::", 1)[0])
-        priority = NICE[kind(name)]
+        file = item.nodeid.split("::", 1)[0]
+        name, priority = group(file), nice(file)
         os.setpriority(os.PRIO_PROCESS, 0, max(priority, 0))
         with suppress(OSError):  # no autogroups here
             Path("/proc/self/autogroup").write_text(str(priority))

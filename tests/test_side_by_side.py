@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.side_by_side import beside_others
+from tests.side_by_side import NICE_OF_LITTLE, about_s, beside_others, nice
 
 
 @pytest.fixture
@@ -48,3 +48,15 @@ def test_who_waits_to_be_alone_is_next() -> None:
     for thread in threads:
         thread.join(30)
     assert begun == ["first", "second", "alone", "last"]
+
+
+def test_how_long_a_file_takes_is_read_from_its_marks() -> None:
+    assert about_s("tests/e2e/test_campaign_troubles.py") > about_s("tests/e2e/test_defects.py")
+    assert about_s("tests/reports/test_in_a_browser.py") > about_s("tests/test_docs.py") == 0
+
+
+def test_java_in_the_tests_own_session_has_no_larger_share_than_clusters() -> None:
+    assert nice("tests/targets/kafka/groups/test_consumers_on_a_mock.py") == NICE_OF_LITTLE
+    assert nice("tests/targets/kafka/levers/test_proxy_on_a_broker.py") == 0
+    assert nice("tests/e2e/test_compose.py") == 0
+    assert nice("tests/test_docs.py") > 0

@@ -29,7 +29,7 @@ from tests.fixtures.campaign_process import (
 from tests.fixtures.machine import ROOT
 from tests.fixtures.small_disk import mounted
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.long(240)]
 
 PLAN = """
 schema = 1

@@ -18,7 +18,7 @@ from tests.fixtures.scripts import script
 
 SEEDS = range(int(os.environ.get("ACKLOSS_DEFECT_SEEDS", "1")))
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(7_200)]  # 200 seeds take minutes each
+pytestmark = [pytest.mark.long(170), pytest.mark.timeout(7_200)]  # 200 seeds take minutes each
 
 
 defects = script("defects")

@@ -28,7 +28,7 @@ from tests.fixtures.long import ALL, LONG
 from tests.fixtures.s3 import S3, s3_bucket
 from tests.fixtures.spark_cluster import CONF, Cluster, ackloss, bare_python, spark_cluster
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long(140)]
 
 RUNS = 1_000 if ALL else 40
 LIMIT_S = 1_500

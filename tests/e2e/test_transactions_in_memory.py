@@ -12,7 +12,7 @@ from targets.memory.settings import TRANSACTION_DEFECTS
 from tests.e2e.test_memory import Run, run
 from tests.fixtures.command_line import ackloss
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(70)
 
 FOUND = {
     "abort-open-on-failover": {"torn-transaction", "lost-write"},

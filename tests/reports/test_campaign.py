@@ -31,7 +31,7 @@ from tests.fixtures.synthetic_campaign import (
 from tests.reports.conftest import EVIL
 from tests.reports.test_page import Parsed, policy
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(140)
 
 STORED_RUNS = Path(__file__).parents[1] / "histories" / "runs"
 

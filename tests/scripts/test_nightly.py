@@ -18,7 +18,7 @@ from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.command_line import ackloss_json
 from tests.fixtures.result_documents import lossy, run
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(140)
 
 ROOT = Path(__file__).parents[2]
 QUIET = {ON: [lossy()] * 12, OFF: [run()] * 12}

@@ -35,7 +35,7 @@ from tests.checkers.register.histories import (
     overlapping,
 )
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(30)
 
 BATCH = 20_000
 EVERY = EXAMPLES >= 10_000

@@ -15,7 +15,7 @@ from checkers.sets.judging import Judged, judge
 from tests.checkers.sets.ops import Op, history
 from tests.checkers.sets.oracle import Truth, truth_of
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(55)
 
 EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "400"))
 

@@ -14,7 +14,7 @@ from checkers.transactional_log.judging import Judged, judge
 from tests.checkers.transactional_log.ops import Op, history
 from tests.checkers.transactional_log.oracle import Truth, truth_of
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(30)
 
 EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "400"))
 

@@ -22,7 +22,7 @@ from harness.run.recorder import Recorder
 from tests.fixtures.virtual import MS, S, VirtualClient
 from workloads.append import Append
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(80)
 
 
 def plan_for(**workload: Any) -> Plan:

@@ -76,10 +76,12 @@ def started(
     return ConsumerProcess(library, setup, run_id="r", number=number, life=1, take=rows.extend)
 
 
-def until(holds: Callable[[], bool], seen: Callable[[], object] = lambda: None) -> None:
+def until(holds: Callable[[], bool], rows: Rows) -> None:
+    """Wait for it; what was reported until then is shown whole, where it does not come."""
     deadline = time.monotonic() + 30.0
     while not holds():
-        assert time.monotonic() < deadline, seen()
+        if time.monotonic() > deadline:
+            pytest.fail("\n".join(map(str, rows)))
         time.sleep(0.05)
 
 
@@ -101,7 +103,7 @@ def test_a_consumer_reads_everything_and_commits_it(
     one = started(brokers, name, library, rows, commit=commit, commit_interval_s=None)
     end = RECORDS // PARTITIONS
     every = dict.fromkeys(range(PARTITIONS), end)
-    until(lambda: committed(rows) == every, lambda: [r for r in rows if r.f != KINDS.process])
+    until(lambda: committed(rows) == every, rows)
     one.send(signal.SIGTERM)
     one.wait(time.monotonic() + 30)
     processed = [(row.partition, row.offset, row.value) for row in of(rows, KINDS.process)]
@@ -128,12 +130,12 @@ def test_another_goes_on_where_a_killed_one_had_committed(
     name, rows = f"{library}-killed", list[Delivery]()
     topic(brokers, name)
     one = started(brokers, name, library, rows, commit="after", process_ms=50, session_s=6)
-    until(lambda: len(of(rows, KINDS.commit)) >= 2)
+    until(lambda: len(of(rows, KINDS.commit)) >= 2, rows)
     one.kill()
     assert not one.alive
     before, kept = committed(rows), list(rows)
     two = started(brokers, name, library, rows, number=2, commit="after", session_s=6)
-    until(lambda: len({row.value for row in of(rows, KINDS.process)}) == RECORDS)
+    until(lambda: len({row.value for row in of(rows, KINDS.process)}) == RECORDS, rows)
     two.kill()
     assert (kept[-1].f, kept[-1].error) == (KINDS.stop, "SIGKILL")
     later = [row for row in rows[len(kept) :] if row.f == KINDS.committed]
