@@ -183,8 +183,8 @@ def outcome(cell: Cell, seed: int) -> Outcome:
     return result["verdict"], tuple(result["counter_examples"] or result["doubts"])
 
 
-def _of_worker(cell: Cell, seed: int) -> Outcome:
-    """The same in a process that runs many. Each run collects garbage before its load: what the
+def outcome_among_many(cell: Cell, seed: int) -> Outcome:
+    """The same in a process that executes many. Each run collects garbage before its load: what the
     process has loaded once is none, and looking through it takes a third of the time."""
     gc.freeze()
     return outcome(cell, seed)
@@ -305,7 +305,7 @@ def run_all(chosen: Sequence[Cell], seeds: int, workers: int) -> Iterator[dict[C
         for begin in range(0, seeds, BATCH):
             batch = range(begin, min(begin + BATCH, seeds))
             for cell, each in outcomes.items():
-                each += pool.map(partial(_of_worker, cell), batch, chunksize=1)
+                each += pool.map(partial(outcome_among_many, cell), batch, chunksize=1)
             yield {cell: tally(outcomes[run]) for cell, run in run_as.items()}
 
 

@@ -59,6 +59,7 @@ def test_where_writes_are_only_counted_all_are_acknowledged(tmp_path: Path) -> N
     assert counts["unacknowledged_found"] == 0
 
 
+@LONG  # each time against a server of this machine: targets/zookeeper/levers/test_zookeeper_proxy
 def test_znodes_are_created_though_the_connection_was_lost(tmp_path: Path) -> None:
     result = run("zookeeper/unacknowledged-reset", tmp_path)
     (fault,) = result["faults"]

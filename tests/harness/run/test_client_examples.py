@@ -24,6 +24,7 @@ from harness.run.client_process import ClientCommand, ClientLog, ClientProcess
 from harness.run.exec_client import ExecClient
 from targets.kafka.clients.any_client import DEFAULTS
 from tests.fixtures.fake_kafka import Answer, FakeKafka, fake_kafka
+from tests.fixtures.java_driver import JAVA, JAVAC
 
 EXAMPLES = Path(__file__).parents[3] / "docs/examples/clients"
 AT_MOST_S = 30.0
@@ -50,9 +51,9 @@ def java(folder: Path) -> Example:
         ["mvn", "-B", "-ntp", "-q", "dependency:copy-dependencies", "-DoutputDirectory=libs"],
         folder,
     )
-    build(["javac", "-cp", "libs/*", "-d", "classes", "KafkaClient.java"], folder)
+    build([*JAVAC, "-cp", "libs/*", "-d", "classes", "KafkaClient.java"], folder)
     path = f"{folder}/classes:{folder}/libs/*"
-    return Example(("java", "-Xmx64m", "-cp", path, "KafkaClient"), "kafka-clients 4.3.1")
+    return Example((*JAVA, "-cp", path, "KafkaClient"), "kafka-clients 4.3.1")
 
 
 def go(folder: Path) -> Example:
