@@ -26,7 +26,8 @@ _MADE: Final = "made.jar"
 _COMPILE: Final = """\
 cd "$0" || exit 1
 jars=$(printf %s: "$1"/*.jar)
-"$2" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -m jdk.compiler/com.sun.tools.javac.Main -nowarn -cp "$jars" -d out ./*.java &&
+brief='-XX:+UseSerialGC -XX:TieredStopAtLevel=1'
+"$2" $brief -m jdk.compiler/com.sun.tools.javac.Main -nowarn -cp "$jars" -d out ./*.java &&
 "$2" -m jdk.jartool/sun.tools.jar.Main -c -f @MADE@ -C out .
 """.replace("@MADE@", _MADE)
 
