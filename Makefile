@@ -54,7 +54,7 @@ e2e:  ## Run every plan in plans/faults/ and plans/zookeeper/, all supported ver
 	@ACKLOSS_E2E=all $(BIN)/pytest -s tests/e2e/test_fault_plans.py tests/e2e/test_eras.py \
 		tests/e2e/test_campaigns.py tests/e2e/test_any_client.py tests/e2e/test_ssh.py \
 		tests/e2e/test_external.py tests/e2e/test_compose.py tests/e2e/test_spark_cluster.py \
-		tests/e2e/test_unacknowledged.py tests/e2e/test_java_client.py \
+		tests/e2e/test_unacknowledged.py tests/e2e/test_java_client.py tests/e2e/test_clean_up.py \
 		tests/e2e/test_clock_on_real_kafka.py tests/conformance/test_nemeses.py
 
 track-record:  ## Find historical defects again, each with its control; write docs/track-record.md (about an hour and a half)

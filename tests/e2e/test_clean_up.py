@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures import machine
+from tests.fixtures.long import LONG
 from tests.fixtures.machine import clean, snapshot
 
 pytestmark = [
@@ -87,7 +88,12 @@ def test_ctrl_c_while_the_cluster_starts_undoes_everything(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "plan", [KRAFT, ZOOKEEPER_AND_JAVA, PROXIED], ids=["kraft", "zookeeper", "proxied"]
+    "plan",
+    [
+        pytest.param(KRAFT, id="kraft", marks=LONG),
+        pytest.param(ZOOKEEPER_AND_JAVA, id="zookeeper"),
+        pytest.param(PROXIED, id="proxied"),
+    ],
 )
 def test_clean_removes_what_a_killed_run_left_and_leaves_a_live_one_alone(
     tmp_path: Path, plan: Sequence[str]
