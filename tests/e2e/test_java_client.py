@@ -63,6 +63,7 @@ def test_its_own_defaults_do_not_keep_acknowledged_writes(tmp_path: Path) -> Non
     )
 
 
+@LONG
 def test_safe_settings_lose_nothing_and_a_killed_client_restarts(tmp_path: Path) -> None:
     plan = tmp_path / "java-safe.toml"
     kill = (
