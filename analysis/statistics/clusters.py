@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from analysis.statistics.resampling import Floats
 from analysis.statistics.shares import Share
@@ -127,6 +127,8 @@ def p_within(a: Strata, b: Strata) -> float:
             one, other = a[cluster], b[cluster]
             runs, lossy = one.whole + other.whole, one.part + other.part
             parts: Any = np.arange(other.whole + 1)
-            chances = np.convolve(chances, stats.hypergeom.pmf(parts, runs, lossy, other.whole))
+            chances = np.convolve(
+                chances, scipy.stats.hypergeom.pmf(parts, runs, lossy, other.whole)
+            )
             seen += other.part
     return min(1.0, float(chances[chances <= chances[seen] * (1 + 1e-7)].sum()))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from scipy import stats
+import scipy
 
 from analysis.statistics.shares import CONFIDENCE, NONE_CONCLUSIVE, WILSON, Estimate, Share, bounds
 
@@ -67,8 +67,8 @@ def exact_test(a: Share, b: Share) -> Test:
     if a.part + b.part in (0, a.whole + b.whole):
         return Test(p=1.0, test=BARNARD)  # nothing differs; scipy returns nan or 1
     if not _is_small(a.whole, b.whole):
-        return Test(p=float(stats.fisher_exact(table).pvalue), test=FISHER)
-    result: Any = stats.barnard_exact(table, n=_BARNARD_POINTS)
+        return Test(p=float(scipy.stats.fisher_exact(table).pvalue), test=FISHER)
+    result: Any = scipy.stats.barnard_exact(table, n=_BARNARD_POINTS)
     return Test(p=min(1.0, float(result.pvalue)), test=BARNARD)
 
 
@@ -78,7 +78,7 @@ def adjusted(p: Sequence[float | None]) -> list[float | None]:
     known = [each for each in p if each is not None]
     if not known:
         return list(p)
-    corrected = iter(stats.false_discovery_control(known, method="bh").tolist())
+    corrected = iter(scipy.stats.false_discovery_control(known, method="bh").tolist())
     return [None if each is None else float(next(corrected)) for each in p]
 
 
@@ -97,7 +97,7 @@ def runs_needed(
         return None
     middle = (share_a + share_b) / 2
     spread = share_a * (1 - share_a) + share_b * (1 - share_b)
-    quantile_alpha, quantile_power = stats.norm.ppf([1 - alpha / 2, power]).tolist()
+    quantile_alpha, quantile_power = scipy.stats.norm.ppf([1 - alpha / 2, power]).tolist()
     plain: float = (
         quantile_alpha * math.sqrt(2 * middle * (1 - middle)) + quantile_power * math.sqrt(spread)
     ) ** 2

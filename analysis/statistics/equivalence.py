@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import scipy
 
 from analysis.statistics.contrasts import ALPHA, newcombe
 from analysis.statistics.shares import Share
@@ -91,8 +91,8 @@ def _chances(one: Share, other: Share, shares: Floats, margin: float, least: Cou
     """The probability of a table at least as extreme, if `other` has these shares and `one` is
     lower by `margin`."""
     lower = np.clip(shares - margin, 0, 1)[:, None]
-    extreme: Any = stats.binom.sf(least - 1, one.whole, lower)
-    of_other: Any = stats.binom.pmf(np.arange(other.whole + 1), other.whole, shares[:, None])
+    extreme: Any = scipy.stats.binom.sf(least - 1, one.whole, lower)
+    of_other: Any = scipy.stats.binom.pmf(np.arange(other.whole + 1), other.whole, shares[:, None])
     chances: Floats = (extreme * of_other).sum(axis=1)
     return chances
 
@@ -122,7 +122,7 @@ def runs_needed_equivalent(
     """Runs of each cell with which `equivalence` holds with this power, if both have this share:
     the normal approximation, plus 1 / margin runs because the test is exact, and at least the
     number that two shares of 0 or 1 need."""
-    quantiles = stats.norm.ppf([1 - alpha, (1 + power) / 2])
+    quantiles = scipy.stats.norm.ppf([1 - alpha, (1 + power) / 2])
     # At least the variance at half a margin, so that a share of 0 or 1 needs no special case.
     spread = 2 * max(share * (1 - share), margin / 2 * (1 - margin / 2))
     edge = math.ceil(math.log(alpha) / math.log(1 - margin))

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from scipy import stats
-from scipy.optimize import brentq
+import scipy
 
 from analysis.statistics.contrasts import ALPHA, POWER, Test
 from analysis.statistics.shares import CONFIDENCE, Estimate
@@ -103,7 +102,7 @@ def counted(pairs: Iterable[Both]) -> Pairs:
 def mcnemar(only_a: int, only_b: int) -> Test:
     """McNemar's exact two-sided test of "both cells lose equally often"."""
     differing = only_a + only_b
-    p = stats.binomtest(only_b, differing).pvalue if differing else 1.0
+    p = scipy.stats.binomtest(only_b, differing).pvalue if differing else 1.0
     return Test(p=float(p), test=MCNEMAR)
 
 
@@ -127,7 +126,7 @@ def tango(
 
 def _upper(only_a: int, only_b: int, pairs: int, confidence: float) -> float:
     seen = (only_b - only_a) / pairs
-    quantile = float(stats.norm.ppf((1 + confidence) / 2))
+    quantile = float(scipy.stats.norm.ppf((1 + confidence) / 2))
 
     def rejected(apart: float) -> float:
         """Above 0 if the score test rejects this difference. `other` is the likeliest probability
@@ -140,7 +139,7 @@ def _upper(only_a: int, only_b: int, pairs: int, confidence: float) -> float:
 
     if seen + _NEAR >= 1:
         return 1.0
-    return float(brentq(rejected, seen + _NEAR, 1.0))
+    return float(scipy.optimize.brentq(rejected, seen + _NEAR, 1.0))
 
 
 def pairs_needed(pairs: Pairs, *, power: float = POWER, alpha: float = ALPHA) -> int | None:
@@ -151,7 +150,7 @@ def pairs_needed(pairs: Pairs, *, power: float = POWER, alpha: float = ALPHA) ->
         return None
     difference = apart / pairs.complete
     differing = (pairs.only_a + pairs.only_b) / pairs.complete
-    quantile_alpha, quantile_power = stats.norm.ppf([1 - alpha / 2, power]).tolist()
+    quantile_alpha, quantile_power = scipy.stats.norm.ppf([1 - alpha / 2, power]).tolist()
     spread = math.sqrt(max(0.0, differing - difference**2))
     reach: float = quantile_alpha * math.sqrt(differing) + quantile_power * spread
     plain = (reach / difference) ** 2

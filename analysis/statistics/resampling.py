@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import scipy
 
 from analysis.statistics.shares import (
     CLOPPER_PEARSON,
@@ -68,7 +68,7 @@ def spread(values: Floats, *, bounded: bool) -> Spread:
     if not values.size:
         return Spread(why=NONE_CONCLUSIVE)
     mean = mean_estimate(values)
-    median: Any = stats.quantile_test(values).confidence_interval(CONFIDENCE)
+    median: Any = scipy.stats.quantile_test(values).confidence_interval(CONFIDENCE)
     bound = None
     if bounded and mean.low is None:
         above = Share(int(np.count_nonzero(values)), values.size)
@@ -176,8 +176,8 @@ def _bootstrapped(
         why = f"{fewest} {runs} above 0, a bootstrap needs {MIN_NONZERO}"
         return Estimate(estimate=estimate, why=why)
     with warnings.catch_warnings(), np.errstate(invalid="ignore"):  # `why` below has the reason
-        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        interval: Any = stats.bootstrap(
+        warnings.simplefilter("ignore", scipy.stats.DegenerateDataWarning)
+        interval: Any = scipy.stats.bootstrap(
             data,
             statistic,
             n_resamples=_RESAMPLES,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from scipy.stats import binomtest
+import scipy
 
 CONFIDENCE: Final = 0.95
 CLOPPER_PEARSON: Final = "Clopper-Pearson"
@@ -62,7 +62,7 @@ def share_estimate(
 @lru_cache(maxsize=10_000)
 def bounds(share: Share, *, method: str, confidence: float) -> tuple[float, float]:
     """The limits of the interval of a share of at least one run."""
-    test: Any = binomtest(share.part, share.whole)
+    test: Any = scipy.stats.binomtest(share.part, share.whole)
     interval = test.proportion_ci(confidence, _SCIPY_NAMES[method])
     return float(interval.low), float(interval.high)
 

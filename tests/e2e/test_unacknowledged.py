@@ -39,21 +39,22 @@ def page(out: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("plan", "error"),
+    ("plan", "errors"),
     [
-        ("unacknowledged-java", "REQUEST_TIMED_OUT"),
-        pytest.param("unacknowledged-reset", "_MSG_TIMED_OUT", marks=LONG),
+        ("unacknowledged-java", {"REQUEST_TIMED_OUT", "NETWORK_EXCEPTION"}),
+        pytest.param("unacknowledged-reset", {"_MSG_TIMED_OUT"}, marks=LONG),
     ],
+    ids=["java", "librdkafka"],
 )
 def test_writes_whose_answers_are_cut_off_are_found_all_the_same(
-    plan: str, error: str, tmp_path: Path
+    plan: str, errors: set[str], tmp_path: Path
 ) -> None:
     result = run(f"faults/{plan}", tmp_path)
     (fault,) = result["faults"]
     assert fault["proven"]
     assert fault["touched"] > 0
     assert result["counts"]["unknown_found"] > 0
-    assert set(result["errors"]["unknown"]) == {error}
+    assert set(result["errors"]["unknown"]) <= errors
     assert "unacknowledged success" in page(tmp_path)
 
 
