@@ -35,10 +35,13 @@ SURE: Final[dict[str, tuple[int, ...]]] = {"drop": ()}
 connection any more. All others reach the broker."""
 SAID: Final = {
     "librdkafka": {"_MSG_TIMED_OUT"},
-    "kafka-python": {"_MSG_TIMED_OUT", "REQUEST_TIMED_OUT", "_TRANSPORT"},
-    "java": {"REQUEST_TIMED_OUT"},
+    "kafka-python": {
+        *("_MSG_TIMED_OUT", "REQUEST_TIMED_OUT", "_TRANSPORT"),
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    },
+    "java": {"REQUEST_TIMED_OUT", "NETWORK_EXCEPTION"},
 }
-"""The error of all such writes, whatever was done to the answers. kafka-python says how its last
+"""The error of all such writes, whatever was done to the answers. These two say how their last
 attempt ended, if the time that a write may take is over just then."""
 
 
