@@ -34,12 +34,19 @@ FAULTS, PODS, PLAN = "faults on pods", "on pods", "real plans of "
 
 
 @cache
+def marks(file: str) -> dict[str, str]:
+    """The markers that a file names, each with the number in its brackets, or nothing."""
+    path = ROOT / file
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""  # a group of files is none
+    return dict(re.findall(r"mark\.(\w+)(?:\((\d+)\))?", text))
+
+
+@cache
 def group(file: str) -> str:
     """The tests that run one after the other with those of this file (path from the root)."""
-    text = (ROOT / file).read_text(encoding="utf-8")
-    if not any(f"mark.{marker}" in text for marker in STARVABLE):
+    if marks(file).keys().isdisjoint(STARVABLE):
         return file
-    if "mark.e2e" not in text:
+    if "e2e" not in marks(file):
         return FAULTS if "conformance" in Path(file).parts else PODS
     return PLAN + file
 
@@ -68,24 +75,19 @@ def kind(group_of_tests: str) -> Kind:
     return {FAULTS: Kind.FAULTS, PODS: Kind.PODS}.get(group_of_tests, Kind.NONE)
 
 
-@cache
 def about_s(group_of_tests: str) -> int:
     """About how many seconds a file without clusters takes beside the others, if it computes for
     long (the marker `long`, with seconds), starts Spark, or opens pages; else 0."""
-    path = ROOT / group_of_tests
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    given = re.search(r"mark\.long\((\d+)\)", text)
-    if given:
-        return int(given[1])
-    return _LONG_S if any(f"mark.{marker}" in text for marker in ("spark", "browser")) else 0
+    named = marks(group_of_tests)
+    if "long" in named:
+        return int(named["long"])
+    return _LONG_S if {"spark", "browser"} & named.keys() else 0
 
 
-@cache
 def nice(file: str) -> int:
     """The nice value of the session that runs a file's tests."""
-    text = (ROOT / file).read_text(encoding="utf-8")
     of_kind = kind(group(file))
-    little = "mark.real_time" in text and "mark.java" not in text
+    little = "real_time" in marks(file) and "java" not in marks(file)
     return NICE_OF_LITTLE if of_kind is Kind.PODS and little else NICE[of_kind]
 
 

@@ -23,13 +23,16 @@ from harness.protocols import ImageRef
 
 _COMPILE_S: Final = 60
 _MADE: Final = "made.jar"
+BRIEF: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options of a Java that lives for seconds: half the processor time, as better code would come too
+late."""
+
 _COMPILE: Final = """\
 cd "$0" || exit 1
 jars=$(printf %s: "$1"/*.jar)
-brief='-XX:+UseSerialGC -XX:TieredStopAtLevel=1'
-"$2" $brief -m jdk.compiler/com.sun.tools.javac.Main -nowarn -cp "$jars" -d out ./*.java &&
+"$2" @BRIEF@ -m jdk.compiler/com.sun.tools.javac.Main -nowarn -cp "$jars" -d out ./*.java &&
 "$2" -m jdk.jartool/sun.tools.jar.Main -c -f @MADE@ -C out .
-""".replace("@MADE@", _MADE)
+""".replace("@MADE@", _MADE).replace("@BRIEF@", " ".join(BRIEF))
 
 
 def jar(

@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from harness.errors import EnvironmentFailure, PlanError
+from harness.images.java import BRIEF
 from harness.images.locks import alone
 from harness.images.recipe import Recipe
 from harness.images.steps import Say, quietly, step
@@ -17,8 +18,6 @@ from harness.machine.paths import cache_dir
 from harness.machine.scratch import scratch
 
 _LIMIT_S = 900
-_BRIEF = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""For a Java that lives for a second: half the processor time, unless the user has options."""
 
 _POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -87,7 +86,7 @@ def fetch(recipe: Recipe, folder: Path) -> None:
             timeout=_LIMIT_S,
             check=False,
             stdin=subprocess.DEVNULL,
-            env={"MAVEN_OPTS": _BRIEF, **os.environ},
+            env={"MAVEN_OPTS": " ".join(BRIEF), **os.environ},  # the user's go before
         )
     except subprocess.TimeoutExpired as error:
         raise EnvironmentFailure(f"Maven did not finish within {_LIMIT_S} s") from error

@@ -39,22 +39,23 @@ def page(out: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("plan", "errors"),
+    ("plan", "error", "ended"),
     [
-        ("unacknowledged-java", {"REQUEST_TIMED_OUT", "NETWORK_EXCEPTION"}),
-        pytest.param("unacknowledged-reset", {"_MSG_TIMED_OUT"}, marks=LONG),
+        ("unacknowledged-java", "REQUEST_TIMED_OUT", {"NETWORK_EXCEPTION"}),
+        pytest.param("unacknowledged-reset", "_MSG_TIMED_OUT", set(), marks=LONG),
     ],
     ids=["java", "librdkafka"],
 )
 def test_writes_whose_answers_are_cut_off_are_found_all_the_same(
-    plan: str, errors: set[str], tmp_path: Path
+    plan: str, error: str, ended: set[str], tmp_path: Path
 ) -> None:
+    """`ended`: how a last attempt ended, which Java reports at times on a busy machine."""
     result = run(f"faults/{plan}", tmp_path)
     (fault,) = result["faults"]
     assert fault["proven"]
     assert fault["touched"] > 0
     assert result["counts"]["unknown_found"] > 0
-    assert set(result["errors"]["unknown"]) <= errors
+    assert set(result["errors"]["unknown"]) - ended == {error}
     assert "unacknowledged success" in page(tmp_path)
 
 
