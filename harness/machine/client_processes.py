@@ -4,6 +4,8 @@ which all that they start inherits."""
 from __future__ import annotations
 
 import os
+import time
+from contextlib import suppress
 from typing import Final
 
 import psutil
@@ -12,6 +14,22 @@ MARK: Final = "ACKLOSS_CLIENT_OF"
 """The variable; its value is the id that the run's cluster is registered by."""
 
 _WAIT_S: Final = 5.0
+_EXEC_S: Final = 1.0
+_LOOK_AGAIN_S: Final = 0.001
+_KTHREADD: Final = 2
+
+
+def _variables(process: psutil.Process) -> dict[str, str]:
+    """The environment of a process. In the middle of `execve` Linux shows neither that nor
+    arguments, though whoever started the process already goes on: wait until it shows arguments,
+    and look once more. The kernel's own threads, which all begin in its first one, have neither."""
+    until, shown = time.monotonic() + _EXEC_S, False
+    while not (found := process.environ()):
+        if shown or time.monotonic() > until or _KTHREADD in (process.pid, process.ppid()):
+            break
+        shown = bool(process.cmdline())
+        time.sleep(_LOOK_AGAIN_S)
+    return found
 
 
 def client_processes(run_id: str) -> list[psutil.Process]:
@@ -19,7 +37,7 @@ def client_processes(run_id: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and process.environ().get(MARK) == run_id:
+            if process.pid != os.getpid() and _variables(process).get(MARK) == run_id:
                 found.append(process)
         except (psutil.Error, OSError):
             continue  # it has ended, or is another user's
@@ -27,14 +45,15 @@ def client_processes(run_id: str) -> list[psutil.Process]:
 
 
 def end_client_processes(run_id: str, *, dry_run: bool = False) -> list[str]:
-    """Kill the processes of a run's clients; a line for each."""
-    found = client_processes(run_id)
-    lines = [f"process {process.pid} of a client of run {run_id}" for process in found]
-    if not dry_run:
+    """Kill the processes of a run's clients, also those that they start meanwhile; a line for
+    each."""
+    ended: list[psutil.Process] = []
+    while found := [each for each in client_processes(run_id) if each not in ended]:
+        ended += found
+        if dry_run:
+            break
         for process in found:
-            try:
+            with suppress(psutil.Error):
                 process.kill()  # checks that the number still belongs to the process that was found
-            except psutil.Error:
-                continue
         psutil.wait_procs(found, timeout=_WAIT_S)
-    return lines
+    return [f"process {process.pid} of a client of run {run_id}" for process in ended]

@@ -429,23 +429,6 @@ def test_clients_end_when_the_harness_is_killed(tmp_path: Path, misdeed: str) ->
     assert not left
 
 
-def test_clean_ends_processes_of_a_dead_run_and_no_others() -> None:
-    mark = {**os.environ, "ACKLOSS_CLIENT_OF": "dead-run"}
-    theirs = subprocess.Popen(["sleep", "60"], env=mark)
-    others = subprocess.Popen(["sleep", "60"], env={**mark, "ACKLOSS_CLIENT_OF": "dead-run-2"})
-    try:
-        told = [f"process {theirs.pid} of a client of run dead-run"]
-        assert end_client_processes("dead-run", dry_run=True) == told
-        assert theirs.poll() is None
-        assert end_client_processes("dead-run") == told
-        assert not psutil.pid_exists(theirs.pid)
-        assert others.poll() is None
-    finally:
-        for process in (theirs, others):
-            process.kill()
-            process.wait()
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
