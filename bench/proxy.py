@@ -59,9 +59,15 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def process(argv: list[str], log: Path) -> Iterator[None]:
-    """A process that is ended in the end."""
+    """A process that is ended in the end, in a session of its own, as brokers are elsewhere."""
     with log.open("wb") as output:
-        begun = subprocess.Popen(argv, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        begun = subprocess.Popen(
+            argv,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
         try:
             yield
         finally:

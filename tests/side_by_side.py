@@ -8,6 +8,9 @@ What needs no cluster computes meanwhile, at a low priority, in the other proces
 compares the whole machine before and after (the marker `alone`) waits for the end of the real test
 beside it, and no other begins before its own end: objects of others that come and go would look
 like its own.
+
+A test that runs `ackloss` with a cluster in a process begins a session with it: there its load has
+a larger share (`harness.machine.priority`).
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ tests wait for answers with a timeout. Tests on clusters have no larger one than
 brokers are in sessions of their own, and would wait."""
 
 NICE_OF_LITTLE = -5
-"""Of those that play in real time and need little: no Java in their session."""
+"""Of those that play in real time and need little."""
 
 
 def kind(group_of_tests: str) -> Kind:
@@ -87,8 +90,8 @@ def about_s(group_of_tests: str) -> int:
 def nice(file: str) -> int:
     """The nice value of the session that runs a file's tests."""
     of_kind = kind(group(file))
-    little = "real_time" in marks(file) and "java" not in marks(file)
-    return NICE_OF_LITTLE if of_kind is Kind.PODS and little else NICE[of_kind]
+    in_real_time = of_kind is Kind.PODS and "real_time" in marks(file)
+    return NICE_OF_LITTLE if in_real_time else NICE[of_kind]
 
 
 def is_real(group_of_tests: str) -> bool:

@@ -49,6 +49,7 @@ def result(plan: Path, client: str, out: Path, *more: str) -> dict[str, Any]:
     done = subprocess.run(
         command(plan, client, out, *more),
         cwd=ROOT,
+        start_new_session=True,
         capture_output=True,
         text=True,
         timeout=400,
@@ -151,6 +152,7 @@ def test_a_campaign_judges_a_client_too(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "harness", *words, "--client", honest],
         cwd=ROOT,
+        start_new_session=True,
         capture_output=True,
         text=True,
         timeout=400,
@@ -188,6 +190,7 @@ def test_nothing_is_left_of_clients_when_the_harness_is_killed(tmp_path: Path) -
     harness = subprocess.Popen(
         command(ROOT / "plans/clients/lose.toml", HONEST, tmp_path, *SHORT),
         cwd=ROOT,
+        start_new_session=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

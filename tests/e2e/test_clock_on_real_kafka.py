@@ -42,6 +42,7 @@ def test_a_jump_beyond_the_retention_time_deletes_what_was_acknowledged(tmp_path
     done = subprocess.run(
         [*command, "--json", "--out", str(tmp_path)],
         cwd=ROOT,
+        start_new_session=True,
         capture_output=True,
         text=True,
         timeout=240,

@@ -147,6 +147,7 @@ def run(tmp_path: Path, plan: str, cluster: Path, *more: str) -> tuple[int, str]
     done = subprocess.run(
         command(tmp_path, plan, cluster, *more),
         cwd=ROOT,
+        start_new_session=True,
         text=True,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -241,7 +242,9 @@ def test_a_run_that_is_killed_in_mid_fault_is_undone_by_clean(
     plan = plan.replace('nodes = "leader"\nfor_s = 60\n', 'nodes = "node:b1"\nfor_s = 60\n')
     plan = plan.replace("for_s = 4", "for_s = 60").replace("duration_s = 30", "duration_s = 60")
     cluster = theirs.file()
-    process = subprocess.Popen(command(tmp_path, plan, cluster), cwd=ROOT, stdin=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command(tmp_path, plan, cluster), cwd=ROOT, start_new_session=True, stdin=subprocess.DEVNULL
+    )
 
     def in_force() -> bool:
         journals = list((tmp_path / "out").glob("*/faults.jsonl"))
@@ -299,6 +302,7 @@ def test_a_project_that_does_not_run_is_started_and_is_afterwards_as_it_was(
         process = subprocess.Popen(
             command(tmp_path / "killed", long, stopped.file(start=True)),
             cwd=ROOT,
+            start_new_session=True,
             stdin=subprocess.DEVNULL,
         )
         eventually(lambda: "running" in states(tmp_path / "killed"), 90)

@@ -59,6 +59,7 @@ def result_of(out: Path, version: str, metadata: str, *changes: str) -> dict[str
     done = subprocess.run(
         [sys.executable, "-m", "harness", "run", plan, "--json", "--out", str(out), *sets],
         cwd=ROOT,
+        start_new_session=True,
         capture_output=True,
         text=True,
         timeout=300,

@@ -120,6 +120,7 @@ def begun(tmp_path: Path, plan: str, cluster: Path, *more: str, **env: str) -> R
     process = subprocess.Popen(
         [sys.executable, "-m", "harness", *words],
         cwd=ROOT,
+        start_new_session=True,
         text=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -50,6 +50,7 @@ def test_a_plan_has_the_verdict_that_it_expects(path: Path, tmp_path: Path) -> N
     done = subprocess.run(
         [*command, "--out", str(tmp_path)],
         cwd=ROOT,
+        start_new_session=True,
         capture_output=True,
         text=True,
         timeout=400,

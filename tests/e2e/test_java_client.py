@@ -30,6 +30,7 @@ def run(out: Path, plan: Path | str, *changes: str) -> tuple[dict[str, Any], dic
     done = subprocess.run(
         [sys.executable, "-m", "harness", "run", str(plan), "--json", "--out", str(out), *sets],
         cwd=ROOT,
+        start_new_session=True,
         capture_output=True,
         text=True,
         timeout=300,

@@ -27,6 +27,7 @@ def ackloss(*args: str, timeout_s: float = 240) -> subprocess.CompletedProcess[s
     return subprocess.run(
         [sys.executable, "-m", "harness", *args],
         cwd=ROOT,
+        start_new_session=True,
         capture_output=True,
         text=True,
         timeout=timeout_s,

@@ -131,7 +131,12 @@ def with_sets(changes: Sequence[str]) -> list[str]:
 def begun(out: Path, plan: str, inventory: Path, *sets: str) -> subprocess.Popen[str]:
     words = ["run", plan, "--inventory", str(inventory), "--out", str(out), *with_sets(sets)]
     return subprocess.Popen(
-        command(*words), cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command(*words),
+        cwd=ROOT,
+        start_new_session=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
 
 
@@ -515,6 +520,7 @@ def test_the_workers_of_a_campaign_are_two_inventories(
     done = subprocess.run(
         command("campaign", "run", str(file), "--out", str(out), *given),
         cwd=ROOT,
+        start_new_session=True,
         capture_output=True,
         text=True,
         check=False,

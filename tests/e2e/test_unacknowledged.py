@@ -22,6 +22,7 @@ def run(name: str, out: Path) -> dict[str, Any]:
     done = subprocess.run(
         [*command, "--out", str(out)],
         cwd=ROOT,
+        start_new_session=True,
         capture_output=True,
         text=True,
         timeout=300,
