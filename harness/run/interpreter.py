@@ -85,12 +85,13 @@ class _RareCollections:
     What earlier runs left is collected before: clients are cycles, and a process that executes
     hundreds of runs would run out of what each of them holds (thread-local storage has 1,024 keys).
 
-    Cells of a run enter it in parallel: it is in force from the first of them to the last.
+    Cells of a run enter it in parallel: it is in force from the first of them to the last. Where
+    whoever runs us has left something out of garbage collection, that stays so.
     """
 
     def __init__(self) -> None:
         self._lock, self._inside = threading.Lock(), 0
-        self._thresholds = gc.get_threshold()
+        self._thresholds, self._theirs = gc.get_threshold(), False
 
     def __enter__(self) -> None:
         with self._lock:
@@ -99,7 +100,9 @@ class _RareCollections:
                 return
             self._thresholds = gc.get_threshold()
             gc.collect()
-            gc.freeze()
+            self._theirs = gc.get_freeze_count() > 0
+            if not self._theirs:
+                gc.freeze()
             gc.set_threshold(100_000, *self._thresholds[1:])
 
     def __exit__(self, *_: object) -> None:
@@ -107,7 +110,8 @@ class _RareCollections:
             self._inside -= 1
             if not self._inside:
                 gc.set_threshold(*self._thresholds)
-                gc.unfreeze()
+                if not self._theirs:
+                    gc.unfreeze()
 
 
 _RARE_COLLECTIONS = _RareCollections()

@@ -249,9 +249,10 @@ def test_a_refusal_never_reaches_the_server(
 
 
 def test_a_refusal_behind_a_write_without_an_answer_comes_before_the_next_answer(
-    client: Client, proxied: Proxied
+    server: FakeKafka, client: Client, proxied: Proxied
 ) -> None:
     client.produce("a", correlation=1, acks=0)
+    await_stored(server, ["a"])  # else the rule may meet this one
     rule = {"act": "error", "side": "request", "code": "NOT_ENOUGH_REPLICAS", "first": 1}
     with proxied.rule(**rule, apis=("Produce",)):
         client.produce("b", correlation=2)
