@@ -89,12 +89,14 @@ class KafkaClient:
         return True
 
     def poll(self, timeout_s: float, done: Done) -> None:
-        """Serve every producer's reports; waits on one after the other, a millisecond each."""
+        """Serve every producer's reports; waits on several one after the other, a millisecond
+        each."""
         self._done = done
         if self._serve() or timeout_s <= 0:
             return
         deadline = time.monotonic() + timeout_s
-        slice_s = _SLICE_S if any(one.pending for one in self._living) else timeout_s
+        several = len(self._living) > 1 and any(one.pending for one in self._living)
+        slice_s = _SLICE_S if several else timeout_s
         while True:
             if self._living:
                 served = next(self._turns).poll(slice_s)

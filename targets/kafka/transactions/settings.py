@@ -150,12 +150,11 @@ def producer_settings(plan: KafkaPlan) -> dict[str, str]:
     if by_java(plan):
         waits = {_BLOCK_MS: str(timeout_ms)}
         return {**waits, **asked_settings(given), TIMEOUT: str(timeout_ms)}
-    message_ms = min(timeout_ms, int(effective_settings(given)[_MESSAGE_MS]))
+    settings = effective_settings({**given, "enable.idempotence": True})
     return {
         **librdkafka_protocol(plan),
-        **effective_settings(given),
-        "enable.idempotence": "true",
-        _MESSAGE_MS: str(message_ms),
+        **settings,
+        _MESSAGE_MS: str(min(timeout_ms, int(settings[_MESSAGE_MS]))),
         TIMEOUT: str(timeout_ms),
     }
 
