@@ -33,7 +33,9 @@ ROOT = Path(__file__).parents[1]
 PROCESSES = "PYTEST_XDIST_WORKER"  # set in each process of `pytest -n`
 STARVABLE = ("docker", "real_time")
 _LONG_S = 50
+_SPARK_S = 200
 FAULTS, PODS, PLAN = "faults on pods", "on pods", "real plans of "
+SPARK = "judged by Spark"
 
 
 @cache
@@ -46,9 +48,11 @@ def marks(file: str) -> dict[str, str]:
 
 @cache
 def group(file: str) -> str:
-    """The tests that run one after the other with those of this file (path from the root)."""
+    """The tests that run one after the other with those of this file (path from the root). Those
+    with Spark share one: its start computes for seconds, in each process that needs it."""
     if marks(file).keys().isdisjoint(STARVABLE):
-        return file
+        in_this_process = "spark" in marks(file) and "e2e" not in Path(file).parts
+        return SPARK if in_this_process else file
     if "e2e" not in marks(file):
         return FAULTS if "conformance" in Path(file).parts else PODS
     return PLAN + file
@@ -84,6 +88,8 @@ def about_s(group_of_tests: str) -> int:
     named = marks(group_of_tests)
     if "long" in named:
         return int(named["long"])
+    if group_of_tests == SPARK:
+        return _SPARK_S
     return _LONG_S if {"spark", "browser"} & named.keys() else 0
 
 

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.side_by_side import NICE_OF_LITTLE, about_s, beside_others, nice
+from tests.side_by_side import (
+    NICE_OF_LITTLE,
+    SPARK,
+    Kind,
+    about_s,
+    beside_others,
+    group,
+    kind,
+    nice,
+)
 
 
 @pytest.fixture
@@ -48,6 +57,14 @@ def test_who_waits_to_be_alone_is_next() -> None:
     for thread in threads:
         thread.join(30)
     assert begun == ["first", "second", "alone", "last"]
+
+
+def test_files_that_are_judged_by_spark_share_one_process() -> None:
+    assert group("tests/checkers/loss/test_checker.py") == SPARK
+    assert group("tests/analysis/lake/test_query.py") == SPARK
+    assert group("tests/e2e/test_spark_cluster.py") != SPARK  # it has a cluster of its own
+    assert about_s(SPARK) > about_s("tests/reports/test_in_a_browser.py")
+    assert kind(SPARK) is Kind.NONE
 
 
 def test_how_long_a_file_takes_is_read_from_its_marks() -> None:
