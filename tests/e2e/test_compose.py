@@ -74,7 +74,11 @@ settings = { "min.insync.replicas" = 2 }
 [workload]
 rate_per_s = 100
 duration_s = 30
-producer = { acks = "all", "enable.idempotence" = true, "message.timeout.ms" = 40000 }
+[workload.producer]
+"enable.idempotence" = true
+"message.timeout.ms" = 40000
+"max.in.flight" = 1
+"batch.num.messages" = 4
 [[faults]]
 id = "pause"
 at_s = 2

@@ -77,7 +77,8 @@ def test_unclean_election_loses_acknowledged_writes(tmp_path: Path) -> None:
 
 def test_safe_settings_lose_nothing_under_the_same_faults(tmp_path: Path) -> None:
     """With an image that the user names, laid out like Kafka's official one and without our tools.
-    Not every machine reaches a registry, so it is a local image under another name."""
+    Not every machine reaches a registry, so it is a local image under another name. Small batches,
+    one at a time, keep librdkafka from taking a core meanwhile (docs/findings.md)."""
     image = "ackloss-e2e/kafka:local"
     docker("tag", images.resolve(KafkaTargetPlan(version="4.3.1")).id, image)
     plan = tmp_path / "kafka-safe-image.toml"
@@ -85,6 +86,7 @@ def test_safe_settings_lose_nothing_under_the_same_faults(tmp_path: Path) -> Non
         (ROOT / "plans" / "kafka-safe.toml")
         .read_text()
         .replace('version = "4.3.1"', f'image = "{image}"')
+        .replace("producer = {", 'producer = { "max.in.flight" = 1, "batch.num.messages" = 4,')
     )
     try:
         exit_code, result = run(plan, tmp_path / "runs")

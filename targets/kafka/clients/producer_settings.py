@@ -95,11 +95,6 @@ DEFAULTS: Final[Mapping[str, str]] = {
 """What ackloss sets unless the plan says otherwise: a run takes a minute, so timeouts are short;
 the rest is what librdkafka does by itself."""
 
-IDEMPOTENT: Final[Mapping[str, str]] = {"max.in.flight.requests.per.connection": "4"}
-"""What it sets besides where a producer is idempotent. At 5, the most that brokers allow and what
-librdkafka 2.16 does by itself, a thread of that producer polls without waiting for as long as five
-requests have no answer, and takes a core from the brokers beside it."""
-
 _REFUSED: Final[tuple[tuple[str, str], ...]] = (
     (r"bootstrap\.servers|metadata\.broker\.list", "clients speak to the run's own cluster only"),
     (r"plugin\..*", "it would load a library into ackloss"),
@@ -140,9 +135,7 @@ def effective_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     Names are those of `ALLOWED`. Raises PlanError as `check_producer_settings` does, but for values
     that only librdkafka knows to be wrong.
     """
-    asked = asked_settings(settings)
-    idempotent = asked.get("enable.idempotence") == "true"
-    return {**DEFAULTS, **(IDEMPOTENT if idempotent else {}), **asked}
+    return {**DEFAULTS, **asked_settings(settings)}
 
 
 def asked_settings(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -150,11 +150,12 @@ def producer_settings(plan: KafkaPlan) -> dict[str, str]:
     if by_java(plan):
         waits = {_BLOCK_MS: str(timeout_ms)}
         return {**waits, **asked_settings(given), TIMEOUT: str(timeout_ms)}
-    settings = effective_settings({**given, "enable.idempotence": True})
+    message_ms = min(timeout_ms, int(effective_settings(given)[_MESSAGE_MS]))
     return {
         **librdkafka_protocol(plan),
-        **settings,
-        _MESSAGE_MS: str(min(timeout_ms, int(settings[_MESSAGE_MS]))),
+        **effective_settings(given),
+        "enable.idempotence": "true",
+        _MESSAGE_MS: str(message_ms),
         TIMEOUT: str(timeout_ms),
     }
 

@@ -144,14 +144,6 @@ def test_what_is_in_force() -> None:
     }
 
 
-def test_an_idempotent_producer_keeps_below_five_requests_unless_the_plan_says_otherwise() -> None:
-    in_flight = "max.in.flight.requests.per.connection"
-    assert effective_settings({"enable.idempotence": True})[in_flight] == "4"
-    asked = {"enable.idempotence": True, "max.in.flight": 5}
-    assert effective_settings(asked)[in_flight] == "5"
-    assert in_flight not in effective_settings({"enable.idempotence": False})
-
-
 @pytest.mark.parametrize(
     ("settings", "once"),
     [
