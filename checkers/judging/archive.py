@@ -2,8 +2,9 @@
 
 The JVM writes the classes that a representative check has loaded (`-XX:ArchiveClassesAtExit`) and
 maps them at the next start (`-XX:SharedArchiveFile`). An archive fits exactly one JVM and one class
-path, so both are in its name, and so is what is run in it; the JVM itself ignores one that does not
-fit after all.
+path, with the sizes and times of its files, and the JVM ignores one that does not fit without a
+word. So its name identifies all of these, and what is run in it. An archive takes 180 MB: a new one
+replaces those that the same installation had before.
 """
 
 from __future__ import annotations
@@ -30,17 +31,27 @@ _LIMIT_S: Final = 300
 @cache
 def archive_path() -> Path:
     """Where the archive of this machine's JVM and this installation's Spark is, or would be."""
-    home = os.environ.get("JAVA_HOME")
-    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
+    java_home = os.environ.get("JAVA_HOME")
+    java = Path(java_home, "bin", "java") if java_home else Path(shutil.which("java") or "java")
     release = java.resolve().parent.parent / "release"
-    identity = (
+    home = Path(pyspark.__file__).resolve().parent
+    fits = (
         release.read_text() if release.is_file() else str(java.resolve()),
-        pyspark.__version__,
-        str(Path(pyspark.__file__).resolve()),
+        *sorted(map(_stamp, os.scandir(home / "jars"))),
         Path(__file__).with_name("warm_up.py").read_text(encoding="utf-8"),
     )
-    digest = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
-    return cache_dir() / "spark" / f"{pyspark.__version__}-{digest}.jsa"
+    name = f"{pyspark.__version__}-{_digest(str(home))}-{_digest(*fits)}.jsa"
+    return cache_dir() / "spark" / name
+
+
+def _stamp(jar: os.DirEntry[str]) -> str:
+    """What the JVM compares of a file of the class path."""
+    stat = jar.stat()
+    return f"{jar.name} {stat.st_size} {stat.st_mtime_ns}"
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
 
 
 def archive_ready() -> bool:
@@ -77,6 +88,7 @@ def prepare_archive(say: Callable[[str], object]) -> None:
             told = (made.stderr.strip().splitlines() or ["the JVM wrote none"])[-1]
             raise EnvironmentFailure(f"Spark's class-data archive was not made: {told}")
         partial.replace(path)
+        _remove_earlier(path)
     except OSError as error:
         raise EnvironmentFailure(
             f"cannot write the cache: {error.strerror}",
@@ -89,3 +101,11 @@ def prepare_archive(say: Callable[[str], object]) -> None:
         ) from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _remove_earlier(archive: Path) -> None:
+    """Remove the other archives of this installation. A JVM that has mapped one keeps it."""
+    installation = archive.name.rpartition("-")[0]
+    for other in archive.parent.glob(f"{installation}-*.jsa"):
+        if other != archive:
+            other.unlink(missing_ok=True)
