@@ -55,7 +55,9 @@ e2e:  ## Run every plan in plans/faults/ and plans/zookeeper/, all supported ver
 		tests/e2e/test_campaigns.py tests/e2e/test_any_client.py tests/e2e/test_ssh.py \
 		tests/e2e/test_external.py tests/e2e/test_compose.py tests/e2e/test_spark_cluster.py \
 		tests/e2e/test_unacknowledged.py tests/e2e/test_java_client.py tests/e2e/test_clean_up.py \
-		tests/e2e/test_clock_on_real_kafka.py tests/conformance/test_nemeses.py
+		tests/e2e/test_clock_on_real_kafka.py tests/conformance/test_nemeses.py \
+		tests/targets/kafka/test_images.py tests/reports/test_page.py \
+		tests/reports/test_campaign_in_a_browser.py
 
 track-record:  ## Find historical defects again, each with its control; write docs/track-record.md (about an hour and a half)
 	@scripts/setup

@@ -185,6 +185,7 @@ def test_a_client_that_breaks_the_protocol_is_told(tmp_path: Path) -> None:
     assert told["errors"]["unknown"].keys() == {"CLIENT_LIED"}
 
 
+@LONG
 @pytest.mark.usefixtures("own_state")
 def test_nothing_is_left_of_clients_when_the_harness_is_killed(tmp_path: Path) -> None:
     harness = subprocess.Popen(

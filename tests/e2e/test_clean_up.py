@@ -92,7 +92,7 @@ def test_ctrl_c_while_the_cluster_starts_undoes_everything(tmp_path: Path) -> No
     [
         pytest.param(KRAFT, id="kraft", marks=LONG),
         pytest.param(ZOOKEEPER_AND_JAVA, id="zookeeper"),
-        pytest.param(PROXIED, id="proxied"),
+        pytest.param(PROXIED, id="proxied", marks=LONG),
     ],
 )
 def test_clean_removes_what_a_killed_run_left_and_leaves_a_live_one_alone(
