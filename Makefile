@@ -21,7 +21,7 @@ run: setup  ## Set up, run the unclean and the safe plan, compare them on one pa
 
 # Tests are collected once while images are made: that compiles them for all five processes.
 test:  ## Set up, then lint, types, import contracts and all tests, also on real Kafka
-	@MEANWHILE="$(MAKE) lint && ($(BIN)/pytest -q --collect-only >/dev/null; true)" scripts/setup dev
+	@MEANWHILE="make lint && ($(BIN)/pytest -q --collect-only >/dev/null; true)" scripts/setup dev
 	@$(BIN)/pytest -q -n 5 --dist loadscope --durations=25
 
 check:  ## Format, lint, types, import contracts, fast tests (no cluster)
@@ -57,7 +57,8 @@ e2e:  ## Run every plan in plans/faults/ and plans/zookeeper/, all supported ver
 		tests/e2e/test_unacknowledged.py tests/e2e/test_java_client.py tests/e2e/test_clean_up.py \
 		tests/e2e/test_clock_on_real_kafka.py tests/conformance/test_nemeses.py \
 		tests/targets/kafka/test_images.py tests/reports/test_page.py \
-		tests/reports/test_campaign_in_a_browser.py
+		tests/reports/test_campaign_in_a_browser.py tests/e2e/test_memory_campaign.py \
+		tests/scripts/test_nightly.py
 
 track-record:  ## Find historical defects again, each with its control; write docs/track-record.md (about an hour and a half)
 	@scripts/setup

@@ -54,7 +54,7 @@ MORE: list[Variant] = [
     ("lossy", {"reset": True, "ports": [9092], "direction": "in"}),
     ("lossy", {"reset": True, "direction": "out"}),
     ("lossy", {"reset": True, "peers": "clients", "direction": "out"}),
-    ("lossy", {"rate_kbit": 500}),
+    ("lossy", {"rate_kbit": 64}),
     ("lossy", {"rate_kbit": 20_000}),
     ("disk", {"tail": "zeros"}),
 ]
@@ -72,7 +72,7 @@ VARIANTS: list[Variant] = [
     ("lossy", {"share": 0.3, "peers": "clients", "direction": "in"}),
     ("lossy", {"reset": True}),
     ("lossy", {"reset": True, "peers": "clients"}),
-    ("lossy", {"rate_kbit": 64}),
+    ("lossy", {"rate_kbit": 500}),
     ("kill", {"signal": "TERM"}),
     ("clock", {"offset_s": -7200}),
     ("clock", {"form": "drift"}),

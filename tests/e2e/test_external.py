@@ -196,6 +196,7 @@ def test_what_loses_nothing_is_valid_and_no_secret_is_written(
     assert secret.encode() not in words
 
 
+@LONG
 @pytest.mark.usefixtures("before")
 def test_a_process_of_the_users_writes_there_with_a_password_of_its_own(
     theirs: TheirCluster, tmp_path: Path

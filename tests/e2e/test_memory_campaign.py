@@ -16,6 +16,7 @@ from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from reports.campaign import write_campaign
 from tests.fixtures.command_line import ackloss
+from tests.fixtures.long import LONG
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Synthetic, build_campaign
 from tests.reports.test_page import Parsed
 
@@ -150,6 +151,7 @@ def test_a_cell_has_the_load_of_its_plan_alone_or_with_others(
     assert max(attempted) - min(attempted) < 0.1 * max(attempted), attempted
 
 
+@LONG
 def test_each_cell_of_a_shared_run_can_have_a_page(
     shared: tuple[Result, CampaignDir], tmp_path: Path
 ) -> None:

@@ -304,6 +304,7 @@ def cut_rules(hosts: Hosts, seen: list[str]) -> list[str]:
     return seen
 
 
+@LONG
 def test_clean_works_behind_a_jump_host(
     hosts: Hosts, behind: str, before: dict[str, object], tmp_path: Path
 ) -> None:

@@ -1,26 +1,14 @@
-"""The two verbs about the machine, as a user or a script calls them."""
+"""The two verbs about the machine, as the command line calls them."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-
-def ackloss(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "harness", *args],
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, **env},
-    )
+from tests.fixtures.command_line import ackloss
 
 
 def images() -> set[str]:
@@ -32,16 +20,16 @@ def images() -> set[str]:
 @pytest.mark.docker
 def test_prepare_keeps_what_exists_and_doctor_finds_it() -> None:
     for system in ("kafka", "zookeeper"):
-        assert ackloss("prepare", "--system", system).returncode == 0
+        assert ackloss("prepare", "--system", system).exit_code == 0
     made = images()
     again = ackloss("prepare", "--json")
-    assert again.returncode == 0, again.stderr
+    assert again.exit_code == 0, again.stderr
     assert json.loads(again.stdout)["took_s"] >= 0
     assert again.stderr == ""
     assert made
     assert images() == made
     done = ackloss("doctor", "--json")
-    assert done.returncode == 0, done.stdout
+    assert done.exit_code == 0, done.stdout
     document = json.loads(done.stdout)
     assert document["ok"]
     absent = [f["name"] for f in document["findings"] if f["detail"] == "not made yet"]
@@ -50,7 +38,7 @@ def test_prepare_keeps_what_exists_and_doctor_finds_it() -> None:
 
 def test_doctor_without_docker_reports_it_with_the_fix(tmp_path: Path) -> None:
     done = ackloss("doctor", "--json", DOCKER_HOST=f"unix://{tmp_path}/none.sock")
-    assert done.returncode == 5
+    assert done.exit_code == 5
     document = json.loads(done.stdout)
     assert not document["ok"]
     docker = next(each for each in document["findings"] if each["needed_for"] == "docker")
@@ -63,7 +51,7 @@ def test_doctor_without_docker_reports_it_with_the_fix(tmp_path: Path) -> None:
 
 def test_doctor_of_simulated_clusters_needs_no_docker(tmp_path: Path) -> None:
     done = ackloss("doctor", "memory", DOCKER_HOST=f"unix://{tmp_path}/none.sock")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert "memory: runs are possible" in done.stdout + done.stderr
 
 
@@ -74,18 +62,18 @@ def test_doctor_of_ssh_says_that_no_host_was_examined() -> None:
 
 def test_doctor_of_a_kind_that_there_is_not_names_the_nearest() -> None:
     done = ackloss("doctor", "memry")
-    assert done.returncode == 4
+    assert done.exit_code == 4
     assert "there is no 'memry' in clusters; did you mean 'memory'?" in done.stderr
 
 
 def test_prepare_without_docker_is_one_sentence(tmp_path: Path) -> None:
     done = ackloss("prepare", DOCKER_HOST=f"unix://{tmp_path}/none.sock")
-    assert done.returncode == 5
+    assert done.exit_code == 5
     assert done.stderr.splitlines()[-1].startswith("ackloss: Docker does not answer; ")
     assert "Traceback" not in done.stderr
 
 
 def test_prepare_refuses_a_version_of_no_known_era() -> None:
     done = ackloss("prepare", "--version", "0.7.2")
-    assert done.returncode == 4
+    assert done.exit_code == 4
     assert done.stderr.startswith("ackloss: --version: Kafka 0.7.2 is an unsupported version")
