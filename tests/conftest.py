@@ -1,5 +1,5 @@
 """What all tests share: one Spark session, no deadline for an example on a busy machine, and no
-garbage collection of what was there before the first test."""
+garbage collection of what was there before each file."""
 
 from __future__ import annotations
 

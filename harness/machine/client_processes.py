@@ -17,11 +17,13 @@ _WAIT_S: Final = 5.0
 _EXEC_S: Final = 1.0
 _LOOK_AGAIN_S: Final = 0.001
 _KTHREADD: Final = 2
+_ROUNDS: Final = 20
+"""So often at most are processes looked for and killed: some may begin others without end."""
 
 
 def _variables(process: psutil.Process) -> dict[str, str]:
     """The environment of a process. In the middle of `execve` Linux shows neither that nor
-    arguments, though whoever started the process already goes on: wait until it shows arguments,
+    arguments, though the process that started it already goes on: wait until it shows arguments,
     and look once more. The kernel's own threads, which all begin in its first one, have neither."""
     until, shown = time.monotonic() + _EXEC_S, False
     while not (found := process.environ()):
@@ -48,9 +50,10 @@ def end_client_processes(run_id: str, *, dry_run: bool = False) -> list[str]:
     """Kill the processes of a run's clients, also those that they start meanwhile; a line for
     each."""
     ended: list[psutil.Process] = []
-    while found := [each for each in client_processes(run_id) if each not in ended]:
+    for _ in range(_ROUNDS):
+        found = [each for each in client_processes(run_id) if each not in ended]
         ended += found
-        if dry_run:
+        if dry_run or not found:
             break
         for process in found:
             with suppress(psutil.Error):

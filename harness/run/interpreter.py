@@ -85,8 +85,8 @@ class _RareCollections:
     What earlier runs left is collected before: clients are cycles, and a process that executes
     hundreds of runs would run out of what each of them holds (thread-local storage has 1,024 keys).
 
-    Cells of a run enter it in parallel: it is in force from the first of them to the last. Where
-    whoever runs us has left something out of garbage collection, that stays so.
+    Cells of a run enter it in parallel: it is in force from the first of them to the last. What
+    the calling program has left out of garbage collection stays so.
     """
 
     def __init__(self) -> None:

@@ -21,10 +21,10 @@ def test_clean_ends_processes_of_a_dead_run_and_no_others() -> None:
     theirs = subprocess.Popen(["sleep", "60"], env=variables("dead-run"))
     others = subprocess.Popen(["sleep", "60"], env=variables("dead-run-2"))
     try:
-        told = [f"process {theirs.pid} of a client of run dead-run"]
-        assert end_client_processes("dead-run", dry_run=True) == told
+        lines = [f"process {theirs.pid} of a client of run dead-run"]
+        assert end_client_processes("dead-run", dry_run=True) == lines
         assert theirs.poll() is None
-        assert end_client_processes("dead-run") == told
+        assert end_client_processes("dead-run") == lines
         assert not psutil.pid_exists(theirs.pid)
         assert others.poll() is None
     finally:
@@ -57,7 +57,11 @@ def test_a_process_in_the_middle_of_execve_is_found(monkeypatch: pytest.MonkeyPa
         process.wait()
 
 
-def test_what_a_client_starts_while_it_is_ended_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("begins", "ended"), [(3, 3), (1_000, 20)])
+def test_what_a_client_starts_while_it_is_ended_ends_too(
+    monkeypatch: pytest.MonkeyPatch, begins: int, ended: int
+) -> None:
+    """One that begins others without end does not hold up the run's end."""
     run_id = f"meanwhile-{time.monotonic_ns()}"
     begun: list[subprocess.Popen[bytes]] = []
 
@@ -66,15 +70,16 @@ def test_what_a_client_starts_while_it_is_ended_ends_too(monkeypatch: pytest.Mon
 
     def looked(run_id: str) -> list[psutil.Process]:
         found = client_processes(run_id)
-        if len(begun) < 3:
+        if len(begun) < begins:
             begin()
         return found
 
     monkeypatch.setattr("harness.machine.client_processes.client_processes", looked)
     begin()
     try:
-        assert len(end_client_processes(run_id)) == 3
-        assert not any(psutil.pid_exists(process.pid) for process in begun)
+        assert len(end_client_processes(run_id)) == ended
+        assert not any(psutil.pid_exists(process.pid) for process in begun[:ended])
     finally:
         for process in begun:
             process.kill()
+            process.wait()

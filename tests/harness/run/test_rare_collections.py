@@ -1,4 +1,4 @@
-"""What a run leaves out of garbage collection, and what it leaves to whoever runs it."""
+"""What a run leaves out of garbage collection, and what it leaves to the program that runs it."""
 
 from __future__ import annotations
 
