@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from harness.protocols import Range
 from targets.kafka.clients.library import librdkafka_protocol
 from targets.kafka.log_reader.columns import Chunks
-from targets.kafka.log_reader.record_set import Span
+from targets.kafka.log_reader.records import Span
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.records import Columns
 

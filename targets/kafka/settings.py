@@ -49,7 +49,7 @@ def effective(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
     return {"broker": common, "differs": differs, "topic": dict(sorted(topic.items()))}
 
 
-def untold(cluster: Cluster, plan: KafkaPlan) -> list[str]:
+def unreported(cluster: Cluster, plan: KafkaPlan) -> list[str]:
     """A sentence where settings cannot be compared, because controllers do not report theirs."""
     silent = [
         node.name

@@ -5,15 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from harness.errors import PlanError
-from harness.faults.own_traffic import NoAnswer
-from harness.levers.disk import DiskLever
 from harness.levers.protocol import ProtocolLever
 from harness.models import GROUP, LOG, TRANSACTION
 from harness.protocols import (
@@ -25,12 +22,9 @@ from harness.protocols import (
     HasLeaders,
     HasLogs,
     HasVocabulary,
-    HoldsCells,
-    Ingredients,
     Lever,
     Limited,
     Node,
-    NodeSpec,
     NodeView,
     Promises,
     Range,
@@ -38,9 +32,6 @@ from harness.protocols import (
     Reusable,
     RunCluster,
     RunsElsewhere,
-    RunsInContainers,
-    RunsOnHosts,
-    Target,
     Unsupported,
     Vocabulary,
     Warns,
@@ -48,44 +39,37 @@ from harness.protocols import (
 from harness.protocols.any_client import EXEC, JSON, HasLibraries, ServesAnyClient
 from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
 from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
-from harness.protocols.tools import MadeBeforehand, TakesSettingsFiles, UsesPackages
-from harness.run.cells import cell_plans
+from harness.protocols.tools import TakesSettingsFiles
 from harness.run.workload import group_of, transactions_of
 from targets.kafka import (
     brokers,
     cells,
+    effective,
     own_settings,
     pages,
     promises,
     reading,
     reuse,
-    settings,
     support,
 )
 from targets.kafka.clients import LIBRARIES, any_client, library_of
 from targets.kafka.clients.library import READERS
 from targets.kafka.clients.nodes import (
-    client_files,
     client_names,
-    client_nodes,
-    producers_settings,
 )
-from targets.kafka.configuration import LOGS, check_settings, node_ids
-from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, era_for, era_of
+from targets.kafka.configuration import LOGS, check_settings
+from targets.kafka.eras import era_for
 from targets.kafka.external import KafkaGuest
 from targets.kafka.groups import offsets
 from targets.kafka.groups.group import KafkaConsumers
-from targets.kafka.groups.java import nodes as members
-from targets.kafka.groups.settings import check_group, consumer_settings
+from targets.kafka.groups.settings import check_group
 from targets.kafka.levers import requests
-from targets.kafka.levers.dry_run import DryRunLeadership
 from targets.kafka.levers.leadership import LeadershipLever
-from targets.kafka.levers.proxies import proxy_files, with_proxies
-from targets.kafka.levers.topic_ids import topic_ids
+from targets.kafka.levers.own import own_levers
 from targets.kafka.modes import mode_of
+from targets.kafka.nodes import KafkaNodes
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.storage import KafkaStorage
-from targets.kafka.transactions.client import reported_settings, transaction_client
+from targets.kafka.transactions.client import transaction_client
 from targets.kafka.transactions.settings import check_transactions
 from targets.kafka.transactions.topics import topic_plans
 from targets.kafka.vocabulary import VOCABULARY
@@ -93,9 +77,7 @@ from targets.kafka.vocabulary import VOCABULARY
 
 @dataclass(frozen=True)
 class Kafka(
-    Target[KafkaPlan],
-    RunsInContainers[KafkaPlan],
-    RunsOnHosts[KafkaPlan],
+    KafkaNodes,
     RunsElsewhere,
     HasLeaders[KafkaPlan],
     HasVocabulary,
@@ -103,15 +85,12 @@ class Kafka(
     HasLogLines,
     DescribesRuns,
     TakesSettingsFiles[KafkaPlan],
-    MadeBeforehand,
-    UsesPackages,
     HasLibraries,
     ServesAnyClient[KafkaPlan],
     Limited[KafkaPlan],
     Warns[KafkaPlan],
     ReadsRanges[KafkaPlan],
     Reusable[KafkaPlan],
-    HoldsCells[KafkaPlan],
     HasConsumers[KafkaPlan],
 ):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
@@ -122,11 +101,8 @@ class Kafka(
     models: ClassVar[frozenset[str]] = frozenset({LOG.name, GROUP.name, TRANSACTION.name})
     default: ClassVar[bool] = True
     """Plans that name no system mean this one, as before."""
-    default_version: ClassVar[str] = DEFAULT_VERSION
-    packages: ClassVar[tuple[str, ...]] = ("confluent-kafka", "kafka-python")
     libraries: ClassVar[tuple[str, ...]] = tuple(name for name in LIBRARIES if name != EXEC)
     settings_files: ClassVar[Mapping[str, str]] = own_settings.FILES
-    cell_keys: ClassVar[tuple[str, ...]] = cells.KEYS
     own_levers: ClassVar[frozenset[str]] = frozenset({LeadershipLever.name, ProtocolLever.name})
 
     def check(self, plan: KafkaPlan) -> None:
@@ -172,26 +148,6 @@ class Kafka(
         """See `targets.kafka.own_settings`."""
         return own_settings.with_files(document, plan, files, say)
 
-    def check_version(self, version: str, *, key: str) -> None:
-        """Refuse unsupported versions."""
-        era_of(version, key=key)
-
-    def prepare_version(self, version: str, say: Callable[[str], None]) -> None:
-        """The image, and its class-data archive."""
-        from targets.kafka import images  # imports Docker's client
-
-        images.prepare(version, say)
-
-    def made(self, version: str) -> dict[str, bool]:
-        """The image, and its class-data archive."""
-        from targets.kafka import images  # imports Docker's client
-
-        image, archive = images.prepared(version)
-        return {
-            f"image of Kafka {version}": image is not None,
-            f"class-data archive of Kafka {version}": archive is not None,
-        }
-
     def log_lines(self) -> LogLines:
         """Lines about elections, the ISR and truncation."""
         return pages.LOG_LINES
@@ -212,64 +168,6 @@ class Kafka(
             return None
         return f"clients in nodes of their own ({', '.join(nodes)}) are killed as nodes are"
 
-    def names(self, plan: KafkaPlan) -> list[str]:
-        """b1 ... for brokers, then who keeps the metadata, then nodes of clients."""
-        return [*node_ids(plan), *self._in_nodes(plan)]
-
-    def _groups(self, plan: KafkaPlan) -> list[KafkaPlan]:
-        """The plans of its groups: each cell's, or its own."""
-        return [cell.plan for cell in cell_plans(plan, self)] or [plan]  # type: ignore[misc]
-
-    def _in_nodes(self, plan: KafkaPlan) -> list[str]:
-        """The nodes of clients and of consumers."""
-        consumers = [name for each in self._groups(plan) for name in members.names(each)]
-        return [*client_names(plan), *consumers]
-
-    def prepare(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
-        """The image, and what else the plan's mode and its clients need."""
-        from targets.kafka import images  # imports Docker's client
-
-        plan, image = support.sent(plan), images.resolve(plan.target, say)
-        made = mode_of(plan).ingredients(plan, image, say)
-        clients = client_files(plan, image, say)
-        if any(members.names(each) for each in self._groups(plan)):
-            clients = {**clients, members.JAR: members.jar(image, say)}
-        return replace(made, files={**made.files, **clients, **proxy_files(plan, image, say)})
-
-    def for_hosts(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
-        """The jars, and what else the plan's mode needs."""
-        from targets.kafka import jars
-
-        if nodes := self._in_nodes(plan):
-            key = "client" if client_names(plan) else "consumer_client"
-            raise PlanError(
-                f"clients in nodes of their own ({', '.join(nodes)}) run in containers only",
-                key=f"workload.{key}",
-                hint="choose another client",
-            )
-        plan = support.sent(plan)
-        image, folder = jars.resolve(plan, say)
-        made = mode_of(plan).ingredients(plan, image, say)
-        return replace(
-            made,
-            files={**made.files, **proxy_files(plan, image, say)},
-            folders={folder: JAR_FOLDER},
-            programs=jars.PROGRAMS,
-            distribution=jars.INSTALLED,
-        )
-
-    def nodes(
-        self, plan: KafkaPlan, ingredients: Ingredients, addresses: Mapping[str, str]
-    ) -> list[NodeSpec]:
-        """Every node with its files."""
-        servers = mode_of(plan).specs(support.sent(plan), ingredients, addresses)
-        servers = with_proxies(servers, plan, ingredients, addresses)
-        era = era_for(plan)
-        consumers = [
-            spec for each in self._groups(plan) for spec in members.specs(each, era, ingredients)
-        ]
-        return servers + client_nodes(plan, era, ingredients) + consumers
-
     def reached_by(self, access: Access) -> KafkaGuest:
         """Kafka that ackloss did not start."""
         return KafkaGuest.reached_by(access)
@@ -284,26 +182,7 @@ class Kafka(
 
     def effective(self, cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
         """Settings of brokers, topic and producer, and finalized features, as they are."""
-        try:
-            told = settings.effective(cluster, support.comparable(plan))
-            features = mode_of(plan).features(cluster)
-        except NoAnswer as error:
-            raise TimeoutError(f"its settings were not reported: {error}") from error
-        warnings = support.unheeded(plan, told) + settings.untold(cluster, plan)
-        told["producer"] = (
-            producers_settings(plan, cluster)
-            if transactions_of(plan) is None
-            else reported_settings(cluster, plan)
-        )
-        if (group := group_of(plan)) is not None:
-            told["consumer"] = consumer_settings(plan, group)
-        for feature, level in support.comparable(plan).target.features.items():
-            if features.get(feature, 0) != level:
-                raise PlanError(
-                    f"the cluster has level {features.get(feature, 0)}, requested was {level}",
-                    key=f'target.features."{feature}"',
-                )
-        return {"settings": told, "features": features, "warnings": warnings}
+        return effective.effective(cluster, plan)
 
     def requested(self, plan: KafkaPlan) -> dict[str, Any]:
         """Settings of brokers, topic and producer, and feature levels, as the plan has them."""
@@ -380,22 +259,11 @@ class Kafka(
     ) -> Mapping[str, Lever[Any]]:
         """The lever that moves leaders, the one that meets requests; and the cluster's lever of
         disks, which learns how Kafka stores."""
-        leadership = mode_of(plan).leadership(cluster.nodes, plan)
-        if say is not None:
-            names = [name for name, node in cluster.nodes.items() if CLIENT_ROLE not in node.roles]
-            leadership = DryRunLeadership(plan, names, say)
-        found: dict[str, Lever[Any]] = {
-            LeadershipLever.name: LeadershipLever(leadership, cluster.nodes)
-        }
-        ids = partial(topic_ids, cluster.nodes) if say is None else requests.no_ids
-        found[ProtocolLever.name] = ProtocolLever(cluster.nodes, requests.requests(ids))
-        if isinstance(disk := cluster.levers.get(DiskLever.name), DiskLever):
-            found[DiskLever.name] = replace(disk, storage=KafkaStorage())
-        return found
+        return own_levers(cluster, plan, say)
 
     def cluster_key(self, plan: KafkaPlan) -> str | None:
         """Equal for plans whose targets are equal; null if a cluster serves one run."""
-        return reuse.cluster_key(plan, self._in_nodes(plan))
+        return reuse.cluster_key(plan, self.in_nodes(plan))
 
     def fresh(self, plan: KafkaPlan, number: int) -> KafkaPlan:
         """The plan with its own topic."""

@@ -1,6 +1,7 @@
 """Kafka's own levers: what a fault needs that only Kafka can do.
 
 leaders     leaders that can be moved on request, whichever the mode
+own         all of them, for a run
 leadership  the lever that moves them
 dry_run     leaders that never move
 requests    what requests and errors are called, and what a plan may name

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from harness.history import READS
 from targets.kafka.log_reader.numbers import Bytes, Ints
-from targets.kafka.log_reader.record_set import Records, Texts
+from targets.kafka.log_reader.records import Records, Texts
 from targets.kafka.records import DIGITS, MOST_DIGITS, key_of, never
 
 _COLUMNS: Final = pa.schema([one for one in READS if one.name not in ("run_id", "reader")])

@@ -17,7 +17,8 @@ from kafka.protocol.consumer import FetchRequest
 
 from harness.faults.own_traffic import NoAnswer
 from targets.kafka.consumers import Reading
-from targets.kafka.log_reader.record_set import Damaged, records
+from targets.kafka.log_reader.record_set import records
+from targets.kafka.log_reader.records import Damaged
 
 HIGHEST_VERSION: Final = 10
 """Of Fetch: what comes later names topics by their ids, and knows no message format besides."""

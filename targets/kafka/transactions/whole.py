@@ -19,7 +19,7 @@ from harness.protocols import Bools, Cluster, Ints
 from harness.protocols.transactions import NOT_AT_END
 from targets.kafka.consumers import Reading
 from targets.kafka.log_reader.fetching import read_log
-from targets.kafka.log_reader.record_set import Span
+from targets.kafka.log_reader.records import Span
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.reading import source_of
 

@@ -63,15 +63,15 @@ def test_controllers_before_3_7_are_not_asked_and_that_is_said(
     old = plan("3.6.2", **{LAG: 1000})
     answers(monkeypatch, silent=("c1",))
     assert settings.effective(Cluster(), old)["broker"] == {LAG: "1000"}
-    (sentence,) = settings.untold(Cluster(), old)
+    (sentence,) = settings.unreported(Cluster(), old)
     assert "c1: not compared" in sentence
     assert "b2" not in sentence
-    assert settings.untold(Cluster(), plan("3.6.2")) == []
+    assert settings.unreported(Cluster(), plan("3.6.2")) == []
 
 
 def test_controllers_since_3_7_are_asked_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     new = plan("3.7.2", **{LAG: 1000})
-    assert settings.untold(Cluster(), new) == []
+    assert settings.unreported(Cluster(), new) == []
     answers(monkeypatch, silent=("c1",))
     with pytest.raises(NoAnswer, match="c1"):
         settings.effective(Cluster(), new)

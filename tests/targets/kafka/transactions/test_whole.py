@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from targets.kafka.log_reader.record_set import Span
+from targets.kafka.log_reader.records import Span
 from targets.kafka.transactions.whole import Open, aborted
 
 A, B = 7, 9
