@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 from analysis.timeline import on_one_scale
 from harness.errors import HistoryError
@@ -17,7 +17,14 @@ from reports.checks import counts_losses, views
 from reports.page import stills
 from reports.payload import payload
 from reports.references import compared, references
-from reports.run_view import DIFFERS, RunView, Setting, malformed_is_history_error, run_view
+from reports.run_view import (
+    DIFFERS,
+    RunView,
+    Setting,
+    malformed_is_history_error,
+    requested_settings,
+    run_view,
+)
 
 _DESCRIPTIVE: Final = ("name", "about", "schema", "expect", "reference")
 """Keys of a plan that have no effect on a run: they differ between any two plans."""
@@ -169,17 +176,24 @@ def _link(report: Path, page: Path) -> str | None:
 def _requested(one: RunView) -> Groups:
     """The user's decisions: each key of the plan, the requested settings with the values that the
     cluster reports, and the versions."""
+    groups = requested_settings(one.plan).values()
     plan = {key: value for key, value in one.plan.items() if key not in _DESCRIPTIVE}
-    for part, name in (("target", "settings"), ("topic", "settings"), ("workload", "producer")):
-        inner = plan.get(part)
+    for part, inner in plan.items():
         if isinstance(inner, Mapping):
-            plan[part] = {key: value for key, value in inner.items() if key != name}
+            plan[part] = {
+                key: value for key, value in inner.items() if not _is_among(value, groups)
+            }
     return {
         **_effective(row for row in one.settings if row.shown),
         "plan": formatting.flat(plan),
         "version": _short(formatting.flat(one.metadata.versions)),
         "image": _short(formatting.flat(one.metadata.image)),
     }
+
+
+def _is_among(value: object, groups: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a part of a plan is a table of settings, all of which are in one of these groups."""
+    return isinstance(value, Mapping) and any(value.items() <= group.items() for group in groups)
 
 
 def _short(texts: Mapping[str, str]) -> dict[str, str]:

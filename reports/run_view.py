@@ -6,7 +6,7 @@ is reported as absent, and never looks like a good result.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,14 +31,6 @@ from reports.callouts import Callout, callouts
 from reports.checks import CheckView
 from reports.examples import Examples, examples
 from reports.references import Reference, references
-
-DECISIVE: Final = (
-    ("producer", "acks"),
-    ("producer", "enable.idempotence"),
-    ("topic", "min.insync.replicas"),
-    ("topic", "unclean.leader.election.enable"),
-)
-"""The settings that decide most losses: the sentence under the headline names them."""
 
 DIFFERS: Final = "differs"
 """The group of settings that differ from node to node, such as addresses and ids."""
@@ -78,17 +70,19 @@ class Fate:
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting; `requested` is None if the plan leaves it at its default."""
+    """One setting; `requested` is None if the plan leaves it at its default. `decisive`: it is one
+    of those that decide most losses."""
 
     group: str
     key: str
     requested: str | None
     effective: str | None
+    decisive: bool = False
 
     @property
     def shown(self) -> bool:
         """Whether it is in the table, or in the folded list of defaults."""
-        return self.requested is not None or (self.group, self.key) in DECISIVE
+        return self.requested is not None or self.decisive
 
     @property
     def differs(self) -> bool:
@@ -190,16 +184,20 @@ class RunView:
     def settings(self) -> list[Setting]:
         """Every setting that the plan requests or the cluster reports; requested ones first."""
         settings, features = self.metadata.settings, self.metadata.features
-        requested = {**_requested(self.plan), **settings.asked, "features": features.asked}
+        requested = {**requested_settings(self.plan), **settings.asked, "features": features.asked}
         effective = {**settings.effective, "features": features.effective}
-        rows = list(_settings(requested, effective))
+        rows = list(_settings(requested, effective, _decisive(self.plan)))
         return sorted(rows, key=lambda row: (not row.shown, row.requested is None))
 
     @property
     def sentence(self) -> str:
         """The settings that explain the headline, and the cluster, in one line."""
         known = {(row.group, row.key): row.effective or row.requested for row in self.settings}
-        named = [f"{key}={known[group, key]}" for group, key in DECISIVE if (group, key) in known]
+        named = [
+            f"{key}={known[group, key]}"
+            for group, key in _decisive(self.plan)
+            if (group, key) in known
+        ]
         return ", ".join([*named, self.where])
 
     @property
@@ -341,15 +339,26 @@ def run_view(run: RunDir) -> RunView:
     )
 
 
-def _requested(plan: Mapping[str, Any]) -> Mapping[str, Any]:
+def requested_settings(plan: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings that the plan requests, in the order of its system."""
     target = target_of(plan)
     return target.stored_request(plan) if isinstance(target, DescribesRuns) else {}
 
 
-def _settings(requested: Mapping[str, Any], effective: Mapping[str, Any]) -> Iterator[Setting]:
+def _decisive(plan: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """The settings that decide most losses, for a run of this plan."""
+    target = target_of(plan)
+    return target.decisive() if isinstance(target, DescribesRuns) else ()
+
+
+def _settings(
+    requested: Mapping[str, Any],
+    effective: Mapping[str, Any],
+    decisive: Sequence[tuple[str, str]],
+) -> Iterator[Setting]:
     for group in sorted({**requested, **effective}, key=lambda name: name == DIFFERS):
         wanted = formatting.flat(requested.get(group) or {})
         known = formatting.flat(effective.get(group) or {})
         for key in sorted({*wanted, *known}):
-            yield Setting(group, key, wanted.get(key), known.get(key))
+            decides = (group, key) in decisive
+            yield Setting(group, key, wanted.get(key), known.get(key), decides)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -43,3 +43,8 @@ class DescribesRuns(Protocol):
         """The settings that it requests, in the groups of `Target.requested` and in the order in
         which a page shows them."""
         ...
+
+    def decisive(self) -> Sequence[tuple[str, str]]:
+        """The settings that decide most losses, as group and key: the sentence under a headline
+        names them, at their defaults too. None unless a target says more."""
+        return ()

@@ -22,6 +22,15 @@ LOG_LINES: Final = LogLines(
 """The lines about elections, the ISR and truncation."""
 
 
+DECISIVE: Final = (
+    ("producer", "acks"),
+    ("producer", "enable.idempotence"),
+    ("topic", "min.insync.replicas"),
+    ("topic", "unclean.leader.election.enable"),
+)
+"""The settings that decide most losses, as group and key."""
+
+
 def size(plan: Mapping[str, Any]) -> list[str]:
     """The brokers, and the replicas of each partition."""
     ours = _section(plan, "cluster").get("kind") != "external"

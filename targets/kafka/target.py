@@ -160,6 +160,10 @@ class Kafka(
         """See `targets.kafka.pages`."""
         return pages.stored_request(plan)
 
+    def decisive(self) -> Sequence[tuple[str, str]]:
+        """See `targets.kafka.pages`."""
+        return pages.DECISIVE
+
     def why_no_crashes(self, plan: KafkaPlan) -> str | None:
         """See `KnowsCrashes`: clients in their own nodes are killed as nodes."""
         if transactions_of(plan) is not None:

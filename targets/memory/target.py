@@ -133,6 +133,10 @@ class Memory(
         target, known = plan.get("target") or {}, Settings.__dataclass_fields__
         return {"system": {key: value for key, value in target.items() if key in known}}
 
+    def decisive(self) -> Sequence[tuple[str, str]]:
+        """When a write is committed, and whether it is on disk by then."""
+        return (("system", "commit"), ("system", "min_insync"), ("system", "fsync"))
+
     def why_no_crashes(self, plan: Plan) -> str | None:
         """All clients are simulated as one."""
         return "the clients of the reference system cannot crash one by one"

@@ -23,6 +23,10 @@ LOG_LINES: Final = LogLines(
 _SETTINGS: Final = ("forceSync", "tickTime", "initLimit", "syncLimit", "snapCount")
 
 
+DECISIVE: Final = (("server", "forceSync"),)
+"""The setting that decides most losses, as group and key."""
+
+
 def size(plan: Mapping[str, Any]) -> list[str]:
     """The servers and observers."""
     ensemble = plan.get("ensemble") or {}

@@ -169,6 +169,10 @@ class ZooKeeper(
         """See `targets.zookeeper.pages`."""
         return pages.stored_request(plan)
 
+    def decisive(self) -> Sequence[tuple[str, str]]:
+        """See `targets.zookeeper.pages`."""
+        return pages.DECISIVE
+
     def names(self, plan: ZooKeeperPlan) -> list[str]:
         """z1 ... and o1 ... ."""
         return layout.names(plan)

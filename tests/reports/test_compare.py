@@ -50,6 +50,20 @@ def test_both_share_their_axes(runs: dict[str, RunDir], tmp_path: Path) -> None:
     assert (first["title"], second["title"]) == ("kafka-unclean", "kafka-safe")
 
 
+def test_settings_are_compared_once_whatever_the_system(tmp_path: Path) -> None:
+    """A table of the plan that a target shows as settings is not compared a second time."""
+    a, b = (build(tmp_path, Story(rate_per_s=10), run_id=f"run-{n}") for n in "ab")
+    for run, size in ((a, 100), (b, 200)):
+        plan = run.read_json(run.plan)
+        plan.pop("topic")
+        plan["target"] = {"system": "zookeeper", "settings": {"preAllocSize": size}}
+        plan["ensemble"] = {"servers": 3, "forceSync": True}
+        run.plan.write_text(json.dumps(plan))
+    _, document = compared(a, b, tmp_path / "compare.html")
+    found = [d for d in document["differences"] if "preAllocSize" in d["key"]]
+    assert [(d["group"], d["a"], d["b"]) for d in found] == [("server", "100", "200")]
+
+
 def test_a_run_and_itself_do_not_differ(runs: dict[str, RunDir], tmp_path: Path) -> None:
     page, document = compared(runs["safe"], runs["safe"], tmp_path / "compare.html")
     assert document["differences"] == []

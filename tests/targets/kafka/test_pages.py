@@ -28,9 +28,10 @@ def test_plans_that_name_no_system_are_of_the_default_one() -> None:
 
 def test_settings_of_any_group_are_shown_and_what_differs_comes_last() -> None:
     effective = {DIFFERS: {"id": {"n1": "1"}}, "system": {"replicas": 3, "commit": "isr"}}
-    rows = list(_settings({"system": {"replicas": 3}}, effective))
+    rows = list(_settings({"system": {"replicas": 3}}, effective, [("system", "commit")]))
     assert [(row.group, row.key) for row in rows] == [
         ("system", "commit"),
         ("system", "replicas"),
         (DIFFERS, "id.n1"),
     ]
+    assert [row.shown for row in rows] == [True, True, False]  # at its default, but decisive

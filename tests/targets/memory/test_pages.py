@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.history.stored_target import target_of
 from harness.protocols.pages import DescribesRuns
+from targets.memory.settings import Settings
 
 PLAN = {"target": {"system": "memory", "replicas": 3, "defects": ["stale-read"], "memory_mb": 512}}
 
@@ -14,3 +15,10 @@ def test_its_replicas_and_defects_are_named_and_its_settings_shown() -> None:
     assert memory.size(PLAN) == ["3 replicas", "defects: stale-read"]
     assert memory.stored_request(PLAN) == {"system": {"replicas": 3, "defects": ["stale-read"]}}
     assert memory.size({}) == []
+
+
+def test_when_writes_are_committed_is_decisive() -> None:
+    memory = target_of(PLAN)
+    assert isinstance(memory, DescribesRuns)
+    assert {group for group, _ in memory.decisive()} == {"system"}
+    assert {key for _, key in memory.decisive()} <= set(Settings.__dataclass_fields__)

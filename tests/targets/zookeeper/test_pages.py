@@ -22,6 +22,7 @@ def test_settings_of_the_ensemble_come_with_the_others() -> None:
     }
     server = pages.stored_request(plan)["server"]
     assert server == {"forceSync": False, "tickTime": 500, "preAllocSize": 100}
+    assert all(key in pages.stored_request(plan)[group] for group, key in pages.DECISIVE)
 
 
 @pytest.mark.parametrize(
