@@ -18,8 +18,12 @@ pytestmark = pytest.mark.spark
 
 def test_real_runs_are_judged_as_they_were(spark: SparkContext, tmp_path: Path) -> None:
     shutil.copytree(STORED, tmp_path, dirs_exist_ok=True)
-    names = ("unclean-election-loses", "idempotent-producer-duplicates")
-    lossy, duplicated = check_runs([RunDir(tmp_path / name) for name in names])
+    names = (
+        "unclean-election-loses",
+        "idempotent-producer-duplicates",
+        "idempotent-java-duplicates",
+    )
+    lossy, duplicated, java = check_runs([RunDir(tmp_path / name) for name in names])
 
     assert lossy["verdict"] == "invalid"
     assert (lossy["counts"]["acknowledged"], lossy["counts"]["lost"]) == (3400, 2019)
@@ -37,6 +41,10 @@ def test_real_runs_are_judged_as_they_were(spark: SparkContext, tmp_path: Path) 
     assert duplicated["counts"]["lost"] == 0
     assert duplicated["counts"]["duplicates"] == 642
     assert "642 duplicates were read by one reader: no second library" in duplicated["reason"]
+
+    assert (java["verdict"], java["doubts"], java["eligible"]) == ("invalid", [], True)
+    assert java["reason"] == "10 duplicates of writes of an idempotent producer"
+    assert (java["counts"]["duplicates_unknown"], java["counts"]["lost"]) == (10, 0)
 
 
 @pytest.mark.parametrize("removed", ["history/part-0000[1-5]*", "reads/part-*", "reads/ends*"])
