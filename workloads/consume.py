@@ -24,7 +24,7 @@ class Consume(GroupSettings, Workload):
     commit_partitions  own: commits are of partitions that the member owns; read: of all that it has
                        ever read, as of one that keeps its offsets when others take a partition over
     commit_interval_s  auto only: how often; by default 1
-    reset              where to begin without a committed offset: earliest, latest, none (not)
+    reset              where to begin without a committed offset: earliest, latest
     batch_count        records of a batch, at most
     process_ms         how long one record takes
     session_s          a member that is not heard of for so long is removed

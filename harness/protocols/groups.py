@@ -36,7 +36,7 @@ class GroupSettings:
     commit: Commit = "after"
     commit_partitions: Literal["own", "read"] = "own"
     commit_interval_s: float | None = None
-    reset: Literal["earliest", "latest", "none"] = "earliest"
+    reset: Literal["earliest", "latest"] = "earliest"
     batch_count: int = 50
     process_ms: float = 2.0
     session_s: float = 6.0

@@ -106,12 +106,6 @@ class Memory(
                 key="workload.options.protocol",
                 hint=f"use {' or '.join(_PROTOCOLS)}",
             )
-        if group is not None and group.reset == "none":
-            raise PlanError(
-                "its consumers begin at the earliest or the latest offset",
-                key="workload.options.reset",
-                hint='use "earliest" or "latest"',
-            )
         try:
             target.system_settings()
         except ValueError as error:

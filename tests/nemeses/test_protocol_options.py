@@ -139,7 +139,20 @@ def plan(version: str = "4.3.1", **options: Any) -> Any:
             "4.3.1",
             {"api": "Produce", "code": "ILLEGAL_GENERATION"},
             "code",
-            "the answer to Produce does not carry ILLEGAL_GENERATION",
+            "the response to Produce does not carry ILLEGAL_GENERATION",
+        ),
+        (
+            "4.3.1",
+            {"api": "OffsetCommit", "code": "CORRUPT_MESSAGE"},
+            "code",
+            "the response to OffsetCommit does not carry CORRUPT_MESSAGE",
+        ),
+        (
+            "4.3.1",
+            {"api": "CreateTopics", "code": "CORRUPT_MESSAGE"},
+            "code",
+            "which errors the response to CreateTopics carries is not known to ackloss; "
+            "choose one of UNKNOWN, UNKNOWN_SERVER_ERROR",
         ),
         ("4.3.1", {"code": "NOT_ENOUGH_REPLICAS"}, "code", "name the api"),
         ("2.8.2", {"api": "Produce", "code": "NOT_ENOUGH_REPLICAS"}, "code", "needs Kafka 3.0"),

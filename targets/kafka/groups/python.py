@@ -48,7 +48,6 @@ _ASSIGNORS: Final = {
     "cooperative-sticky": CooperativeStickyAssignor,
 }
 _POLL_MS: Final = 100
-_NO_RESET: Final = "error"
 
 
 class KafkaPython(ConsumerLoop, ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
@@ -154,8 +153,6 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     }
     if (strategy := given.get("partition.assignment.strategy")) is not None:
         settings["partition_assignment_strategy"] = [_ASSIGNORS[strategy]]
-    if settings.get("auto_offset_reset") == _NO_RESET:
-        settings["auto_offset_reset"] = "none"
     return settings
 
 

@@ -142,7 +142,7 @@ def consumer_settings(plan: KafkaPlan, group: GroupSettings) -> dict[str, Any]:
         "group.protocol": "consumer" if group.protocol == "consumer" else "classic",
         "max.poll.interval.ms": max(10_000, session_ms),
         "enable.auto.commit": group.commit == "auto",
-        "auto.offset.reset": "error" if group.reset == "none" else group.reset,
+        "auto.offset.reset": group.reset,
         "topic.metadata.refresh.interval.ms": 2000,
         "isolation.level": "read_uncommitted",
         "log_level": 3,

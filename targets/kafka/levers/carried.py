@@ -2,7 +2,7 @@
 
 From the lists of possible errors in the classes of kafka-clients that make these answers
 (`org.apache.kafka.common.requests.ProduceResponse` and so on, 4.3), with what their clients handle
-besides. Of an API that is not here nothing is known, and any error may be named.
+besides. Of an API that is not here nothing is known, so no error but `UNEXPECTED` may be named.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ SAME: Final[Mapping[str, int]] = {
 """Names of Kafka's own for what kafka-python calls otherwise."""
 
 _STORAGE: Final = frozenset({3, 6, 29, 56, 74, 75, 100})
+_GROUP: Final = frozenset({14, 15, 16, 24, 30})
 _COORDINATOR: Final = frozenset({7, 14, 15, 16, 42, 53, 90, 47, 120})
 
 CARRIED: Final[Mapping[str, frozenset[int]]] = {
@@ -30,6 +31,17 @@ CARRIED: Final[Mapping[str, frozenset[int]]] = {
     "InitProducerId": _COORDINATOR | {31, 49, 50, 51},
     "AddPartitionsToTxn": _COORDINATOR | {3, 29, 48, 49, 51, 55},
     "FindCoordinator": frozenset({7, 14, 15, 24, 30, 42, 53}),
+    "AddOffsetsToTxn": _COORDINATOR | {30, 48, 49, 51},
+    "TxnOffsetCommit": _COORDINATOR | {3, 12, 22, 25, 28, 29, 30, 82},
+    "OffsetCommit": _GROUP | {3, 12, 22, 25, 27, 28, 29, 82, 100, 113},
+    "OffsetFetch": _GROUP | {3, 25, 29, 88, 100, 113},
+    "JoinGroup": _GROUP | {22, 23, 24, 25, 26, 27, 35, 79, 81, 82},
+    "SyncGroup": _GROUP | {22, 23, 25, 27, 82},
+    "Heartbeat": _GROUP | {22, 25, 27, 82},
+    "LeaveGroup": _GROUP | {25, 82},
+    "ConsumerGroupHeartbeat": _GROUP | {25, 29, 42, 81, 110, 111, 112},
+    "ListOffsets": frozenset({1, 3, 5, 6, 9, 29, 35, 43, 56, 74, 75, 78}),
+    "Metadata": frozenset({3, 5, 17, 29, 72, 100}),
 }
 """The numbers of the errors by API; -1, an unexpected failure, is carried by all."""
 UNEXPECTED: Final = -1

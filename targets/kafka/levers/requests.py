@@ -134,14 +134,13 @@ def _check_code(rule: Rule, *, key: str) -> None:
     check_name(str(code), codes(), owner="Kafka", kind="error", key=key, such_as=such_as)
     rule.require_apis()
     for name in rule.apis:
-        carried = CARRIED.get(name)
-        if carried is not None and codes()[str(code)] not in {*carried, UNEXPECTED}:
+        carried = {*CARRIED.get(name, ()), UNEXPECTED}
+        if codes()[str(code)] not in carried:
             names = [each for each, number in codes().items() if number in carried]
-            raise PlanError(
-                f"the answer to {name} does not carry {code}",
-                key=key,
-                hint=f"it carries {', '.join(names)}",
-            )
+            what = f"the response to {name} does not carry {code}"
+            if name not in CARRIED:
+                what = f"which errors the response to {name} carries is not known to ackloss"
+            raise PlanError(what, key=key, hint=f"choose one of {', '.join(names)}")
 
 
 def _version(plan: KafkaPlan) -> str:

@@ -19,7 +19,6 @@ _ASSIGNORS: Final = {
     "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
 }
 _STRATEGY: Final = "partition.assignment.strategy"
-_RESET: Final = "auto.offset.reset"
 
 
 def java_settings(given: Mapping[str, Any], batch_count: int) -> dict[str, str]:
@@ -31,8 +30,6 @@ def java_settings(given: Mapping[str, Any], batch_count: int) -> dict[str, str]:
         settings["group.protocol"] = "consumer"
     if _STRATEGY in settings:
         settings[_STRATEGY] = _ASSIGNORS[settings[_STRATEGY]]
-    if settings[_RESET] == "error":
-        settings[_RESET] = "none"
     return {**settings, "max.poll.records": str(batch_count)}
 
 

@@ -141,26 +141,26 @@ def test_consumers_are_started_as_the_options_say() -> None:
     assert classic["enable.auto.commit"] is False
     assert classic["session.timeout.ms"] == 9000
     assert classic["partition.assignment.strategy"] == "range"
-    server = settings(protocol="consumer", commit="auto", commit_interval_s=3, reset="none")
+    server = settings(protocol="consumer", commit="auto", commit_interval_s=3, reset="latest")
     assert server["group.protocol"] == "consumer"
     assert server["auto.commit.interval.ms"] == 3000
-    assert server["auto.offset.reset"] == "error"
+    assert server["auto.offset.reset"] == "latest"
     assert "session.timeout.ms" not in server
 
 
 def test_kafka_python_gets_them_by_its_own_names() -> None:
-    named = python._settings({**settings(reset="none"), "fetch.wait.max.ms": 5, "log_level": 3})
+    named = python._settings({**settings(reset="latest"), "fetch.wait.max.ms": 5, "log_level": 3})
     assert named["group_id"] == "ackloss-group"
-    assert named["auto_offset_reset"] == "none"
+    assert named["auto_offset_reset"] == "latest"
     assert named["fetch_max_wait_ms"] == 5
     assert not {"log_level", "group_protocol"} & set(named)
 
 
 def test_a_java_consumer_gets_them_by_its_own_names() -> None:
-    given = {**settings(reset="none", commit="auto"), "fetch.wait.max.ms": 5}
+    given = {**settings(reset="latest", commit="auto"), "fetch.wait.max.ms": 5}
     named = java_settings(given, batch_count=7)
     assert named["partition.assignment.strategy"].endswith(".RangeAssignor")
-    assert named["auto.offset.reset"] == "none"
+    assert named["auto.offset.reset"] == "latest"
     assert named["enable.auto.commit"] == "true"
     assert (named["fetch.max.wait.ms"], named["max.poll.records"]) == ("5", "7")
     assert not {"log_level", "group.protocol", "fetch.wait.max.ms"} & set(named)
