@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,26 @@ FOLDERS = ("faults", "eras", "zookeeper", "groups", "transactions", "track-recor
 STOPS, GOES_ON = {"minority-stops"}, {"majority-goes-on", "observers"}
 """Plans that claim more than that nothing is lost: that nothing is acknowledged while there is no
 majority, and then writes resume; or that they go on."""
+RUN = ""
+SKIPS, PHANTOMS = {"skipped"}, {"phantoms"}
+LOST_COMMITS, ZOMBIES = {"lost_commits"}, {"zombie_commits", "commits_back"}
+BROKEN = {"torn-transaction", "lost-write", "unseen", "inconsistent-offsets"}
+FINDS = {
+    "coordinator-unclean": {"range": LOST_COMMITS, "server": LOST_COMMITS},
+    "group-crash": {"before": SKIPS, "server-before": SKIPS},
+    "group-java": {"before": SKIPS, "server-before": SKIPS},
+    "group-kafka-python": {"auto-librdkafka": SKIPS, "before": SKIPS},
+    "group-manual": {"before": SKIPS},
+    "group-phantoms": dict.fromkeys(("unclean", "unclean-server", "unclean-python"), PHANTOMS),
+    "group-reset": {"latest": SKIPS},
+    "group-zombie-commits": dict.fromkeys(("range", "server", "python"), ZOMBIES),
+    "offsets-after": {RUN: {"output-without-offsets"}},
+    "offsets-before": {RUN: {"offsets-without-output"}},
+    "transactions-java-unclean": {RUN: BROKEN},
+    "transactions-unclean": {RUN: BROKEN},
+}
+"""By plan and cell (the run itself: `RUN`): the counter-examples of which it finds one at least.
+Every other cell is a control."""
 PLANS = [path for of in FOLDERS for path in sorted((ROOT / "plans" / of).glob("*.toml"))]
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
@@ -66,8 +87,60 @@ def test_a_plan_has_the_verdict_that_it_expects(path: Path, tmp_path: Path) -> N
     assert all(fault["proven"] for fault in result["faults"]), result["faults"]
     if (expect := load_plan(path).expect) is not None:
         assert result["verdict"] == expect, result["reason"]
+    assert _as_expected(path.stem, result)
     first = result["faults"][0]
     if path.stem in STOPS:
         assert (first["ops_acknowledged"], result["availability"]["recovered"]) == (0, True)
     if path.stem in GOES_ON:
         assert first["ops_acknowledged"] > first["ops_begun"] / 2, first
+
+
+def _as_expected(plan: str, result: dict[str, Any]) -> bool:
+    """Each cell has its own verdict, and what was found is what the plan is there to find."""
+    finds = FINDS.get(plan, {})
+    found = {cell["name"]: cell for cell in result.get("cells", ())} or {RUN: result}
+    for name, cell in found.items():
+        expect = cell.get("expect")
+        assert expect in (None, cell["verdict"]), (plan, name, cell["verdict"], cell["reason"])
+        names = set(cell["counter_examples"])
+        assert name not in finds or finds[name] & names, (plan, name, names)
+    assert set(finds) <= set(found), (plan, set(found))
+    return True
+
+
+@pytest.mark.parametrize("plan", FINDS)
+def test_what_plans_find_is_named_for_cells_that_they_have(plan: str) -> None:
+    (path,) = [path for path in PLANS if path.stem == plan]
+    cells = {cell.name: cell.expect for cell in load_plan(path).cells} or {RUN: "invalid"}
+    assert {name for name, expect in cells.items() if expect == "invalid"} == set(FINDS[plan])
+
+
+def test_a_control_that_finds_something_is_no_success() -> None:
+    """Once the verdict of the run was compared, and cells were not."""
+    cells = [
+        {
+            "name": "before",
+            "expect": "invalid",
+            "verdict": "invalid",
+            "counter_examples": ["skipped"],
+        },
+        {
+            "name": "server-before",
+            "expect": "invalid",
+            "verdict": "invalid",
+            "counter_examples": ["skipped"],
+        },
+        {
+            "name": "after",
+            "expect": "valid",
+            "verdict": "invalid",
+            "counter_examples": ["skipped"],
+            "reason": "",
+        },
+    ]
+    assert _as_expected("group-crash", {"cells": cells[:2]})
+    with pytest.raises(AssertionError, match="after"):
+        _as_expected("group-crash", {"cells": cells})
+    other = [{**cells[0], "counter_examples": ["phantoms"]}, cells[1]]
+    with pytest.raises(AssertionError, match="phantoms"):
+        _as_expected("group-crash", {"cells": other})
