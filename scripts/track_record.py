@@ -73,7 +73,7 @@ class Side(_Document):
         """What its runs show, for people."""
         if self.none:
             return f"none {' or '.join(map(_spaced, self.none))}"
-        return f"unknown ({self.doubt})" if self.shows is None else _spaced(self.shows)
+        return f"doubt {self.doubt}" if self.shows is None else _spaced(self.shows)
 
     def is_shown_by(self, run: Run) -> bool:
         """Whether a run shows it. A count that the run does not have is neither above 0 nor 0."""
@@ -81,10 +81,11 @@ class Side(_Document):
             return self.doubt in run.doubts
         if self.shows in VERDICTS:
             return run.verdict == self.shows
+        if VOID.intersection(run.doubts):
+            return False  # whatever it counts, it is not known to come from what was tried
         if self.shows is not None:
             return run.counts.get(self.shows, 0) > 0
-        was_tried = run.acknowledged > 0 and not VOID.intersection(run.doubts)
-        return was_tried and all(run.counts.get(name) == 0 for name in self.none)
+        return run.acknowledged > 0 and all(run.counts.get(name) == 0 for name in self.none)
 
 
 def _spaced(name: str) -> str:

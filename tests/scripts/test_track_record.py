@@ -86,6 +86,12 @@ def test_a_count_is_none_only_where_it_was_counted_under_the_fault(
     assert track.Side(version="2", none=("lost",)).is_shown_by(verdict) is is_none
 
 
+def test_a_count_shows_a_defect_only_where_the_fault_was_in_force() -> None:
+    side = track.Side(version="1", shows="lost")
+    assert side.is_shown_by(run("invalid", lost=3))
+    assert not side.is_shown_by(run("invalid", "unmet", lost=3))
+
+
 @pytest.mark.parametrize(
     ("expected", "why"),
     [
