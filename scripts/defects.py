@@ -76,15 +76,15 @@ lasts, or the keys of its registers. A register shows an anomaly only until its 
 
 NO_CAS: Final = "its workload has no compare-and-set"
 UNFIT: Final[Mapping[tuple[str, str], str]] = {
-    (STALE_READS, "loss"): "its workload reads once, when all is over and nothing is stale",
+    (STALE_READS, "loss"): "its workload reads only once, at the end, when no replica is stale",
     (LOOSE_CAS, "loss"): NO_CAS,
     (LOOSE_CAS, "set"): NO_CAS,
     (LOOSE_CAS, "delivery"): NO_CAS,
     (LOOSE_CAS, "kafka"): NO_CAS,
-    (FORGETFUL, "kafka"): "what is cut off may be a marker: then its final reads never meet the "
-    "end, and the run is unknown",
+    (FORGETFUL, "kafka"): "the truncated entry may be a transaction marker; the final reads then "
+    "never reach the end of the log, and the run is `unknown`",
     (STALE_READS, "kafka"): "a poll may always lag behind, and the final reads wait for the end",
-    (DUPLICATES, "delivery"): "a group may see a record twice, and each is one of the log",
+    (DUPLICATES, "delivery"): "a group may see a record twice, because both copies are in the log",
     **{
         (defect, check): "its workload has no consumers"
         for defect in DEFECTS
@@ -99,6 +99,29 @@ UNFIT: Final[Mapping[tuple[str, str], str]] = {
     },
 }
 """Why a check cannot see a defect at all."""
+
+ELSEWHERE: Final[Mapping[str, str]] = {
+    "client": "it judges the processes of `--client`, and the reference system's clients are "
+    "simulated. Tests: `tests/checkers/test_clients.py`; on Kafka, `tests/e2e/test_any_client.py`",
+    "locks": "the reference system has no locks. Tests: `tests/checkers/test_locks.py`; on "
+    "ZooKeeper, `stale-locks.toml` (invalid) and `locks.toml` (valid)",
+    "replicas": "it compares final reads that several nodes served, and in the reference system "
+    "only the leader serves them, except with stale-reads. Tests: "
+    "`tests/checkers/test_replicas.py`; on ZooKeeper, `zookeeper-4925.toml` (invalid) and "
+    "`zookeeper-4925-fixed.toml` (valid)",
+    "sequence": "the reference system hands out no numbers. Tests: "
+    "`tests/checkers/test_sequence.py`; on ZooKeeper, `sequential-no-force-sync.toml` (invalid) "
+    "and `sequential.toml` (valid)",
+    "watches": "the reference system has no watches. Tests: `tests/checkers/test_watches.py`; on "
+    "ZooKeeper, `watches.toml` (valid)",
+}
+"""The other checkers: why they have no column, and which tests judge them."""
+
+FOUND_SHARE: Final = 0.8
+"""What share of the runs with a defect must be `invalid` in the test of the table."""
+
+VALID_SHARE: Final = 0.9
+"""What share of the runs without it must be `valid`; none may be `invalid`."""
 
 
 class Cell(NamedTuple):
@@ -210,6 +233,14 @@ def page(tallies: Mapping[Cell, Tally], before: str = "") -> str:
         table(tallies, before),
         "`-`: the check cannot see the defect, because",
         "\n".join(f"- `{check}`, {defect}: {why}." for (defect, check), why in UNFIT.items()),
+        "`tests/e2e/test_defects.py` repeats the table, with one seed in `make check` and 200 in "
+        f"`make e2e`. It requires at least {FOUND_SHARE * 100:g} % of the runs with a defect to be "
+        "`invalid`; of the runs without it none may be `invalid`, and at least "
+        f"{VALID_SHARE * 100:g} % must be `valid`.",
+        "## Checks without a column",
+        "The reference system has nothing for the other checks to judge. Plans named here are in "
+        "`plans/zookeeper/`; `make e2e` runs them.",
+        "\n".join(f"- `{check}`: {why}." for check, why in ELSEWHERE.items()),
         "## What was found",
         "\n".join(found(tallies, before)),
         notes(),
@@ -242,11 +273,12 @@ def found(tallies: Mapping[Cell, Tally], before: str) -> list[str]:
 def notes() -> str:
     """Why some numbers are not all or nothing."""
     return (
-        "A missing or wrong record in a log stays so, and likewise an element in a set. A register "
-        "holds only the last value: a lost write, or a replica whose log differs, shows only in "
-        "reads before the next write of that key. So with few keys (10 instead of the 100 here) "
-        "the register check does not find truncate-without-epochs. When it finds nothing, there "
-        "is nothing to find: it is exact, and a correct register could have such a history. "
+        "A missing or wrong record in a log, or element in a set, stays missing or wrong. A "
+        "register holds only the last value: a lost write, or a replica whose log differs, shows "
+        "only in reads before the next write of that key. So with few keys (10 instead of the 100 "
+        "here) "
+        "the register check does not find truncate-without-epochs. The check is exact: if it finds "
+        "nothing, a correct register could have produced this history. "
         f"To get a finding in each run, {_longer()}. `replicas_differ`: the final read reads the "
         "leader and another replica, each to its end, and they hold different records. `delivery` "
         "judges deliveries and commits, not lost writes: a run in which the defect hits neither is "

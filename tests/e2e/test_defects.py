@@ -8,11 +8,14 @@ what `scripts/defects.py` counted.
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness import registry
 from targets.memory.settings import DEFECTS
 from tests.fixtures.scripts import script
 
@@ -39,14 +42,14 @@ def run_as() -> Any:
 @pytest.mark.parametrize("cell", [cell for cell in defects.cells() if cell.on], ids=str)
 def test_a_defect_that_is_on_is_found(cell: Any, run_as: Any) -> None:
     each = tally(run_as[cell])
-    assert each.invalid >= 0.8 * each.runs, each
+    assert each.invalid >= defects.FOUND_SHARE * each.runs, each
 
 
 @pytest.mark.parametrize("cell", [cell for cell in defects.cells() if not cell.on], ids=str)
 def test_nothing_is_found_where_it_is_off(cell: Any, run_as: Any) -> None:
     each = tally(run_as[cell])
     assert each.invalid == 0, each
-    assert each.verdicts.get("valid", 0) >= 0.9 * each.runs, each
+    assert each.verdicts.get("valid", 0) >= defects.VALID_SHARE * each.runs, each
 
 
 def test_a_transaction_without_an_end_in_the_log_of_one_replica_alone() -> None:
@@ -61,6 +64,15 @@ def test_every_defect_is_run_with_every_check_that_fits() -> None:
     assert run | set(defects.UNFIT) == every
     assert not run & set(defects.UNFIT)
     assert {defect for defect, _ in run} == set(DEFECTS)
+
+
+def test_every_checker_has_a_column_or_a_reason_for_having_none() -> None:
+    assert not set(defects.CHECKS) & set(defects.ELSEWHERE)
+    assert {*defects.CHECKS, *defects.ELSEWHERE} == set(registry.plugins("checkers"))
+    named = re.findall(r"`([\w/.-]+\.(?:py|toml))`", " ".join(defects.ELSEWHERE.values()))
+    folders = {".py": defects.ROOT, ".toml": defects.ROOT / "plans" / "zookeeper"}
+    assert len(named) >= len(defects.ELSEWHERE)
+    assert [each for each in named if not (folders[Path(each).suffix] / each).exists()] == []
 
 
 def test_on_and_off_differ_in_the_defect_alone() -> None:
@@ -116,3 +128,4 @@ def test_the_page_in_docs_is_of_this_table() -> None:
     rows = [line for line in page.splitlines() if line.startswith("| ") and "; off " in line]
     assert [row.split(" | ")[0].strip("| ") for row in rows] == list(DEFECTS)
     assert all("off 0 of" in cell for row in rows for cell in row.split(" | ") if "; off" in cell)
+    assert defects.page({}, page) == page
