@@ -51,6 +51,9 @@ bench:  ## Measure start-up, recording and checking, as ratios
 e2e:  ## Run every plan in plans/faults/ and plans/zookeeper/, all supported versions, campaigns, a Spark cluster (restarts Docker once)
 	@scripts/setup dev
 	@ACKLOSS_DEFECT_SEEDS=200 $(BIN)/pytest -s tests/e2e/test_defects.py
+	@MEMORY_SEEDS=200 $(BIN)/pytest -q -n 2 --timeout 7200 tests/targets/memory/test_defects.py
+	@ACKLOSS_ORACLE_EXAMPLES=10000 $(BIN)/pytest -q -n 2 --timeout 7200 tests/checkers/register \
+		tests/checkers/*/test_*oracle.py
 	@ACKLOSS_E2E=all $(BIN)/pytest -s tests/e2e/test_fault_plans.py tests/e2e/test_eras.py \
 		tests/e2e/test_campaigns.py tests/e2e/test_any_client.py tests/e2e/test_ssh.py \
 		tests/e2e/test_external.py tests/e2e/test_compose.py tests/e2e/test_spark_cluster.py \

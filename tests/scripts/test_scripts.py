@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -60,6 +61,17 @@ def test_every_target_exists_and_is_in_the_help(target: str) -> None:
     assert "no issues found" not in dry  # a line with $(MAKE) is run all the same
     printed = subprocess.run([*make, "help"], check=True, capture_output=True, text=True).stdout
     assert f"make {target}\t" in printed
+
+
+def test_tests_that_try_few_cases_by_default_try_many_in_some_target() -> None:
+    """Every variable that sets how many is set by the Makefile."""
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
+    counts = {
+        name for text in sources for name in re.findall(r'environ\.get\("(\w+)", "\d+"', text)
+    }
+    recipes = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert {"ACKLOSS_ORACLE_EXAMPLES", "MEMORY_SEEDS"} <= counts
+    assert {name for name in counts if not re.search(rf"\b{name}=\d", recipes)} == set()
 
 
 def test_a_step_is_named_and_timed_and_its_failure_ends_the_script() -> None:

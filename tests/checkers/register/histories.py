@@ -11,7 +11,7 @@ from random import Random
 from checkers.register import CAS, FAIL, INFO, NEVER, OK, READ, WRITE, Operation
 
 EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "2000"))
-"""How many random histories are tried; from 10,000 on, all small ones too."""
+"""How many random histories are tried; from 10,000 on (`make e2e`), all small ones too."""
 
 History = tuple[Operation, ...]
 

@@ -53,9 +53,9 @@ SMALL = [
 ]
 SMALL += [(5, Domain(2), 1)] if EVERY else []
 """How many operations, what they do, and which share of those histories is tried: one in so many,
-or all with many examples (ACKLOSS_ORACLE_EXAMPLES=10000). By overlap these are 29, 1,276, 2,433,
-13,360, 78,503, 12,255, 91,140, 247,224, 34,240 and 3,054,002 histories, by process 29, 1,276,
-1,623, 9,008, 53,273, 4,140, 31,265, 34,128, 4,632 and 429,502."""
+or all with many examples (ACKLOSS_ORACLE_EXAMPLES=10000, as in `make e2e`). By overlap these are
+29, 1,276, 2,433, 13,360, 78,503, 12,255, 91,140, 247,224, 34,240 and 3,054,002 histories, by
+process 29, 1,276, 1,623, 9,008, 53,273, 4,140, 31,265, 34,128, 4,632 and 429,502."""
 
 Oracle = Callable[[Sequence[Operation], int], bool]
 

@@ -1,6 +1,6 @@
 """Every defect is found, and nothing is found without one.
 
-By default 10 seeds each, so that the fast tests stay fast; MEMORY_SEEDS=200 is what docs quote.
+By default 10 seeds each, so that the fast tests stay fast; `make e2e` runs 200 (MEMORY_SEEDS).
 """
 
 from __future__ import annotations
