@@ -57,10 +57,10 @@ def doubts(facts: Facts, basis: Basis) -> Iterator[Statement]:
 
 
 def all_well(basis: Basis) -> str:
-    """That every acknowledged write is there."""
+    """That every acknowledged write was found."""
     number = basis.counts.acknowledged
-    are, every = ("are", "all ") if number != 1 else ("is", "the ")
-    return f"{every}{_writes(number, 'acknowledged')} {are} there"
+    were, every = ("were", "all ") if number != 1 else ("was", "the ")
+    return f"{every}{_writes(number, 'acknowledged')} {were} found"
 
 
 def _counter_examples(facts: Facts, basis: Basis) -> Iterator[Statement]:

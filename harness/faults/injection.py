@@ -26,7 +26,7 @@ from harness.protocols import Act, CapturesPriorState, Lever, Proof, UndoRecord,
 
 T = TypeVar("T")
 
-NOTHING_MET = "nothing of the system met it"
+NOTHING_MET = "it did not affect the system"
 NO_ACTS = "its nemesis chose no act: nothing was changed"
 
 Note = Callable[[str, str, str, str, str], None]

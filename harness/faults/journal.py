@@ -38,7 +38,7 @@ from harness.faults.records import RECORD_TYPES, from_document, to_document
 from harness.protocols import FaultWindow, UndoRecord
 
 PHASES: Final = ("applied", "held", "undone")
-NOT_COUNTED: Final = "its journal does not count what of the system met it"
+NOT_COUNTED: Final = "its journal does not record how much of the system it affected"
 
 _KEPT: Final = ("proofs", "evidence", "acts", "failed")
 

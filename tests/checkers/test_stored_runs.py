@@ -51,7 +51,7 @@ def test_real_runs_are_judged_as_they_were(spark: SparkContext, tmp_path: Path) 
 def test_nothing_is_valid_or_lost_for_want_of_files(
     spark: SparkContext, tmp_path: Path, removed: str
 ) -> None:
-    """Once judged "all 1,380 acknowledged writes are there", and 100 % lost."""
+    """Once judged "all 1,380 acknowledged writes were found", and 100 % lost."""
     run = RunDir(tmp_path / "unclean-election-loses")
     shutil.copytree(STORED / run.run_id, run.path)
     for path in run.path.glob(removed):

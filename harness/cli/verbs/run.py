@@ -298,7 +298,7 @@ def _exit_code(
     ]
     for sentence in wrong:
         out.say(sentence, style="red")
-    out.say("verdicts are as the plans expect" if not wrong else "NOT as expected")
+    out.say("every verdict matches the plan's `expect`" if not wrong else "NOT as expected")
     return 1 if wrong else 0
 
 

@@ -77,11 +77,11 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {"lost": 3347},
         {"windows": (CUT, CLAIMED), "faults": TWO},
     ),
-    ("valid", "all 4,799 acknowledged writes are there", {}, {}),
-    ("valid", "the 1 acknowledged write is there", {"acknowledged": 1, "survivors": 1}, {}),
+    ("valid", "all 4,799 acknowledged writes were found", {}, {}),
+    ("valid", "the 1 acknowledged write was found", {"acknowledged": 1, "survivors": 1}, {}),
     (
         "valid",
-        "all 4,799 acknowledged writes are there, under 1 proven fault",
+        "all 4,799 acknowledged writes were found, under 1 proven fault",
         {},
         {"windows": (CUT,), "faults": ONE},
     ),
@@ -97,7 +97,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("invalid", "1 write that failed was found in the log", {"failed_found": 1}, {}),
     ("invalid", "2 writes that failed were found in the log", {"failed_found": 2}, {}),
     ("invalid", "1 duplicate of writes of an idempotent producer", {"duplicates": 1}, {"x": 1}),
-    ("valid", "all 4,799 acknowledged writes are there", {"duplicates": 7}, {}),
+    ("valid", "all 4,799 acknowledged writes were found", {"duplicates": 7}, {}),
     (
         "invalid",
         "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run, its final read or "
@@ -176,13 +176,13 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "valid",
-        "all 4,799 acknowledged writes are there, under 2 proven faults",
+        "all 4,799 acknowledged writes were found, under 2 proven faults",
         {},
         {"faults": TWO, "windows": (CUT, ISOLATE)},
     ),
     (
         "valid",
-        "all 4,799 acknowledged writes are there, under 1 proven fault (1 more met no operation)",
+        "all 4,799 acknowledged writes were found, under 1 proven fault (1 more met no operation)",
         {},
         {"faults": TWO, "windows": (CUT, ISOLATE), "begun": (7, 0)},
     ),
@@ -200,7 +200,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "valid",
-        "all 4,799 acknowledged writes are there, under 1 proven fault",
+        "all 4,799 acknowledged writes were found, under 1 proven fault",
         {},
         {"faults": ONE, "windows": (CUT, ISOLATE)},
     ),
@@ -219,7 +219,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "valid",
-        "all 4,799 acknowledged writes are there, under 1 proven fault",
+        "all 4,799 acknowledged writes were found, under 1 proven fault",
         {},
         {"faults": MAY_SKIP, "windows": (CUT, SKIPPED)},
     ),
@@ -237,7 +237,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "valid",
-        "all 4,799 acknowledged writes are there, under 2 of 4 proven faults",
+        "all 4,799 acknowledged writes were found, under 2 of 4 proven faults",
         {},
         drawn(2, 4),
     ),
@@ -263,14 +263,19 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "valid",
-        "all 4,799 acknowledged writes are there",
+        "all 4,799 acknowledged writes were found",
         {},
         {"readers_are_replicas": True},
     ),
     ("unknown", "missing: x", {}, {"gaps": Gaps(history=("missing: x",))}),
     ("unknown", "missing: x", {"unexpected": 3}, {"gaps": Gaps(history=("missing: x",))}),
     ("unknown", "missing: x", {}, {"gaps": Gaps(other=("missing: x",))}),
-    ("valid", "all 4,799 acknowledged writes are there", {}, {"gaps": Gaps(aside=("missing: x",))}),
+    (
+        "valid",
+        "all 4,799 acknowledged writes were found",
+        {},
+        {"gaps": Gaps(aside=("missing: x",))},
+    ),
     (
         "invalid",
         "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run, its final read or "

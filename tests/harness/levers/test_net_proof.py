@@ -95,7 +95,7 @@ def test_a_packet_of_the_probes_own_does_not(
     nodes["b1"].packets = {SYSTEM: 0, OWN: 1}
     window = played(nodes, journal, tmp_path)
     assert (window.proven, window.touched) == (False, 0)
-    assert window.evidence[-1] == NOTHING_MET == "nothing of the system met it"
+    assert window.evidence[-1] == NOTHING_MET == "it did not affect the system"
 
 
 def test_one_link_that_carries_something_is_enough(
