@@ -39,7 +39,7 @@ class Disk(Nemesis):
     tail        what follows the last batch that survived unsynced: clean: nothing; torn: the
                 beginning of the next batch; zeros: zeros up to the old length
     cut_bytes   how much truncate cuts off
-    flip_count  how many bits flip flips, drawn from the seed
+    flip_count  how many bits the form flip inverts, drawn from the seed
     alive       flip the bits under the running process, which is not killed
     """
 

@@ -1,7 +1,7 @@
 """Conditions that a step of the schedule can wait for: each target has its own.
 
-"Before" in a condition is when the last fault began. A plan with a condition that its target does
-not have is refused when it is read.
+A condition about a change, such as that of a leader, compares with the moment when the last fault
+began. A plan with a condition that its target does not have is refused when it is read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.protocols.vocabulary import ConditionForm, Groups, Since, Vocabular
 
 @dataclass(frozen=True)
 class Condition:
-    """A parsed condition; `holds` compares the situation now with the one of before."""
+    """A parsed condition; `holds` compares the situation now with that of the last fault."""
 
     text: str
     form: ConditionForm

@@ -1,7 +1,7 @@
 """Selectors and conditions about leaders: words that a target with leaders adds to its vocabulary.
 
-A condition concerns the partition that it names in brackets. Otherwise it concerns those that were
-led, before, by the nodes of the last fault, or all when these nodes led none.
+A condition concerns the partition that it names in brackets. Otherwise it concerns those that the
+nodes of the last fault led when it began, or all partitions if they led none.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _coordinator_moved(groups: Groups, now: Situation, since: Since) -> bool:  #
 
 
 LEADER_MOVED: Final = on_partitions("leader moved", rf"leader{PARTITION} moved", _has_moved)
-"""Every concerned partition has a leader, and not the one of before."""
+"""Every concerned partition has a new leader."""
 
 NO_LEADER: Final = on_partitions("no leader", rf"no leader{PARTITION}", _has_none)
 """Every concerned partition has no leader."""
@@ -136,7 +136,7 @@ NO_LEADER: Final = on_partitions("no leader", rf"no leader{PARTITION}", _has_non
 CONTROLLER_MOVED: Final = ConditionForm(
     form="controller moved", pattern=re.compile("controller moved"), holds=_controller_moved
 )
-"""Another controller is active than before."""
+"""A different controller is active."""
 
 COORDINATOR_ALONE: Final = ConditionForm(
     form="coordinator alone", pattern=re.compile("coordinator alone"), holds=_coordinator_alone
@@ -146,4 +146,4 @@ COORDINATOR_ALONE: Final = ConditionForm(
 COORDINATOR_MOVED: Final = ConditionForm(
     form="coordinator moved", pattern=re.compile("coordinator moved"), holds=_coordinator_moved
 )
-"""Another node coordinates the group than before."""
+"""A different node coordinates the group."""

@@ -59,7 +59,7 @@ class TargetPlan(Section):
 
 
 class WorkloadPlan(Section):
-    """What the clients do."""
+    """The workload and the clients that run it."""
 
     name: Slug = Field("append", description="A plug-in in workloads/.")
     client: Slug | None = Field(

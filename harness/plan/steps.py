@@ -65,7 +65,7 @@ class Repeat(Section):
 
 
 class FaultStep(BaseModel):
-    """One step of the schedule; steps begin one after the other, faults may overlap.
+    """One step of the schedule. Steps begin in order; faults may overlap.
 
     A step begins at `at_s`, or when `when` holds (waited for, at most `within_s`), and `after_s`
     later. It applies a nemesis, or heals earlier steps. Other keys are the nemesis' own options.
@@ -75,14 +75,16 @@ class FaultStep(BaseModel):
 
     id: Slug = Field(description="The name of this step, unique in the plan.")
     at_s: float | None = Field(None, ge=0, description="Seconds after the first operation.")
-    when: str | None = Field(None, max_length=200, description="An observation to wait for.")
+    when: str | None = Field(None, max_length=200, description="The condition to wait for.")
     within_s: float = Field(15, gt=0, le=3600, description="How long to wait for it.")
     after_s: float = Field(0, ge=0, le=3600, description="Seconds to wait once it is due.")
     otherwise: Literal["continue", "skip"] = Field(
-        "continue", alias="else", description="What to do if the observation never held."
+        "continue", alias="else", description="What to do if the condition never held."
     )
     nemesis: Slug | None = Field(None, description="A plug-in in nemeses/.")
-    nodes: str = Field("leader", max_length=200, description="The nodes that it meets: a selector.")
+    nodes: str = Field(
+        "leader", max_length=200, description="Selector of the nodes that it affects."
+    )
     for_s: float | None = Field(
         None, gt=0, le=3600, description="Heal it automatically after this time."
     )
@@ -105,7 +107,7 @@ class FaultStep(BaseModel):
         if (self.nemesis is None) == (self.heal is None):
             raise ValueError("has either a nemesis to apply or a heal list, one of the two")
         if self.at_s is not None and self.when is not None:
-            raise ValueError("begins at at_s or when an observation holds, not both")
+            raise ValueError("begins at at_s or when a condition holds, not both")
         if self.heal is not None and self.options:
             raise ValueError(f"heals, so it has no options: {', '.join(sorted(self.options))}")
         return self
@@ -117,7 +119,9 @@ class Family(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     nemesis: Slug = Field(description="A plug-in in nemeses/.")
-    nodes: str = Field("random", max_length=200, description="The nodes that it meets: a selector.")
+    nodes: str = Field(
+        "random", max_length=200, description="Selector of the nodes that it affects."
+    )
     weight: float = Field(1, gt=0, le=1000, description="Relative frequency among the families.")
 
     @property
@@ -127,13 +131,13 @@ class Family(BaseModel):
 
 
 class Mix(Section):
-    """Faults at random, instead of steps: times, lengths and families are drawn from the seed.
+    """Random faults, instead of steps: times, lengths and families are drawn from the seed.
     They may overlap."""
 
     families: list[Family] = Field(min_length=1, max_length=50, description="The kinds of faults.")
     from_s: float = Field(2, ge=0, le=86_400, description="Fault-free period at the beginning.")
     mean_gap_s: float = Field(
-        6, ge=0.1, le=3600, description="Mean time from the begin of one fault to that of the next."
+        6, ge=0.1, le=3600, description="Mean time between the starts of successive faults."
     )
     mean_length_s: float = Field(4, ge=0.1, le=3600, description="Mean length of a fault.")
     calm_s: float = Field(10, ge=0, le=86_400, description="Fault-free period at the end.")

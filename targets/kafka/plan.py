@@ -71,7 +71,7 @@ class TopicPlan(Section):
 
 
 class KafkaWorkloadPlan(WorkloadPlan):
-    """What the clients do, and what they are."""
+    """The workload and the clients that run it."""
 
     bootstrap: Literal["all", "own"] = Field(
         "all", description="Bootstrap servers: every broker, or one for each client."
@@ -89,7 +89,7 @@ class KafkaWorkloadPlan(WorkloadPlan):
 
 
 class KafkaPlan(Plan):
-    """A plan whose target is Kafka."""
+    """Top-level keys of a plan for Kafka."""
 
     target: KafkaTargetPlan = Field(default_factory=lambda: KafkaTargetPlan())
     topic: TopicPlan = Field(default_factory=lambda: TopicPlan())

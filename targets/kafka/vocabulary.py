@@ -15,15 +15,15 @@
     isr == [leader]     every concerned partition has its leader as the only in-sync replica
     isr whole           every partition is fully replicated: all its replicas are in sync
     isr < N, isr == N   the size of the ISR of every concerned partition
-    leader moved        every concerned partition has a leader, and not the one of before
+    leader moved        every concerned partition has a new leader
     no leader           every concerned partition has no leader
-    controller moved    another controller is active than before
+    controller moved    a different controller is active
     coordinator alone   the coordinator is the only in-sync replica of that partition
-    coordinator moved   another broker coordinates the group than before
+    coordinator moved   a different broker coordinates the group
 
-"Before" is when the last fault began. A condition may name its partition: `isr(0) == [leader]`,
-`leader(0) moved`. Otherwise the concerned partitions are those that were led, before, by the nodes
-of the last fault, or all when these nodes led none.
+"New" and "different" compare with the moment when the last fault began. A condition may name its
+partition: `isr(0) == [leader]`, `leader(0) moved`. Otherwise the concerned partitions are those
+that the nodes of the last fault led at that moment, or all partitions if they led none.
 """
 
 from __future__ import annotations

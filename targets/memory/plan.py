@@ -54,7 +54,7 @@ class MemoryTargetPlan(TargetPlan):
 
 
 class MemoryPlan(Plan):
-    """A plan whose target is the reference system."""
+    """Top-level keys of a plan for the reference system."""
 
     cluster: ClusterPlan = Field(default_factory=lambda: ClusterPlan(kind="memory"))
     target: MemoryTargetPlan = Field(default_factory=lambda: MemoryTargetPlan())

@@ -34,25 +34,28 @@ LOOSE_OFFSETS: Final = "offsets-outside-transactions"
 DEFECTS: Final = {
     EARLY_ACK: "the leader acknowledges what it has appended, without waiting for its commit",
     UNCLEAN: "the controller elects any replica that is alive, in sync or not",
-    NO_EPOCHS: "a follower compares offsets with its leader, and not the epochs of entries",
-    STALE_READS: "any replica answers reads, sure to lead or not, from what it has applied",
-    LOOSE_CAS: "compare-and-set is compared when it arrives, and set when it is committed",
+    NO_EPOCHS: "a follower compares offsets with its leader, but not the epochs of entries",
+    STALE_READS: "any replica answers reads from its applied state, whether or not it is "
+    "certain to lead",
+    LOOSE_CAS: "compare-and-set compares on arrival but sets only at commit",
     FORGETFUL: "a new leader discards what it does not know to be committed",
     DUPLICATES: "a retried request is appended again",
     ROLLBACK: "a leader counts only the replicas that it can reach, unconfirmed by the controller",
     EARLY_COMMIT: "the coordinator acknowledges a commit without waiting until it is replicated",
     FORGOTTEN: "a new coordinator knows only what was committed since it took over",
-    ZOMBIES: "the coordinator takes commits of members that are not in the group any more",
+    ZOMBIES: "the coordinator accepts commits from members that have left the group",
     UNCOMMITTED: "a leader delivers to consumers what it has appended, committed or not",
-    UNORDERED: "a leader delivers the records of a batch in another order than that of offsets",
-    LONELY_ABORT: "a new leader aborts the transactions that are open in its log, and does not ask "
+    UNORDERED: "a leader delivers the records of a batch in an order other than by offset",
+    LONELY_ABORT: "a new leader aborts the transactions that are open in its log without asking "
     "their coordinator",
     DELIVER_ABORTED: "a leader delivers to read_committed readers all that is below the last "
     "stable offset, aborted or not",
     EARLY_DECISION: "the coordinator acknowledges a commit before its decision is replicated",
-    PAST_OPEN: "a leader delivers to read_committed readers what is behind open transactions",
-    DEAF: "the coordinator lets another instance of a producer take over, and ends nothing for it",
-    LOOSE_OFFSETS: "what a transaction has consumed is stored at once, whatever becomes of it",
+    PAST_OPEN: "a leader delivers to read_committed readers records beyond the last stable offset",
+    DEAF: "the coordinator lets a new instance of a producer take over, but does not fence the old "
+    "one",
+    LOOSE_OFFSETS: "a transaction's consumed offsets are stored immediately, whether it commits or "
+    "not",
 }
 """Every defect by name, with the condition that it skips."""
 

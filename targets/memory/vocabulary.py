@@ -12,12 +12,14 @@
 `one`, `minority`, `majority` and `random` mean replicas. A step can wait until
 
     fully replicated    all replicas of every partition are in sync
-    leader moved        every concerned partition has a leader, and not the one of before
+    leader moved        every concerned partition has a new leader
     no leader           every concerned partition has no leader
     coordinator alone   the coordinator is the only in-sync replica of that partition
-    coordinator moved   another node coordinates the group than before
+    coordinator moved   a different node coordinates the group
 
-For "before" and the concerned partitions see `harness.faults.leaders`.
+"New" and "different" compare with the moment when the last fault began. A condition may name its
+partition: `leader(0) moved`. Otherwise the concerned partitions are those that the nodes of the
+last fault led at that moment, or all partitions if they led none.
 """
 
 from __future__ import annotations

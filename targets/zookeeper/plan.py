@@ -61,7 +61,8 @@ class EnsemblePlan(Section):
 
 
 class ZooKeeperWorkloadPlan(WorkloadPlan):
-    """What the clients do: each process has its own client, as far as there are enough."""
+    """The workload and the clients that run it. Each process has its own client, if there are
+    enough clients."""
 
     processes: int = Field(
         12, ge=1, le=20_000, description="Logical clients, each with one operation in flight."
@@ -91,7 +92,7 @@ class ZooKeeperWorkloadPlan(WorkloadPlan):
 
 
 class ZooKeeperPlan(Plan):
-    """A plan whose target is ZooKeeper."""
+    """Top-level keys of a plan for ZooKeeper."""
 
     target: ZooKeeperTargetPlan = Field(default_factory=lambda: ZooKeeperTargetPlan())
     ensemble: EnsemblePlan = Field(default_factory=lambda: EnsemblePlan())

@@ -8,13 +8,14 @@
 `one`, `minority`, `majority` and `random` mean servers with a vote; observers are
 `role:observer`. A step can wait until
 
-    leader moved        a server leads, and not the one of before
+    leader moved        a different server leads
     no leader           no server leads
     quorum lost         no server leads with a majority in sync
     fully replicated    every server with a vote is in sync with the leader
-    in sync == N        so many servers are, the leader included; also `in sync < N`, `in sync > N`
+    in sync == N        the number of servers in sync, the leader included; also `in sync < N`,
+                        `in sync > N`
 
-"Before" is when the last fault began.
+"Different" compares with the moment when the last fault began.
 """
 
 from __future__ import annotations
