@@ -51,7 +51,7 @@ class NodeView:
 class Situation:
     """What all nodes of the cluster together report: per partition the answer with the highest
     leader epoch, no matter which node gave it; the controller by the highest controller epoch.
-    `asked` nodes that did not answer are missing from `answered`."""
+    Nodes that did not answer are missing from `answered`."""
 
     time_ns: int
     partitions: Mapping[int, PartitionView] = field(default_factory=dict)
