@@ -71,7 +71,7 @@ def played(
 
 def tables() -> Iterator[tuple[str, float]]:
     """The table, as Markdown lines, each with how often the test within clusters errs."""
-    heads = ("intraclass correlation", "runs on clusters", "Barnard's test calls")
+    heads = ("intraclass correlation", "runs on clusters", "Barnard's test finds a difference")
     yield f"| {' | '.join(heads)} | within clusters | correlation found |", 0.0
     yield "|" + "---|" * 5, 0.0
     for spread, correlation in product(SPREADS, CORRELATIONS):

@@ -112,7 +112,8 @@ def _result(rate: float, *, rates: bool) -> SharedResult:
 def tables() -> Iterator[tuple[str, float]]:
     """The table, as Markdown lines, each with how often McNemar's test errs."""
     heads = (
-        *("true shares", "shared part", "correlation", "McNemar's test calls", "Barnard's calls"),
+        *("true shares", "shared part", "correlation", "McNemar's test finds a difference"),
+        "Barnard's finds one",
         *("Tango's interval covers", "Newcombe's covers", "loss rate: pairs cover"),
         "as independent samples",
     )

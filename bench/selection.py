@@ -159,7 +159,7 @@ def tables() -> Iterator[str]:
     """The table, as Markdown lines."""
     heads = (
         *("starved runs", "true shares", "before: differ", "conclusive runs alone: differ"),
-        *("called (not doubtful)", "share of B: interval covers", "bounds cover"),
+        *("reported (not doubtful)", "share of B: interval covers", "bounds cover"),
     )
     yield f"| {' | '.join(heads)} |"
     yield "|" + "---|" * len(heads)
