@@ -14,6 +14,7 @@ The exit codes are a contract: scripts rely on them.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -104,6 +105,14 @@ class Interrupted(AcklossError):
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
-    """The known name that `name` most likely meant, for a hint."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return close[0] if close else None
+    """The known name that `name` most likely meant, for a hint: the most similar one, or the only
+    one with a similar word (`kyes` for `keys_count`)."""
+    if close := difflib.get_close_matches(name, known, n=1, cutoff=0.6):
+        return close[0]
+    similar = [each for each in known if _has_word_like(name, each)]
+    return similar[0] if len(similar) == 1 else None
+
+
+def _has_word_like(name: str, known: str) -> bool:
+    words = [word for word in re.split(r"[^A-Za-z0-9]+", known) if len(word) > 2]
+    return bool(difflib.get_close_matches(name, words, n=1, cutoff=0.7))

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from harness import registry
 from harness.cli import main
-from harness.errors import PlanError
+from harness.errors import PlanError, nearest
 from tests.fixtures.planting import HEAD, Plant
 
 PLAN = """\
@@ -294,6 +294,28 @@ def test_an_unknown_name_is_refused_with_the_nearest(kind: str, name: str, near:
     error = refused(kind, name)
     assert error.what == f"there is no {name!r} in {kind}"
     assert (error.hint or "").startswith(f"did you mean {near!r}?")
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "near"),
+    [
+        ("kyes", ["keys_count", "read_share"], "keys_count"),
+        ("partitons", ["partitions", "first_partition"], "partitions"),
+        ("kyes", ["keys_count", "keys_share"], None),
+        ("colour", ["keys_count", "read_share"], None),
+        ("s", ["drain_s", "settle"], None),
+    ],
+)
+def test_the_nearest_name_may_have_more_words(
+    name: str, known: list[str], near: str | None
+) -> None:
+    assert nearest(name, known) == near
+
+
+def test_an_unknown_option_is_refused_with_the_nearest() -> None:
+    with pytest.raises(PlanError) as refused:
+        registry.make("workloads", "register", {"kyes": 1}, key="workload.options.name")
+    assert refused.value.hint == "did you mean 'keys_count'?"
 
 
 def test_the_command_line_refuses_a_plan_that_names_one(plant: Plant, tmp_path: Path) -> None:
