@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from harness.wrong_values import first_of, remedy, what_of
+
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
@@ -159,10 +161,10 @@ def _wrong_defaults(plugin: type[Any]) -> Iterator[str]:
     try:
         adapter(plugin).validate_python(given)
     except ValidationError as error:
-        for each in error.errors(include_url=False):
-            if each["loc"]:
-                name, why = str(each["loc"][0]), each["msg"][0].lower() + each["msg"][1:]
-                yield f"has an option {name!r} with the default {given[name]!r:.40}: {why}"
+        findings, _ = first_of(error.errors(include_url=False))
+        if loc := findings[0]["loc"]:
+            name, why = str(loc[0]), remedy(findings) or what_of(findings)
+            yield f"has an option {name!r} with the default {given[name]!r:.40}: {why}"
     except Exception:  # of its __post_init__: reported, with its line, when it is created
         return
 

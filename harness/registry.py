@@ -24,6 +24,7 @@ from typing import Any
 from harness import contracts
 from harness.contracts import adapter
 from harness.errors import PlanError, nearest
+from harness.wrong_values import dotted, first_of, remedy, what_of
 
 __all__ = [
     "GROUP",
@@ -181,7 +182,7 @@ def check_name(kind: str, name: object, *, key: str, file: str = "") -> None:
     """Raise PlanError unless a plug-in of this kind has this name and can be used; the nearest name
     is suggested."""
     known, why_broken = plugins(kind), broken(kind)
-    if name in known:
+    if str(name) in known:  # a plan may hold a list here
         if why := why_unusable(kind, str(name)):
             raise PlanError(why, file=file or None, key=key, hint="fix it or uninstall it")
         return
@@ -230,7 +231,8 @@ def make(kind: str, name: str, options: Mapping[str, Any], *, key: str, file: st
         error.key = f"{place}.{error.key}".lstrip(".")
         raise
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        at = ".".join(str(part) for part in (place, *first["loc"]) if part != "")
-        message = str(first["msg"]).removeprefix("Value error, ")
-        raise PlanError(message[0].lower() + message[1:], file=file or None, key=at) from error
+        findings, _ = first_of(error.errors(include_url=False))
+        at = ".".join(filter(None, (place, dotted(findings[0]["loc"]))))
+        raise PlanError(
+            what_of(findings), file=file or None, key=at or None, hint=remedy(findings)
+        ) from error

@@ -23,6 +23,7 @@ from analysis.lake.place import Place
 from analysis.lake.schema import SCHEMA_VERSION, TABLES
 from harness import __version__
 from harness.errors import HistoryError
+from harness.wrong_values import expected, first_of
 
 FILE: Final = "lake.json"
 
@@ -112,9 +113,9 @@ def read_manifest(place: Place) -> Manifest | None:
     try:
         manifest = _MANIFEST.validate_json(body, strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        raise HistoryError(f"{key}: {first['msg'].lower()}", file=name) from error
+        findings, _ = first_of(error.errors(include_url=False))
+        key = ".".join(map(str, findings[0]["loc"]))
+        raise HistoryError(f"{key}: {expected(findings)}", file=name) from error
     for table in TABLES:
         for _, part in manifest.parts(table):
             if not _inside(table, part.path):

@@ -24,6 +24,7 @@ from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, Validati
 
 from harness.errors import HistoryError
 from harness.protocols import NodeNames, UndoRecord
+from harness.wrong_values import expected, first_of
 
 RecordT = TypeVar("RecordT", bound=UndoRecord)
 
@@ -325,15 +326,11 @@ def from_document(record_type: type[RecordT], document: object) -> RecordT:
     try:
         record = TypeAdapter(record_type).validate_json(orjson.dumps(document))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the record"
+        findings, _ = first_of(error.errors(include_url=False))
+        key = ".".join(str(part) for part in findings[0]["loc"]) or "the record"
         raise HistoryError(
-            f"is not an undo record as this version writes it: {key}: {_lower(first['msg'])}"
+            f"is not an undo record as this version writes it: {key}: {expected(findings)}"
         ) from error
     if not record.fault:
         raise HistoryError("is not an undo record as this version writes it: fault: is missing")
     return record
-
-
-def _lower(message: str) -> str:
-    return message[0].lower() + message[1:]

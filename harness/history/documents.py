@@ -21,6 +21,7 @@ from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS
 from harness.protocols.conduct import Conduct
+from harness.wrong_values import expected, first_of
 
 Count = Annotated[int, Field(ge=0)]
 Interval = tuple[float, float]
@@ -375,10 +376,11 @@ def _validated(
         # Strict, so that "3" is not a number; from JSON, so that a list may become a tuple.
         return adapter.validate_json(orjson.dumps(known), strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        findings, _ = first_of(error.errors(include_url=False))
+        first = findings[0]
         key, name = ".".join(map(str, first["loc"])), str(file) if file else None
         if first["type"] == "missing":
             what = f"holds something that this ackloss does not write: it lacks {key}"
             raise ForeignDocument(what, file=name) from error
-        message = first["msg"][:1].lower() + first["msg"][1:]
-        raise HistoryError(f"{key} is {first['input']!r:.80}: {message}", file=name) from error
+        what = f"{key} is {first['input']!r:.80}: {expected(findings)}"
+        raise HistoryError(what, file=name) from error

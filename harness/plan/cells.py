@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.plan.explanations import dotted
 from harness.plan.steps import Slug
+from harness.wrong_values import dotted
 
 MOST: Final = 32
 """Cells of one run: each has its own clients, which share one machine."""

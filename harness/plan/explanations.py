@@ -1,85 +1,145 @@
-"""One clear sentence from pydantic's findings: what, at which key, and what would be right."""
+"""One clear sentence from pydantic's findings: what, at which key, and what would be right.
+
+`harness.wrong_values` has the words for values; here are those for keys and tables, which need the
+model of the document.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from inspect import isclass
+from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from harness.errors import PlanError, nearest
+from harness.wrong_values import (
+    Finding,
+    Loc,
+    dotted,
+    first_of,
+    place_of,
+    remedy,
+    shown,
+    what_of,
+)
+
+Models = Mapping[str, type[BaseModel]]
+"""Models of documents, by what makes a document one of theirs: `target.system = "NAME"`."""
+
+_INSTEAD: Final[Mapping[Loc, str]] = {
+    ("workload",): "remove it; options of the workload itself are in [workload.options]"
+}
+"""By table, what to do with a key that it does not have."""
+
+_TABLE_TYPES: Final = ("model_type", "dict_type", "dataclass_type")
 
 
-def explain(error: ValidationError, model: type[BaseModel], *, file: str) -> PlanError:
-    """The first finding as a PlanError; the hint counts the others."""
-    findings = [each for each in error.errors(include_url=False) if not _of_the_other_form(each)]
-    first = findings[0]
-    key = dotted(first["loc"])
-    what, hint = _sentence(first, model)
-    if not first["loc"] and (split := re.match(r'^((?:[a-z_0-9]+\.)+[a-z_."]+): (.*)$', what)):
+def explain(
+    error: ValidationError, model: type[BaseModel], *, file: str, others: Models | None = None
+) -> PlanError:
+    """The first finding as a PlanError; the hint counts the others. `others`: the models of other
+    documents, one of which may have a key that this one does not have."""
+    findings, more = first_of(error.errors(include_url=False))
+    loc = place_of(findings[0]["loc"])
+    key = dotted(loc)
+    what, hint = _sentence(findings, loc, model, others or {})
+    if not loc and (split := re.match(r'^((?:[a-z_0-9]+\.)+[a-z_."]+): (.*)$', what)):
         key, what = split.groups()
-    if len(findings) > 1:
-        more = f"{len(findings) - 1} more finding{'s' if len(findings) > 2 else ''}"
-        hint = f"{hint} (and {more})" if hint else f"and {more}"
+    if more:
+        counted = f"{more} more finding{'s' if more > 1 else ''}"
+        hint = f"{hint} (and {counted})" if hint else f"and {counted}"
     return PlanError(what, file=file, key=key or None, hint=hint)
 
 
-_ELSEWHERE = {("workload",): "remove it; options of the workload itself are in [workload.options]"}
-"""By table, what to do with a key that it does not have."""
-
-_TEXT, _TABLE = "constrained-str", "Check"
-"""How pydantic names the two forms of a check in a location: a name, or a table with one."""
-
-
-def _of_the_other_form(finding: Any) -> bool:
-    """Whether a finding holds a check against the form that it does not have."""
-    kind, last = finding["type"], finding["loc"][-1:]
-    return (kind == "string_type" and last == (_TEXT,) and isinstance(finding["input"], dict)) or (
-        kind == "model_type" and last == (_TABLE,) and isinstance(finding["input"], str)
-    )
-
-
-def dotted(loc: tuple[int | str, ...]) -> str:
-    """A location as a TOML dotted key: `topic.settings."min.insync.replicas"`."""
-    made = ("[key]", "bool", "int", "float", "str", _TEXT, _TABLE)
-    parts = [p for p in map(str, loc) if p not in made]
-    return ".".join(p if re.fullmatch(r"[A-Za-z0-9_-]+", p) else f'"{p}"' for p in parts)
-
-
-def _sentence(finding: Any, model: type[BaseModel]) -> tuple[str, str | None]:
-    kind, given = finding["type"], finding["input"]
+def _sentence(
+    findings: Sequence[Finding], loc: Loc, model: type[BaseModel], others: Models
+) -> tuple[str, str | None]:
+    kind, given = findings[0]["type"], findings[0]["input"]
     if kind == "extra_forbidden":
-        near = nearest(str(finding["loc"][-1]), _siblings(model, finding["loc"][:-1]))
-        otherwise = _ELSEWHERE.get(finding["loc"][:-1], "remove it")
-        return "unknown key", f"did you mean {near!r}?" if near else otherwise
-    if kind == "missing":
-        return "is missing", "add it"
-    if kind == "value_error":
-        return str(finding["ctx"]["error"]), None
-    if kind == "string_pattern_mismatch":
-        return f"{_shown(given)} is not allowed here", f"it must match {finding['ctx']['pattern']}"
-    message = finding["msg"]
-    return f"{_shown(given)} is not allowed here", message[0].lower() + message[1:]
+        return "unknown key", _of_unknown_key(loc, model, others)
+    if len(findings) == 1 and kind in _TABLE_TYPES:
+        return f"{shown(given)} is not a table", _as_table(loc, model, given)
+    if len(findings) == 1 and kind == "list_type" and _holds_tables(model, loc):
+        return f"{shown(given)} is not a list of tables", f"write [[{dotted(loc)}]]"
+    return what_of(findings), remedy(findings)
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+def _of_unknown_key(loc: Loc, model: type[BaseModel], others: Models) -> str:
+    """What to do with a key that is not known: it may be one of another document, or a typo."""
+    *above, key = loc
+    table, name = tuple(above), str(key)
+    by_system = {system: _keys(other, table) for system, other in others.items()}
+    if having := [system for system, keys in by_system.items() if name in keys]:
+        return f"remove it, or use {_systems(having)}, which has it"
+    if near := nearest(name, _keys(model, table)):
+        return f"did you mean {near!r}?"
+    if near := nearest(name, sorted({key for keys in by_system.values() for key in keys})):
+        having = [system for system, keys in by_system.items() if near in keys]
+        return f"did you mean {near!r}, which {_systems(having)} has?"
+    return _INSTEAD.get(table, "remove it")
 
 
-def _siblings(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
-    """The keys that may stand at a place of the model, as a plan writes them."""
-    here: Any = model
-    for part in loc:
-        if isinstance(part, int):
-            continue
-        field = here.model_fields.get(part)
+def _systems(names: Sequence[str]) -> str:
+    return f"target.system = {' or '.join(map(repr, names))}"
+
+
+def _as_table(loc: Loc, model: type[BaseModel], given: object) -> str:
+    """How to write the table that belongs at a place where another value is."""
+    header = dotted(tuple(part for part in loc if isinstance(part, str)))
+    if loc and isinstance(loc[-1], int):
+        return f"write [[{header}]]"
+    table = _table_at(model, loc)
+    first, field = next(iter(table.model_fields.items())) if table else ("", None)
+    if isinstance(given, str) and field and field.annotation is str:
+        return f"write [{header}] with the key {first} = {shown(given)}"
+    return f"write [{header}]"
+
+
+def _keys(model: type[BaseModel], loc: Loc) -> list[str]:
+    """The keys that a table of the model may have, as a document writes them."""
+    table = _table_at(model, loc)
+    return [field.alias or name for name, field in table.model_fields.items()] if table else []
+
+
+def _holds_tables(model: type[BaseModel], loc: Loc) -> bool:
+    """Whether a list of tables belongs at a place of the model."""
+    above = _table_at(model, loc[:-1])
+    field = _field(above, loc[-1]) if above and loc else None
+    return field is not None and any(map(_is_table, get_args(field.annotation)))
+
+
+def _table_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
+    """The model of the table at a place, or of each table in the list there."""
+    here: type[BaseModel] = model
+    parts = (part for part in loc if isinstance(part, str))
+    for part in parts:
+        field = _field(here, part)
         if field is None:
-            return []
-        candidates = [field.annotation, *getattr(field.annotation, "__args__", ())]
-        here = next(
-            (c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None
-        )
-        if here is None:
-            return []
-    return [field.alias or name for name, field in here.model_fields.items()]
+            return None
+        if get_origin(field.annotation) is dict:
+            next(parts, None)
+        table = next(_tables_in(field.annotation), None)
+        if table is None:
+            return None
+        here = table
+    return here
+
+
+def _field(model: type[BaseModel], key: int | str) -> FieldInfo | None:
+    fields = model.model_fields
+    return next((f for name, f in fields.items() if key in (name, f.alias)), None)
+
+
+def _tables_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that a type names."""
+    if _is_table(annotation):
+        yield annotation
+    for each in get_args(annotation):
+        yield from _tables_in(each)
+
+
+def _is_table(annotation: Any) -> bool:
+    return isclass(annotation) and issubclass(annotation, BaseModel)

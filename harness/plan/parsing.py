@@ -38,7 +38,7 @@ def parse_plan(document: Mapping[str, Any], *, file: str = "plan") -> Plan:
         steps = concrete(plan.faults, plan.mix, seed=plan.seed, duration_s=plan.workload.duration_s)
         return model.model_validate({**plan.document(), "faults": steps})
     except ValidationError as error:
-        raise explain(error, model, file=file) from error
+        raise explain(error, model, file=file, others=_plan_models()) from error
     except PlanError as error:
         error.file = error.file or file
         raise
@@ -53,6 +53,12 @@ def plan_model(system: object, *, file: str = "plan") -> type[Plan]:
     registry.check_name("targets", name, key="target.system", file=file)
     model: type[Plan] = registry.plugins("targets")[str(name)].plan
     return model
+
+
+def _plan_models() -> dict[str, type[Plan]]:
+    """The plans of all targets, by their names."""
+    targets = registry.plugins("targets")
+    return {name: targets[name].plan for name in registry.usable("targets")}
 
 
 def load_plan(path: Path, changes: Iterable[str] = ()) -> Plan:

@@ -20,10 +20,11 @@ from harness.errors import PlanError, nearest
 from harness.plan import Cell, Plan
 from harness.plan.cells import dotted_keys, keys_of, merged
 from harness.plan.changes import dotted_parts
-from harness.plan.explanations import dotted, explain
+from harness.plan.explanations import explain
 from harness.protocols import HoldsCells, Limited, Target, Unsupported
 from harness.protocols.any_client import EXEC
 from harness.run.workload import workload_of
+from harness.wrong_values import dotted
 
 _NAME_LENGTH = 200
 

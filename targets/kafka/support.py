@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.plan import Scalar
-from harness.plan.explanations import dotted
 from harness.protocols import Unsupported
+from harness.wrong_values import dotted
 from targets.kafka.clients.producer_settings import SAME
 from targets.kafka.eras import KRAFT, ZOOKEEPER, metadata_of, number_of
 from targets.kafka.limits import KINDS, LIMITS, Limit, Place

@@ -137,7 +137,7 @@ OPTION = GOOD.replace("    plugin: ", "    OPTION\n    plugin: ")
         (GOOD + "    def selectors(self): return {}", "selectors(), which is a property: write"),
         (
             OPTION.replace("OPTION", "many: int = None"),
-            "an option 'many' with the default None: input should be a valid integer",
+            "an option 'many' with the default None: use an integer",
         ),
         (
             OPTION.replace("OPTION", "any: Lock = None"),

@@ -95,7 +95,7 @@ def test_what_is_no_list_of_acts_is_refused(returns: Any, why: str) -> None:
         (Act("process", PauseRecord(node="n1", pid=7)), "takes a ProcessRecord, not a PauseRecord"),
         (kill(NODES["n1"], node="n9"), "there is no node 'n9'"),
         (kill(NODES["n1"], node=NODES["n1"]), "the ProcessRecord cannot be journalled: Type is "),
-        (kill(NODES["n1"], signal="HUP"), "cannot be journalled: signal: input should be 'KILL'"),
+        (kill(NODES["n1"], signal="HUP"), "cannot be journalled: signal: expected 'KILL'"),
         (kill(NODES["n1"], pid=object()), "the ProcessRecord cannot be journalled: Type is not"),
     ],
 )

@@ -75,7 +75,7 @@ def test_servers_answer_the_words_of_the_plan_too() -> None:
     spec = specs(plan_of(ensemble={"four_letter_words": ["stat", "cons", "srvr"]}))["z1"]
     flags = layout.flags_of("\0".join(spec.argv))
     assert flags["4lw.commands.whitelist"] == "conf,cons,mntr,ruok,srvr,stat"
-    with pytest.raises(PlanError, match="should be 'conf', 'cons'") as refused:
+    with pytest.raises(PlanError, match="use 'conf', 'cons'") as refused:
         plan_of(ensemble={"four_letter_words": ["stmk"]})
     assert refused.value.key == "ensemble.four_letter_words.0"
 

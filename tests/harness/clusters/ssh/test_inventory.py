@@ -105,7 +105,7 @@ def test_defaults_hold_for_hosts_and_jump_hosts_and_paths_are_beside_the_file(
         (THREE + 'jump = "a.example,b.example"', "hosts.2.jump", "one hop is possible"),
         (THREE + 'jump = "10.0.0.3"', "hosts.2.jump", 'jump = "none" is direct'),
         (THREE + 'jump = "-x@b.example"', 'jumps."-x@b.example".user', "must match"),
-        (THREE + 'jump = "b.example:70000"', 'jumps."b.example:70000".port', "less than or equal"),
+        (THREE + 'jump = "b.example:70000"', 'jumps."b.example:70000".port', "use 65535 or less"),
         (THREE + '[[hosts]]\nname = "h3"\naddress = "b"', "hosts.3.name", "an earlier host"),
         (THREE + '[[hosts]]\nname = "h4"\naddress = "10.0.0.3"', "hosts.3.address", "an earlier"),
         (THREE + "[systems.kafka]\ninstalled = true", "systems.kafka.home", "is missing"),

@@ -59,8 +59,8 @@ def settings(**options: Any) -> dict[str, Any]:
             "workload.options.protocol",
             "kafka-python does not know the group protocol 'consumer'",
         ),
-        ({"options": {"protocol": "eager"}}, "workload.options.protocol", "input should be"),
-        ({"options": {"reset": "first"}}, "workload.options.reset", "input should be"),
+        ({"options": {"protocol": "eager"}}, "workload.options.protocol", "use 'range'"),
+        ({"options": {"reset": "first"}}, "workload.options.reset", "use 'earliest'"),
         ({"options": {"members_count": 0}}, "workload.options", "members_count is 0"),
         (
             {"consumer": {"session.timeout.ms": 100}},
