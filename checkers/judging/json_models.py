@@ -14,7 +14,7 @@ rows of a file are kept in memory, some hundred bytes a line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from checkers.judging.json_rows import Rows
 from checkers.judging.json_transactions import take_transaction
+from harness.errors import PlanError
 from harness.history import HISTORY
 from harness.history.json_lines import (
     ADD,
@@ -38,8 +39,21 @@ from harness.history.json_lines import (
 )
 from harness.history.outside import run_id_of
 from harness.history.parquet_writer import ParquetWriter
-from harness.models import MODELS, REGISTER, SET, TRANSACTION
-from harness.protocols import Facts, Promises
+from harness.models import LOG, MODELS, REGISTER, SET, TRANSACTION
+from harness.protocols import Checker, Facts, Promises
+
+
+def model_outside(checks: Mapping[str, Checker[Any, Any]]) -> str:
+    """The model as whose operations a history from outside is read for these checkers. Raises
+    PlanError where there is none."""
+    judged = frozenset.intersection(*(checker.models for checker in checks.values()))
+    if model := next((each for each in MODELS_OUTSIDE if each in judged), None):
+        return model
+    raise PlanError(
+        f"{' and '.join(checks)} cannot judge a history from outside, only runs of ackloss",
+        key="--checker",
+        hint=f"use {', '.join(MODELS[each].check for each in MODELS_OUTSIDE)}",
+    )
 
 
 def convert_operations(file: Path, folder: Path, model: str) -> Facts:
@@ -125,7 +139,11 @@ def _refuse_repeats(file: Path, rows: Rows, model: str) -> None:
 
 
 _TAKE: Final[dict[str, Callable[[Rows, dict[str, Any], Complain], None]]] = {
-    SET.name: _take_set,
     REGISTER.name: _take_register,
+    SET.name: _take_set,
     TRANSACTION.name: take_transaction,
 }
+
+MODELS_OUTSIDE: Final = (LOG.name, *_TAKE)
+"""The models whose operations are read from histories from outside, those of a log by
+`checkers.judging.jsonlines`; of a checker that judges several, the first is meant."""

@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 from checkers.judging import tasks
 from checkers.judging.cluster import is_local
 from checkers.judging.isolation import Answers, Isolated
+from checkers.judging.json_models import model_outside
 from checkers.judging.one_run import Checks, checker_of, judge_history
 from checkers.judging.results import Document, Judged
 from checkers.judging.spark import context, told_clearly
@@ -75,9 +76,11 @@ def check_histories(
     """Judge histories from outside (JSON lines, EDN, or a folder of Jepsen's store, which may hold
     several), as `check_runs` does run folders.
 
-    Raises PlanError for a checker or an option that is not known.
+    Raises PlanError for a checker or an option that is not known, and for a checker that judges no
+    histories from outside.
     """
     checks = {checker: checker_of(checker, options or {}, key="--checker")}
+    model_outside(checks)
     files = list(_histories(files, errors))
     sized = [(file.stat().st_size if file.is_file() else 0, file) for file in files]
     here, there = (

@@ -18,7 +18,7 @@ from checkers.judging.broken import broken_by, named_by, nameless, raised, unjud
 from checkers.judging.cells import judge_cells
 from checkers.judging.contract import BrokenCheckerError, accepted
 from checkers.judging.errors import ErrorCodes
-from checkers.judging.json_models import convert_operations
+from checkers.judging.json_models import convert_operations, model_outside
 from checkers.judging.jsonlines import convert
 from checkers.judging.results import Document, Judged, packed
 from checkers.judging.verdict import is_complete, judge
@@ -137,10 +137,10 @@ def judge_history(file: Path, checks: Checks) -> Document:
 
 def _converted(file: Path, folder: Path, checks: Checks) -> Facts:
     """A history as Parquet, its operations read as those of a model that the checkers judge."""
-    models = frozenset.intersection(*(checker.models for checker in checks.values()))
-    if LOG.name in models:
+    model = model_outside(checks)
+    if model == LOG.name:
         return convert(file, folder)
-    return convert_operations(file, folder, min(models))
+    return convert_operations(file, folder, model)
 
 
 def broken_history(file: Path, why: str) -> Document:
