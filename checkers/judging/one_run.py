@@ -24,7 +24,7 @@ from checkers.judging.results import Document, Judged, packed
 from checkers.judging.verdict import is_complete, judge
 from checkers.judging.watched_rows import WatchedRows
 from harness import registry
-from harness.errors import AcklossError, HistoryError
+from harness.errors import AcklossError, HistoryError, PlanError
 from harness.history.facts import facts_of
 from harness.history.outside import run_id_of
 from harness.history.rows import Rows
@@ -79,6 +79,9 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
             if result.findings is not None and (content := packed(result.findings))
         }
         document = _document(facts, examined, begun_s=begun_s)
+    except PlanError as error:
+        error.file = error.file or str(rundir.plan)
+        raise
     except AcklossError:
         raise
     except (Exception, SystemExit) as error:
@@ -89,7 +92,7 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
 def stored_promises(plan: Mapping[str, Any], run: Mapping[str, Any]) -> Promises:
     """The promises of a run of an earlier version, which did not store them."""
     system = plan["target"]["system"]
-    target = registry.make("targets", system, {}, key="target.system", file="plan.json")
+    target = registry.make("targets", system, {}, key="target.system")
     effective = (run.get("settings") or {}).get("effective") or {}
     promises: Promises = target.promises(plan, effective)
     return promises
@@ -98,12 +101,13 @@ def stored_promises(plan: Mapping[str, Any], run: Mapping[str, Any]) -> Promises
 def checks_of(rundir: RunDir, facts: Facts) -> Checks:
     """The checkers that a run's plan names, by name; by default the one of its model."""
     named = rundir.read_json(rundir.plan).get("checks") or [MODELS[facts.promises.model].check]
-    return {
-        (name := each if isinstance(each, str) else each["name"]): checker_of(
-            name, {} if isinstance(each, str) else {k: v for k, v in each.items() if k != "name"}
-        )
-        for each in named
-    }
+    checks: dict[str, AnyChecker] = {}
+    for place, each in enumerate(named):
+        options = {"name": each} if isinstance(each, str) else dict(each)
+        key = f"checks.{place}" if isinstance(each, str) else f"checks.{place}.name"
+        name = options.pop("name")
+        checks[name] = checker_of(name, options, key=key)
+    return checks
 
 
 def checker_of(name: str, options: Mapping[str, Any], *, key: str = "checks") -> AnyChecker:

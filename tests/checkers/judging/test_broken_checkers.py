@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from checkers.judging.many_runs import check_runs
 from checkers.judging.one_run import judge_history, judge_run
 from checkers.loss.checker import Found, Loss, Slice
-from harness.errors import AcklossError
+from harness.errors import AcklossError, PlanError
 from harness.history.run_folder import RunDir
 from harness.protocols import Run
 from tests.fixtures.hand_made import E, Made, R, W
@@ -77,6 +77,31 @@ def test_a_checker_that_raises_makes_the_run_unknown(tmp_path: Path) -> None:
     assert not run.loss.exists()
     assert document["plan"] == "raises"
     assert document["seed"] == judged_before["seed"]
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "hint"),
+    [
+        ({"checks": ["los"]}, "checks.0", "did you mean 'loss'?"),
+        ({"checks": ["loss", {"name": "los"}]}, "checks.1.name", "did you mean 'loss'?"),
+        (
+            {"checks": [{"name": "loss", "idempotent": True}]},
+            "checks.0.idempotent",
+            "did you mean 'idempotent_producer'?",
+        ),
+        ({"target": {"system": "kafak"}}, "target.system", "did you mean 'kafka'?"),
+    ],
+)
+def test_a_stored_plan_that_names_what_is_not_here_is_refused_with_its_file(
+    change: dict[str, Any], key: str, hint: str, tmp_path: Path
+) -> None:
+    (run,) = runs(tmp_path, "good")
+    run.write_json(run.plan, {**run.read_json(run.plan), **change})
+    with pytest.raises(PlanError) as refused:
+        judge_run(run)
+    error = refused.value
+    assert (error.file, error.key, error.hint) == (str(run.plan), key, hint)
+    assert error.exit_code == 4
 
 
 def test_a_checker_that_exits_ends_nothing(tmp_path: Path) -> None:
