@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from harness.plan import ClusterPlan, Plan, Slug, TargetPlan
 from targets.memory.settings import Settings
+
+ABSENT: Final = ("version", "image", "settings", "memory_mb")
+"""The keys of a target that simulated nodes do not have: they are refused."""
 
 
 class MemoryTargetPlan(TargetPlan):
@@ -23,18 +26,36 @@ class MemoryTargetPlan(TargetPlan):
         "quorum",
         description="An entry is committed once a majority has it, or all in the in-sync set.",
     )
-    min_insync: int = Field(1, ge=1, le=9, description="isr: fewer in sync refuse writes.")
+    min_insync: int = Field(
+        1, ge=1, le=9, description="isr: writes are refused while fewer replicas are in sync."
+    )
     fsync: Literal["always", "never"] = Field(
-        "always", description="Before an entry is acknowledged to the leader, or never."
+        "always", description="always: a replica syncs an entry before it acknowledges it."
     )
     defects: list[Slug] = Field(
-        default_factory=list, max_length=20, description="Defects that are switched on."
+        default_factory=list, max_length=20, description="Defects that are switched on, by name."
     )
-    session_ms: int = Field(300, ge=10, le=60_000, description="Unheard for so long: dead.")
-    heartbeat_ms: int = Field(60, ge=1, le=10_000, description="How often replicas report.")
-    lag_ms: int = Field(150, ge=10, le=60_000, description="isr: behind for so long: not in sync.")
-    attempt_ms: int = Field(120, ge=10, le=60_000, description="A client waits so long for a node.")
-    request_ms: int = Field(800, ge=10, le=60_000, description="A client tries for so long in all.")
+    session_ms: int = Field(
+        300, ge=10, le=60_000, description="A replica that was not heard of for this time is dead."
+    )
+    heartbeat_ms: int = Field(60, ge=1, le=10_000, description="How often replicas report to c1.")
+    lag_ms: int = Field(
+        150, ge=10, le=60_000, description="isr: a replica behind for this time is not in sync."
+    )
+    attempt_ms: int = Field(
+        120, ge=10, le=60_000, description="How long a client waits for one node."
+    )
+    request_ms: int = Field(800, ge=10, le=60_000, description="How long a client tries in all.")
+
+    @property
+    def absent(self) -> str | None:
+        """The first key that is set although simulated nodes do not have it; `None` if there is
+        none. A plan has all defaults once it is parsed, so a default does not count as set."""
+        for key in ABSENT:
+            default = type(self).model_fields[key].get_default(call_default_factory=True)
+            if getattr(self, key) != default:
+                return key
+        return None
 
     def system_settings(self) -> Settings:
         """As the system takes them. Raises ValueError for impossible values."""

@@ -83,14 +83,13 @@ class Memory(
     )
 
     def check(self, plan: MemoryPlan) -> None:
-        """Refuse unknown defects, settings that contradict each other, and what only a system in
-        an image has."""
+        """Refuse unknown defects, settings that contradict each other, and what only real nodes
+        have."""
         target = plan.target
-        for key in ("version", "image", "settings"):
-            if getattr(target, key):
-                raise PlanError(
-                    "the reference system has none", key=f"target.{key}", hint="leave it out"
-                )
+        if (key := target.absent) is not None:
+            raise PlanError(
+                "the reference system has none", key=f"target.{key}", hint="leave it out"
+            )
         for place, name in enumerate(target.defects):
             if name not in DEFECTS:
                 near = nearest(name, list(DEFECTS))
