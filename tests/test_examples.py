@@ -185,7 +185,7 @@ def test_the_checker_finds_late_writes_and_only_those(outcomes: dict[str, Outcom
         ("faults.0.killed_count=0", "faults.0: killed_count is 0; use 1 or more"),
         ("faults.0.nemesis=partition", "partition needs the lever 'net'"),
         ("workload.options.hot_share=2", "workload.options: hot_share is 2; use 0 to 1"),
-        ("workload.name=register", "toy serves: log"),
+        ("workload.name=register", "toy does not serve; toy runs: append, hot"),
         ("target.mode=sometimes", "target.mode: 'sometimes' is not allowed here"),
         ("target.version=1.0", "target.version: the toy store has none; leave it out"),
         ("cluster.kind=memory", "toy cannot run on a cluster of kind 'memory'; it can on: docker"),

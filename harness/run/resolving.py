@@ -136,12 +136,13 @@ def _check_cluster(target: Target[Any], provider: Provider) -> None:
 def _check_model(target: Target[Any], workload: Workload) -> None:
     """Refuse a workload whose operations the target does not serve."""
     if workload.model not in target.models:
-        served = ", ".join(sorted(target.models))
+        workloads = registry.plugins("workloads")
+        runs = [n for n in registry.usable("workloads") if workloads[n].model in target.models]
         raise PlanError(
             f"{workload.plugin} makes operations of the model {workload.model!r}, which "
             f"{target.plugin} does not serve",
             key="workload.name",
-            hint=f"{target.plugin} serves: {served}",
+            hint=f"{target.plugin} runs: {', '.join(runs) or 'none'}",
         )
 
 

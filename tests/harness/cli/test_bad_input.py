@@ -57,6 +57,7 @@ def refused(*args: str, exit_code: int, **env: str) -> str:
         ("faults.1.nodes=same:heal", "faults.1.nodes", "no earlier fault"),
         ("faults.1.when=whenever", "faults.1.when", "is not a condition"),
         ("workload.name=apend", "workload.name", "did you mean 'append'?"),
+        ("workload.name=register", "workload.name", "kafka runs: append, consume, transactions"),
         ("workload=append", "workload", "write [workload] with the key name = 'append'"),
         ("cluster=memory", "cluster", "write [cluster] with the key kind = 'memory'"),
         ("ensemble.servers=3", "ensemble", "target.system = 'zookeeper', which has it"),
