@@ -5,16 +5,18 @@ With --check it only reports whether they are current."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
 from harness import registry
 from harness.campaigns.plan import CampaignPlan
+from harness.models import MODELS
 from harness.plan.expansion import named_schedules
 from harness.run.preview import plan_schema
 from targets.kafka.limits import LIMITS, Limit
+from targets.memory.plan import ABSENT
 
 Schema = Mapping[str, Any]
 """A JSON Schema: an object of keys that pydantic chooses."""
@@ -49,8 +51,13 @@ TABLES = {
     "cells": ("Cell", "[[cells]]"),
 }
 ZOOKEEPER_TABLES = {
+    "target": ("ZooKeeperTargetPlan", "[target] of ZooKeeper"),
     "ensemble": ("EnsemblePlan", "[ensemble] of ZooKeeper"),
     "workload": ("ZooKeeperWorkloadPlan", "[workload] of ZooKeeper"),
+}
+MEMORY_TABLES = {
+    "target": ("MemoryTargetPlan", "[target] of memory"),
+    "workload": ("WorkloadPlan", "[workload] of memory"),
 }
 CAMPAIGN_TABLES = {
     "CampaignPlan": "Keys at the top",
@@ -65,11 +72,12 @@ LIMITS_BEGIN, LIMITS_END = "<!-- limits: written by `make docs` -->", "<!-- end 
 
 def plan_page() -> str:
     """The whole page of plans."""
-    schema, of_zookeeper = plan_schema(), plan_schema("zookeeper")
+    schema, of_zookeeper, of_memory = plan_schema(), plan_schema("zookeeper"), plan_schema("memory")
     parts = [HEAD]
     parts += [_section(schema, *each) for each in TABLES.values()]
     parts += [_section(of_zookeeper, *each) for each in ZOOKEEPER_TABLES.values()]
-    parts.append(_nemeses())
+    parts += [_section(of_memory, *each, without=ABSENT) for each in MEMORY_TABLES.values()]
+    parts += [_workloads(), _checkers(), _nemeses()]
     parts.append(_schedules())
     parts.append(_module_words("Selectors: which nodes", "harness.faults.selectors"))
     parts.append(_module_words("Conditions: when", "harness.faults.conditions"))
@@ -81,10 +89,14 @@ def plan_page() -> str:
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _section(schema: Schema, definition: str, title: str) -> str:
-    """The table of one section of plans."""
+def _section(schema: Schema, definition: str, title: str, *, without: Container[str] = ()) -> str:
+    """The table of one section of plans, without the keys that its target refuses."""
     part = schema["$defs"][definition] if definition else schema
-    return f"## {title}\n\n{part.get('description', '').strip()}\n\n{_table(part)}"
+    words, keys = part.get("description", "").strip(), part["properties"]
+    if refused := [f"`{key}`" for key in keys if key in without]:
+        words += f" Refused, because only real nodes have them: {', '.join(refused)}."
+    table = _table({"properties": {key: keys[key] for key in keys if key not in without}})
+    return f"## {title}\n\n{words}\n\n{table}"
 
 
 def _schedules() -> str:
@@ -136,14 +148,47 @@ def _toml(value: Any) -> str:
     return "none" if value is None else str(value) if not isinstance(value, str) else f'"{value}"'
 
 
+def _workloads() -> str:
+    """The workloads, and which systems run them."""
+    parts = [
+        "## Workloads and their options\n\nA workload is named by `workload.name`; its options are "
+        "keys of `[workload.options]`."
+    ]
+    targets = registry.plugins("targets")
+    for name, plugin in registry.plugins("workloads").items():
+        systems = [f"`{each}`" for each, target in targets.items() if plugin.model in target.models]
+        check = MODELS[plugin.model].check
+        facts = f"Systems: {', '.join(systems)}. Checker by default: `{check}`."
+        parts.append(_plugin(f"Workload {name}", plugin, facts))
+    return "\n\n".join(parts)
+
+
+def _checkers() -> str:
+    """The checkers, and which workloads they judge."""
+    parts = [
+        "## Checkers and their options\n\nOptions are keys of the check, as in `checks = "
+        '[{ name = "set", linearizable = true }]`; of `ackloss check --history`, they are given '
+        "with `--option`."
+    ]
+    workloads = registry.plugins("workloads")
+    for name, plugin in registry.plugins("checkers").items():
+        judged = [f"`{each}`" for each, load in workloads.items() if load.model in plugin.models]
+        parts.append(_plugin(f"Checker {name}", plugin, f"Workloads: {', '.join(judged)}."))
+    return "\n\n".join(parts)
+
+
 def _nemeses() -> str:
     parts = ["## Nemeses and their options\n\nOptions are keys of the step."]
-    for name, plugin in registry.plugins("nemeses").items():
-        schema = registry.adapter(plugin).json_schema()
-        words, meanings = _described(plugin.__doc__ or "", schema.get("properties", {}))
-        table = f"\n\n{_table(schema, meanings)}" if schema.get("properties") else ""
-        parts.append(f"### {name}\n\n{words}{table}")
+    parts += [_plugin(name, plugin) for name, plugin in registry.plugins("nemeses").items()]
     return "\n\n".join(parts)
+
+
+def _plugin(title: str, plugin: type[Any], facts: str = "") -> str:
+    """A plug-in with the table of its options, if it has any."""
+    schema = registry.adapter(plugin).json_schema()
+    words, meanings = _described(plugin.__doc__ or "", schema.get("properties", {}))
+    table = _table(schema, meanings) if schema.get("properties") else ""
+    return "\n\n".join(filter(None, (f"### {title}", words, facts, table)))
 
 
 def _described(docstring: str, options: Schema) -> tuple[str, dict[str, str]]:

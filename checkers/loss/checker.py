@@ -105,7 +105,7 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
     are there, duplicates, values that were never written. (That an unknown write is there is
     nobody's fault; such writes are only counted.)
 
-    `idempotent_producer` states for histories of other tools that duplicates should be impossible.
+    idempotent_producer  for histories of other tools: duplicates should be impossible
     """
 
     plugin: ClassVar[str] = "loss"

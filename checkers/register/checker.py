@@ -56,9 +56,9 @@ class Register(Checker[Slice, Part], HasPrimaryFinding):
     """Registers: reads, writes and compare-and-set of keys, each key judged by itself (Wing and
     Gong's search with Lowe's memoization, where values do not show which write a read has seen).
 
-    consistency  linearizable: in an order that respects real time; sequential: in one that
-                 respects the order of each process
-    states_count configurations that the search of one key may see before it gives up
+    consistency   linearizable: in an order that respects real time; sequential: in one that
+                  respects the order of each process
+    states_count  configurations that the search of one key may see before it gives up
     """
 
     plugin: ClassVar[str] = "register"

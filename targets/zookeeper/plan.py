@@ -18,7 +18,7 @@ Word = Literal[
 
 
 class ZooKeeperTargetPlan(TargetPlan):
-    """ZooKeeper."""
+    """ZooKeeper; how many servers it has is in [ensemble]."""
 
     system: Slug = Field("zookeeper", description="The system under test, a plug-in in targets/.")
 

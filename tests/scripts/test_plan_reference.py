@@ -1,0 +1,60 @@
+"""docs/plan.md has every key and every option, each with what it means."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+import pytest
+
+from harness import registry
+from targets.memory.plan import ABSENT, MemoryTargetPlan
+from tests.fixtures.scripts import script
+
+reference = script("plan_reference")
+PAGE: str = reference.plan_page()
+
+
+def section(title: str) -> str:
+    """The text below a heading, up to the next one."""
+    found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert found, title
+    return found[1]
+
+
+def meanings(title: str) -> dict[str, str]:
+    """The last column of the table below a heading, by key."""
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", section(title), re.MULTILINE)
+    return {key: meaning.strip() for key, meaning in rows}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (kind, name)
+        for kind in ("workloads", "checkers", "nemeses")
+        for name in registry.plugins(kind)
+    ],
+)
+def test_every_option_of_every_plug_in_is_explained(kind: str, name: str) -> None:
+    title = {"workloads": "Workload ", "checkers": "Checker "}.get(kind, "") + name
+    explained = meanings(title)
+    assert list(explained) == [field.name for field in fields(registry.plugins(kind)[name])]
+    assert not [key for key, meaning in explained.items() if meaning == f"see [{key}]"]
+
+
+def test_the_page_names_systems_and_checkers_of_a_workload() -> None:
+    text = section("Workload consume")
+    assert "Systems: `kafka`, `memory`. Checker by default: `delivery`." in text
+    assert "Workloads: `set`." in section("Checker replicas")
+
+
+def test_every_key_of_the_reference_system_is_explained() -> None:
+    explained = meanings("[target] of memory")
+    assert list(explained) == [key for key in MemoryTargetPlan.model_fields if key not in ABSENT]
+    refused = "Refused, because only real nodes have them: `version`, `image`, `settings`, `memory"
+    assert refused in section("[target] of memory")
+
+
+def test_the_page_is_current(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (reference.DOCS / "plan.md").read_text(encoding="utf-8") == PAGE
