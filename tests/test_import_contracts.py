@@ -269,6 +269,28 @@ def test_a_library_is_reported_in_every_package_but_its_own(planted: Planted, na
     assert planted.reports[name].imports == planted.expected(library_imports(name))
 
 
+def rooms_in(tree: Path) -> set[str]:
+    """The modules and packages of the harness, and its `__main__`."""
+    modules = {path.stem for path in (tree / "harness").glob("*.py")} - {"__init__"}
+    return modules | {path.parent.name for path in (tree / "harness").glob("*/__init__.py")}
+
+
+def test_the_harness_has_the_same_rooms_in_both_contracts_of_layers() -> None:
+    """import-linter finds one that is missing only in the contract that is exhaustive."""
+    names = {name for layer in layers(DOWNWARDS) for name in layer}
+    listed = {name.removeprefix("harness.") for name in names if name.startswith("harness.")}
+    rooms = {room for layer in layers(ROOMS) for room in layer}
+    assert listed == rooms - {"__main__"}, "which imports the command line, and nobody imports"
+    assert rooms == rooms_in(ROOT)
+
+
+def test_a_room_that_stands_in_no_contract_is_found(tmp_path: Path) -> None:
+    (tmp_path / "harness" / "stray").mkdir(parents=True)
+    (tmp_path / "harness" / "stray" / "__init__.py").touch()
+    (tmp_path / "harness" / "other.py").touch()
+    assert rooms_in(tmp_path) == {"stray", "other"}
+
+
 def unlisted_packages(tree: Path) -> set[str]:
     """Top-level packages that stand in no layer. import-linter sees only its root packages."""
     listed = {name.split(".")[0] for layer in layers(DOWNWARDS) for name in layer}
