@@ -32,9 +32,19 @@ INDEPENDENT = {
     "Nemeses are independent": "nemeses",
     "Workloads are independent": "workloads",
     "Targets are independent": "targets",
+    "Kinds of cluster are independent": "harness.clusters",
     "Verbs are independent": "harness.cli.verbs",
     "Families of checkers are independent": "checkers",
 }
+SIBLINGS = {
+    ("harness.clusters.ssh", "harness.clusters.docker.removal"),
+    ("harness.clusters.docker", "harness.clusters.compose.file"),
+    ("harness.clusters.external", "harness.clusters.docker.removal"),
+    ("harness.clusters.compose", "harness.clusters.docker.removal"),
+    ("targets.zookeeper", "targets.kafka.acks"),
+    ("targets.kafka", "targets.zookeeper.asking"),
+}
+"""Imports between plug-ins that have exceptions, of which these are none."""
 COMMAND_LINE = "The command line is imported by nobody"
 LIBRARIES = {
     "Targets are reached only by name": (["targets"], ["targets"]),
@@ -179,7 +189,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
         folder = tree / package.replace(".", "/")
         (folder / "stray_a.py").write_text(f"import {package}.stray_b\n", encoding="utf-8")
         (folder / "stray_b.py").write_text("", encoding="utf-8")
-    imports = library_imports().union(*map(upward_imports, LAYERED))
+    imports = library_imports().union(SIBLINGS, *map(upward_imports, LAYERED))
     by_importer: dict[str, set[str]] = {}
     for importer, imported in imports:
         by_importer.setdefault(importer, set()).add(imported)
@@ -262,6 +272,12 @@ def test_an_import_of_the_command_line_is_reported_for_each_package(planted: Pla
 def test_an_import_between_plug_ins_is_reported(planted: Planted, name: str) -> None:
     package = INDEPENDENT[name]
     assert (f"{package}.stray_a", f"{package}.stray_b") in planted.reports[name].imports
+
+
+@pytest.mark.parametrize("pair", sorted(SIBLINGS))
+def test_an_import_that_no_exception_names_is_reported(planted: Planted, pair: Import) -> None:
+    (name,) = (n for n, package in INDEPENDENT.items() if pair[0].startswith(f"{package}."))
+    assert planted.expected({pair}) <= planted.reports[name].imports
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
