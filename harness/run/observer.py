@@ -5,6 +5,9 @@ is queried directly, each in its own thread: a node that does not answer delays 
 situation is, per partition, the answer with the highest leader epoch; among answers of the same
 epoch that of an authority, where there is one, then the one that most nodes give, then the latest.
 
+A target is a plug-in, and whatever it raises or returns stops neither the observation of a node nor
+the run: a view that is none counts as no answer, and is reported like an exception.
+
 In a run with cells each node is queried about the objects of all cells at once.
 """
 
@@ -16,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from harness.failures import what
 from harness.plan import Plan
 from harness.protocols import (
     HasLeaders,
@@ -26,6 +30,7 @@ from harness.protocols import (
     Situation,
 )
 from harness.protocols.clock import Clock, Task
+from harness.run.views import views_of
 
 Rows = Callable[[list[tuple[object, ...]]], None]
 """Takes rows of the observations schema, without the run's id."""
@@ -57,7 +62,9 @@ class Observer:
     _stop: threading.Event = field(default_factory=threading.Event)
     _tasks: list[Task] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
-    """By node, the last exception that a query to it raised; the observer continues to query."""
+    """By node, what was last wrong with a query to it or with its answer; the observer continues to
+    query."""
+    _reported: set[str] = field(default_factory=set)
 
     def __enter__(self) -> Observer:
         for node in self.nodes.values() if self.observes else ():
@@ -68,6 +75,19 @@ class Observer:
         self._stop.set()
         for task in self._tasks:
             task.join(timeout_s=_TIMEOUT_S + 1)
+
+    def new_reports(self) -> list[str]:
+        """A sentence for each node that could not be observed at times, or not to the end, unless
+        an earlier call has reported it."""
+        told = {
+            f"{node} could not be observed at times": why for node, why in self.failures.items()
+        }
+        for node, task in zip(self.nodes, self._tasks, strict=False):
+            if task.failure is not None:
+                told[f"{node} was not observed to the end"] = what(task.failure)
+        new = {head: why for head, why in told.items() if head not in self._reported}
+        self._reported.update(new)
+        return [f"{head}: {why}" for head, why in new.items()]
 
     @property
     def observes(self) -> bool:
@@ -87,26 +107,29 @@ class Observer:
 
     def _watch(self, node: Node) -> None:
         while not self._stop.is_set():
-            views = self._views(node)
-            now_ns = self.clock.now_ns()
-            for cell, view in zip(self.cells, views, strict=True):
-                if view is not None:
-                    cell.latest[node.name] = (now_ns, view)
-                    cell.rows(list(_rows(now_ns, view)))
+            try:
+                self._look(node)
+            except Exception as error:  # whatever a target's client raises: the node did not answer
+                self.failures[node.name] = what(error)
             self.clock.wait(self._stop, _PERIOD_S)
 
-    def _views(self, node: Node) -> Sequence[NodeView | None]:
-        """The node's view for each cell."""
+    def _look(self, node: Node) -> None:
+        """Query a node once."""
+        views = views_of(self._asked(node), len(self.cells))
+        now_ns = self.clock.now_ns()
+        for cell, view in zip(self.cells, views, strict=True):
+            if view is not None:
+                cell.latest[node.name] = (now_ns, view)
+                cell.rows(list(_rows(now_ns, view)))
+
+    def _asked(self, node: Node) -> object:
+        """What the target returns as the node's views, one for each cell."""
         target, plans = self.target, [cell.plan for cell in self.cells]
-        try:
-            if len(plans) > 1:
-                assert isinstance(target, HoldsCells)
-                return target.observe_cells(node, plans, timeout_s=_TIMEOUT_S)
-            assert isinstance(target, HasLeaders)
-            return [target.observe(node, plans[0], timeout_s=_TIMEOUT_S)]
-        except Exception as error:  # whatever a target's client raises: the node gave no answer
-            self.failures[node.name] = f"{type(error).__name__}: {error}"
-            return [None] * len(plans)
+        if len(plans) > 1:
+            assert isinstance(target, HoldsCells)
+            return target.observe_cells(node, plans, timeout_s=_TIMEOUT_S)
+        assert isinstance(target, HasLeaders)
+        return [target.observe(node, plans[0], timeout_s=_TIMEOUT_S)]
 
 
 def merge(time_ns: int, answers: Iterable[tuple[int, NodeView]]) -> Situation:

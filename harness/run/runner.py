@@ -13,7 +13,7 @@ files that are left here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -233,9 +233,14 @@ def _play(
         faults = Faults(levers, journal, partial(_note, cells, clock), bound.plan.seed)
         _show(how.status, clock, cells, faults, observer)
         _play_load(bound, cluster, cells, record, how, faults, observer, clock)
-        for node, why in observer.failures.items():
-            record.warn(f"{node} could not be observed at times: {why}")
+        _warn(record, observer.new_reports())
         _end(bound, still_going(cells), record, how, observer, clock)
+        _warn(record, observer.new_reports())
+
+
+def _warn(record: RunMetadata, sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        record.warn(sentence)
 
 
 def _play_load(

@@ -4,8 +4,11 @@ and the watching itself, in virtual time."""
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import pyarrow as pa
+import pytest
 
 from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
@@ -174,3 +177,124 @@ def test_it_is_idle_over_a_target_that_cannot_be_asked() -> None:
         assert not observer.observes
         assert observer._tasks == []
     assert (dict(observer.situation().partitions), rows) == ({}, [])
+
+
+@dataclass
+class Answers:
+    """A target that answers each query with the next of these, then with the last one again; an
+    exception is raised. With several cells, it is what all of them are told."""
+
+    given: list[Any]
+    time: VirtualTime
+    asked: int = 0
+
+    def observe(self, node: Any, plan: object, *, timeout_s: float) -> Any:
+        self.asked += 1
+        answer = self.given.pop(0) if len(self.given) > 1 else self.given[0]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    cell_keys = ()
+
+    def of_cell(self, plan: object, name: str, number: int) -> Any:
+        return plan
+
+    def observe_cells(self, node: Any, plans: object, *, timeout_s: float) -> Any:
+        return self.observe(node, plans, timeout_s=timeout_s)
+
+
+def watch(*given: Any, cells: int = 1) -> tuple[Observer, list[Any], Answers]:
+    """An observer after it has watched a node for a second, the rows, and the target."""
+    time, rows = VirtualTime(ends_s=1), list[Any]()
+    target = Answers(list(given), time)
+    watched = [Watched(PLAN, rows.extend) for _ in range(cells)]
+    nodes = {"b1": DryRunNode("b1", frozenset(), "198.18.0.11")}
+    observer = Observer(target, nodes, watched, clock=time, _stop=time)
+    observer._watch(nodes["b1"])
+    return observer, rows, target
+
+
+GOOD = said("b1", "b1", 3)
+
+
+def odd(**changes: Any) -> NodeView:
+    """A view with a partition that is none."""
+    return replace(GOOD, partitions=(replace(GOOD.partitions[0], **changes),))
+
+
+@pytest.mark.parametrize(
+    ("view", "why"),
+    [
+        (LookupError("no such node"), "LookupError: no such node"),
+        ("b1 leads", "TypeError: observe() returns 'b1 leads', not a NodeView"),
+        (replace(GOOD, answered_by=None), "TypeError: observe() returns a view with answered_by ="),
+        (replace(GOOD, controller=1), "a view with controller = 1"),
+        (replace(GOOD, controller_epoch="1"), "a view with controller_epoch = '1'"),
+        (replace(GOOD, partitions=None), "a view with partitions = None, not a tuple"),
+        (replace(GOOD, partitions=(3,)), "observe() returns 3, not a PartitionView"),
+        (replace(GOOD, coordination={}), "observe() returns {}, not a PartitionView"),
+        (odd(partition=True), "a partition = True"),
+        (odd(leader=1), "a leader = 1"),
+        (odd(leader_epoch=None), "a leader_epoch = None"),
+        (odd(leader_epoch=2**31), "a leader_epoch = 2147483648"),
+        (odd(members=["b1"]), "members = ['b1'], not a tuple of names"),
+        (odd(replicas=(1,)), "replicas = (1,), not a tuple of names"),
+    ],
+)
+def test_what_is_no_view_is_no_answer_and_the_node_is_still_queried(view: Any, why: str) -> None:
+    observer, rows, target = watch(view, GOOD)
+    assert target.asked == 5
+    assert len(rows) == 4, "of the good ones"
+    assert observer.situation().partitions[0].leader == "b1"
+    (sentence,) = observer.new_reports()
+    assert sentence.startswith("b1 could not be observed at times: ")
+    assert why in sentence
+    assert observer.new_reports() == [], "once"
+
+
+@pytest.mark.parametrize(
+    ("views", "why"),
+    [
+        ([GOOD], "TypeError: observe_cells() returns 1 views for 2 cells"),
+        ([GOOD] * 3, "TypeError: observe_cells() returns 3 views for 2 cells"),
+        (None, "TypeError: observe_cells() returns None for 2 cells"),
+        ([GOOD, 3], "TypeError: observe_cells() returns 3, not a NodeView"),
+    ],
+)
+def test_of_a_wrong_number_of_views_none_is_taken(views: Any, why: str) -> None:
+    observer, rows, _ = watch(views, [GOOD, None], cells=2)
+    assert len(rows) == 4
+    assert observer.new_reports() == [f"b1 could not be observed at times: {why}"]
+
+
+def test_rows_that_cannot_be_stored_do_not_end_the_observation() -> None:
+    def refuse(_: object) -> None:
+        raise pa.ArrowInvalid("no such column")
+
+    time = VirtualTime(ends_s=1)
+    nodes = {"b1": DryRunNode("b1", frozenset(), "198.18.0.11")}
+    target = Answers([GOOD], time)
+    observer = Observer(target, nodes, [Watched(PLAN, refuse)], clock=time, _stop=time)
+    observer._watch(nodes["b1"])
+    assert target.asked == 5
+    assert observer.new_reports() == [
+        "b1 could not be observed at times: ArrowInvalid: no such column"
+    ]
+
+
+def test_an_observation_that_ended_is_reported() -> None:
+    """By what no answer may raise: a library that wants to end the process."""
+    nodes = {name: DryRunNode(name, frozenset(), "198.18.0.11") for name in ("b1", "b2")}
+
+    class Ending:
+        def observe(self, node: Any, plan: object, *, timeout_s: float) -> NodeView | None:
+            if node.name == "b2":
+                raise SystemExit(3)
+            return GOOD
+
+    observer = Observer(Ending(), nodes, [Watched(PLAN)], RunClock())
+    with observer:
+        assert observer._tasks[1].join(10)
+        assert observer.new_reports() == ["b2 was not observed to the end: SystemExit: 3"]
+    assert observer.new_reports() == []
