@@ -33,7 +33,6 @@ from harness.protocols import (
     EndsByItself,
     Guest,
     HasFinal,
-    HasLogs,
     HasOwnDisk,
     LeavesObjects,
     Node,
@@ -54,7 +53,7 @@ from harness.run.cell_run import CellRun, cell_runs, still_going
 from harness.run.final_read import NOT_FULLY_REPLICATED, wait_until_replicated
 from harness.run.interrupts import Interrupts
 from harness.run.metadata import RunMetadata, client_versions
-from harness.run.node_logs import last_words
+from harness.run.node_logs import last_words, logs_of
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan
@@ -148,7 +147,7 @@ def run_on(cluster: RunCluster, bound: ResolvedPlan, record: RunMetadata, how: R
                 _play(bound, cluster, cells, record, how)
         finally:
             how.status.enter("collecting logs")
-            _keep_logs(bound, cluster, record.rundir)
+            _warn(record, _keep_logs(bound, cluster, record.rundir))
 
 
 @contextmanager
@@ -191,7 +190,7 @@ def _come_up(
         read = [cell.read_settings for cell in cells]
         together(cluster.clock, "settings", read, at_most=_AT_ONCE)
     except TimeoutError as error:
-        _keep_logs(bound, cluster, record.rundir)
+        _warn(record, _keep_logs(bound, cluster, record.rundir))
         logs = record.rundir.path / "nodes"
         raise HarnessFailure(
             f"the cluster did not come up: {error}",
@@ -331,17 +330,17 @@ def _note(
         cell.recorder.note(kind, f=nemesis, key=fault, node=nodes, error=what, time_ns=now_ns)
 
 
-def _keep_logs(bound: ResolvedPlan, cluster: RunCluster, rundir: RunDir) -> None:
-    """Copy every node's logs, and what its process printed, into the run folder."""
+def _keep_logs(bound: ResolvedPlan, cluster: RunCluster, rundir: RunDir) -> list[str]:
+    """Copy every node's logs, and what its process printed, into the run folder; returns sentences
+    about what could not be had. No verdict depends on it."""
 
-    def keep(node: Node) -> None:
+    def keep(node: Node) -> list[str]:
         folder = rundir.node(node.name)
         folder.mkdir(parents=True, exist_ok=True)
-        logs = bound.target.logs(node) if isinstance(bound.target, HasLogs) else {}
-        if (printed := cluster.output(node)) is not None:
-            logs = {**logs, "console.log": printed}
+        logs, missing = logs_of(node, bound.target, cluster)
         for name, content in logs.items():
-            write_atomically(folder / Path(name).name, content)
+            write_atomically(folder / name, content)
+        return missing
 
     with ThreadPoolExecutor(max_workers=6) as pool:
-        list(pool.map(keep, cluster.nodes.values()))
+        return [each for missing in pool.map(keep, cluster.nodes.values()) for each in missing]
