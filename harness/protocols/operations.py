@@ -121,7 +121,7 @@ class Client(Protocol):
     Each operation that was accepted is completed exactly once, from inside `poll` or `close`. What
     a client raises ends operations in info, with the exception's name (`harness.run.interpreter`):
     from `submit` the submitted one, from `poll` and `close` all that are in flight. Only an
-    AcklossError, which is the harness' own, ends the run.
+    AcklossError, which is the harness' own, and a KeyboardInterrupt end the run.
     """
 
     @abstractmethod

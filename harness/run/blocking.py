@@ -5,9 +5,11 @@
     close    waits, then disconnects the clients that are still busy, so that their calls end; what
              has not ended even then is info, and its thread is left behind
 
-A client whose call raises is closed, and the next operation of its thread connects another: the
-state of such a client is unknown. The completions come only from `poll` and `close`, in the thread
-of the interpreter, whose times they have.
+A client whose call raises, whatever it raises, is closed, and the next operation of its thread
+connects another: the state of such a client is unknown. A KeyboardInterrupt ends its operation in
+info too, and is then raised by the next `poll`, or by `close`: it is meant for the run. The
+completions come only from `poll` and `close`, in the thread of the interpreter, whose times they
+have.
 """
 
 from __future__ import annotations
@@ -57,7 +59,11 @@ class ThreadedClient(Client):
         self._clock = clock
         self._ended: deque[tuple[_Worker, int, Completion]] = deque()
         self._answered = threading.Event()
-        self._workers = [_Worker(number, connect, self._end) for number in range(threads)]
+        self._interrupts: list[KeyboardInterrupt] = []
+        self._workers = [
+            _Worker(number, connect, self._end, self._interrupts.append)
+            for number in range(threads)
+        ]
         self._idle = deque(self._workers)
         self._pinned = pinned
         self._busy: dict[int, _Worker] = {}
@@ -76,7 +82,11 @@ class ThreadedClient(Client):
         return True
 
     def poll(self, timeout_s: float, done: Done) -> None:
-        """See `harness.protocols.Client`."""
+        """See `harness.protocols.Client`. Raises the KeyboardInterrupt of a call."""
+        self._raise_interrupt()
+        self._poll(timeout_s, done)
+
+    def _poll(self, timeout_s: float, done: Done) -> None:
         if not self._ended:
             self._clock.wait(self._answered, timeout_s)
         self._answered.clear()
@@ -96,6 +106,14 @@ class ThreadedClient(Client):
         for process in list(self._busy):
             del self._busy[process]
             done(process, completion(INFO, error=CLOSED))
+        self._raise_interrupt()
+
+    def _raise_interrupt(self) -> None:
+        """Raise one for all of them: calls that the same signal has ended."""
+        if self._interrupts:
+            first = self._interrupts[0]
+            self._interrupts.clear()
+            raise first
 
     def _idle_worker(self, process: int) -> _Worker | None:
         """The one that a process is to have; `None` while it is busy."""
@@ -108,7 +126,7 @@ class ThreadedClient(Client):
         """Complete what ends within this time, until nothing is in flight."""
         deadline_ns = self._clock.now_ns() + round(at_most_s * 1e9)
         while self._busy and (left_ns := deadline_ns - self._clock.now_ns()) > 0:
-            self.poll(left_ns / 1e9, done)
+            self._poll(left_ns / 1e9, done)
 
     def _end(self, worker: _Worker, process: int, ended: Completion) -> None:
         self._ended.append((worker, process, ended))
@@ -119,9 +137,14 @@ class _Worker:
     """A thread with a blocking client; it starts with its first operation."""
 
     def __init__(
-        self, number: int, connect: Connect, end: Callable[[_Worker, int, Completion], None]
+        self,
+        number: int,
+        connect: Connect,
+        end: Callable[[_Worker, int, Completion], None],
+        interrupt: Callable[[KeyboardInterrupt], None],
     ) -> None:
         self._number, self._connect, self._end = number, connect, end
+        self._interrupt = interrupt
         self._client: BlockingClient | None = None
         self._asked = threading.Event()
         self._job: tuple[int, Invoke] | None = None
@@ -157,6 +180,8 @@ class _Worker:
             return self._client.call(op)
         except BaseException as error:  # SystemExit and CancelledError too: else nobody ends the op
             self._drop()
+            if isinstance(error, KeyboardInterrupt):
+                self._interrupt(error)
             return raised(error)
 
     def _drop(self) -> None:

@@ -11,10 +11,12 @@ free; the difference is its lateness, and no stall hides in it (coordinated omis
 speed, every free process begins its next operation at once. A client that accepts nothing, because
 its queue is full or all of it is dead, is back-pressure: what is due waits, and is late too.
 
-What a client raises ends operations in info, here and nowhere else: from `submit` the submitted
-one, from `poll` all in flight. Operations that a client has not completed when it is closed end in
-info too. What it reports about them later is ignored: their processes are retired. An AcklossError,
-which is the harness' own, ends the run.
+What a client raises ends operations in info: from `submit` the submitted one, from `poll` all in
+flight. (What a blocking client raises ends its operation in its thread already:
+`harness.run.blocking`.) Operations that a client has not completed when it is closed end in info
+too. What it reports about them later is ignored: their processes are retired. In both places that
+holds for whatever is raised, SystemExit and CancelledError too: a client library may do anything.
+But a KeyboardInterrupt ends the run, and so does an AcklossError, which is the harness' own.
 
 The loop polls while it waits, never sleeps, and takes time only from the clock it is given. What it
 does for each operation is the cost of the load generator: `bench/against.py` compares it with an
@@ -177,7 +179,7 @@ class Loop:
         left: Completion = completion(INFO, error=NOT_COMPLETED)
         try:
             self._client.close(_CLOSE_S, self._done)
-        except Exception as error:
+        except BaseException as error:
             left = raised(error)
             self._raise_own(error)
         finally:
@@ -190,7 +192,7 @@ class Loop:
     def _turn(self, wait_ns: int) -> None:
         try:
             self._client.poll(wait_ns / 1e9, self._done)
-        except Exception as error:
+        except BaseException as error:
             self._raise_own(error)
             self._end_all(raised(error))
             self._client_raised = True
@@ -201,9 +203,10 @@ class Loop:
             self._recorder.hand_over()
             self._hand_over_ns = now_ns + HAND_OVER_NS
 
-    def _raise_own(self, error: Exception) -> None:
-        """Raise again what is not an exception of the client: the harness' own, or a script's."""
-        if isinstance(error, AcklossError) or self._own_error:
+    def _raise_own(self, error: BaseException) -> None:
+        """Raise again what is not an exception of the client: the user's interrupt, the harness'
+        own, or a script's."""
+        if isinstance(error, (AcklossError, KeyboardInterrupt)) or self._own_error:
             raise error
 
     def _end_all(self, ended: Completion) -> None:
@@ -234,7 +237,7 @@ class Loop:
             thread.intended_ns = intended_ns
             try:
                 accepted = submit(process, op)
-            except Exception as error:
+            except BaseException as error:
                 return self._submit_raised(thread, now_ns, error)
             if not accepted:
                 free.append(thread)
@@ -248,7 +251,7 @@ class Loop:
             self._attempted += 1
         return True
 
-    def _submit_raised(self, thread: _Thread, now_ns: int, error: Exception) -> bool:
+    def _submit_raised(self, thread: _Thread, now_ns: int, error: BaseException) -> bool:
         """The operation may have been sent. Nothing more is begun in this turn."""
         self._recorder.invoke(thread.process, thread.op, thread.intended_ns, now_ns)
         thread.in_flight = thread.process

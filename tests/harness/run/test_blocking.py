@@ -232,7 +232,7 @@ def test_a_pinned_process_waits_for_its_client() -> None:
     client.close(0, lambda *_: None)
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), CancelledError()])
+@pytest.mark.parametrize("error", [SystemExit(3), CancelledError()])
 def test_a_call_that_raises_no_exception_but_an_exit_is_info_too(
     make: Make, error: BaseException
 ) -> None:
@@ -246,6 +246,39 @@ def test_a_call_that_raises_no_exception_but_an_exit_is_info_too(
     named = type(error).__name__
     assert [ended[:3] for _, ended in made.ended] == [("info", None, named)] * 2
     assert [client.closed.is_set() for client in made.connected] == [True, True]
+
+
+def test_an_interrupt_of_a_call_ends_its_operation_and_is_passed_on_once(make: Make) -> None:
+    def interrupt(client: Blocking, op: Invoke) -> Completion:
+        if client is made.connected[0]:
+            raise KeyboardInterrupt
+        return completion("ok")
+
+    made = make(interrupt, threads=1)
+    assert made.client.submit(0, OP)
+    with pytest.raises(KeyboardInterrupt):
+        made.poll_until(2)
+    made.poll_until(1)
+    assert made.ended == [(0, completion("info", error="KeyboardInterrupt"))]
+    assert made.client.submit(1, OP)
+    made.poll_until(2)
+    assert made.ended[1] == (1, completion("ok"))
+
+
+def test_an_interrupt_at_the_end_is_raised_when_everything_is_disconnected(make: Make) -> None:
+    def interrupt(client: Blocking, op: Invoke) -> Completion:
+        assert client.closed.wait(AT_MOST_S)
+        raise KeyboardInterrupt
+
+    made = make(interrupt)
+    for process in range(2):
+        assert made.client.submit(process, OP)
+    with pytest.raises(KeyboardInterrupt):
+        made.client.close(0, made.done)
+    assert sorted(made.ended) == [
+        (process, completion("info", error="KeyboardInterrupt")) for process in range(2)
+    ]
+    assert all(client.closed.is_set() for client in made.connected)
 
 
 def test_a_mistake_in_a_client_is_shown_with_its_place(make: Make) -> None:

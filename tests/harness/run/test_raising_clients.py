@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from asyncio import CancelledError
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from harness.protocols import OK, Completion, Done, Invoke, Script, completion, 
 from harness.run.interpreter import run_workload
 from harness.run.loop import LoadReport
 from harness.run.recorder import Recorder
-from tests.fixtures.virtual import MS, S, VirtualClient
+from tests.fixtures.virtual import MS, S, VirtualClient, at_once
 from workloads.append import Append
 
 
@@ -56,7 +57,7 @@ class Raising(VirtualClient):
     """Raises `error` where its time says so; time passes in its pauses."""
 
     at: Callable[[str, int], bool] = lambda _where, _now_ns: False
-    error: Exception = field(default_factory=LibraryError)
+    error: BaseException = field(default_factory=LibraryError)
 
     def _raise(self, where: str) -> None:
         if self.at(where, self.now):
@@ -141,6 +142,30 @@ def test_what_a_client_leaves_when_it_is_closed_is_unknown(tmp_path: Path, where
     ended = rows[rows.type != "invoke"]
     expected = "LibraryError" if where == "raises" else "not-completed"
     assert [(row.type, row.error) for row in ended.itertuples()] == [("info", expected)] * 3
+
+
+@pytest.mark.parametrize("place", ["submit", "poll", "close"])
+@pytest.mark.parametrize("error", [SystemExit(3), CancelledError()])
+def test_a_client_that_wants_to_end_the_process_ends_its_operations_and_no_more(
+    tmp_path: Path, place: str, error: BaseException
+) -> None:
+    """As a blocking client's does: a library of coroutines cancels, others exit."""
+    never = lambda now_ns, _: (now_ns + 9000 * S, completion(OK, 0))  # noqa: E731
+    client = Raising(never if place == "close" else at_once, error=error)
+    client.at = (lambda where, _: where == place) if place == "close" else during(place)
+    _, rows = play(tmp_path, client, processes=4, rate_per_s=100, duration_s=3)
+    ended = rows[rows.type != "invoke"]
+    assert type(error).__name__ in set(ended[ended.type == "info"].error)
+    assert sorted(ended.value) == sorted(invokes(rows).value), "each is completed once"
+
+
+@pytest.mark.parametrize("place", ["submit", "poll", "close"])
+def test_an_interrupt_ends_the_run_and_every_operation(tmp_path: Path, place: str) -> None:
+    client = Raising(at=lambda where, _: where == place, error=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        play(tmp_path, client, processes=2, rate_per_s=10, duration_s=1)
+    rows = history(tmp_path)
+    assert (rows.type == "invoke").sum() == (rows.type != "invoke").sum() > 0
 
 
 def test_the_harness_own_errors_end_the_run(tmp_path: Path) -> None:
