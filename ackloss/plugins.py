@@ -5,24 +5,37 @@
 docs/extending.md explains what a nemesis, workload, target and checker is; each name here is
 documented where it is defined:
 
-    harness.protocols       the contracts (all of their names)
-    harness.models          the models of operations
-    harness.plan            sections of plans, and the types of their keys
-    harness.faults.records  undo records, one for each lever
-    harness.faults.leaders  words for systems with leaders
-    harness.history         READS, the columns of a final read
-    harness.run.blocking    the client made of blocking ones
-    harness.images          images of nodes: a recipe is built, or an image is pulled, once
-    harness.levers          the levers over Linux hosts, for a kind of cluster
-    harness.clusters.specs  the nodes that a target wants, for a kind of cluster
-    harness.machine.scratch a temporary folder that `ackloss clean` removes after a crash
-    harness.errors          what a plug-in may raise
+    harness.protocols           the contracts (all of their names)
+    harness.models              the models of operations
+    harness.registry            model_of, the model of a plan's workload
+    harness.plan                sections of plans, and the types of their keys
+    harness.faults.records      undo records, one for each lever
+    harness.faults.leaders      words for systems with leaders
+    harness.faults.own_traffic  connections of the harness, which faults do not count
+    harness.history             READS, the columns of a final read
+    harness.run.blocking        the client made of blocking ones
+    harness.run.workload        what a plan's groups and transactions do
+    harness.run.cells           the plan of each cell
+    harness.images              images of nodes: a recipe is built, or an image is pulled, once
+    harness.levers              the levers over Linux hosts, and what some of them ask of a target:
+                                requests and proxies (`protocol`), how it stores (`disk`)
+    harness.clusters.specs      the nodes that a target wants, for a kind of cluster
+    harness.clusters.memory     simulated nodes, for a target that runs on them
+    harness.machine.scratch     a temporary folder that `ackloss clean` removes after a crash
+    harness.errors              what a plug-in may raise
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
+from harness.clusters.memory.cluster import MemoryCluster
+from harness.clusters.memory.disk import Disk, File
+from harness.clusters.memory.network import Refused
+from harness.clusters.memory.node import MemoryNode, Process
+from harness.clusters.memory.provider import RunsSimulated, simulated_of
+from harness.clusters.memory.simulation import Host
 from harness.clusters.specs import specs_of
 from harness.errors import (
     AcklossError,
@@ -30,8 +43,10 @@ from harness.errors import (
     HarnessFailure,
     HistoryError,
     PlanError,
+    nearest,
 )
 from harness.faults import leaders
+from harness.faults.own_traffic import NoAnswer, own_connection
 from harness.faults.records import (
     CLIENTS,
     ClientRecord,
@@ -42,6 +57,7 @@ from harness.faults.records import (
     LeadershipRecord,
     ManualRecord,
     MembersRecord,
+    Move,
     NetRecord,
     PauseRecord,
     Peer,
@@ -55,7 +71,11 @@ from harness.faults.records import (
 )
 from harness.history import READS
 from harness.images.recipe import Recipe
-from harness.levers import all_levers
+from harness.levers import all_levers, disk_changes, proxied
+from harness.levers.disk import DiskLever
+from harness.levers.protocol import ProtocolLever, Requests
+from harness.levers.proxied import with_proxy
+from harness.levers.waiting import poll_until
 from harness.machine.scratch import scratch
 from harness.models import MODELS, Model, micro_ops
 from harness.models.appends import increasing
@@ -75,32 +95,61 @@ from harness.plan import (
 # All of them, so that a protocol that is added is here as well.
 from harness.protocols import *  # noqa: F403
 from harness.protocols import __all__ as _protocols
+from harness.protocols.any_client import COMMAND, EXEC, JSON, HasLibraries, ServesAnyClient
+from harness.protocols.checkers import LOST_WRITES
 from harness.protocols.clock import Clock, RealClock
 from harness.protocols.crashes import ClientNemesis, ClientState, Crashes, Death, KnowsCrashes
+from harness.protocols.elsewhere import GuestTarget
 from harness.protocols.groups import (
     CONSUMERS_MOST,
+    KINDS,
     Action,
     Consumers,
     ConsumerState,
     Delivery,
     GroupSettings,
     HasConsumers,
+    Record,
     consumer_name,
     why_unassigned,
     why_unread,
 )
-from harness.protocols.transactions import TransactionSettings
-from harness.run.blocking import ThreadedClient
+from harness.protocols.transactions import (
+    ABORTED,
+    CRASHED,
+    NOT_AT_END,
+    READ_COMMITTED,
+    TAKEN_OVER,
+    TransactionSettings,
+    isolated,
+)
+from harness.protocols.vocabulary import Groups
+from harness.registry import model_of
+from harness.run.blocking import THREADS_AT_MOST, ThreadedClient
+from harness.run.cells import cell_plans
+from harness.run.workload import group_of, transactions_of
 
 if TYPE_CHECKING:
     from harness.images.building import ensure as ensure_image
     from harness.images.building import pulled as pulled_image
+    from harness.images.java import jar as java_jar
 
 __all__ = [
+    "ABORTED",
     "CLIENTS",
+    "COMMAND",
     "CONSUMERS_MOST",
+    "CRASHED",
+    "EXEC",
+    "JSON",
+    "KINDS",
+    "LOST_WRITES",
     "MODELS",
+    "NOT_AT_END",
     "READS",
+    "READ_COMMITTED",
+    "TAKEN_OVER",
+    "THREADS_AT_MOST",
     "AcklossError",
     "Action",
     "ClientNemesis",
@@ -115,33 +164,51 @@ __all__ = [
     "Crashes",
     "Death",
     "Delivery",
+    "Disk",
+    "DiskLever",
     "DiskRecord",
     "EnvironmentFailure",
+    "File",
     "FinalPlan",
     "FullRecord",
     "GroupSettings",
+    "Groups",
+    "GuestTarget",
     "HarnessFailure",
     "HasConsumers",
+    "HasLibraries",
     "HistoryError",
+    "Host",
     "KnowsCrashes",
     "LeadershipRecord",
     "ManualRecord",
     "MembersRecord",
+    "MemoryCluster",
+    "MemoryNode",
     "Model",
+    "Move",
     "NetRecord",
+    "NoAnswer",
     "PauseRecord",
     "Peer",
     "Plan",
     "PlanError",
     "PowerRecord",
+    "Process",
     "ProcessRecord",
     "ProtocolAct",
+    "ProtocolLever",
     "ProtocolRecord",
     "ReadOnlyRecord",
     "RealClock",
     "Recipe",
+    "Record",
+    "Refused",
+    "Requests",
+    "RunsSimulated",
     "Scalar",
     "Section",
+    "ServesAnyClient",
     "Settings",
     "ShapingRecord",
     "Slug",
@@ -152,26 +219,42 @@ __all__ = [
     "Version",
     "WorkloadPlan",
     "all_levers",
+    "cell_plans",
     "consumer_name",
+    "disk_changes",
     "ensure_image",
+    "group_of",
     "increasing",
+    "isolated",
+    "java_jar",
     "leaders",
     "micro_ops",
+    "model_of",
+    "nearest",
+    "own_connection",
+    "poll_until",
+    "proxied",
     "pulled_image",
     "scratch",
+    "simulated_of",
     "specs_of",
+    "transactions_of",
     "why_unassigned",
     "why_unread",
+    "with_proxy",
 ]
 __all__ += _protocols
 
-_IMAGES = {"ensure_image": "ensure", "pulled_image": "pulled"}
+_LAZY = {
+    "ensure_image": ("harness.images.building", "ensure"),
+    "java_jar": ("harness.images.java", "jar"),
+    "pulled_image": ("harness.images.building", "pulled"),
+}
 
 
 def __getattr__(name: str) -> Any:
     """What imports Docker's client is imported when it is first needed."""
-    if name not in _IMAGES:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from harness.images import building
-
-    return getattr(building, _IMAGES[name])
+    module, of_module = _LAZY[name]
+    return getattr(importlib.import_module(module), of_module)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,6 @@ import ackloss
 from ackloss import plugins
 from harness import protocols
 from harness.faults.records import RECORD_TYPES
-from harness.models import MODELS
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("pyspark", "docker", "matplotlib", "pandas", "scipy", "jinja2", "click", "rich")
@@ -85,27 +85,108 @@ def test_plug_ins_find_the_record_of_every_lever() -> None:
         plugins.NoSuchRecord  # noqa: B018
 
 
-OF_THE_TREE = {"grudges", "links", "selectors", "APPEND", *(name.upper() for name in MODELS)}
-"""Helpers of the nemeses of the tree, and the models as objects: a plug-in names its model."""
+OF_THE_TREE = {
+    "harness.faults.grudges": "cuts of the nemesis partition",
+    "harness.faults.links": "links between nodes, of the nemeses of the network",
+    "harness.faults.selectors": "a plug-in calls select()",
+    "harness.models": "models as objects: a plug-in names its model",
+    "harness.registry": "the module: of it, targets need model_of",
+    "harness.images": "how the images of the tree's own systems are built: others have recipes",
+    "harness.machine.client_processes": "processes of clients that `ackloss clean` finds",
+    "harness.plan.explanations": "keys of plans as messages write them",
+    "harness.plan.steps": "steps of a plan as objects",
+    "harness.run.crashing": "how the tree's own clients crash one by one",
+    "harness.run.dry_run": "what a dry run shows of leaders",
+    "harness.run.observer": "what several nodes' answers amount to",
+    "harness.history.parquet_reader": "rows by a mask, as numpy has them",
+    "harness.history.rows": "instants in a fault's window, as numpy compares them",
+    "harness.protocols.runs": "marks by single names: a plug-in has MARKS",
+}
+"""What plug-ins of the tree import and others need not, by module, each with the reason."""
+
+MODULES = {name for name in plugins.__all__ if inspect.ismodule(getattr(plugins, name, None))}
 
 
-def test_what_plug_ins_of_the_tree_import_others_can_import_too() -> None:
-    imported = {
-        alias.name
-        for package in ("nemeses", "workloads")
-        for file in (ROOT / package).glob("*.py")
+def imports_of(*folders: str) -> set[tuple[str, str]]:
+    """What the modules below these folders import from the harness: the module, and the name."""
+    return {
+        (node.module or "", alias.name)
+        for folder in folders
+        for file in (ROOT / folder).rglob("*.py")
+        if "judging" not in file.parts  # which judges with checkers, and is none
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("harness")
         for alias in node.names
     }
-    assert {"ProcessRecord", "Nemesis", "invoke", "ClientNemesis"} <= imported
-    assert imported - OF_THE_TREE <= set(plugins.__all__)
+
+
+def is_of_the_tree(module: str, name: str) -> str | None:
+    """The entry of `OF_THE_TREE` that a name is of, if it is of one."""
+    places = (f"{module}.{name}", module, module.rpartition(".")[0])
+    return next((place for place in places if place in OF_THE_TREE), None)
+
+
+def missing(imported: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those that a plug-in outside of the tree would not find."""
+    return {
+        (module, name)
+        for module, name in imported
+        if name not in plugins.__all__
+        and module.rpartition(".")[2] not in MODULES
+        and is_of_the_tree(module, name) is None
+    }
+
+
+@pytest.mark.parametrize(
+    ("folder", "some"),
+    [
+        ("nemeses", {"ProcessRecord", "Nemesis", "ClientNemesis"}),
+        ("workloads", {"invoke", "Workload", "GroupSettings"}),
+        ("targets", {"RunsSimulated", "ServesAnyClient", "HasLibraries", "with_proxy", "Requests"}),
+        ("checkers", {"HasPrimaryFinding", "CheckResult", "LOST_WRITES"}),
+    ],
+)
+def test_what_plug_ins_of_the_tree_import_others_can_import_too(
+    folder: str, some: set[str]
+) -> None:
+    imported = imports_of(folder)
+    assert some <= {name for _, name in imported}
+    assert missing(imported) == set()
+
+
+def test_a_name_that_others_cannot_import_is_noticed() -> None:
+    assert missing({("harness.levers.protocol", "ProxyState")})
+    assert missing({("harness.faults.leaders", "PARTITION")}) == set(), "of a module that they have"
+
+
+def test_every_exception_is_still_needed() -> None:
+    imported = imports_of("nemeses", "workloads", "targets", "checkers")
+    needed = {
+        is_of_the_tree(module, name)
+        for module, name in imported
+        if name not in plugins.__all__ and module.rpartition(".")[2] not in MODULES
+    }
+    assert needed >= OF_THE_TREE.keys()
+
+
+def test_what_the_page_about_plug_ins_names_can_be_imported() -> None:
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    code = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
+    words = {word for each in code for word in re.findall(r"[A-Z]\w*[a-z]\w*", each)}
+    classes = {
+        node.name
+        for file in (ROOT / "harness").rglob("*.py")
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    }
+    assert {"RunsSimulated", "ServesAnyClient", "Lever", "Requests"} <= words & classes
+    assert words & classes <= set(plugins.__all__)
 
 
 def test_images_are_made_by_the_functions_of_the_harness() -> None:
     code = """
-from ackloss.plugins import Recipe, ensure_image, pulled_image
-from harness.images import building
-assert (ensure_image, pulled_image) == (building.ensure, building.pulled)
+from ackloss.plugins import Recipe, ensure_image, java_jar, pulled_image
+from harness.images import building, java
+assert (ensure_image, pulled_image, java_jar) == (building.ensure, building.pulled, java.jar)
 """
     assert "docker" in imported_by(code)
