@@ -11,7 +11,7 @@ import dataclasses
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +100,8 @@ def _breaches(kind: str, plugin: type[Any], contract: type[Any]) -> Iterator[str
     yield from _wrong_signatures(plugin, contract)
     yield from _methods_for_properties(kind, plugin)
     yield from _wrong_variables(plugin)
+    if kind == "targets":
+        yield from _wrong_records(plugin)
     try:
         adapter(plugin).json_schema()
         yield from _wrong_defaults(plugin)
@@ -167,6 +169,45 @@ def _wrong_defaults(plugin: type[Any]) -> Iterator[str]:
             yield f"has an option {name!r} with the default {given[name]!r:.40}: {why}"
     except Exception:  # of its __post_init__: reported, with its line, when it is created
         return
+
+
+def _wrong_records(plugin: type[Any]) -> Iterator[str]:
+    """Undo records of a target's own levers that another process could not read, and levers without
+    one: nothing could undo what they have done."""
+    core: Mapping[str, type[Any]] = _named("faults", "records.RECORD_TYPES")
+    types: object = getattr(plugin, "record_types", {})
+    levers: object = getattr(plugin, "own_levers", frozenset[str]())
+    if not isinstance(types, Mapping):
+        yield f"has record_types = {types!r:.60}, which is no mapping of levers to undo records"
+        return
+    if not isinstance(levers, Set):
+        yield f"has own_levers = {levers!r:.60}, which is not a frozenset"
+        return
+    for lever, record in types.items():
+        if lever in core:
+            yield f"declares an undo record for {lever!r}, a lever of ackloss: rename its own"
+        if why := _why_no_record(record):
+            yield f"declares for the lever {lever!r} an undo record that {why}"
+    if without := sorted(map(str, levers - core.keys() - types.keys())):
+        yield f"has the lever {without[0]!r} without an undo record: declare it in record_types"
+
+
+def _why_no_record(record: object) -> str | None:
+    """Why a journal could not hold a record; `None` if it can."""
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    base: type[Any] = _named("protocols", "faults.UndoRecord")
+    if not (inspect.isclass(record) and issubclass(record, base)):
+        return f"is no subclass of UndoRecord: {record!r:.60}"
+    parameters = vars(record).get("__dataclass_params__")  # those of its own, not of its base
+    if parameters is None or not parameters.frozen:
+        return f"is not a frozen dataclass: {record.__name__}"
+    try:
+        TypeAdapter(record).json_schema()
+    except (PydanticUserError, NameError) as error:
+        return f"is no data: {record.__name__}: {str(error).partition('. ')[0]}"
+    return None
 
 
 def _is_static(plugin: type[Any], name: str) -> bool:

@@ -34,7 +34,8 @@ from typing import Any, Final
 import orjson
 
 from harness.errors import EnvironmentFailure, HistoryError
-from harness.faults.records import RECORD_TYPES, from_document, to_document
+from harness.faults.record_types import counts, is_core, record_type
+from harness.faults.records import from_document, to_document
 from harness.protocols import FaultWindow, UndoRecord
 
 PHASES: Final = ("applied", "held", "undone")
@@ -196,9 +197,9 @@ def _proven(seen: Mapping[str, Any]) -> bool:
 
 def _uncounted(seen: Mapping[str, Any]) -> bool:
     """Whether a lever of the fault counts what meets it, and its proofs hold no such number."""
-    levers = (RECORD_TYPES.get(lever) for lever in seen["acts"].values())
-    counts = any(record is not None and record.counts for record in levers)
-    return counts and bool(seen["proofs"]) and _touched(seen["proofs"]) is None
+    if not seen["proofs"] or _touched(seen["proofs"]) is not None:
+        return False
+    return any(counts(lever) for lever in seen["acts"].values())
 
 
 def _claimed(proofs: Sequence[Mapping[str, Any]]) -> bool:
@@ -225,17 +226,19 @@ class OpenAct:
 @dataclass(frozen=True, kw_only=True)
 class OpenActs:
     """What a journal leaves to undo: `acts`, and a sentence for each line that may announce another
-    one and cannot be read (`unreadable`)."""
+    one and cannot be read (`unreadable`). `foreign`: why, for those of levers that the core does
+    not have; another package may make them readable."""
 
     acts: list[OpenAct] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    foreign: list[HistoryError] = field(default_factory=list)
 
 
-def open_acts(path: Path, record_types: Mapping[str, type[UndoRecord]] = RECORD_TYPES) -> OpenActs:
+def open_acts(path: Path) -> OpenActs:
     """The acts of a journal that were announced and not undone, by lever and typed record.
 
-    `record_types` are the levers that are known, by name. Nothing is raised for a line that is
-    damaged or was written by another version: it is never guessed what it meant.
+    Nothing is raised for a line that is damaged, or was written by another version or for a lever
+    that nothing here has: it is never guessed what it meant.
     """
     found = OpenActs(unreadable=[f"{path}:{number}: is damaged" for number in damaged_lines(path)])
     open_: dict[object, tuple[int, dict[str, Any]]] = {}
@@ -248,21 +251,21 @@ def open_acts(path: Path, record_types: Mapping[str, type[UndoRecord]] = RECORD_
             open_.pop(n, None)
     for number, entry in open_.values():
         try:
-            found.acts.append(_open_act(entry, record_types))
+            found.acts.append(_open_act(entry))
         except HistoryError as error:
             error.file = f"{path}:{number}"
             found.unreadable.append(str(error))
+            if isinstance(lever := entry.get("lever"), str) and not is_core(lever):
+                found.foreign.append(error)
     return found
 
 
-def _open_act(entry: dict[str, Any], record_types: Mapping[str, type[UndoRecord]]) -> OpenAct:
+def _open_act(entry: dict[str, Any]) -> OpenAct:
     """The act that an intent announces. Raises HistoryError."""
     n, fault, lever = (entry.get(key) for key in ("n", "fault", "lever"))
     if not (isinstance(n, int) and isinstance(fault, str) and isinstance(lever, str)):
         raise HistoryError("is not an intent as ackloss writes it")
-    if lever not in record_types:
-        raise HistoryError(f"names the lever {lever!r}, which this version does not have")
-    record = from_document(record_types[lever], entry.get("token"))
+    record = from_document(record_type(lever), entry.get("token"))
     if record.fault != fault:
         raise HistoryError(f"is of fault {fault!r}, but its record is of {record.fault!r}")
     return OpenAct(n=n, fault=fault, lever=lever, record=record)

@@ -5,7 +5,9 @@ They are a contract: a run that an older version began must still be undone. So 
 added later has a default, and a field that does not apply is left out of the JSON (`LEFT_OUT`).
 
 Levers of every kind of cluster, and the own levers of targets, share these types: a record says
-what was done to which node, never by which mechanism.
+what was done to which node, never by which mechanism. They are the records of what the nemeses of
+the core do. A target whose own lever does something else declares that record itself
+(`DeclaresRecords`), and `harness.faults.record_types` finds it.
 
 A journal may be damaged, or be of another version. Reading is strict: an unknown key, a missing one
 or a value of another type is refused with one sentence, because an undo that is half right would
@@ -308,7 +310,7 @@ RECORD_TYPES: Final[Mapping[str, type[UndoRecord]]] = {
     "protocol": ProtocolRecord,
     "manual": ManualRecord,
 }
-"""The type of each lever's undo record, by the lever's name."""
+"""The type of each lever's undo record that the core has, by the lever's name."""
 
 
 def to_document(record: UndoRecord) -> dict[str, object]:

@@ -35,8 +35,9 @@ FaultId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 class UndoRecord:
     """What one act did: enough for any process to undo and to probe it, after any crash.
 
-    Each lever has its own record type (see `harness.faults.records`), a frozen dataclass whose
-    fields are the keys in the journal. `node` is where the act is done (several names, joined by
+    Each lever has its own record type, a frozen dataclass whose fields are the keys in the journal:
+    those of the core are in `harness.faults.records`, others are declared by the target that has
+    the lever (`DeclaresRecords`). `node` is where the act is done (several names, joined by
     commas, if one act is for all of them). A nemesis leaves out `fault`, the id of the plan's step,
     and `seed`, the plan's: both are filled in before the record is journalled. `counts`: its lever
     counts what of the system meets an act (`Proof.met`), so a proof without it is none.
@@ -53,6 +54,7 @@ class UndoRecord:
 
 RecordT = TypeVar("RecordT", bound=UndoRecord)
 RecordT_contra = TypeVar("RecordT_contra", bound=UndoRecord, contravariant=True)
+PlanOf = TypeVar("PlanOf", bound="Plan", contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -118,19 +120,28 @@ class CapturesPriorState(Protocol[RecordT]):
 
 
 @runtime_checkable
-class HasLevers(Protocol):
+class HasLevers(Protocol[PlanOf]):
     """A target with its own levers (`own_levers`, by name), for what only this system can do."""
 
     own_levers: ClassVar[frozenset[str]]
 
     @abstractmethod
     def levers(
-        self, cluster: Cluster, plan: Plan, *, say: Callable[[str], None] | None = None
+        self, cluster: Cluster, plan: PlanOf, *, say: Callable[[str], None] | None = None
     ) -> Mapping[str, Lever[Any]]:
         """Its own levers on this cluster by name, and those of the cluster to which it adds what it
         knows (how it stores, for instance), which replace the cluster's. With `say`, for a dry run,
         nothing is requested of the system; what would be requested is printed instead."""
         ...
+
+
+@runtime_checkable
+class DeclaresRecords(Protocol):
+    """A target of whose own levers some have undo records that the core does not have."""
+
+    record_types: ClassVar[Mapping[str, type[UndoRecord]]]
+    """Their types by the lever's name, which no lever of the core has. Another process undoes what
+    a journal holds by them: a field that is added later needs a default."""
 
 
 @runtime_checkable

@@ -3,13 +3,14 @@ missing, and the proof that no fault is in force before the first operation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from harness.errors import EnvironmentFailure, HarnessFailure
+from harness.errors import EnvironmentFailure, HarnessFailure, HistoryError
 from harness.faults.acts import required
 from harness.faults.availability import unavailable
+from harness.faults.record_types import record_type
 from harness.levers.client import ClientLever
 from harness.levers.consumer import ConsumerLever
 from harness.levers.manual import ManualLever, SaidOperator
@@ -31,7 +32,9 @@ def levers_of(
     the workload's clients if they can crash, and the operator's. For `say` see `HasLevers`."""
     levers = dict(cluster.levers)
     if isinstance(bound.target, HasLevers):
-        levers |= bound.target.levers(cluster, bound.plan, say=say)
+        own = bound.target.levers(cluster, bound.plan, say=say)
+        _check_records(bound.plan.target.system, own)
+        levers |= own
     if isinstance(client, Crashes):
         levers[ClientLever.name] = ClientLever(client)
     if groups:
@@ -39,6 +42,27 @@ def levers_of(
     if (operator := bound.operator if say is None else SaidOperator(say)) is not None:
         levers[ManualLever.name] = ManualLever(operator)
     return levers
+
+
+def _check_records(system: str, levers: Mapping[str, Lever[Any]]) -> None:
+    """Raise HarnessFailure for a lever of a target whose records could not be read back from a
+    journal: after a crash nothing could undo them."""
+    for name, lever in levers.items():
+        try:
+            known = record_type(name)
+        except HistoryError as error:
+            raise _undeclared(system, name, lever, error.what) from error
+        if lever.record_type is not known:
+            why = f"a journal has {known.__name__} under this name"
+            raise _undeclared(system, name, lever, why)
+
+
+def _undeclared(system: str, name: str, lever: Lever[Any], why: str) -> HarnessFailure:
+    record = lever.record_type.__name__
+    return HarnessFailure(
+        f"the target {system!r}: levers() returns {name!r} with the undo record {record}: {why}",
+        hint="declare it in record_types",
+    )
 
 
 def refuse_unavailable(bound: ResolvedPlan, cluster: Cluster) -> None:

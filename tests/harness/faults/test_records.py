@@ -198,7 +198,7 @@ def token(**changes: Any) -> dict[str, Any]:
         ({**INTENT, "token": {"fault": "still", "pid": 7}}, "node: is missing"),
         ({**INTENT, "token": None}, "the record: expected an object"),
         ({**INTENT, "token": ["b1"]}, "the record: expected an object"),
-        ({**INTENT, "lever": "warp"}, "names the lever 'warp', which this version does not have"),
+        ({**INTENT, "lever": "warp"}, "names the lever 'warp', which neither this version nor"),
         ({**INTENT, "lever": None}, "is not an intent as ackloss writes it"),
         ({**INTENT, "n": "1"}, "is not an intent as ackloss writes it"),
         ({"type": "intent"}, "is not an intent as ackloss writes it"),
