@@ -9,13 +9,11 @@ import html
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,15 +29,17 @@ from harness.cli import main
 from harness.faults.records import RECORD_TYPES
 from harness.machine.scratch import remove_abandoned
 from harness.models import MODELS
+from tests.fixtures.toy import ROOT, TOY, entry_points, install
 
 pytestmark = pytest.mark.real_time
 
-ROOT = Path(__file__).parents[1]
-TOY = ROOT / "docs" / "examples" / "toy"
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 LOSSY, SAFE = TOY / "plans" / "lossy.toml", TOY / "plans" / "safe.toml"
 
 LATE = {"checks": [{"name": "deadline", "limit_ms": 0.001}], "workload.options.hot_share": 0}
+EARLY = {
+    "faults": [{"id": "early", "at_s": 1, "nemesis": "loosen", "nodes": "node:t2", "for_s": 0.5}]
+}
 BOTH = {"faults.0.killed_count": 2, "workload.options.hot_share": 0}
 
 
@@ -80,16 +80,7 @@ class Outcome:
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that holds the package and what pip notes of it."""
-    folder = tmp_path_factory.mktemp("site")
-    shutil.copytree(TOY / "ackloss_toy", folder / "ackloss_toy")
-    project = tomllib.loads((TOY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    info = folder / "ackloss_toy-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ackloss-toy\nVersion: 1.0\n")
-    entries = project["entry-points"]["ackloss.plugins"]
-    lines = [f"{name} = {value}" for name, value in entries.items()]
-    (info / "entry_points.txt").write_text("\n".join(["[ackloss.plugins]", *lines]) + "\n")
-    return folder
+    return install(tmp_path_factory.mktemp("site"), entry_points())
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +102,7 @@ def outcomes(found: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
         "safe": (SAFE, {}),
         "late": (SAFE, LATE),
         "both": (LOSSY, BOTH),
+        "early": (SAFE, EARLY),
     }
     runs = {name: ackloss.run(plan, set=how, out=out) for name, (plan, how) in changes.items()}
     return {
@@ -129,6 +121,7 @@ def test_every_plug_in_of_the_example_can_be_used(found: None) -> None:
     assert (listed["unusable"], listed["astray"]) == ({}, [])
     for kind, name in [
         ("nemeses", "kill-first"),
+        ("nemeses", "loosen"),
         ("workloads", "hot"),
         ("checkers", "deadline"),
         ("targets", "toy"),
@@ -159,6 +152,15 @@ def test_the_nemesis_kills_as_many_as_it_is_told(outcomes: dict[str, Outcome]) -
     assert lossy.lost_on == lossy.in_memory == {0}, "the second node lived"
     assert both.lost_on >= both.in_memory > set()
     assert both.lost_on <= {0, 1}
+
+
+def test_a_lever_of_the_target_is_proven_and_undone(outcomes: dict[str, Outcome]) -> None:
+    (fault,) = outcomes["early"].run.faults().itertuples()
+    assert fault.proven
+    before, held, undone = fault.evidence
+    assert before == held == "t2: acknowledges what is received"
+    assert undone == "t2: acknowledges what is stored"
+    assert outcomes["early"].run.result.verdict == "valid", outcomes["early"].run.result.reason
 
 
 def test_the_workload_prefers_a_partition_as_it_is_told(outcomes: dict[str, Outcome]) -> None:
@@ -244,7 +246,7 @@ def test_the_same_system_runs_in_containers(found: None, tmp_path: Path) -> None
 def test_the_code_of_the_page_is_that_of_the_example() -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     sources = [file.read_text(encoding="utf-8") for file in (TOY / "ackloss_toy").glob("*.py")]
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     assert all(any(block in source for source in sources) for block in blocks)
     (entry,) = re.findall(r"```toml\n\[project.*\n(.*)\n```", PAGE)
     assert entry in (TOY / "pyproject.toml").read_text(encoding="utf-8")

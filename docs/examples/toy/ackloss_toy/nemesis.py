@@ -1,4 +1,4 @@
-"""A nemesis: which of the chosen nodes are killed."""
+"""Nemeses: which of the chosen nodes are killed, and which acknowledge too early."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ackloss.plugins import Act, Nemesis, Node, ProcessRecord, Select
+from ackloss_toy.lever import TOY_MODE, ModeRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,3 +35,19 @@ class KillFirst(Nemesis):
             Act("process", ProcessRecord(node=node.name, signal="KILL", pid=node.pid()))
             for node in nodes[: self.killed_count]
         ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loosen(Nemesis):
+    """The chosen servers of the toy store acknowledge what they have received, and store it later;
+    healing has them acknowledge as before."""
+
+    plugin: ClassVar[str] = "loosen"
+
+    def requires(self, node: str) -> list[Act]:
+        """The toy store's own lever."""
+        return [Act(TOY_MODE, ModeRecord(node=node, mode="received"))]
+
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
+        """One act a node."""
+        return [act for node in nodes for act in self.requires(node.name)]

@@ -1,8 +1,9 @@
 """The system under test: a store of integers, one TCP server for each node, one JSON a line.
 
     {"append": 7}  ->  {"offset": 0}        {"read": true}  ->  {"values": [7], "mode": "stored"}
+    {"mode": "received"}  ->  {"mode": "received"}          {"mode": null}  ->  {"mode": "received"}
 
-With --mode stored, a value is in the file before it is acknowledged; with --mode received it is
+In the mode stored, a value is in the file before it is acknowledged; in the mode received it is
 only in memory until somebody reads. It imports nothing but Python's library.
 """
 
@@ -28,8 +29,11 @@ class Store:
         self._stored = len(self._values)
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Append, or read everything."""
+        """Append, or read everything, or change the mode."""
         with self._lock:
+            if "mode" in asked:
+                self.mode = asked["mode"] or self.mode
+                return {"mode": self.mode}
             if "append" in asked:
                 self._values.append(int(asked["append"]))
             if self.mode == "stored" or "read" in asked:

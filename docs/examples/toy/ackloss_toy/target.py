@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -15,15 +13,14 @@ from pydantic import Field
 
 from ackloss.plugins import (
     NODE_DATA,
-    OK,
     READS,
-    BlockingClient,
     Client,
     Cluster,
-    Completion,
+    DeclaresRecords,
     End,
+    HasLevers,
     Ingredients,
-    Invoke,
+    Lever,
     Node,
     NodeSpec,
     Plan,
@@ -35,11 +32,12 @@ from ackloss.plugins import (
     Target,
     TargetPlan,
     ThreadedClient,
-    completion,
+    UndoRecord,
     ensure_image,
 )
+from ackloss_toy.connection import PORT, Connection, asked_once
+from ackloss_toy.lever import TOY_MODE, ModeLever, ModeRecord
 
-PORT = 7777
 FILE = "data/values"
 OVER_TCP, IN_THE_FILE = "over TCP", "in the file"
 
@@ -63,44 +61,15 @@ class ToyPlan(Plan):
         return self.target.nodes
 
 
-@dataclass
-class Connection(BlockingClient):
-    """One operation at a time, over a connection to each node that it has spoken to."""
-
-    addresses: list[str]
-    files: dict[str, Any] = field(default_factory=dict)
-
-    def ask(self, address: str, question: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a question and wait for its answer. Raises OSError."""
-        if address not in self.files:
-            with socket.create_connection((address, PORT), timeout=2) as connected:
-                self.files[address] = connected.makefile("rwb")
-        self.files[address].write(json.dumps(question).encode() + b"\n")
-        self.files[address].flush()
-        answer = self.files[address].readline()
-        if not answer:
-            raise ConnectionResetError
-        return dict(json.loads(answer))
-
-    def call(self, op: Invoke) -> Completion:
-        """Append. What this raises ends the operation as info: nobody knows whether it happened."""
-        _, value, partition, _, _ = op
-        answer = self.ask(self.addresses[partition], {"append": value})
-        return completion(OK, offset=answer["offset"])
-
-    def close(self) -> None:
-        """Disconnect."""
-        for file in self.files.values():
-            file.close()
-
-
 @dataclass(frozen=True)
-class Toy(Target[ToyPlan], RunsInContainers[ToyPlan]):
+class Toy(Target[ToyPlan], RunsInContainers[ToyPlan], HasLevers[ToyPlan], DeclaresRecords):
     """A toy store, which keeps integers in files."""
 
     plugin: ClassVar[str] = "toy"
     plan: ClassVar[type[Plan]] = ToyPlan
     models: ClassVar[frozenset[str]] = frozenset({"log"})
+    own_levers: ClassVar[frozenset[str]] = frozenset({TOY_MODE})
+    record_types: ClassVar[Mapping[str, type[UndoRecord]]] = {TOY_MODE: ModeRecord}
 
     def check(self, plan: ToyPlan) -> None:
         """Refuse keys that every system has and this one does not."""
@@ -135,6 +104,12 @@ class Toy(Target[ToyPlan], RunsInContainers[ToyPlan]):
             )
             for name in self.names(plan)
         ]
+
+    def levers(
+        self, cluster: Cluster, plan: ToyPlan, *, say: Callable[[str], None] | None = None
+    ) -> Mapping[str, Lever[Any]]:
+        """The lever that changes how servers acknowledge."""
+        return {TOY_MODE: ModeLever(cluster.nodes, say)}
 
     def bring_up(self, cluster: Cluster, plan: ToyPlan, *, timeout_s: float) -> None:
         """Wait until every server answers."""
@@ -212,12 +187,9 @@ class Toy(Target[ToyPlan], RunsInContainers[ToyPlan]):
 def read(node: Node, deadline_s: float) -> dict[str, Any]:
     """What a server answers to a read, tried again until then. Raises TimeoutError."""
     while True:
-        client = Connection([node.address])
         try:
-            return client.ask(node.address, {"read": True})
+            return asked_once(node.address, {"read": True})
         except OSError as error:
             if time.monotonic() > deadline_s or not node.process().running:
                 raise TimeoutError(f"{node.name} does not answer: {error}") from error
             time.sleep(0.05)
-        finally:
-            client.close()
