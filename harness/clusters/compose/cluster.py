@@ -73,6 +73,7 @@ class ComposeCluster(ExternalCluster):
                 self.client,
                 self.run_id,
                 lambda: self.guest.remove(self.guest.objects(self.order.plan), dry_run=False),
+                lambda _: self.undo_own(),
             )
         finally:
             self.guest.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -123,7 +124,8 @@ class Compose(External):
 
     def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
         """What a dead run left in force and made, in the project and beside it."""
-        from harness.clusters.compose.undoing import leave_as_found
+        from harness.clusters.compose.levers import levers_over
+        from harness.clusters.compose.undoing import leave_as_found, with_roles
         from harness.images.daemon import connect
 
         entry: Mapping[str, Any] | None = reach.remembered(KIND, run_id)
@@ -134,6 +136,9 @@ class Compose(External):
             connect(),
             run_id,
             lambda: self._remove_objects(noted, run_id, dry_run=dry_run),
+            lambda nodes: self._undo_own(
+                noted, run_id, partial(with_roles, nodes), levers_over(nodes)
+            ),
             dry_run=dry_run,
         )
 

@@ -4,7 +4,7 @@ of the run, the labels of our containers, and the note on this machine."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import docker
@@ -19,6 +19,7 @@ from harness.faults.journal import OpenAct, open_acts
 from harness.images.daemon import DAEMON_TROUBLE
 from harness.levers.process import ProcessLever
 from harness.machine import reach, state
+from harness.protocols import Node
 
 _PATIENCE_S: Final = 60.0
 _RETRY_S: Final = 1.0
@@ -30,12 +31,14 @@ def leave_as_found(
     client: docker.DockerClient,
     run_id: str,
     remove_objects: Callable[[], list[str]],
+    undo_own: Callable[[Mapping[str, ComposeNode]], None],
     *,
     dry_run: bool = False,
 ) -> list[str]:
-    """Undo the faults of a run, remove its objects in the system and our containers, and stop the
-    project if the run has started it. Returns what was removed. Tries all of it, then raises the
-    first failure; what is needed to try again is kept until nothing is left."""
+    """Undo the faults of a run (`undo_own`: those of the target's own levers), remove its objects
+    in the system and our containers, and stop the project if the run has started it. Returns what
+    was removed. Tries all of it, then raises the first failure; what is needed to try again is kept
+    until nothing is left."""
     entry = reach.remembered(KIND, run_id) or {}
     nodes, removed, failures = attached(client, run_id), list[str](), list[AcklossError]()
 
@@ -52,6 +55,8 @@ def leave_as_found(
 
     acts = _open_acts(nodes, run_id)
     undone = dry_run or attempt(lambda: _undo(nodes, acts))
+    if not dry_run:  # by requests to the system: it must run again
+        undone = attempt(lambda: _own(undo_own, nodes, patiently=bool(acts))) and undone
     if entry.get("objects") and dry_run and acts:
         removed.extend(entry["objects"])  # under faults it may be unknown whether they are there
     elif entry.get("objects"):
@@ -104,12 +109,38 @@ def _left_on(node: ComposeNode) -> list[str]:
     return [each for name in _LEFT_IN_NAMESPACES for each in levers[name].leftover_state(node)]
 
 
-def _patiently(remove_objects: Callable[[], list[str]]) -> list[str]:
-    """Remove the objects; a system of which a part has just been started again is waited for."""
+def with_roles(
+    nodes: Mapping[str, ComposeNode], members: Mapping[str, Node]
+) -> Mapping[str, ComposeNode]:
+    """The nodes that are still there, with the roles that the cluster reports: the labels of our
+    containers hold none."""
+    for name in nodes.keys() & members.keys():
+        nodes[name].roles = members[name].roles
+    return nodes
+
+
+def _own(
+    undo_own: Callable[[Mapping[str, ComposeNode]], None],
+    nodes: Mapping[str, ComposeNode],
+    *,
+    patiently: bool,
+) -> list[str]:
+    """Undo what the target's own levers did: nothing is removed."""
+
+    def undo() -> list[str]:
+        undo_own(nodes)
+        return []
+
+    return _patiently(undo) if patiently else undo()
+
+
+def _patiently(step: Callable[[], list[str]]) -> list[str]:
+    """Request something of the system, of which a part has just been started again: it is waited
+    for."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            return remove_objects()
+            return step()
         except (EnvironmentFailure, HarnessFailure):
             if time.monotonic() > deadline:
                 raise

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from harness.clusters.external.file import KIND
+from harness.clusters.own_acts import own_acts, undo_own
 from harness.errors import HarnessFailure
 from harness.machine import reach
+from harness.plan import Plan
 from harness.protocols import (
     Access,
     Completed,
@@ -63,6 +65,14 @@ class ExternalNode:
         raise HarnessFailure(f"{self.name} at {self.address} is not ours: nothing is done on it")
 
 
+def nodes_there(guest: Guest[Any], plan: Plan) -> dict[str, Node]:
+    """The nodes, as the cluster itself names them. Raises EnvironmentFailure."""
+    return {
+        each.name: ExternalNode(each.name, each.roles, each.address)
+        for each in guest.members(plan, timeout_s=ASK_S)
+    }
+
+
 @dataclass
 class ExternalCluster(RunCluster):
     """See `harness.protocols.RunCluster`."""
@@ -99,8 +109,7 @@ class ExternalCluster(RunCluster):
 
     def start(self) -> None:
         """Ask the cluster who its nodes are; note what the run is about to make there."""
-        for each in self.guest.members(self.order.plan, timeout_s=ASK_S):
-            self.members[each.name] = ExternalNode(each.name, each.roles, each.address)
+        self.members |= nodes_there(self.guest, self.order.plan)
         reach.remember(KIND, self.id, self.entry())
         self._begun = True
 
@@ -116,12 +125,21 @@ class ExternalCluster(RunCluster):
     def output(self, node: Node) -> bytes | None:
         return None
 
+    def undo_own(self) -> None:
+        """Undo what the target's own levers have left in force. Raises HarnessFailure."""
+        if (left := own_acts(self.id, self.levers)) is not None:
+            undo_own(left, self.guest, lambda _: self.members, self.levers)
+
     def down(self) -> list[str]:
-        """Remove what the run made there, and nothing else."""
+        """Undo what the target's own levers have left in force, and remove what the run made there;
+        nothing else."""
         try:
             if not self._begun:
                 return []
-            removed = self.guest.remove(self.guest.objects(self.order.plan), dry_run=False)
+            try:
+                self.undo_own()
+            finally:
+                removed = self.guest.remove(self.guest.objects(self.order.plan), dry_run=False)
             reach.forget(KIND, self.id)
             return removed
         finally:

@@ -6,7 +6,8 @@ the nodes, and others use them. What a run makes is an object of its own, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,6 +23,8 @@ from harness.protocols import (
     Finding,
     Guest,
     LeavesObjects,
+    Lever,
+    Node,
     NodeOutline,
     Order,
     Provider,
@@ -115,21 +118,51 @@ class External(Provider, LeavesObjects, TakesClusterFile):
         return ExternalCluster(order, access, target, run_id)
 
     def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
-        """What a dead run of this machine made on its cluster."""
+        """What a dead run of this machine made on its cluster, and what the target's own levers did
+        there. What is needed to try again is kept until nothing is left."""
         entry = reach.remembered(self.plugin, run_id)
         if entry is None:
             return []
-        removed = self._remove_objects(entry, run_id, dry_run=dry_run)
+        try:
+            if not dry_run:
+                self._undo_own(entry, run_id)
+        finally:
+            removed = self._remove_objects(entry, run_id, dry_run=dry_run)
         if not dry_run:
             reach.forget(self.plugin, run_id)
         return removed
 
+    def _undo_own(
+        self,
+        entry: Mapping[str, Any],
+        run_id: str,
+        nodes: Callable[[Mapping[str, Node]], Mapping[str, Node]] = lambda members: members,
+        levers: Mapping[str, Lever[Any]] | None = None,
+    ) -> None:
+        """Undo what the target's own levers did, on the nodes that stand for these members of the
+        cluster; `levers` are those over them. Raises HarnessFailure, HistoryError."""
+        from harness.clusters.external.cluster import nodes_there
+        from harness.clusters.own_acts import own_acts, undo_own
+
+        levers = levers or {}
+        if (left := own_acts(run_id, levers)) is None:
+            return
+        with self._guest(entry, run_id) as guest:
+            undo_own(left, guest, lambda plan: nodes(nodes_there(guest, plan)), levers)
+
     def _remove_objects(self, entry: Mapping[str, Any], run_id: str, *, dry_run: bool) -> list[str]:
         """Remove what clients of ours have made there. Raises HarnessFailure."""
+        with self._guest(entry, run_id) as guest:
+            return guest.remove(tuple(entry["objects"]), dry_run=dry_run)
+
+    @contextmanager
+    def _guest(self, entry: Mapping[str, Any], run_id: str) -> Iterator[Guest[Any]]:
+        """The target of a dead run on its cluster. Raises HarnessFailure if that cannot be
+        reached."""
         access = self.access or self._access_of(Path(entry["cluster"]), run_id)
         guest = guest_on(str(entry["system"]), access, kind=self.plugin)
         try:
-            return guest.remove(tuple(entry["objects"]), dry_run=dry_run)
+            yield guest
         except EnvironmentFailure as error:
             raise HarnessFailure(
                 f"not everything of run {run_id} could be removed: {error}",
