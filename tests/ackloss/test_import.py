@@ -93,7 +93,7 @@ OF_THE_TREE = {
     "harness.registry": "the module: of it, targets need model_of",
     "harness.images": "how the images of the tree's own systems are built: others have recipes",
     "harness.machine.client_processes": "processes of clients that `ackloss clean` finds",
-    "harness.plan.explanations": "keys of plans as messages write them",
+    "harness.wrong_values": "keys of plans as messages write them",
     "harness.plan.steps": "steps of a plan as objects",
     "harness.run.crashing": "how the tree's own clients crash one by one",
     "harness.run.dry_run": "what a dry run shows of leaders",

@@ -103,7 +103,7 @@ def test_of_a_declared_record_too_nothing_is_guessed(plant: Plant, tmp_path: Pat
     odd = {**INTENT, "token": {**INTENT["token"], "speed": 8}}
     left = open_acts(journal(tmp_path, odd))
     assert left.acts == []
-    assert "speed: unexpected keyword argument" in left.unreadable[0]
+    assert "speed: is unknown" in left.unreadable[0]
     assert len(left.foreign) == 1, "another version of its package may have this key"
 
 
