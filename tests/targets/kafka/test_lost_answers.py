@@ -43,10 +43,11 @@ attempt ended, if the time that a write may take is over just then."""
 
 ENDED: Final = {
     ("kafka-python", "error"): {"NOT_ENOUGH_REPLICAS_AFTER_APPEND"},
+    ("java", "error"): {"NOT_ENOUGH_REPLICAS_AFTER_APPEND"},
     ("java", "reset"): {"NETWORK_EXCEPTION"},
 }
-"""How a last attempt ended, by what was done to its answer, beside those: the first was seen here,
-the second on a cluster."""
+"""How a last attempt ended, by what was done to its answer, beside those: the first two were seen
+here, the last on a cluster."""
 
 
 @pytest.fixture(scope="module")
