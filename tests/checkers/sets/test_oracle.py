@@ -17,7 +17,7 @@ from tests.checkers.sets.oracle import Truth, truth_of
 
 pytestmark = pytest.mark.long(55)
 
-EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "400"))
+EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "200"))
 
 VALUES = [0, 1, 2, 3, 5, 8, 13, 999, -4, 2**40, 2**63 - 1, -(2**63)]
 POINTS = ("0", "0.5", "0.95", "0.99", "1")

@@ -16,7 +16,7 @@ from tests.checkers.transactional_log.oracle import Truth, truth_of
 
 pytestmark = pytest.mark.long(30)
 
-EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "400"))
+EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "200"))
 
 KINDS = (
     *("lost-write", "unseen", "unexpected", "inconsistent-offsets", "duplicate", "G1a"),
