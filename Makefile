@@ -62,7 +62,7 @@ e2e:  ## Run every plan in plans/faults/ and plans/zookeeper/, all supported ver
 		tests/e2e/test_clock_on_real_kafka.py tests/conformance/test_nemeses.py \
 		tests/targets/kafka/test_images.py tests/reports/test_page.py \
 		tests/reports/test_campaign_in_a_browser.py tests/e2e/test_memory_campaign.py \
-		tests/scripts/test_nightly.py
+		tests/scripts/test_nightly.py tests/e2e/test_transactions_in_memory.py
 
 track-record:  ## Find historical defects again, each with its control; write docs/track-record.md (about an hour and a half)
 	@scripts/setup

@@ -174,6 +174,7 @@ def test_a_run_that_kills_its_executors_python_costs_itself_alone(
     )
 
 
+@LONG
 def test_an_executor_without_pyarrow_is_named(s3: S3, cluster: Cluster, tmp_path: Path) -> None:
     lacking = bare_python(tmp_path / "lacking", without="pyarrow")
     made(tmp_path / "runs", "one")
