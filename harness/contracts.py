@@ -178,7 +178,7 @@ def _wrong_records(plugin: type[Any]) -> Iterator[str]:
     types: object = getattr(plugin, "record_types", {})
     levers: object = getattr(plugin, "own_levers", frozenset[str]())
     if not isinstance(types, Mapping):
-        yield f"has record_types = {types!r:.60}, which is no mapping of levers to undo records"
+        yield f"has record_types = {types!r:.60}, which is not a mapping of levers to undo records"
         return
     if not isinstance(levers, Set):
         yield f"has own_levers = {levers!r:.60}, which is not a frozenset"
@@ -199,14 +199,14 @@ def _why_no_record(record: object) -> str | None:
 
     base: type[Any] = _named("protocols", "faults.UndoRecord")
     if not (inspect.isclass(record) and issubclass(record, base)):
-        return f"is no subclass of UndoRecord: {record!r:.60}"
+        return f"is not a subclass of UndoRecord: {record!r:.60}"
     parameters = vars(record).get("__dataclass_params__")  # those of its own, not of its base
     if parameters is None or not parameters.frozen:
         return f"is not a frozen dataclass: {record.__name__}"
     try:
         TypeAdapter(record).json_schema()
     except (PydanticUserError, NameError) as error:
-        return f"is no data: {record.__name__}: {str(error).partition('. ')[0]}"
+        return f"is not data: {record.__name__}: {str(error).partition('. ')[0]}"
     return None
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from harness import registry
+from harness.errors import AcklossError
 
 _ONE = {
     "nemeses": "nemesis",
@@ -32,6 +33,11 @@ def sentence(error: BaseException) -> str:
         if _package(trace) == package and not made:  # the plug-in's own code
             where = f" in {method}() ({Path(code.co_filename).name}, line {trace.tb_lineno})"
     return f"{who} failed{where}: {what(error)}"
+
+
+def reason(error: BaseException) -> str:
+    """An AcklossError in its own words; of anything else, `sentence`."""
+    return str(error) if isinstance(error, AcklossError) else sentence(error)
 
 
 def what(error: BaseException) -> str:

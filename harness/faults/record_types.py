@@ -1,4 +1,4 @@
-"""The type of an undo record by the name of its lever, for whoever reads a journal.
+"""The type of an undo record by the name of its lever, for the code that reads a journal.
 
 The core's own types come first. Only for another name are the targets of this installation looked
 up: so a journal is read without importing a target that it does not need.

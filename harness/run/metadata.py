@@ -119,8 +119,7 @@ class RunMetadata:
 
     def fail(self, error: Exception) -> None:
         """Note that the run has failed; or a cell alone, and the run continues."""
-        why = str(error) if isinstance(error, AcklossError) else failures.sentence(error)
-        self._end(state=FAILED, error=why)
+        self._end(state=FAILED, error=failures.reason(error))
 
     def copy_journal(self) -> None:
         """Give each cell a copy of the run's journal of faults."""

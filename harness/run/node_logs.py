@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from harness import failures
-from harness.errors import AcklossError, HarnessFailure
+from harness.errors import HarnessFailure
 from harness.protocols import HasLogs, Node, RunCluster
 
 _TROUBLE: Final = re.compile(r"ERROR|FATAL|Exception|rror:")
@@ -31,8 +31,7 @@ def logs_of(node: Node, target: object, cluster: RunCluster) -> tuple[dict[str, 
         try:
             logs |= _by_file(source())
         except Exception as error:
-            why = str(error) if isinstance(error, AcklossError) else failures.sentence(error)
-            missing.append(f"not all logs of {node.name} were kept: {why}")
+            missing.append(f"not all logs of {node.name} were kept: {failures.reason(error)}")
     return logs, missing
 
 

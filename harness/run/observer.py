@@ -79,13 +79,13 @@ class Observer:
     def new_reports(self) -> list[str]:
         """A sentence for each node that could not be observed at times, or not to the end, unless
         an earlier call has reported it."""
-        told = {
+        reports = {
             f"{node} could not be observed at times": why for node, why in self.failures.items()
         }
         for node, task in zip(self.nodes, self._tasks, strict=False):
             if task.failure is not None:
-                told[f"{node} was not observed to the end"] = what(task.failure)
-        new = {head: why for head, why in told.items() if head not in self._reported}
+                reports[f"{node} was not observed to the end"] = what(task.failure)
+        new = {head: why for head, why in reports.items() if head not in self._reported}
         self._reported.update(new)
         return [f"{head}: {why}" for head, why in new.items()]
 

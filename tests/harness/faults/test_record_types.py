@@ -156,20 +156,28 @@ print(*(name for name in sys.modules if name.startswith("targets")))
     ("right", "wrong", "why"),
     [
         ('{"warp": WarpRecord}', "{}", "the lever 'warp' without an undo record: declare it in re"),
-        ('{"warp": WarpRecord}', "3", "has record_types = 3, which is no mapping of levers to un"),
+        (
+            '{"warp": WarpRecord}',
+            "3",
+            "has record_types = 3, which is not a mapping of levers to un",
+        ),
         (
             '{"warp": WarpRecord}',
             '{"warp": dict}',
-            "an undo record that is no subclass of Undo",
+            "an undo record that is not a subclass of Undo",
         ),
-        ('{"warp": WarpRecord}', '{"warp": "WarpRecord"}', "that is no subclass of UndoRecord: 'W"),
+        (
+            '{"warp": WarpRecord}',
+            '{"warp": "WarpRecord"}',
+            "that is not a subclass of UndoRecord: 'W",
+        ),
         (
             '{"warp": WarpRecord}',
             '{"warp": WarpRecord, "net": WarpRecord}',
             "declares an undo record for 'net', a lever of ackloss: rename its own",
         ),
         ('frozenset({"warp"})', '"warp"', "has own_levers = 'warp', which is not a frozenset"),
-        ("factor: int", "factor: object()", "is no data: WarpRecord"),
+        ("factor: int", "factor: object()", "is not data: WarpRecord"),
         ("factor: int = 9\n", "factor: int = 9\n\nclass WarpRecord(WarpRecord): ...\n", BARE),
     ],
 )
