@@ -119,9 +119,9 @@ from harness.protocols.transactions import (
     CRASHED,
     NOT_AT_END,
     READ_COMMITTED,
+    READ_UNCOMMITTED,
     TAKEN_OVER,
     TransactionSettings,
-    isolated,
 )
 from harness.protocols.vocabulary import Groups
 from harness.registry import model_of
@@ -148,6 +148,7 @@ __all__ = [
     "NOT_AT_END",
     "READS",
     "READ_COMMITTED",
+    "READ_UNCOMMITTED",
     "TAKEN_OVER",
     "THREADS_AT_MOST",
     "AcklossError",
@@ -225,7 +226,6 @@ __all__ = [
     "ensure_image",
     "group_of",
     "increasing",
-    "isolated",
     "java_jar",
     "leaders",
     "micro_ops",

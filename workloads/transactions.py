@@ -11,6 +11,7 @@ from harness.models import TRANSACTION, micro_ops
 from harness.protocols import INFO, OK, HasFinal, Invoke, Script, Workload, invoke
 from harness.protocols.transactions import TransactionSettings
 
+_UNCOMMITTED: Final = micro_ops.MicroOp(micro_ops.UNCOMMITTED)
 _TRIES: Final = 3
 """How often a process tries its final read, until one is ok; each waits for open transactions."""
 
@@ -36,8 +37,8 @@ class Transactions(TransactionSettings, Workload, HasFinal):
                       one continues and requests the commit
     crash_share       the share in which the process crashes between two requests
     pause_ms          wait after each send, so that faults meet more transactions that are open
-    isolation         read_committed: readers are to get what has committed; read_uncommitted:
-                      everything
+    isolation         of readers on the way: read_committed, read_uncommitted, or both: every second
+                      reader gets what has not committed too (the final read gets what committed)
     """
 
     plugin: ClassVar[str] = "transactions"
@@ -48,13 +49,19 @@ class Transactions(TransactionSettings, Workload, HasFinal):
         p + 2 P ...; a transaction has the first value that it may send as its own `value`."""
         processors, readers = self.dealt(processes)
         if process in readers:
+            poll = self._poll(process - readers.start)
             while True:
-                yield invoke("poll")
+                yield poll
         if process in processors:
             yield from self._consuming(process, processes, partitions, seed)
             return
         for value, steps in self._transactions(process, processes, partitions, seed):
             yield _transaction(value, steps)
+
+    def _poll(self, reader: int) -> Invoke:
+        if not self.uncommitted(reader):
+            return invoke("poll")
+        return invoke("poll", expected=micro_ops.elements_of(_UNCOMMITTED))
 
     def _transactions(
         self, process: int, processes: int, partitions: int, seed: int

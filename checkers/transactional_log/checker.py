@@ -13,6 +13,7 @@ from checkers.transactional_log.columns import Ops, history_of, named
 from checkers.transactional_log.judging import Judged, Tally, merge, tally
 from checkers.transactional_log.lag import Lag
 from checkers.transactional_log.second_reader import OUTCOMES, STATES
+from checkers.transactional_log.uncommitted import DIRTY_READ
 from harness.protocols import (
     DOUBTS,
     Checker,
@@ -30,8 +31,10 @@ _SHARD_BYTES: Final = 2**28
 
 _SENTENCES: Final = {
     "lost-write": "committed values that polls skipped and none returned: {n}",
+    "lost-after-poll": "acknowledged values that were polled, and lost after that: {n}",
     "G1a": "records that were polled although the operation that sent them failed: {n}",
     "unexpected": "values that were polled but never sent: {n}",
+    "phantom": "unacknowledged values that were polled, and taken back after that: {n}",
     "inconsistent-offsets": "offsets that hold several values: {n}",
     "duplicate": "values that are at several offsets: {n}",
     "torn-transaction": "transactions of which a part was polled and a part is lost: {n}",
@@ -50,12 +53,15 @@ _SENTENCES: Final = {
     cycles.G0: "cycles of operations whose sends interleave: {n}",
     cycles.G1C: "cycles of operations that polled each other's values: {n}",
     cycles.REALTIME: "cycles of polls and real time (a value polled before it was sent): {n}",
+    DIRTY_READ: "values of failed operations that polls of read_uncommitted returned: {n}",
 }
-"""By Jepsen's names, in the order in which a verdict gives them; `torn-transaction`, `unexpected`,
-`zombie-commit`, `offsets-without-output` and `output-without-offsets` are not Jepsen's."""
+"""By Jepsen's names, in the order in which a verdict gives them; `lost-after-poll`, `unexpected`,
+`phantom`, `torn-transaction`, `zombie-commit`, `offsets-without-output`, `output-without-offsets`
+and `dirty-read` are not Jepsen's."""
 
-_ALWAYS_TOLERATED: Final = frozenset({"int-send-skip", cycles.G0})
-"""Writes of transactions are not isolated from each other, in no log that is known."""
+_ALWAYS_TOLERATED: Final = frozenset({"int-send-skip", cycles.G0, DIRTY_READ})
+"""Writes of transactions are not isolated from each other, in no log that is known; and readers of
+read_uncommitted ask for dirty reads."""
 _POSITIONS: Final = frozenset({"poll-skip", "nonmonotonic-poll"})
 _NAMED: Final = 8
 _CONSUMED: Final = frozenset({"offsets-without-output", "output-without-offsets"})
@@ -102,7 +108,7 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
     @property
     def primary(self) -> PrimaryFinding:
         """Lost writes."""
-        return replace(LOST_WRITES, counter_examples=("lost-write", "unseen"))
+        return replace(LOST_WRITES, counter_examples=("lost-write", "lost-after-poll", "unseen"))
 
     def shards(self, run: Run) -> list[Slice]:
         """One shard for every so many bytes of history."""
@@ -116,7 +122,6 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
             history,
             shard.number,
             of=shard.of,
-            isolated=run.facts.promises.isolated,
             ours=_ours(run),
         )
         return Part(part, history.ops, np.intersect1d(history.final.ended, history.final.whole))
@@ -126,7 +131,7 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
         judged = merge(parts[0].ops, [part.tally for part in parts])
         numbers = {kind: _number(judged, kind) for kind in _SENTENCES}
         open_ = _not_read_to_the_end(judged, parts[0].ended, run)
-        tolerated = {kind for kind in _SENTENCES if self._tolerates(kind, run)}
+        tolerated = {kind for kind in _SENTENCES if self._tolerates(kind)}
         errors = {
             kind: left
             for kind, number in numbers.items()
@@ -160,10 +165,8 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
             details=_details(judged, run, tolerated),
         )
 
-    def _tolerates(self, kind: str, run: Run) -> bool:
+    def _tolerates(self, kind: str) -> bool:
         """Whether an anomaly of this kind is reported, and no counter-example."""
-        if kind == "G1a":
-            return not run.facts.promises.isolated
         if kind in _POSITIONS:
             return self.sub_via == "subscribe"
         if kind in _CONSUMED:

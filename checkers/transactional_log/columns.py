@@ -31,6 +31,7 @@ from harness.models.micro_ops import (
     SEND,
     STORED,
     TEXT,
+    UNCOMMITTED,
     WHOLE,
     WIDTH,
 )
@@ -125,13 +126,14 @@ def history_of(parts: Iterable[Operations], *, file: str) -> History:
     began, ended = _paired(rows)
     ops = _ops(rows, began, ended)
     op, four = _micro_ops(rows, began, ended, file)
-    done = four[:, 0] <= REBALANCED
+    kind, key = four[:, 0], four[:, 1]
+    done = (kind <= REBALANCED) | ((kind == UNCOMMITTED) & (key != NULL))
     history = _numbered(
         ops,
         op[done],
         four[done],
         _final_reads(ops, op, four),
-        np.unique(op[(four[:, 0] == FENCE) & (ops.ended[op] != ABSENT)]),
+        np.unique(op[(kind == FENCE) & (ops.ended[op] != ABSENT)]),
     )
     _refuse_repeats(history, file)
     return history
@@ -246,7 +248,7 @@ def _final_reads(ops: Ops, op: Ints, four: Ints) -> FinalReads:
 def _numbered(ops: Ops, op: Ints, four: Ints, final: FinalReads, fenced: Ints) -> History:
     kind, key, offset, value = (np.ascontiguousarray(four[:, n]) for n in range(WIDTH))
     keys = codes_of(key)
-    moves = np.flatnonzero((kind == SEND) | (kind == POLL))
+    moves = np.flatnonzero((kind == SEND) | (kind == POLL) | (kind == UNCOMMITTED))
     pairs = _pairs(value[moves], keys.codes[moves])
     thing = np.full(len(op), ABSENT)
     thing[moves] = pairs.codes
@@ -290,12 +292,9 @@ class Shown(NamedTuple):
     committed: Bools
 
 
-def shown_of(history: History, *, isolated: bool = True) -> Shown:
-    """Which operations committed, by all keys. Not `isolated`: polls may return what has not, and
-    show nothing."""
+def shown_of(history: History) -> Shown:
+    """Which operations committed, by all keys; polls of read_uncommitted show nothing."""
     ops, micro = history.ops, history.micro
-    if not isolated:
-        return Shown(np.full(len(ops.mark), ABSENT), ops.mark == OK)
     polls, sends = np.flatnonzero(micro.kind == POLL), np.flatnonzero(micro.kind == SEND)
     polls = polls[ops.mark[micro.op[polls]] == OK]
     reader = np.full(history.things, ABSENT)

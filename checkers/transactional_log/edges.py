@@ -44,7 +44,7 @@ class Edges(NamedTuple):
 
 def edges_of(history: History, values: Values, versions: Versions) -> Edges:
     """The edges of all keys of a history."""
-    return joined([_follows(history, values, versions), _polled(history, values)])
+    return joined([_follows(history, values, versions), polled(history, values)])
 
 
 def joined(parts: Sequence[Edges]) -> Edges:
@@ -70,7 +70,8 @@ def _follows(history: History, values: Values, versions: Versions) -> Edges:
     )
 
 
-def _polled(history: History, values: Values) -> Edges:
+def polled(history: History, values: Values) -> Edges:
+    """From who sent a value to who polled it."""
     polls = history.micro.take(history.micro.kind == POLL)
     writer = values.writer[polls.thing]
     known = writer != ABSENT

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.transactional_log import exactly_once, positions, values
+from checkers.transactional_log import exactly_once, positions, taken_back, uncommitted, values
 from checkers.transactional_log.columns import History, Ops, shard, shown_of
 from checkers.transactional_log.cycles import Cycles, cycles_of
 from checkers.transactional_log.edges import Edges, edges_of, joined
@@ -24,7 +24,7 @@ from checkers.transactional_log.found import Found
 from checkers.transactional_log.lag import Lag, worst, worst_lag
 from checkers.transactional_log.second_reader import Second, confirmed, second_of, states_of
 from checkers.transactional_log.versions import versions_of
-from harness.models.micro_ops import POLL, SEND
+from harness.models.micro_ops import POLL, SEND, UNCOMMITTED
 from harness.protocols import Ints
 from harness.protocols.runs import FAIL, INFO, OK
 
@@ -33,8 +33,8 @@ ONE_EACH: Final = ("precommitted-read", "torn-transaction", "zombie-commit")
 
 
 class Counts(NamedTuple):
-    """Values that were sent, by how their operations ended; records that were polled, and by ok
-    operations."""
+    """Values that were sent, by how their operations ended; records that were polled, by ok
+    operations, and by readers of read_uncommitted."""
 
     attempted: int
     acknowledged: int
@@ -42,6 +42,7 @@ class Counts(NamedTuple):
     unknown: int
     polled: int
     polled_ok: int
+    polled_uncommitted: int
 
 
 class Tally(NamedTuple):
@@ -82,29 +83,28 @@ def judge(history: History, *, shards: int = 1) -> Judged:
     return merge(history.ops, [tally(history, number, of=shards) for number in range(shards)])
 
 
-def tally(
-    history: History, number: int = 0, *, of: int = 1, isolated: bool = True, ours: bool = False
-) -> Tally:
-    """What the keys of one shard say. Not `isolated`: polls may return what has not committed.
-    `ours`: a run of our own, which ends with reads of all logs by two readers."""
-    shown = shown_of(history, isolated=isolated)
+def tally(history: History, number: int = 0, *, of: int = 1, ours: bool = False) -> Tally:
+    """What the keys of one shard say. `ours`: a run of our own, which ends with reads of all logs
+    by two readers."""
+    shown = shown_of(history)
     consuming = exactly_once.consumers(history)
     part = shard(history, number, of=of)
     versions = versions_of(part, shown.committed)
     became = values.values_of(part)
     states = states_of(part)
-    found = (
+    found = [
         *values.anomalies(part, became, versions, shown, confirmed(part, states, ours=ours)),
         *positions.anomalies(part, versions),
         *exactly_once.anomalies(part, versions, shown, consuming),
-    )
+        *taken_back.anomalies(part, became, states),
+    ]
+    edges = edges_of(part, became, versions)
+    if (part.micro.kind == UNCOMMITTED).any():
+        polls = uncommitted.as_polls(part)
+        found += list(uncommitted.anomalies(polls, found))
+        edges = joined([edges, uncommitted.edges_of(polls)])
     return Tally(
-        _counts(part),
-        found,
-        edges_of(part, became, versions),
-        worst_lag(part),
-        part.keys,
-        second_of(part, states, isolated=isolated),
+        _counts(part), tuple(found), edges, worst_lag(part), part.keys, second_of(part, states)
     )
 
 
@@ -146,4 +146,12 @@ def _counts(history: History) -> Counts:
     marks = ops.mark[micro.op[micro.kind == SEND]]
     polls = ops.mark[micro.op[micro.kind == POLL]]
     ok, failed, unknown = (int(np.count_nonzero(marks == mark)) for mark in (OK, FAIL, INFO))
-    return Counts(len(marks), ok, failed, unknown, len(polls), int(np.count_nonzero(polls == OK)))
+    return Counts(
+        attempted=len(marks),
+        acknowledged=ok,
+        failed=failed,
+        unknown=unknown,
+        polled=len(polls),
+        polled_ok=int(np.count_nonzero(polls == OK)),
+        polled_uncommitted=int(np.count_nonzero(micro.kind == UNCOMMITTED)),
+    )

@@ -27,19 +27,25 @@ from harness.protocols.runs import FAIL, OK
 
 def anomalies(history: History, versions: Versions) -> Iterator[Found]:
     """All of them, kind by kind."""
-    polls, sends = _grouped(history, POLL), _grouped(history, SEND)
+    yield from of_polls(history, versions)
+    sends = _grouped(history, SEND)
+    yield from _split(_within(versions, sends), "int-send-skip", "int-nonmonotonic-send")
+    done = sends.take(history.ops.mark[sends.op] != FAIL)
+    followed = _between(history, versions, done, moves=np.ones(len(history.ops.mark), np.bool_))
+    yield _backwards(followed, "nonmonotonic-send")
+
+
+def of_polls(history: History, versions: Versions) -> Iterator[Found]:
+    """Those of polls, kind by kind."""
+    polls = _grouped(history, POLL)
     within = _within(versions, polls)
     kept = ~_rebalanced(history, within.op, within.key)
     yield from _split(within.take(kept), "int-poll-skip", "int-nonmonotonic-poll")
-    yield from _split(_within(versions, sends), "int-send-skip", "int-nonmonotonic-send")
     yield from _split(
         _between(history, versions, polls, moves=history.ops.mark == OK),
         "poll-skip",
         "nonmonotonic-poll",
     )
-    done = sends.take(history.ops.mark[sends.op] != FAIL)
-    followed = _between(history, versions, done, moves=np.ones(len(history.ops.mark), np.bool_))
-    yield _backwards(followed, "nonmonotonic-send")
 
 
 def _grouped(history: History, kind: int) -> MicroOps:

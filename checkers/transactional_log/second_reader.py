@@ -57,13 +57,13 @@ def states_of(history: History) -> Ints:
     return np.where(np.isin(number_of, history.final.whole), found[pairs.codes[:things]], UNREAD)
 
 
-def second_of(history: History, states: Ints, *, isolated: bool) -> Second:
-    """What it says of the keys of a history. `isolated`: the first reader gets what committed."""
+def second_of(history: History, states: Ints) -> Second:
+    """What it says of the keys of a history."""
     micro = history.micro
     sends = np.flatnonzero(micro.kind == SEND)
     mark, state = history.ops.mark[micro.op[sends]], states[micro.thing[sends]]
     sent = [np.bincount(state[mark == each], minlength=len(STATES)) for each in OUTCOMES.values()]
-    return Second(np.array(sent), _differing(history, isolated=isolated))
+    return Second(np.array(sent), _differing(history))
 
 
 def confirmed(history: History, states: Ints, *, ours: bool) -> Bools:
@@ -76,8 +76,8 @@ def confirmed(history: History, states: Ints, *, ours: bool) -> Bools:
     return missing
 
 
-def _differing(history: History, *, isolated: bool) -> int:
-    """In the logs that both have read to their ends."""
+def _differing(history: History) -> int:
+    """In the logs that both have read to their ends; the first reader gets what committed."""
     micro, final = history.micro, history.final
     last = np.zeros(len(history.ops.mark), np.bool_)
     last[final.reading] = True
@@ -87,7 +87,6 @@ def _differing(history: History, *, isolated: bool) -> int:
     value = np.concatenate([micro.value[polls], final.log.value])
     first = np.arange(len(key)) < len(polls)
     heard = np.isin(key, both)
-    if isolated:
-        heard[len(polls) :] &= final.log.committed
+    heard[len(polls) :] &= final.log.committed
     code = codes_of(value, codes_of(key).codes).codes
     return len(np.setxor1d(code[heard & first], code[heard & ~first]))

@@ -47,21 +47,27 @@ def anomalies(
     """All anomalies of values, kind by kind. `confirmed`: things that are lost by what two readers
     say, if they are."""
     lost = lost_writes(history, values, versions, shown.committed)
-    yield _of_things("lost-write", history, values, lost)._replace(backed=confirmed[lost])
+    yield of_things("lost-write", history, values, lost)._replace(backed=confirmed[lost])
     acknowledged = _by(history, values.writer, OK)
     unseen = np.flatnonzero(acknowledged & ~values.ok_read)
-    yield _of_things("unseen", history, values, unseen)._replace(backed=confirmed[unseen])
-    yield _of_things("duplicate", history, values, versions.duplicated)
+    yield of_things("unseen", history, values, unseen)._replace(backed=confirmed[unseen])
+    yield from misplaced(history, values, versions)
+    yield aborted_reads(history, values)
+    yield precommitted_reads(history, values)
+    yield torn(history, values, lost, shown.by, confirmed)
+    yield zombie_commits(history, values)
+
+
+def misplaced(history: History, values: Values, versions: Versions) -> Iterator[Found]:
+    """Values at several offsets, offsets with several values, and values that nobody sent."""
+    yield of_things("duplicate", history, values, versions.duplicated)
     crowded = np.isin(versions.pairs[:, 0], versions.crowded)
     once = np.unique(versions.pairs[crowded, 0], return_index=True)[1]
     things = versions.pairs[crowded][once, 1]
-    found = _of_things("inconsistent-offsets", history, values, things)
+    found = of_things("inconsistent-offsets", history, values, things)
     yield found._replace(offset=versions.offset[versions.pairs[crowded][once, 0]])
-    yield aborted_reads(history, values)
-    yield precommitted_reads(history, values)
-    yield _of_things("unexpected", history, values, np.flatnonzero(values.writer == ABSENT))
-    yield torn(history, values, lost, shown.by, confirmed)
-    yield zombie_commits(history, values)
+    polled = (values.writer == ABSENT) & (values.reader != ABSENT)
+    yield of_things("unexpected", history, values, np.flatnonzero(polled))
 
 
 def _by(history: History, writer: Ints, mark: int) -> Bools:
@@ -70,7 +76,8 @@ def _by(history: History, writer: Ints, mark: int) -> Bools:
     return by
 
 
-def _of_things(kind: str, history: History, values: Values, things: Ints) -> Found:
+def of_things(kind: str, history: History, values: Values, things: Ints) -> Found:
+    """Rows of a kind, one for each of some things: who sent it and who polled it first."""
     return Found.of(
         kind,
         key=history.key_of[things],
@@ -109,7 +116,7 @@ def aborted_reads(history: History, values: Values) -> Found:
     polls = np.flatnonzero(micro.kind == POLL)
     polls = polls[failed[micro.thing[polls]] & (history.ops.mark[micro.op[polls]] == OK)]
     things = micro.thing[polls]
-    return _of_things("G1a", history, values, things)._replace(other=micro.op[polls])
+    return of_things("G1a", history, values, things)._replace(other=micro.op[polls])
 
 
 def precommitted_reads(history: History, values: Values) -> Found:
@@ -117,14 +124,14 @@ def precommitted_reads(history: History, values: Values) -> Found:
     micro = history.micro
     polls = np.flatnonzero(micro.kind == POLL)
     own = polls[values.writer[micro.thing[polls]] == micro.op[polls]]
-    return _of_things("precommitted-read", history, values, micro.thing[own])
+    return of_things("precommitted-read", history, values, micro.thing[own])
 
 
 def torn(history: History, values: Values, lost: Ints, by: Ints, confirmed: Bools) -> Found:
     """Values that are lost of transactions of which a part is visible: an ok operation polled some
     of what they sent; `other`: who polled it."""
     part = lost[by[values.writer[lost]] != ABSENT]
-    found = _of_things("torn-transaction", history, values, part)
+    found = of_things("torn-transaction", history, values, part)
     return found._replace(other=by[found.op], backed=confirmed[part])
 
 
@@ -135,4 +142,4 @@ def zombie_commits(history: History, values: Values) -> Found:
     taken_over = np.zeros(len(history.ops.mark), np.bool_)
     taken_over[history.fenced] = True
     things = np.flatnonzero(_by(history, values.writer, OK) & taken_over[values.writer])
-    return _of_things("zombie-commit", history, values, things)
+    return of_things("zombie-commit", history, values, things)

@@ -19,6 +19,8 @@ The column `elements` of a row holds them one after the other: kind, key, offset
     COMMIT      the commit is requested; implied where a transaction has no other end
     FENCE       a second instance of the producer takes over, and the first one continues
     CRASH       the process ends here; after COMMIT: before it knows the answer
+    UNCOMMITTED of an invocation: the poll is to be one of read_uncommitted; of a completion: such a
+                poll returned a record, whatever becomes of its transaction
 
 An invocation has the steps that the process is about to take, in their order, its sends without
 offsets; its completion has all that is known. Where a completion has nothing (a client that
@@ -37,7 +39,7 @@ from harness.protocols.runs import NULL
 
 SEND, POLL, ASSIGNED, REBALANCED, ABORT, END = range(6)
 WHOLE, STORED, DISCARDED = range(6, 9)
-CONSUME, OFFSETS, COMMIT, FENCE, CRASH = range(9, 14)
+CONSUME, OFFSETS, COMMIT, FENCE, CRASH, UNCOMMITTED = range(9, 15)
 
 WIDTH: Final = 4
 """Integers of one micro-operation."""

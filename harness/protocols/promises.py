@@ -19,8 +19,6 @@ class Promises:
     clients       how many real clients the processes share
     readers_are_replicas  each reader of the final read reads a replica of its own: two complete
                   ones that differ contradict the system, and not a client library
-    isolated      polls return what has committed alone; where false they may return values of
-                  transactions that failed
     """
 
     model: str = "log"
@@ -31,7 +29,6 @@ class Promises:
     replicas: int = 1
     clients: int = 1
     readers_are_replicas: bool = False
-    isolated: bool = True
 
     def document(self) -> dict[str, Any]:
         """As run.json holds it."""

@@ -5,13 +5,13 @@ Operations are of the model `transaction`; what they are to do and did: `harness
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
-Isolation = Literal["read_committed", "read_uncommitted"]
+BOTH: Final = "both"
+Isolation = Literal["both", "read_committed", "read_uncommitted"]
 Offsets = Literal["transaction", "before", "after"]
 
 TOPICS_AT_MOST: Final = 4
@@ -47,7 +47,7 @@ class TransactionSettings:
     fence_share: float = 0.0
     crash_share: float = 0.0
     pause_ms: float = 0.0
-    isolation: Isolation = READ_COMMITTED
+    isolation: Isolation = BOTH
 
     def __post_init__(self) -> None:
         counts = {"readers": 0, "processors": 0, "sends": 1, "inputs": 1, "keys": 1}
@@ -80,8 +80,6 @@ class TransactionSettings:
         first = max(1, readers - self.processors_count)
         return range(first, readers), range(readers, processes)
 
-
-def isolated(plan: Mapping[str, Any]) -> bool:
-    """Whether the readers of a stored plan (plan.json) get only what has committed."""
-    options = plan["workload"].get("options") or {}
-    return bool(options.get("isolation", READ_COMMITTED) == READ_COMMITTED)
+    def uncommitted(self, reader: int) -> bool:
+        """Whether the reader of this number, from 0, gets what has not committed too."""
+        return self.isolation == READ_UNCOMMITTED or (self.isolation == BOTH and reader % 2 == 1)

@@ -14,7 +14,6 @@ from typing import Any, Final
 from harness import registry
 from harness.models import LOG
 from harness.protocols import Promises
-from harness.protocols.transactions import isolated
 from targets.kafka.acks import ALL, NOBODY, acks_of
 
 _DELETES: Final = ("retention.", "log.retention.", "log.cleaner.", "min.compaction.lag.")
@@ -36,7 +35,6 @@ def promises(plan: Mapping[str, Any], producer: Mapping[str, Any]) -> Promises:
         partitions=int(plan["topic"]["partitions"]),
         replicas=max(int(plan["topic"]["replication_factor"]), min_insync_replicas(plan)),
         clients=int(plan["workload"].get("clients") or 1),
-        isolated=isolated(plan),
     )
 
 

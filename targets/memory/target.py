@@ -32,7 +32,6 @@ from harness.protocols import (
 from harness.protocols.crashes import KnowsCrashes
 from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
 from harness.protocols.pages import DescribesRuns
-from harness.protocols.transactions import isolated
 from harness.run.cells import cell_plans
 from harness.run.workload import group_of, transactions_of
 from targets.memory import reading
@@ -195,7 +194,6 @@ class Memory(
             partitions=int(target["partitions"]),
             replicas=int(target["replicas"]),
             readers_are_replicas=True,
-            isolated=isolated(plan),
         )
 
     def client(self, cluster: Cluster, plan: MemoryPlan) -> Client:

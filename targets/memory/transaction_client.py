@@ -11,14 +11,21 @@ from harness.clusters.memory.cluster import MemoryCluster
 from harness.models.micro_ops import (
     DISCARDED,
     END,
+    POLL,
     STORED,
+    UNCOMMITTED,
     WHOLE,
     MicroOp,
     elements_of,
     micro_ops,
 )
 from harness.protocols import FAIL, OK, Client, Done, Invoke, completion
-from harness.protocols.transactions import NOT_AT_END, TransactionSettings
+from harness.protocols.transactions import (
+    NOT_AT_END,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    TransactionSettings,
+)
 from targets.memory.clients import APART, PolledRequests
 from targets.memory.requests import Command, OnDone, Outcome, Requests
 from targets.memory.system import system_of
@@ -105,10 +112,10 @@ class TransactionClient(Client):
             script = _subscribed(asked)
         elif f == "read-log":
             script = self._whole([each.key for each in asked if each.kind == WHOLE])
-        elif asked:
-            script = self._to_the_end([each.key for each in asked if each.kind == END])
+        elif keys := [each.key for each in asked if each.kind == END]:
+            script = self._to_the_end(keys)
         else:
-            script = self._poll(who)
+            script = self._poll(who, UNCOMMITTED if asked else POLL)
         return self._polled.submit(self._place.first * APART + process, script)
 
     def poll(self, timeout_s: float, done: Done) -> None:
@@ -124,16 +131,17 @@ class TransactionClient(Client):
         own = process - self._place.first * APART
         done(own, completion(ended.type, None, ended.error, ended.node, result))
 
-    def _poll(self, reader: int) -> Script:
-        """The next records of every partition that answers."""
+    def _poll(self, reader: int, kind: int) -> Script:
+        """The next records of every partition that answers, as micro-operations of `kind`."""
+        isolation = READ_UNCOMMITTED if kind == UNCOMMITTED else READ_COMMITTED
         found: list[MicroOp] = []
         answer, answered = None, False
         for key in range(self._place.partitions):
             position = self._positions.get((reader, key), 0)
-            answer = yield self._fetch(key, position)
+            answer = yield self._fetch(key, position, isolation)
             if answer is not None and answer.type == OK:
                 records, self._positions[reader, key] = answer.result
-                found += polled(key, records)
+                found += polled(key, records, kind)
                 answered = True
         return (
             Outcome(OK, found)
@@ -195,8 +203,7 @@ class TransactionClient(Client):
             found.append(MicroOp(WHOLE, key, len(entries)))
         return Outcome(OK, found)
 
-    def _fetch(self, key: int, position: int) -> Command:
-        isolation = self._settings.isolation
+    def _fetch(self, key: int, position: int, isolation: str = READ_COMMITTED) -> Command:
         return Command("fetch", isolation, position, AT_ONCE, self._place.first + key)
 
 

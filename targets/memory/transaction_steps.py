@@ -30,7 +30,13 @@ from harness.models.micro_ops import (
     MicroOp,
 )
 from harness.protocols import FAIL, INFO, OK
-from harness.protocols.transactions import ABORTED, CRASHED, TAKEN_OVER, TransactionSettings
+from harness.protocols.transactions import (
+    ABORTED,
+    CRASHED,
+    READ_COMMITTED,
+    TAKEN_OVER,
+    TransactionSettings,
+)
 from targets.memory import transactions
 from targets.memory.requests import Command, Outcome
 from targets.memory.transactions import OTHERWISE, begin_key
@@ -187,8 +193,8 @@ class Transaction:
             room = at_most - len(self.polled)
             if room:
                 begin = producer.position[key]
-                partition, isolation = self.place.first + key, self.settings.isolation
-                answer = yield Command("fetch", isolation, begin, room, partition)
+                partition = self.place.first + key
+                answer = yield Command("fetch", READ_COMMITTED, begin, room, partition)
                 if answer is not None and answer.type == OK:
                     records, producer.position[key] = answer.result
                     self.polled += polled(key, records)
@@ -204,9 +210,9 @@ def _for_so_many(steps: list[MicroOp], inputs: int) -> list[MicroOp]:
     return [each for each in steps if each.kind != SEND or each in sends]
 
 
-def polled(key: int, records: Iterable[tuple[int, Any]]) -> Iterator[MicroOp]:
+def polled(key: int, records: Iterable[tuple[int, Any]], kind: int = POLL) -> Iterator[MicroOp]:
     """Records of a log, as what a poll returned."""
-    return (MicroOp(POLL, key, offset, value) for offset, value in records)
+    return (MicroOp(kind, key, offset, value) for offset, value in records)
 
 
 def _failed(answer: Outcome | None) -> Outcome:

@@ -82,13 +82,17 @@ def test_each_input_is_processed_once_though_processes_crash_and_are_taken_over(
         assert set(found.result["counter_examples"]) == {kind}
 
 
-def test_readers_of_what_is_not_committed_get_aborted_values(tmp_path: Path) -> None:
-    """It is what they ask for, and counted."""
-    isolation = "workload.options.isolation=read_uncommitted"
-    dirty = run(tmp_path, "transactions", isolation)
-    assert (dirty.result["verdict"], dirty.result["counter_examples"]) == ("valid", [])
-    assert dirty.result["counts"]["G1a"] > 0
-    assert dirty.metadata["promises"]["isolated"] is False
+@pytest.mark.parametrize("isolation", ["both", "read_committed", "read_uncommitted"])
+def test_readers_of_what_is_not_committed_get_aborted_values(
+    tmp_path: Path, isolation: str
+) -> None:
+    """It is what they ask for, and counted; the others get none."""
+    done = run(tmp_path, "transactions", f"workload.options.isolation={isolation}")
+    assert (done.result["verdict"], done.result["counter_examples"]) == ("valid", [])
+    counts = done.result["counts"]
+    assert counts["G1a"] == 0
+    assert (counts["dirty-read"] > 0) == (isolation != "read_committed")
+    assert (counts["polled_uncommitted"] > 0) == (isolation != "read_committed")
 
 
 @pytest.mark.parametrize(

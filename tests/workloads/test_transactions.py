@@ -21,10 +21,11 @@ from harness.models.micro_ops import (
     FENCE,
     OFFSETS,
     SEND,
+    UNCOMMITTED,
     WHOLE,
     micro_ops,
 )
-from harness.protocols import FAIL, INFO, OK, HasFinal, Invoke, Workload, completion, invoke
+from harness.protocols import FAIL, INFO, NULL, OK, HasFinal, Invoke, Workload, completion
 from workloads.transactions import Transactions
 
 
@@ -38,6 +39,18 @@ def test_it_is_a_workload_with_a_final_script() -> None:
     assert isinstance(Transactions(), Workload)
     assert isinstance(Transactions(), HasFinal)
     assert Transactions.model == TRANSACTION.name
+
+
+@pytest.mark.parametrize(
+    ("isolation", "all_of"),
+    [("both", [1, 3]), ("read_committed", []), ("read_uncommitted", [0, 1, 2, 3])],
+)
+def test_which_readers_get_what_has_not_committed(isolation: Any, all_of: list[int]) -> None:
+    workload = Transactions(readers_count=4, isolation=isolation)
+    polls = [list(islice(workload.script(4 + reader, 8, 6, 9), 3)) for reader in range(4)]
+    kinds = [[each.kind for each in asked(ops[2])] if ops[2][4] != NULL else [] for ops in polls]
+    assert kinds == [[UNCOMMITTED] if reader in all_of else [] for reader in range(4)]
+    assert all(op[0] == "poll" for ops in polls for op in ops)
 
 
 def test_values_are_unique_and_transactions_have_their_shape() -> None:
@@ -130,7 +143,7 @@ def test_a_processor_subscribes_again_when_it_is_replaced() -> None:
 def test_the_last_processes_poll_and_one_at_least_sends() -> None:
     for count, readers in {0: set(), 2: {2, 3}, 9: {1, 2, 3}}.items():
         made = [next(Transactions(readers_count=count).script(p, 4, 2, 1)) for p in range(4)]
-        assert {p for p, op in enumerate(made) if op == invoke("poll")} == readers
+        assert {p for p, op in enumerate(made) if op[0] == "poll"} == readers
 
 
 @pytest.mark.parametrize(("processes", "partitions"), [(1, 5), (3, 3), (4, 10), (7, 5), (20, 3)])

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from functools import partial
 
-from harness.models.micro_ops import END, WHOLE, MicroOp, elements_of, micro_ops
+from harness.models.micro_ops import END, UNCOMMITTED, WHOLE, MicroOp, elements_of, micro_ops
 from harness.protocols import (
     FAIL,
     OK,
@@ -18,7 +18,7 @@ from harness.protocols import (
     Invoke,
     completion,
 )
-from harness.protocols.transactions import NOT_AT_END
+from harness.protocols.transactions import NOT_AT_END, READ_UNCOMMITTED
 from harness.run.blocking import ThreadedClient
 from harness.run.workload import transactions_of
 from targets.kafka.clients import library_of
@@ -72,7 +72,10 @@ class TransactionClient(BlockingClient):
             within_s=timeout_s(plan),
             consumer=self._consumer,
         )
-        self._poller = Poller({**consumer_settings(plan), **reached}, self._logs)
+        reads = {**consumer_settings(plan), **reached}
+        self._poller = Poller(reads, self._logs)
+        everything = {**reads, "isolation.level": READ_UNCOMMITTED}
+        self._uncommitted = Poller(everything, self._logs, UNCOMMITTED)
         self._used, self._closed = threading.Lock(), False
 
     def call(self, op: Invoke) -> Completion:
@@ -90,6 +93,7 @@ class TransactionClient(BlockingClient):
             try:
                 self._writer.close()
                 self._poller.close()
+                self._uncommitted.close()
                 if self._consumer is not None:
                     self._consumer.close()
             finally:
@@ -101,9 +105,10 @@ class TransactionClient(BlockingClient):
             return self._writer.run(op)
         if f == "subscribe":  # its consumer joins the group with its first poll
             return completion(OK, result=expected if isinstance(expected, tuple) else None)
-        if not isinstance(expected, tuple):
-            return self._poller.poll()
-        keys = [each.key for each in micro_ops(expected) if each.kind in (END, WHOLE)]
+        asked = list(micro_ops(expected)) if isinstance(expected, tuple) else []
+        keys = [each.key for each in asked if each.kind in (END, WHOLE)]
+        if not keys:
+            return (self._uncommitted if asked else self._poller).poll()
         within_s = timeout_s(self._plan) + _CHECKED_EVERY_S + _MARGIN_S
         goals = stable_ends(self._cluster, self._logs, keys, within_s)
         if goals is None:
@@ -114,7 +119,7 @@ class TransactionClient(BlockingClient):
             if f == "read-log":
                 read = read_whole(self._cluster, topic.plan, ends)
             else:
-                read = read_to_the_end(self._cluster, topic.plan, ends, self._asked.isolation)
+                read = read_to_the_end(self._cluster, topic.plan, ends)
             if isinstance(read, str):
                 return completion(FAIL, error=read)
             found += (each._replace(key=topic.first + each.key) for each in read)

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from harness.models.micro_ops import END, POLL, MicroOp, elements_of
 from harness.protocols import FAIL, INFO, OK, Cluster, Completion, completion, with_role
-from harness.protocols.transactions import NOT_AT_END
+from harness.protocols.transactions import NOT_AT_END, READ_COMMITTED
 from targets.kafka import brokers
 from targets.kafka.clients.library import bootstrap
 from targets.kafka.consumers import Reading, read_with_librdkafka
@@ -36,10 +36,11 @@ _RESET: Final = "_AUTO_OFFSET_RESET"
 
 
 class Poller:
-    """A consumer with all logs assigned, made when it is needed. Used by one thread."""
+    """A consumer with all logs assigned, made when it is needed. What it returns are
+    micro-operations of `kind`. Used by one thread."""
 
-    def __init__(self, settings: Mapping[str, Any], logs: Logs) -> None:
-        self._settings, self._logs = settings, logs
+    def __init__(self, settings: Mapping[str, Any], logs: Logs, kind: int = POLL) -> None:
+        self._settings, self._logs, self._kind = settings, logs, kind
         self._positions = dict.fromkeys(range(len(logs)), 0)
         self._consumer: Consumer | None = None
 
@@ -61,7 +62,7 @@ class Poller:
             elif partition is not None and offset is not None:
                 value = value_of(message.value(), offset)
                 key = self._logs.key(message.topic(), partition)
-                polled.append(MicroOp(POLL, key, offset, value))
+                polled.append(MicroOp(self._kind, key, offset, value))
                 self._positions[key] = offset + 1
         if why == _RESET:
             self.close()
@@ -105,12 +106,12 @@ def stable_ends(
 
 
 def read_to_the_end(
-    cluster: Cluster, plan: KafkaPlan, goals: Mapping[int, int], isolation: str
+    cluster: Cluster, plan: KafkaPlan, goals: Mapping[int, int]
 ) -> list[MicroOp] | str:
-    """All records of some partitions of a topic up to their ends, as one isolation level has them;
-    a text: why they were not read."""
+    """All committed records of some partitions of a topic up to their ends; a text: why they were
+    not read."""
     reading = Reading(starts=dict.fromkeys(goals, 0), goals=goals)
-    more, deadline = {"isolation.level": isolation}, time.monotonic() + _READ_S
+    more, deadline = {"isolation.level": READ_COMMITTED}, time.monotonic() + _READ_S
     read_with_librdkafka(bootstrap(cluster), plan, reading, deadline, more)
     if reading.errors or not reading.ended():
         return next(iter(reading.errors.values()), NOT_AT_END).partition(":")[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from harness.errors import PlanError
+from harness.protocols.transactions import READ_COMMITTED
 from harness.run.blocking import THREADS_AT_MOST
 from harness.run.workload import transactions_of
 from targets.kafka.acks import ALL, acks_of
@@ -166,17 +167,15 @@ def transactional_id(plan: KafkaPlan, number: int) -> str:
 
 
 def consumer_settings(plan: KafkaPlan, *, processors: bool = False) -> dict[str, Any]:
-    """What each reader is started with, but for addresses and names; or each of the `processors`,
-    which are one group."""
-    settings = transactions_of(plan)
-    assert settings is not None
+    """What each reader is started with that gets what has committed, but for addresses and names;
+    or each of the `processors`, which are one group."""
     group = {"session.timeout.ms": _SESSION_MS, "heartbeat.interval.ms": _SESSION_MS // 6}
     return {
         "group.id": f"{plan.topic.name}-{'processors' if processors else 'readers'}",
         **(group if processors else {}),
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest" if processors else "error",
-        "isolation.level": settings.isolation,
+        "isolation.level": READ_COMMITTED,
         "check.crcs": True,
         "socket.timeout.ms": DEFAULTS["socket.timeout.ms"],
         "topic.metadata.refresh.interval.ms": 1000,

@@ -20,6 +20,7 @@ from harness.models.micro_ops import (
     POLL,
     SEND,
     STORED,
+    UNCOMMITTED,
     WHOLE,
 )
 from harness.protocols import NULL, CheckResult, Facts, Promises
@@ -38,9 +39,7 @@ ROWS: list[Row] = [
 ]
 
 
-def judged(
-    folder: Path, rows: list[Row], *, stored: bool = False, isolated: bool = True
-) -> CheckResult:
+def judged(folder: Path, rows: list[Row], *, stored: bool = False) -> CheckResult:
     """`stored`: in a run folder."""
     history = folder / "history"
     history.mkdir()
@@ -63,7 +62,7 @@ def judged(
         history=tuple(history.glob("part-*.parquet")),
         reads=(),
         ends=(),
-        promises=Promises(model="transaction", isolated=isolated),
+        promises=Promises(model="transaction"),
     )
     result: CheckResult = examine(facts, {"kafka": checker_of("kafka", {})}).results["kafka"]
     return result
@@ -158,12 +157,6 @@ def test_a_record_that_only_the_second_reader_has_is_a_doubt(tmp_path: Path) -> 
         assert "differ in what committed, in 1 values" in result.doubts[0].sentence
 
 
-def test_aborted_records_are_no_difference_but_to_readers_of_everything(tmp_path: Path) -> None:
-    rows = finally_read(POLLED_4, STORED_4)
-    result = judged(tmp_path, rows, stored=True, isolated=False)
-    assert [each.name for each in result.doubts] == ["readers"]
-
-
 @pytest.mark.parametrize(
     ("polled", "stored"), [(None, [WHOLE, 4, 2, NULL]), ([END, 4, 2, NULL], None)]
 )
@@ -197,35 +190,148 @@ def test_a_lost_write_needs_the_second_reader_too(tmp_path: Path) -> None:
         assert result.counts["lost-write"] == 1
 
 
-def test_aborted_values_count_where_polls_are_to_get_what_committed(tmp_path: Path) -> None:
-    dirty = finally_read(POLLED_4, STORED_4)
-    dirty[5] = (1, "ok", "poll", [POLL, 3, 0, 70, POLL, 3, 1, 72, END, 3, 2, NULL])
-    for isolated, names in {True: ["G1a"], False: []}.items():
-        folder = tmp_path / str(isolated)
+def test_aborted_values_count_where_a_reader_was_to_get_what_committed(tmp_path: Path) -> None:
+    for name, kind, names in (("both", UNCOMMITTED, []), ("one", POLL, ["G1a"])):
+        folder = tmp_path / name
         folder.mkdir()
-        result = judged(folder, dirty, stored=True, isolated=isolated)
+        on_the_way: list[Row] = [
+            (5, "invoke", "poll", [UNCOMMITTED, NULL, NULL, NULL]),
+            (5, "ok", "poll", [POLL, 3, 0, 70, kind, 3, 1, 72]),
+        ]
+        rows = [*LIVE[:4], *on_the_way, *finally_read(POLLED_4, STORED_4)[4:]]
+        result = judged(folder, rows, stored=True)
         assert [each.name for each in result.counter_examples] == names
-        assert [each.name for each in result.doubts] == (["readers"] if isolated else [])
-        assert result.counts["G1a"] == 1
+        assert result.doubts == ()
+        assert result.counts["G1a"] == len(names)
+        assert result.counts["dirty-read"] == 1 - len(names)
+        assert result.counts["polled_uncommitted"] == 1 - len(names)
 
 
-def test_without_isolation_a_poll_shows_no_commit(tmp_path: Path) -> None:
+def test_a_poll_of_what_is_not_committed_shows_no_commit(tmp_path: Path) -> None:
     """What is left of a transaction that nobody knows the outcome of is not torn."""
-    rows: list[Row] = [
-        *LIVE[:2],
-        (5, "invoke", "txn", [SEND, 3, NULL, 80, SEND, 4, NULL, 81]),
-        (5, "info", "txn", [SEND, 3, 1, 80, SEND, 4, 1, 81]),
-        (6, "invoke", "txn", [SEND, 4, NULL, 90]),
-        (6, "ok", "txn", [SEND, 4, 2, 90]),
-        (1, "invoke", "poll", None),
-        (1, "ok", "poll", [POLL, 3, 0, 70, POLL, 3, 1, 80, POLL, 4, 0, 71, POLL, 4, 2, 90]),
-    ]
-    for isolated, names in {True: {"lost-write", "torn-transaction"}, False: set()}.items():
-        folder = tmp_path / str(isolated)
+    for kind, names in {POLL: {"lost-write", "torn-transaction"}, UNCOMMITTED: set()}.items():
+        rows: list[Row] = [
+            *LIVE[:2],
+            (5, "invoke", "txn", [SEND, 3, NULL, 80, SEND, 4, NULL, 81]),
+            (5, "info", "txn", [SEND, 3, 1, 80, SEND, 4, 1, 81]),
+            (6, "invoke", "txn", [SEND, 4, NULL, 90]),
+            (6, "ok", "txn", [SEND, 4, 2, 90]),
+            (1, "invoke", "poll", None),
+            (1, "ok", "poll", [POLL, 3, 0, 70, kind, 3, 1, 80, POLL, 4, 0, 71, POLL, 4, 2, 90]),
+        ]
+        folder = tmp_path / str(kind)
         folder.mkdir()
-        result = judged(folder, rows, isolated=isolated)
+        result = judged(folder, rows)
         found = {each.name for each in result.counter_examples}
         assert found & {"lost-write", "torn-transaction"} == names
+
+
+POLL_ALL: Row = (5, "invoke", "poll", [UNCOMMITTED, NULL, NULL, NULL])
+ABORTED: list[Row] = [
+    (0, "invoke", "txn", [SEND, 3, NULL, 70]),
+    (0, "ok", "txn", [SEND, 3, 0, 70]),
+    (0, "invoke", "txn", [SEND, 3, NULL, 71, ABORT, NULL, NULL, NULL]),
+    (0, "fail", "txn", None),
+    (0, "invoke", "txn", [SEND, 3, NULL, 72]),
+    (0, "ok", "txn", [SEND, 3, 2, 72]),
+]
+ENDS: list[Row] = [
+    (1, "invoke", "poll", [END, 3, NULL, NULL]),
+    (1, "ok", "poll", [POLL, 3, 0, 70, POLL, 3, 2, 72, END, 3, 4, NULL]),
+    (1, "invoke", "read-log", [WHOLE, 3, NULL, NULL]),
+    (
+        1,
+        "ok",
+        "read-log",
+        [STORED, 3, 0, 70, DISCARDED, 3, 1, 71, STORED, 3, 2, 72, WHOLE, 3, 4, NULL],
+    ),
+]
+
+
+def test_aborted_values_have_places_for_readers_of_everything_alone(tmp_path: Path) -> None:
+    """The reader of what committed goes from the first value to the third, and skips nothing."""
+    everything = [UNCOMMITTED, 3, 0, 70, UNCOMMITTED, 3, 1, 71, UNCOMMITTED, 3, 2, 72]
+    rows: list[Row] = [
+        *ABORTED,
+        POLL_ALL,
+        (5, "ok", "poll", everything),
+        (6, "invoke", "poll", None),
+        (6, "ok", "poll", [POLL, 3, 0, 70, POLL, 3, 2, 72]),
+        *ENDS,
+    ]
+    result = judged(tmp_path, rows, stored=True)
+    assert (result.counter_examples, result.doubts) == ((), ())
+    assert (result.counts["dirty-read"], result.counts["polled_uncommitted"]) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("polls", "names"),
+    [
+        ([[0, 70, 1, 71, 2, 72], [0, 70, 2, 72]], {"int-poll-skip"}),
+        ([[0, 70, 1, 71, 2, 72], [0, 70], [2, 72]], {"poll-skip"}),
+        ([[0, 70, 2, 72, 1, 71]], {"int-poll-skip", "int-nonmonotonic-poll"}),
+        ([[0, 70, 1, 71, 1, 70]], {"duplicate", "inconsistent-offsets"}),
+        ([[0, 70, 1, 9]], {"unexpected"}),
+        ([[0, 70, 1, 71], [0, 70, 1, 9]], {"unexpected", "inconsistent-offsets"}),
+    ],
+)
+def test_readers_of_everything_are_not_to_skip_or_invent(
+    tmp_path: Path, polls: list[list[int]], names: set[str]
+) -> None:
+    """The first poll is of a reader of its own, which shows the order; the rest are of another."""
+    rows = list(ABORTED)
+    for number, poll in enumerate(polls):
+        pairs = zip(poll[::2], poll[1::2], strict=True)
+        micro = [each for offset, value in pairs for each in (UNCOMMITTED, 3, offset, value)]
+        process = 5 if number == 0 else 7
+        rows += [(process, *POLL_ALL[1:]), (process, "ok", "poll", micro)]
+    result = judged(tmp_path, [*rows, *ENDS], stored=True)
+    assert {each.name for each in result.counter_examples} == names
+
+
+def taken_back(kind: int, outcome: str, second: list[int]) -> list[Row]:
+    """A value that was polled, and that no final read returns."""
+    return [
+        *ABORTED[:2],
+        (0, "invoke", "txn", [SEND, 3, NULL, 75]),
+        (0, outcome, "txn", [SEND, 3, 1, 75]),
+        (6, "invoke", "poll", None),
+        (6, "ok", "poll", [kind, 3, 0, 70, kind, 3, 1, 75]),
+        (1, "invoke", "poll", [END, 3, NULL, NULL]),
+        (1, "ok", "poll", [POLL, 3, 0, 70, END, 3, 4, NULL]),
+        (1, "invoke", "read-log", [WHOLE, 3, NULL, NULL]),
+        (1, "ok", "read-log", [STORED, 3, 0, 70, *second, WHOLE, 3, 4, NULL]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome", "second", "names"),
+    [
+        (POLL, "ok", [], ["lost-after-poll"]),
+        (POLL, "ok", [DISCARDED, 3, 1, 75], ["lost-after-poll"]),
+        (POLL, "ok", [STORED, 3, 1, 75], []),
+        (UNCOMMITTED, "ok", [], ["unseen"]),
+        (POLL, "info", [], ["phantom"]),
+        (POLL, "info", [DISCARDED, 3, 1, 75], ["phantom"]),
+        (UNCOMMITTED, "info", [], ["phantom"]),
+        (UNCOMMITTED, "info", [DISCARDED, 3, 1, 75], []),
+        (UNCOMMITTED, "fail", [], ["phantom"]),
+        (POLL, "fail", [DISCARDED, 3, 1, 75], ["G1a"]),
+    ],
+)
+def test_what_was_polled_and_is_not_in_the_log_was_taken_back(
+    tmp_path: Path, kind: int, outcome: str, second: list[int], names: list[str]
+) -> None:
+    result = judged(tmp_path, taken_back(kind, outcome, second), stored=True)
+    assert [each.name for each in result.counter_examples] == names
+    assert [each.name for each in result.doubts] == (["readers"] if STORED in second else [])
+
+
+def test_nothing_is_taken_back_by_what_one_reader_did_not_read(tmp_path: Path) -> None:
+    rows = [*taken_back(POLL, "ok", [])[:-1], (1, "fail", "read-log", None)]
+    result = judged(tmp_path, rows, stored=True)
+    assert (result.counter_examples, result.counts["lost-after-poll"]) == ((), 0)
+    assert [each.name for each in result.doubts] == ["incomplete"]
 
 
 def test_a_commit_of_a_producer_that_was_taken_over_is_a_zombies(tmp_path: Path) -> None:

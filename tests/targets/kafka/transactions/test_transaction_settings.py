@@ -127,5 +127,6 @@ def test_what_producers_and_consumers_are_started_with() -> None:
     assert timeout_s(asked) == 5
     assert transactional_id(asked, 3) == "ackloss-3"
     assert consumer_settings(asked)["isolation.level"] == "read_committed"
-    dirty = plan(options={"isolation": "read_uncommitted"})
-    assert consumer_settings(dirty)["isolation.level"] == "read_uncommitted"
+    for which in ("both", "read_uncommitted"):  # the processors and the final read stay the same
+        other = plan(options={"isolation": which})
+        assert consumer_settings(other, processors=True)["isolation.level"] == "read_committed"

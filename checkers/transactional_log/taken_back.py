@@ -1,0 +1,65 @@
+"""Values that readers were given, and that the log does not hold in the end.
+
+A value counts as seen once any poll has returned it, so what is lost after that is no `lost-write`
+by Jepsen's definition. A run of our own ends with reads of all logs by two readers, and neither is
+to miss a value that had been polled:
+
+    lost-after-poll  an acknowledged value that a poll returned, and both readers miss
+    phantom          the same of a value that was not acknowledged, at either level of isolation; of
+                     an aborted transaction where a poll had returned it as committed (if its
+                     operation has failed that is a G1a)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from checkers.transactional_log.columns import ABSENT, History
+from checkers.transactional_log.found import Found
+from checkers.transactional_log.second_reader import ABORTED
+from checkers.transactional_log.second_reader import ABSENT as NOT_THERE
+from checkers.transactional_log.values import Values, of_things
+from harness.models.micro_ops import POLL, UNCOMMITTED
+from harness.protocols import Bools, Ints
+from harness.protocols.runs import FAIL, OK
+
+
+def anomalies(history: History, values: Values, states: Ints) -> Iterator[Found]:
+    """Both kinds. `states`: what the second reader says of each thing."""
+    mark = np.where(values.writer == ABSENT, FAIL, history.ops.mark[values.writer])
+    committed, uncommitted = _reader(history, POLL), _reader(history, UNCOMMITTED)
+    gone = _read_by_both(history) & (values.writer != ABSENT)
+    lost = (committed != ABSENT) & values.ok_read & ((states == NOT_THERE) | (states == ABORTED))
+    back = (committed != ABSENT) & (states == ABORTED) & (mark != FAIL)
+    back |= ((committed != ABSENT) | (uncommitted != ABSENT)) & (states == NOT_THERE)
+    readers = values._replace(reader=np.where(committed == ABSENT, uncommitted, committed))
+    for kind, which in {
+        "lost-after-poll": lost & (mark == OK),
+        "phantom": back & (mark != OK),
+    }.items():
+        yield of_things(kind, history, readers, np.flatnonzero(gone & which))
+
+
+def _reader(history: History, kind: int) -> Ints:
+    """Of each thing, the first operation that polled it before the final reads, ABSENT if none
+    did."""
+    final = np.zeros(len(history.ops.mark), np.bool_)
+    final[history.final.reading] = True
+    micro = history.micro
+    polls = np.flatnonzero((micro.kind == kind) & ~final[micro.op])[::-1]
+    reader = np.full(history.things, ABSENT)
+    reader[micro.thing[polls]] = micro.op[polls]
+    return reader
+
+
+def _read_by_both(history: History) -> Bools:
+    """Things of logs that both readers have read to their ends, and that the first one misses."""
+    final, micro = history.final, history.micro
+    both = np.intersect1d(final.ended, final.whole)
+    found: Bools = np.isin(history.keys[history.key_of], both)
+    reading = np.zeros(len(history.ops.mark), np.bool_)
+    reading[final.reading] = True
+    found[micro.thing[(micro.kind == POLL) & reading[micro.op]]] = False
+    return found
