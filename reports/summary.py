@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from analysis.campaign import by_cell_of, results_of, tallies_of, versions_of
 from analysis.primary import of_campaign
 from analysis.statistics.cells import MedianAndMax, median_and_max
+from analysis.statistics.resampling import Floats, spread
 from analysis.statistics.samples import CLASSES, LOSS, Sample, sample_of
 from analysis.statistics.shares import share_in_words
 from harness.campaigns.folder import CampaignDir
@@ -52,10 +53,12 @@ def _parts(
     finding = of_campaign(campaign)
     impossible = {cell.name: cell.impossible for cell in campaign.cells}
     heads = ("", "cell", f"{finding.head} / conclusive runs", "runs that do not count")
-    spread = ("loss rate, median", "worst", "longest gap, median", "worst")
+    measured = ("loss rate, median", "worst", "longest gap, median", "worst")
+    found = any(sample.unacknowledged_success.any() for sample in samples.values())
+    unacknowledged = ("unacknowledged success, median",) if found else ()
     kinds = [finding.noun if name == LOSS else name.replace("_", " ") for name in CLASSES]
     yield markdown.table(
-        (*heads, *spread, *kinds),
+        (*heads, *measured, *unacknowledged, *kinds),
         (
             (
                 "✗" if name in broken else "",
@@ -66,6 +69,7 @@ def _parts(
                 _others(sample, finding),
                 *_in_words(median_and_max(sample.loss_rate), formatting.share),
                 *_in_words(median_and_max(sample.longest_gap_s), formatting.seconds),
+                *(_with_interval(sample.unacknowledged_success) for _ in unacknowledged),
                 *(sample.verdicts[kind] for kind in CLASSES),
             )
             for name, sample in samples.items()
@@ -78,6 +82,15 @@ def _parts(
 
 def _in_words(seen: MedianAndMax, as_text: Callable[[float | None], str]) -> tuple[str, str]:
     return as_text(seen.median), as_text(seen.max)
+
+
+def _with_interval(rates: Floats) -> str:
+    """The median of rates that runs have, and its interval where there are enough runs."""
+    seen = spread(rates, bounded=False)
+    if seen.median_low is None or seen.median_high is None:
+        return formatting.share(seen.median)
+    low, high = formatting.share(seen.median_low), formatting.share(seen.median_high)
+    return f"{formatting.share(seen.median)} ({low} to {high})"
 
 
 def _others(sample: Sample, finding: PrimaryFinding) -> str:

@@ -202,6 +202,19 @@ def test_the_summary_is_a_table_of_the_cells(tmp_path: Path) -> None:
     assert folder.campaign().digest in text
 
 
+def test_the_summary_has_unacknowledged_success_where_any_run_has_it(tmp_path: Path) -> None:
+    """With the interval of the median, which needs six runs."""
+    some = [run(unacknowledged=number) for number in (10, 20, 30, 40, 50, 60)]
+    folder = build(tmp_path / "c", {ON: some, OFF: some[:3]})
+    write_summary(folder)
+    head, _, on, off = (line for line in folder.summary.read_text().splitlines() if "|" in line)
+    place = head.split(" | ").index("unacknowledged success, median")
+    assert on.split(" | ")[place] == "3.5 % (1.0 % to 6.0 %)"
+    assert off.split(" | ")[place] == "2.0 %"
+    write_summary(none := build(tmp_path / "none", {ON: [run()]}))
+    assert "unacknowledged" not in none.summary.read_text()
+
+
 VERSIONS = (
     AXES
     + """
