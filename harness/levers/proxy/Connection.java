@@ -119,8 +119,9 @@ final class Connection {
     private boolean goesOn(Rule rule, Wire.Request request, byte[] frame)
         throws IOException, InterruptedException {
         long nowNs = System.nanoTime();
-        boolean does = rule.hit(request.api());
-        if (does) {
+        if (rule.act.equals("duplicate")) {
+            if (rule.inForce()) Proxy.daemon("again", () -> sendAgain(frame, rule, request.api()));
+        } else if (rule.hit(request.api())) {
             switch (rule.act) {
                 case "drop" -> { stall(rule); return false; }
                 case "reset" -> { reset(); return false; }
@@ -130,7 +131,6 @@ final class Connection {
                     return false;
                 }
                 case "delay" -> rule.delay(nowNs);
-                case "duplicate" -> Proxy.daemon("again", () -> sendAgain(frame));
                 default -> { }
             }
         }
@@ -269,16 +269,20 @@ final class Connection {
         }
     }
 
-    /** Send a request once more on a connection of its own, and read the answer for nobody. */
-    private void sendAgain(byte[] frame) {
+    /**
+     * Send a request once more on a connection of its own, and read the answer for nobody. A hit of
+     * the rule once it is sent.
+     */
+    private void sendAgain(byte[] frame, Rule rule, int api) {
         try (Socket once = new Socket()) {
             once.connect(target, CONNECT_MS);
             send(out(once), frame, true);
+            rule.hit(api);
             once.setSoTimeout(CONNECT_MS);
             DataInputStream source = in(once);
             source.skipNBytes(size(source));
         } catch (IOException unanswered) {
-            // whether it has taken effect is for the log of the server to say
+            // not sent, and no hit; or sent: whether it took effect, the log of the server says
         }
     }
 

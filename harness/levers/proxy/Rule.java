@@ -75,6 +75,11 @@ final class Rule {
         return !ended;
     }
 
+    /** Whether it has not ended. */
+    synchronized boolean inForce() {
+        return !ended;
+    }
+
     /** Wait until so long after this time, or, with a negative `ms`, until the rule ends. */
     synchronized void delay(long sinceNs) throws InterruptedException {
         while (!ended) {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -289,6 +290,22 @@ def test_what_is_sent_twice_is_stored_twice_and_answered_once(
         assert client.code() == 0
         assert client.silent()
     await_stored(server, ["a", "a"])
+
+
+def test_what_cannot_be_sent_twice_is_no_hit(proxy_classes: str, tmp_path: Path) -> None:
+    """A server that takes no second connection."""
+    server, listener = FakeKafka(), socket.create_server(("127.0.0.1", 0))
+    with proxy_before(listener.getsockname()[1], proxy_classes, tmp_path) as proxied:
+        client = Client(proxied)
+        peer, _ = listener.accept()
+        listener.close()
+        with peer, client.socket:
+            threading.Thread(target=server.serve, args=[peer], daemon=True).start()
+            with proxied.rule(act="duplicate", side="request", apis=("Produce",)):
+                client.produce("a")
+                assert client.code() == 0
+                assert proxied.hits(1) == {}
+            assert stored(server) == ["a"]
 
 
 @pytest.mark.parametrize(
