@@ -22,8 +22,9 @@ def test_real_runs_are_judged_as_they_were(spark: SparkContext, tmp_path: Path) 
         "unclean-election-loses",
         "idempotent-producer-duplicates",
         "idempotent-java-duplicates",
+        "transactions-torn",
     )
-    lossy, duplicated, java = check_runs([RunDir(tmp_path / name) for name in names])
+    lossy, duplicated, java, torn = check_runs([RunDir(tmp_path / name) for name in names])
 
     assert lossy["verdict"] == "invalid"
     assert (lossy["counts"]["acknowledged"], lossy["counts"]["lost"]) == (3400, 2019)
@@ -45,6 +46,18 @@ def test_real_runs_are_judged_as_they_were(spark: SparkContext, tmp_path: Path) 
     assert (java["verdict"], java["doubts"], java["eligible"]) == ("invalid", [], True)
     assert java["reason"] == "10 duplicates of writes of an idempotent producer"
     assert (java["counts"]["duplicates_unknown"], java["counts"]["lost"]) == (10, 0)
+
+    assert (torn["verdict"], torn["doubts"], torn["eligible"]) == ("invalid", [], True)
+    found = {
+        "lost-write": 2,
+        "unseen": 2,
+        "torn-transaction": 2,
+        "phantom": 3,
+        "inconsistent-offsets": 2,
+        "int-poll-skip": 9,
+    }
+    assert {name: torn["counts"][name] for name in torn["counter_examples"]} == found
+    assert (torn["counts"]["polled_uncommitted"], torn["counts"]["dirty-read"]) == (5034, 504)
 
 
 @pytest.mark.parametrize("removed", ["history/part-0000[1-5]*", "reads/part-*", "reads/ends*"])

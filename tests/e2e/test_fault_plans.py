@@ -25,7 +25,7 @@ majority, and then writes resume; or that they go on."""
 RUN = ""
 SKIPS, PHANTOMS = {"skipped"}, {"phantoms"}
 LOST_COMMITS, ZOMBIES = {"lost_commits"}, {"zombie_commits", "commits_back"}
-BROKEN = {"torn-transaction", "lost-write", "unseen", "inconsistent-offsets"}
+BROKEN = {"torn-transaction", "lost-write", "lost-after-poll", "unseen", "inconsistent-offsets"}
 FINDS = {
     "coordinator-unclean": {"range": LOST_COMMITS, "server": LOST_COMMITS},
     "group-crash": {"before": SKIPS, "server-before": SKIPS},
