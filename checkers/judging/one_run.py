@@ -82,7 +82,8 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
     except PlanError as error:
         error.file = error.file or str(rundir.plan)
         raise
-    except AcklossError:
+    except AcklossError as error:
+        error.file = error.file or str(rundir.path)
         raise
     except (Exception, SystemExit) as error:
         return broken_run(rundir, raised(error))

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.errors import HistoryError
 from harness.protocols import Ints, Texts
 
 _ROOM: Final = 4
@@ -120,6 +121,18 @@ def numbered(things: Callable[[], Things], extent: Extent | None = None) -> Numb
     return InARow(extent.least, extent.integers) if extent.rows else InARow(0, 0)
 
 
+def _steps(value: Ints, least: int, most: int) -> Ints:
+    """How far values are from the least. Raises HistoryError if some are not between the two:
+    these may be what a file states, and a number that is none would be another value's."""
+    if len(value) and (int(value.min()) < least or int(value.max()) > most):
+        raise HistoryError(
+            f"holds values beyond those that its Parquet states, from {least:,} to {most:,}",
+            key="value",
+            hint="copy the run folder again; if the copy is the same, report its writer",
+        )
+    return value - least
+
+
 @dataclass(frozen=True)
 class InARow:
     """Integers without a key, from `least` on."""
@@ -129,7 +142,7 @@ class InARow:
 
     def numbers(self, key: Texts, value: Ints) -> Ints:
         """See Numbering."""
-        return value - self.least
+        return _steps(value, self.least, self.least + self.size - 1)
 
     def things(self, numbers: Ints) -> tuple[list[str | None], Ints]:
         """See Numbering."""
@@ -150,7 +163,7 @@ class Gapped:
         """The distinct ones of these, the least and the most of which are known."""
         words = np.zeros((most - least >> _SHIFT) + 1, np.uint64)
         for _, value in things:
-            steps = value - least
+            steps = _steps(value, least, most)
             word, bit = steps >> _SHIFT, np.uint64(1) << (steps & _LOW).view(np.uint64)
             fresh = words[word] & bit == 0  # most stand in several rows: setting is what takes time
             np.bitwise_or.at(words, np.compress(fresh, word), np.compress(fresh, bit))

@@ -13,9 +13,11 @@ import numpy as np
 
 from harness.history import parquet_reader
 from harness.history.ahead import ahead
+from harness.history.bounds import bounds_of
 from harness.models import MODELS
 from harness.protocols.runs import (
     Bools,
+    Bounds,
     Deliveries,
     Facts,
     FaultWindow,
@@ -90,6 +92,10 @@ class Rows:
             functions = self._model.writes
             yield from self._far(parquet_reader.written(self._facts.history, functions))
             yield from self._far(parquet_reader.keys_and_values(self._facts.reads))
+
+    def bounds(self) -> Bounds | None:
+        """See `harness.protocols.Run`."""
+        return bounds_of((*self._facts.history, *self._facts.reads))
 
     def _far(self, parts: Iterator[Part]) -> Iterator[Part]:
         """Parts of a large run are read ahead."""

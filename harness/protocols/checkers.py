@@ -16,7 +16,7 @@ from typing import (
     runtime_checkable,
 )
 
-from harness.protocols.runs import Deliveries, Facts, Ints, Operations, Reads, Texts, Writes
+from harness.protocols.runs import Bounds, Deliveries, Facts, Ints, Operations, Reads, Texts, Writes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -196,6 +196,11 @@ class Run(Protocol):
     @abstractmethod
     def things(self) -> Iterator[tuple[Texts, Ints]]:
         """The keys and values of all writes and records."""
+        ...
+
+    @abstractmethod
+    def bounds(self) -> Bounds | None:
+        """Those of all keys and values, where the files state them. A file may be wrong."""
         ...
 
 

@@ -69,6 +69,16 @@ class Texts(NamedTuple):
         return np.array([*self.names, None], dtype=object)[self.codes]
 
 
+class Bounds(NamedTuple):
+    """How many rows there are at most, whether any may have a key, and between which integers their
+    values are."""
+
+    rows: int
+    keyed: bool
+    least: int
+    most: int
+
+
 class Writes(NamedTuple):
     """Rows of HISTORY that are writes: one for each that was begun, and one for how it ended, in
     the order of the history. `mark` is one of MARKS: invoked, ok, fail or info."""

@@ -183,6 +183,20 @@ def test_a_plan_finds_on_hosts_what_it_finds_in_containers(
     assert_proven(found)
 
 
+@LONG
+@pytest.mark.parametrize("plan", ["faults/unacknowledged-reset", "zookeeper/unacknowledged-reset"])
+def test_a_proxy_on_hosts_withholds_responses_and_leaves_nothing(
+    hosts: Hosts, before: object, tmp_path: Path, plan: str
+) -> None:
+    exit_code, output = run(tmp_path, plan, hosts.inventory())
+    found = result(tmp_path)
+    assert (exit_code, found["verdict"]) == (0, "valid"), output
+    assert_proven(found)
+    counts = found["counts"]
+    assert isinstance(counts, dict)
+    assert counts["unacknowledged_found"] > 100
+
+
 def assert_proven(found: dict[str, object]) -> None:
     faults = found["faults"]
     assert isinstance(faults, list)

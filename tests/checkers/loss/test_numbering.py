@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.loss.numbering import Gapped, InARow, Listed, distinct, numbered
+from checkers.loss.numbering import Extent, Gapped, InARow, Listed, distinct, numbered
+from harness.errors import HistoryError
 from harness.protocols import Ints, Texts
 
 NO_KEY = -1
@@ -74,3 +75,14 @@ def test_keys_are_listed() -> None:
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)))
 def test_the_distinct_ones_are_those_of_a_set(values: list[int]) -> None:
     assert distinct(np.array(values, np.int64)).tolist() == sorted(set(values))
+
+
+@pytest.mark.parametrize(("most", "kind"), [(20, InARow), (5010, Gapped)])
+def test_values_beyond_what_a_file_states_are_refused(most: int, kind: type) -> None:
+    """Else they would have the numbers of others."""
+    stated = Extent(100, False, 10, most)
+    assert stated.way() is kind
+    for value in (9, most + 1):
+        seen = things([10, value])
+        with pytest.raises(HistoryError, match="beyond those that its Parquet states"):
+            numbered(lambda seen=seen: seen, stated).numbers(*seen[0])

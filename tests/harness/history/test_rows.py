@@ -19,7 +19,7 @@ from harness.history.parquet_reader import some
 from harness.history.rows import Rows, within
 from harness.history.run_folder import RunDir
 from harness.protocols import NULL, FaultWindow, Texts
-from harness.protocols.runs import FAIL, INFO, INVOKED, OK
+from harness.protocols.runs import FAIL, INFO, INVOKED, OK, Bounds
 from tests.fixtures.hand_made import Made, R, W
 
 S = 1_000_000_000
@@ -75,6 +75,21 @@ def test_writes_are_rows_of_writes_alone(run: RunDir) -> None:
     assert texts(told.key) == ["x", "x", None, None, "y", "y", None]
     error = "_MSG_TIMED_OUT"
     assert texts(told.error) == [None, None, None, error, None, error, None]
+
+
+def test_what_files_state_of_their_values_holds_for_all_rows(run: RunDir) -> None:
+    """Also for those of the nemesis."""
+    rows = Rows(facts_of(run, stored_promises))
+    assert rows.bounds() == Bounds(8 + 2, True, -4, 77)
+    (path,) = run.reads.glob("part-*.parquet")
+    table = pq.read_table(path)
+    pq.write_table(table, path, write_statistics=False)
+    assert rows.bounds() is None
+    pq.write_table(table.set_column(2, "value", pa.nulls(2, pa.int64())), path)
+    assert rows.bounds() == Bounds(8 + 2, True, -4, 77)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(HistoryError, match="its Parquet is damaged"):
+        rows.bounds()
 
 
 def texts(column: Texts) -> list[str | None]:
