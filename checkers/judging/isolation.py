@@ -1,6 +1,6 @@
 """Finds the input whose judging kills its Python worker, so that every other has its answer.
 
-A worker that dies ends Spark's entire job. Each task is then judged again in a separate job. A task
+A worker that dies ends the entire job. Each task is then judged again in a separate job. A task
 whose worker dies once more is judged in ever smaller pieces, until the input that kills its worker
 is alone. If no worker dies, nothing is judged twice.
 """
@@ -12,9 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from checkers.judging.spark import WorkerDied
 from checkers.judging.tasks import Answer, Task
-from harness.errors import AcklossError
+from harness.errors import AcklossError, HarnessFailure
 
 Input = TypeVar("Input")
 Answers = list[tuple[int, Answer]]
@@ -22,9 +21,13 @@ Answers = list[tuple[int, Answer]]
 _PIECES: Final = 8
 
 
+class WorkerDied(HarnessFailure):
+    """A process that was judging is gone: killed, or out of memory."""
+
+
 @dataclass(frozen=True)
 class Isolated(Generic[Input]):
-    """Judges by `job`, which runs some tasks as one job of Spark, at most `at_once` at the same
+    """Judges by `job`, which runs some tasks as one job, at most `at_once` at the same
     time; `died` answers for an input that kills its worker."""
 
     job: Callable[[Sequence[Task[Input]]], Answers]

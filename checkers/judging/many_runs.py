@@ -1,8 +1,9 @@
-"""Judges stored runs, and histories from outside, many in one Spark session.
+"""Judges stored runs, and histories from outside: a few by processes of our own, many by Spark.
 
 Spark distributes them to Python workers, each of which reads and judges complete runs
 (`checkers.judging.tasks`); only documents and findings come back. Rows never pass through the JVM:
-moving them there and aggregating them is several times slower (docs/decisions/0003).
+moving them there and aggregating them is several times slower (docs/decisions/0003). A few are
+judged before Spark has started.
 
 Each input that cannot be judged is one error, and one whose checker breaks, or kills its worker, is
 `unknown`; the others are still judged.
@@ -10,6 +11,8 @@ Each input that cannot be judged is one error, and one whose checker breaks, or 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,13 +20,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from checkers.judging import tasks
-from checkers.judging.cluster import is_local
+from checkers.judging import processes, tasks
 from checkers.judging.isolation import Answers, Isolated
 from checkers.judging.json_models import model_outside
 from checkers.judging.one_run import Checks, checker_of, judge_history
 from checkers.judging.results import Document, Judged
-from checkers.judging.spark import context, told_clearly
 from checkers.judging.tasks import Answer, Stored, Task
 from harness.errors import AcklossError
 from harness.history.outside import histories
@@ -34,6 +35,8 @@ _TASKS_PER_CORE: Final = 4
 _INPUTS_PER_TASK: Final = 4
 """On a cluster at most: its cores are not all there when the first task is distributed, and a
 machine that goes takes little with it."""
+_FEW: Final = 100
+"""Below so many inputs Spark's start costs more than it saves."""
 _WRITERS: Final = 8
 
 Input = TypeVar("Input")
@@ -51,8 +54,9 @@ def check_runs(
     `findings/`. Each is judged by the checks of its plan unless some are given.
 
     The documents, in the order given, of those that could be judged. Why the others could not, or a
-    result could not be written, is appended to `errors`, or raised where that is null. The first
-    call of a process decides Spark's `master` and `conf`.
+    result could not be written, is appended to `errors`, or raised where that is null. Spark is
+    started for many, or where `master` or `conf` is given, and used where it has been; the first
+    call that starts it in a process decides the two.
     """
     sized = [(_size_bytes(run), run) for run in runs]
     here, there = (
@@ -126,6 +130,26 @@ class _Judging(Generic[Input]):
         """The documents of those that could be judged, in the order given."""
         if not sized:
             return []
+        if master is None and not conf and len(sized) < _FEW and not _spark_runs():
+            answers = self._by_processes(sized)
+        else:
+            answers = self._by_spark(sized, master, conf)
+        return self._written([each for _, each in sized], answers, errors)
+
+    def _by_processes(self, sized: Sequence[tuple[int, Input]]) -> Answers:
+        at_once = min(len(sized), os.cpu_count() or 1)
+        job = partial(processes.judged, judge=self.here, at_once=at_once)
+        return Isolated(job, self.died, at_once).judged(_dealt(sized, _TASKS_PER_CORE * at_once))
+
+    def _by_spark(
+        self,
+        sized: Sequence[tuple[int, Input]],
+        master: str | None,
+        conf: Mapping[str, str] | None,
+    ) -> Answers:
+        from checkers.judging.cluster import is_local
+        from checkers.judging.spark import context, told_clearly
+
         spark = context(master, conf)
         cluster = not is_local(str(spark.master))
         judge, tasks_at_most = self.here, _TASKS_PER_CORE * spark.defaultParallelism
@@ -141,8 +165,7 @@ class _Judging(Generic[Input]):
                 return answers
 
         isolated = Isolated(judge_all, self.died, spark.defaultParallelism)
-        answers = isolated.judged(_dealt(sized, tasks_at_most))
-        return self._written([each for _, each in sized], answers, errors)
+        return isolated.judged(_dealt(sized, tasks_at_most))
 
     def _written(
         self, inputs: Sequence[Input], answers: Answers, errors: list[AcklossError] | None
@@ -171,6 +194,12 @@ class _Judging(Generic[Input]):
         if errors is not None:
             errors.extend(troubles)
         return [document for document, _ in done if document is not None]
+
+
+def _spark_runs() -> bool:
+    """Whether Spark is started already; to ask must not import it, which takes long."""
+    module = sys.modules.get("checkers.judging.spark")
+    return module is not None and bool(module.running())
 
 
 def _size_bytes(run: Stored) -> int:

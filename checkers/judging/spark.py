@@ -26,6 +26,7 @@ from pyspark.java_gateway import launch_gateway
 from checkers.judging import cluster
 from checkers.judging.archive import archive_flags
 from checkers.judging.code import code_zip
+from checkers.judging.isolation import WorkerDied
 from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
 
 LOCAL: Final = "local[*]"
@@ -43,10 +44,6 @@ _LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress"
 _DEATHS: Final = ("Python worker exited unexpectedly", "ExecutorLostFailure")
 """How Spark says that the process which judges has gone: in a worker's death, and in an
 executor's, which takes its workers with it."""
-
-
-class WorkerDied(HarnessFailure):
-    """A process that was judging is gone: killed, or out of memory."""
 
 
 _lock = threading.Lock()
@@ -69,6 +66,11 @@ def context(
             chosen = (*archive_flags(), *FLAGS) if flags is None else flags
             _running.append(_start(master or LOCAL, conf or {}, chosen))
         return _running[0]
+
+
+def running() -> bool:
+    """Whether this process has started Spark."""
+    return bool(_running)
 
 
 def _start(master: str, conf: Mapping[str, str], flags: Sequence[str]) -> SparkContext:

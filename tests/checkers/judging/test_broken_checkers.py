@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+import psutil
 import pytest
 from pyspark import SparkContext
 
+from checkers.judging import many_runs
 from checkers.judging.many_runs import check_runs
 from checkers.judging.one_run import judge_history, judge_run
 from checkers.loss.checker import Found, Loss, Slice
@@ -36,6 +40,9 @@ class Planted(Loss):
             raise ValueError("no such thing\nas a second line")
         if "exits" in facts.run_id:
             sys.exit(3)
+        if "slow" in facts.run_id:
+            time.sleep(600)
+        print("a line of the checker's")
         if "killed" in facts.run_id:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().check(run, shard)
@@ -138,9 +145,18 @@ def test_one_that_raises_leaves_the_others_their_answers(
     assert [error.exit_code for error in errors] == [4]
 
 
-@pytest.mark.spark
+@pytest.fixture(params=["processes", pytest.param("spark", marks=pytest.mark.spark)])
+def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Who judges: processes of our own, or Spark."""
+    if request.param == "spark":
+        request.getfixturevalue("spark")
+    else:
+        monkeypatch.setattr(many_runs, "_spark_runs", lambda: False)
+    return str(request.param)
+
+
 def test_one_that_kills_its_worker_leaves_the_others_their_answers(
-    spark: SparkContext, tmp_path: Path
+    by: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     # More runs than tasks, so that a run shares its task with others.
     names = [f"run-{number:02d}" for number in range(40)]
@@ -154,9 +170,45 @@ def test_one_that_kills_its_worker_leaves_the_others_their_answers(
             assert unknown(document).startswith("the checker's process died")
         else:
             assert document["verdict"] == "valid", document["reason"]
+    assert "a line of the checker's" not in capfd.readouterr().out, "stdout is the command's"
 
 
-@pytest.mark.spark
-def test_one_alone_that_kills_its_worker(spark: SparkContext, tmp_path: Path) -> None:
+def test_one_alone_that_kills_its_worker(by: str, tmp_path: Path) -> None:
     (document,) = check_runs(runs(tmp_path, "killed"), checks=PLANTED)
     assert unknown(document).endswith(f": {tmp_path / 'killed'}")
+
+
+def test_an_interrupt_ends_the_processes_that_judge(tmp_path: Path) -> None:
+    """Whatever they are doing, and whoever is interrupted: here it is not the terminal's group."""
+    rundirs = runs(tmp_path, "slow-1", "slow-2")
+    code = f"""
+import sys
+from checkers.judging.many_runs import check_runs
+from harness.history.run_folder import RunDir
+from pathlib import Path
+from {__name__} import PLANTED
+if __name__ == "__main__":
+    check_runs([RunDir(Path(path)) for path in sys.argv[1:]], checks=PLANTED)
+"""
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    with subprocess.Popen(
+        [sys.executable, str(script), *(str(run.path) for run in rundirs)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stderr=subprocess.PIPE,
+    ) as judging:
+        process = psutil.Process(judging.pid)
+        until = time.monotonic() + 60
+        while len(workers := asleep(process)) < 2:
+            assert time.monotonic() < until, process.children()
+            time.sleep(0.1)
+        judging.send_signal(signal.SIGINT)
+        judging.communicate(timeout=60)
+    assert judging.returncode != 0
+    assert not any(worker.is_running() for worker in workers)
+
+
+def asleep(process: psutil.Process) -> list[psutil.Process]:
+    """Those of its processes that judge: they have read what they import, and use no more time."""
+    found = [each for each in process.children() if "spawn_main" in " ".join(each.cmdline())]
+    return [each for each in found if each.cpu_percent(interval=0.3) == 0]

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from checkers.judging import many_runs as result
+from checkers.judging import many_runs, processes
+from checkers.judging import spark as real_spark
 from checkers.judging.many_runs import check_histories, check_runs
 from harness.errors import AcklossError, EnvironmentFailure, HistoryError, PlanError
 from harness.history.remote_run import remote_runs
@@ -46,7 +47,8 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Asked:
         asked.given.append(given)
         return asked
 
-    monkeypatch.setattr(result, "context", context)
+    monkeypatch.setattr(real_spark, "context", context)
+    monkeypatch.setattr(real_spark, "running", lambda: True)
     return asked
 
 
@@ -71,6 +73,42 @@ def test_sparks_master_and_configuration_are_passed_on(spark: Asked, tmp_path: P
     check_histories([file], master="local[3]", conf=conf)
     check_histories([file])
     assert spark.given == [("local[3]", conf), ("local[3]", conf), (None, None)]
+
+
+@pytest.mark.parametrize(
+    ("number", "more", "runs"),
+    [
+        (99, {}, False),
+        (100, {}, True),
+        (1, {"master": "local[2]"}, True),
+        (1, {"conf": {"a": "b"}}, True),
+    ],
+)
+def test_spark_is_started_for_many_or_where_it_is_named(
+    spark: Asked,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    number: int,
+    more: Any,
+    runs: bool,
+) -> None:
+    monkeypatch.setattr(real_spark, "running", lambda: False)
+    judged: list[Any] = []
+
+    def by_processes(tasks: Any, **_: Any) -> list[Any]:
+        judged.extend(tasks)
+        return []
+
+    monkeypatch.setattr(processes, "judged", by_processes)
+    run = build(tmp_path, 0)
+    check_runs([run] * number, **more)
+    assert (bool(spark.given), bool(judged)) == (runs, not runs)
+
+
+def test_spark_that_runs_is_used(spark: Asked, tmp_path: Path) -> None:
+    assert many_runs._spark_runs()
+    check_runs([build(tmp_path, 0)])
+    assert spark.given
 
 
 def test_the_largest_are_begun_first_and_no_task_is_empty(spark: Asked, tmp_path: Path) -> None:
