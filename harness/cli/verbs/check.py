@@ -34,7 +34,7 @@ class _PathOrUrl(click.ParamType[str]):
 
 @dataclass(frozen=True)
 class _Spark:
-    """The Spark session to judge in."""
+    """How Spark is to be started."""
 
     master: str | None
     conf: dict[str, str]
@@ -51,7 +51,7 @@ class _Spark:
 )
 @click.option("--checker", default="loss", show_default=True, help="The checker for --history.")
 @click.option("--option", "options", multiple=True, metavar="K=V", help="The checker's options.")
-@click.option("--master", help="Spark's master, default local[*] (docs/scale.md).")
+@click.option("--master", help="Spark's master; for many runs local[*] (docs/scale.md).")
 @click.option(
     "--conf", "conf", multiple=True, metavar="K=V", help="Any Spark setting (repeatable)."
 )
@@ -66,7 +66,8 @@ def check(
     conf: tuple[str, ...],
 ) -> None:
     """Judge RUNS (the folder of a run, of several runs or of a campaign; a path or a URL such as
-    s3://bucket/folder) or --history files, all in one Spark session.
+    s3://bucket/folder) or --history files: fewer than a hundred by processes of this machine, more
+    by Spark, which --master and --conf start for any number.
 
     Needs no cluster. The exit code is 4 if any input was bad (the others are still checked), else 1
     if any is invalid, else 3 if any is unknown, else 0.
