@@ -35,8 +35,9 @@ _TASKS_PER_CORE: Final = 4
 _INPUTS_PER_TASK: Final = 4
 """On a cluster at most: its cores are not all there when the first task is distributed, and a
 machine that goes takes little with it."""
-_FEW: Final = 100
-"""Below so many inputs Spark's start costs more than it saves."""
+_FEW: Final = 5_000
+"""Up to so many inputs Spark's start takes more than a few percent of the time: on one machine it
+judges no faster (`bench.check --linear`)."""
 _WRITERS: Final = 8
 
 Input = TypeVar("Input")
@@ -130,7 +131,7 @@ class _Judging(Generic[Input]):
         """The documents of those that could be judged, in the order given."""
         if not sized:
             return []
-        if master is None and not conf and len(sized) < _FEW and not _spark_runs():
+        if master is None and not conf and len(sized) <= _FEW and not _spark_runs():
             answers = self._by_processes(sized)
         else:
             answers = self._by_spark(sized, master, conf)

@@ -22,7 +22,8 @@ def bounds_of(paths: Iterable[Path]) -> Bounds | None:
     bounds = Bounds(0, False, 2**63 - 1, -(2**63))
     for path in paths:
         try:
-            stated = _stated(pq.read_metadata(path), bounds)
+            with pa.OSFile(str(path)) as source:  # a path would be looked up among file systems
+                stated = _stated(pq.read_metadata(source), bounds)
         except (OSError, pa.ArrowException) as error:
             raise HistoryError("cannot be read: its Parquet is damaged", file=str(path)) from error
         if stated is None:

@@ -66,8 +66,8 @@ def check(
     conf: tuple[str, ...],
 ) -> None:
     """Judge RUNS (the folder of a run, of several runs or of a campaign; a path or a URL such as
-    s3://bucket/folder) or --history files: fewer than a hundred by processes of this machine, more
-    by Spark, which --master and --conf start for any number.
+    s3://bucket/folder) or --history files: up to 5,000 by processes of this machine, more by
+    Spark, which --master and --conf start for any number.
 
     Needs no cluster. The exit code is 4 if any input was bad (the others are still checked), else 1
     if any is invalid, else 3 if any is unknown, else 0.

@@ -78,8 +78,8 @@ def test_sparks_master_and_configuration_are_passed_on(spark: Asked, tmp_path: P
 @pytest.mark.parametrize(
     ("number", "more", "runs"),
     [
-        (99, {}, False),
-        (100, {}, True),
+        (3, {}, False),
+        (4, {}, True),
         (1, {"master": "local[2]"}, True),
         (1, {"conf": {"a": "b"}}, True),
     ],
@@ -93,6 +93,7 @@ def test_spark_is_started_for_many_or_where_it_is_named(
     runs: bool,
 ) -> None:
     monkeypatch.setattr(real_spark, "running", lambda: False)
+    monkeypatch.setattr(many_runs, "_FEW", 3)
     judged: list[Any] = []
 
     def by_processes(tasks: Any, **_: Any) -> list[Any]:
