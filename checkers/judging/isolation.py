@@ -41,8 +41,11 @@ class Isolated(Generic[Input]):
         except WorkerDied:
             if len(tasks) == len(tasks[0]) == 1:
                 return [self._dead(*tasks[0][0])]
-        with ThreadPoolExecutor(self.at_once) as pool:
+        pool = ThreadPoolExecutor(self.at_once)
+        try:
             return [answer for answers in pool.map(self._alone, tasks) for answer in answers]
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _alone(self, task: Task[Input]) -> Answers:
         try:

@@ -20,10 +20,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from checkers.judging import processes, tasks
+from checkers.judging import tasks
 from checkers.judging.isolation import Answers, Isolated
 from checkers.judging.json_models import model_outside
 from checkers.judging.one_run import Checks, checker_of, judge_history
+from checkers.judging.processes import Processes
 from checkers.judging.results import Document, Judged
 from checkers.judging.tasks import Answer, Stored, Task
 from harness.errors import AcklossError
@@ -138,9 +139,10 @@ class _Judging(Generic[Input]):
         return self._written([each for _, each in sized], answers, errors)
 
     def _by_processes(self, sized: Sequence[tuple[int, Input]]) -> Answers:
-        at_once = min(len(sized), os.cpu_count() or 1)
-        job = partial(processes.judged, judge=self.here, at_once=at_once)
-        return Isolated(job, self.died, at_once).judged(_dealt(sized, _TASKS_PER_CORE * at_once))
+        at_once = min(len(sized), len(os.sched_getaffinity(0)))
+        dealt = _dealt(sized, _TASKS_PER_CORE * at_once)
+        with Processes(self.here, at_once) as processes:
+            return Isolated(processes.judged, self.died, at_once).judged(dealt)
 
     def _by_spark(
         self,

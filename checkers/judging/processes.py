@@ -4,48 +4,90 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from functools import partial
-from multiprocessing import active_children, get_context
-from typing import Any
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnContext, SpawnProcess
+from types import TracebackType
+from typing import Any, Self
 
 from checkers.judging.isolation import Answers, WorkerDied
 from checkers.judging.tasks import Answer, Task, judge_task
 
 
-def judged(tasks: Sequence[Task[Any]], *, judge: Callable[[Any], Answer], at_once: int) -> Answers:
-    """The answers for all inputs of these tasks, in any order. Raises WorkerDied where a process
-    ends while it judges."""
-    with _pool(min(at_once, len(tasks))) as pool:
-        try:
-            answered = list(pool.map(partial(judge_task, judge=judge), tasks))
-        except BrokenProcessPool as error:
-            raise WorkerDied("a process that was judging died") from error
-    return [answer for answers in answered for answer in answers]
+class Processes(SpawnContext):
+    """Judges tasks by at most so many new processes for each call. A context: where it ends by an
+    exception, an interrupt too, they end at once; they do not outlast this process either."""
 
+    def __init__(self, judge: Callable[[Any], Answer], at_once: int) -> None:
+        _open_missing()
+        self._judge, self._at_once = judge, at_once
+        self._made: list[SpawnProcess] = []
+        self._ended = False
 
-@contextmanager
-def _pool(size: int) -> Iterator[ProcessPoolExecutor]:
-    """New processes, which do not outlast an interrupt: a pool would wait for what it has begun.
-    (Where one of them died there may be other pools, whose processes are to go on.)"""
-    others = set(active_children())
-    with ProcessPoolExecutor(size, get_context("spawn"), initializer=_begin) as pool:
-        try:
-            yield pool
-        except WorkerDied:
-            raise
-        except BaseException:
-            for process in set(active_children()) - others:
+    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
+        """See multiprocessing; called by the pool."""
+        self._made.append(process := SpawnProcess(*args, **kwargs))
+        return process
+
+    def judged(self, tasks: Sequence[Task[Any]]) -> Answers:
+        """The answers for all inputs of these tasks, in any order. Raises WorkerDied where a
+        process ends while it judges."""
+        if self._ended:
+            raise RuntimeError("nothing is judged any more")
+        with ProcessPoolExecutor(min(self._at_once, len(tasks)), self, _begin) as pool:
+            try:
+                answered = list(pool.map(partial(judge_task, judge=self._judge), tasks))
+            except BrokenProcessPool as error:
+                raise WorkerDied("a process that was judging died") from error
+            except BaseException:
+                self._end()  # or the pool waits for what it has begun
+                raise
+        return [answer for answers in answered for answer in answers]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        for process in self._made:
+            if process.pid is not None:
                 process.kill()
-            raise
+
+
+def _open_missing() -> None:
+    """Where stdin, stdout or stderr is closed, here or in a new process, the next file that is
+    opened, such as a pipe to another process, would be taken for it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        os.set_inheritable(number, True)
 
 
 def _begin() -> None:
-    """What a checker prints is none of our output; and an interrupt is for the process that
-    asks."""
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    """What a checker prints is none of our output; an interrupt is for the process that asks; and
+    when that is gone, nobody waits for an answer."""
+    os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if (parent := parent_process()) is not None:
+        wait([parent.sentinel])
+        os._exit(1)

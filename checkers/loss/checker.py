@@ -124,8 +124,7 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         facts = run.facts
         if sum(path.stat().st_size for path in (*facts.history, *facts.reads)) <= _SMALL_BYTES:
             return [Slice(0, 1)]
-        bounds = run.bounds()
-        extent = Extent.of(run.things()) if bounds is None else Extent._make(bounds)
+        extent = Extent._make(run.bounds())
         names, often = bool(Verification.of(facts).ends), Readers(facts).count_together
         of = 1 + extent.bytes_needed(2 + 4 * (names + often)) // SHARD_BYTES
         return [Slice(number, of, extent if of == 1 else None) for number in range(of)]

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import HistoryError
 from harness.protocols import Ints, Texts
+from harness.protocols.runs import Bounds
 
 _ROOM: Final = 4
 """So many numbers for each row, at most, may stay unused in a row of integers."""
@@ -62,25 +63,10 @@ class Numbering(Protocol):
         ...
 
 
-class Extent(NamedTuple):
-    """How many rows there are, whether any has a key, and their least and greatest values."""
+class Extent(Bounds):
+    """The bounds of keys and values, and what follows from them."""
 
-    rows: int
-    keyed: bool
-    least: int
-    most: int
-
-    @classmethod
-    def of(cls, things: Things) -> Extent:
-        """Of all these."""
-        rows, keyed = 0, False
-        least, most = 2**63, -(2**63)
-        for key, value in things:
-            if len(value):
-                rows += len(value)
-                least, most = min(least, int(value.min())), max(most, int(value.max()))
-                keyed = keyed or bool((key.codes >= 0).any())
-        return cls(rows, keyed, least, most)
+    __slots__ = ()
 
     @property
     def integers(self) -> int:
@@ -125,12 +111,22 @@ def _steps(value: Ints, least: int, most: int) -> Ints:
     """How far values are from the least. Raises HistoryError if some are not between the two:
     these may be what a file states, and a number that is none would be another value's."""
     if len(value) and (int(value.min()) < least or int(value.max()) > most):
-        raise HistoryError(
-            f"holds values beyond those that its Parquet states, from {least:,} to {most:,}",
-            key="value",
-            hint="copy the run folder again; if the copy is the same, report its writer",
-        )
+        raise _unlike_stated(f"values beyond those that its Parquet states, {least:,} to {most:,}")
     return value - least
+
+
+def _refuse_keys(key: Texts) -> None:
+    """Raise HistoryError for values with keys, where a file states that there are none."""
+    if key.names and bool((key.codes >= 0).any()):
+        raise _unlike_stated("keys, of which its Parquet states that it has none")
+
+
+def _unlike_stated(what: str) -> HistoryError:
+    return HistoryError(
+        f"holds {what}",
+        key="value",
+        hint="copy the run folder again; if the copy is the same, report its writer",
+    )
 
 
 @dataclass(frozen=True)
@@ -142,6 +138,7 @@ class InARow:
 
     def numbers(self, key: Texts, value: Ints) -> Ints:
         """See Numbering."""
+        _refuse_keys(key)
         return _steps(value, self.least, self.least + self.size - 1)
 
     def things(self, numbers: Ints) -> tuple[list[str | None], Ints]:
@@ -179,6 +176,7 @@ class Gapped:
 
     def numbers(self, key: Texts, value: Ints) -> Ints:
         """See Numbering."""
+        _refuse_keys(key)
         steps = value - self.least
         word = steps >> _SHIFT
         lower = (np.uint64(1) << (steps & _LOW).view(np.uint64)) - np.uint64(1)

@@ -205,13 +205,18 @@ def _of_history(
 
 def _rows(batch: pa.RecordBatch, kind: type[OfHistory], functions: Collection[str]) -> OfHistory:
     chosen, marks = _chosen(batch, functions)
-    if kind is Writes and not _valid(batch["value"])[_all(chosen)].all():
-        raise UnusableRow("a write has no value", "value")
+    if kind is Writes:
+        _refuse_no_value(batch, chosen)
     rows = kind._make(
         marks if name == "mark" else _column(batch, _STORED_NAMES.get(name, name))
         for name in kind._fields
     )
     return rows if chosen is None else some(rows, chosen)
+
+
+def _refuse_no_value(batch: pa.RecordBatch, chosen: Bools | None) -> None:
+    if not _valid(batch["value"])[_all(chosen)].all():
+        raise UnusableRow("a write has no value", "value")
 
 
 def _column(batch: pa.RecordBatch, name: str) -> Ints | Texts | Lists:
@@ -269,6 +274,7 @@ def _deliveries(batch: pa.RecordBatch) -> Deliveries:
 
 def _written(batch: pa.RecordBatch, functions: Collection[str]) -> tuple[Texts, Ints]:
     chosen = _of_clients(batch, functions)
+    _refuse_no_value(batch, chosen)
     keys, values = _keys_and_values(batch)
     return (keys, values) if chosen is None else (_some_of(keys, chosen), values[chosen])
 

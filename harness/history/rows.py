@@ -7,13 +7,14 @@ again by every pass, so that a run of any size takes the memory of one batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, TypeVar
 
 import numpy as np
 
 from harness.history import parquet_reader
 from harness.history.ahead import ahead
-from harness.history.bounds import bounds_of
+from harness.history.bounds import stated, together
 from harness.models import MODELS
 from harness.protocols.runs import (
     Bools,
@@ -93,9 +94,17 @@ class Rows:
             yield from self._far(parquet_reader.written(self._facts.history, functions))
             yield from self._far(parquet_reader.keys_and_values(self._facts.reads))
 
-    def bounds(self) -> Bounds | None:
+    def bounds(self) -> Bounds:
         """See `harness.protocols.Run`."""
-        return bounds_of((*self._facts.history, *self._facts.reads))
+        written = partial(parquet_reader.written, functions=self._model.writes)
+        return together(
+            stated(path) or Bounds.of(read([path]))
+            for read, paths in (
+                (written, self._facts.history),
+                (parquet_reader.keys_and_values, self._facts.reads),
+            )
+            for path in paths
+        )
 
     def _far(self, parts: Iterator[Part]) -> Iterator[Part]:
         """Parts of a large run are read ahead."""

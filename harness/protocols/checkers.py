@@ -199,8 +199,8 @@ class Run(Protocol):
         ...
 
     @abstractmethod
-    def bounds(self) -> Bounds | None:
-        """Those of all keys and values, where the files state them. A file may be wrong."""
+    def bounds(self) -> Bounds:
+        """Those of all keys and values, as files state them of their rows. They may be wrong."""
         ...
 
 

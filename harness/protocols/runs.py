@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +77,23 @@ class Bounds(NamedTuple):
     keyed: bool
     least: int
     most: int
+
+    @classmethod
+    def none(cls) -> Self:
+        """Of no rows."""
+        return cls(0, False, 0, -1)
+
+    @classmethod
+    def of(cls, things: Iterable[tuple[Texts, Ints]]) -> Self:
+        """Of all these keys and values."""
+        rows, keyed = 0, False
+        least, most = 2**63, -(2**63)
+        for key, value in things:
+            if len(value):
+                rows += len(value)
+                least, most = min(least, int(value.min())), max(most, int(value.max()))
+                keyed = keyed or bool((key.codes >= 0).any())
+        return cls(rows, keyed, least, most) if rows else cls.none()
 
 
 class Writes(NamedTuple):

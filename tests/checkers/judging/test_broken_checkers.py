@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -178,10 +179,7 @@ def test_one_alone_that_kills_its_worker(by: str, tmp_path: Path) -> None:
     assert unknown(document).endswith(f": {tmp_path / 'killed'}")
 
 
-def test_an_interrupt_ends_the_processes_that_judge(tmp_path: Path) -> None:
-    """Whatever they are doing, and whoever is interrupted: here it is not the terminal's group."""
-    rundirs = runs(tmp_path, "slow-1", "slow-2")
-    code = f"""
+CHECKS = f"""
 import sys
 from checkers.judging.many_runs import check_runs
 from harness.history.run_folder import RunDir
@@ -190,25 +188,56 @@ from {__name__} import PLANTED
 if __name__ == "__main__":
     check_runs([RunDir(Path(path)) for path in sys.argv[1:]], checks=PLANTED)
 """
+
+
+def checking(tmp_path: Path, *names: str, closed: bool = False) -> subprocess.Popen[bytes]:
+    """A process that judges such runs; `closed`: it has no stdout and no stderr."""
     script = tmp_path / "script.py"
-    script.write_text(code)
-    with subprocess.Popen(
-        [sys.executable, str(script), *(str(run.path) for run in rundirs)],
+    script.write_text(CHECKS)
+    paths = [str(run.path) for run in runs(tmp_path, *names)]
+    command = [sys.executable, str(script), *paths]
+    if closed:
+        command = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *command]
+    return subprocess.Popen(
+        command,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stderr=subprocess.PIPE,
-    ) as judging:
+        stderr=None if closed else subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("names", [("slow-1", "slow-2"), ("killed", "slow")])
+def test_processes_that_judge_do_not_outlast_who_asks(
+    tmp_path: Path, sent: signal.Signals, names: tuple[str, ...]
+) -> None:
+    """Whatever they are doing, also once more after one has died; and an interrupt need not be of
+    the terminal's group."""
+    slow = sum("slow" in name for name in names)
+    with checking(tmp_path, *names) as judging:
         process = psutil.Process(judging.pid)
-        until = time.monotonic() + 60
-        while len(workers := asleep(process)) < 2:
+        until = time.monotonic() + 120
+        while len(workers := asleep(process)) != slow:
             assert time.monotonic() < until, process.children()
-            time.sleep(0.1)
-        judging.send_signal(signal.SIGINT)
+        judging.send_signal(sent)
         judging.communicate(timeout=60)
     assert judging.returncode != 0
-    assert not any(worker.is_running() for worker in workers)
+    gone, alive = psutil.wait_procs(workers, timeout=30)
+    assert (len(gone), alive) == (slow, [])
 
 
 def asleep(process: psutil.Process) -> list[psutil.Process]:
     """Those of its processes that judge: they have read what they import, and use no more time."""
-    found = [each for each in process.children() if "spawn_main" in " ".join(each.cmdline())]
-    return [each for each in found if each.cpu_percent(interval=0.3) == 0]
+    found = []
+    for each in process.children():
+        with suppress(psutil.NoSuchProcess):
+            if "spawn_main" in " ".join(each.cmdline()) and not each.cpu_percent(interval=1):
+                found.append(each)
+    return found
+
+
+def test_without_stdout_and_stderr_runs_are_judged_as_with_them(tmp_path: Path) -> None:
+    with checking(tmp_path, "first", "second", closed=True) as judging:
+        assert judging.wait(timeout=120) == 0
+    for name in ("first", "second"):
+        run = RunDir(tmp_path / name)
+        assert run.read_json(run.result)["verdict"] == "valid"

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from checkers.judging import many_runs, processes
+from checkers.judging import many_runs
 from checkers.judging import spark as real_spark
 from checkers.judging.many_runs import check_histories, check_runs
+from checkers.judging.processes import Processes
 from harness.errors import AcklossError, EnvironmentFailure, HistoryError, PlanError
 from harness.history.remote_run import remote_runs
 from harness.history.run_folder import RunDir
@@ -96,11 +97,11 @@ def test_spark_is_started_for_many_or_where_it_is_named(
     monkeypatch.setattr(many_runs, "_FEW", 3)
     judged: list[Any] = []
 
-    def by_processes(tasks: Any, **_: Any) -> list[Any]:
+    def by_processes(_: Any, tasks: Any) -> list[Any]:
         judged.extend(tasks)
         return []
 
-    monkeypatch.setattr(processes, "judged", by_processes)
+    monkeypatch.setattr(Processes, "judged", by_processes)
     run = build(tmp_path, 0)
     check_runs([run] * number, **more)
     assert (bool(spark.given), bool(judged)) == (runs, not runs)

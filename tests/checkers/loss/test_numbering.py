@@ -86,3 +86,7 @@ def test_values_beyond_what_a_file_states_are_refused(most: int, kind: type) -> 
         seen = things([10, value])
         with pytest.raises(HistoryError, match="beyond those that its Parquet states"):
             numbered(lambda seen=seen: seen, stated).numbers(*seen[0])
+    keyed = Texts(np.zeros(1, np.int32), ["x"])
+    found = numbered(lambda: things([10]), stated)
+    with pytest.raises(HistoryError, match="keys, of which its Parquet states that it has none"):
+        found.numbers(keyed, np.array([10], np.int64))

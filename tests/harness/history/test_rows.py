@@ -14,6 +14,7 @@ from checkers.judging.one_run import judge_run, stored_promises
 from harness.errors import HistoryError
 from harness.history import HISTORY, READS, parquet_reader
 from harness.history import rows as reading
+from harness.history.bounds import stated
 from harness.history.facts import facts_of
 from harness.history.parquet_reader import some
 from harness.history.rows import Rows, within
@@ -34,6 +35,9 @@ MADE = Made(
     nemesis=True,
     plan={"topic": {"partitions": 3}},
 )
+
+STORED = Path(__file__).parents[2] / "histories" / "runs"
+INSIDE = pa.struct([("key", pa.string()), ("value", pa.int64())])
 
 
 def window(from_s: float | None, to_s: float | None) -> FaultWindow:
@@ -77,19 +81,50 @@ def test_writes_are_rows_of_writes_alone(run: RunDir) -> None:
     assert texts(told.error) == [None, None, None, error, None, error, None]
 
 
-def test_what_files_state_of_their_values_holds_for_all_rows(run: RunDir) -> None:
-    """Also for those of the nemesis."""
+def test_the_bounds_of_values_are_what_files_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Made(writes=[W(7, "o"), W(-4, "f")], reads=[R(7, offset=3), R(9, offset=4)])
+    rows = Rows(facts_of(made.build(tmp_path, "a"), stored_promises))
+    monkeypatch.setattr(parquet_reader, "decoded", None)  # nothing is read
+    assert rows.bounds() == Bounds(4 + 4, False, -4, 9)
+
+
+def test_the_bounds_of_values_are_read_where_no_file_states_them(run: RunDir) -> None:
+    """A nemesis' rows have a key, which is no value's."""
     rows = Rows(facts_of(run, stored_promises))
-    assert rows.bounds() == Bounds(8 + 2, True, -4, 77)
+    assert rows.bounds() == Bounds(7 + 2, True, -4, 9)
     (path,) = run.reads.glob("part-*.parquet")
     table = pq.read_table(path)
     pq.write_table(table, path, write_statistics=False)
-    assert rows.bounds() is None
-    pq.write_table(table.set_column(2, "value", pa.nulls(2, pa.int64())), path)
-    assert rows.bounds() == Bounds(8 + 2, True, -4, 77)
+    assert rows.bounds() == Bounds(7 + 2, True, -4, 9)
+    pq.write_table(table.slice(0, 0), path)
+    assert rows.bounds() == Bounds(7, True, -4, 9)
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(HistoryError, match="its Parquet is damaged"):
         rows.bounds()
+
+
+def test_the_key_of_a_nemesis_is_no_values() -> None:
+    """A run in parts, some of which hold rows of its nemesis."""
+    facts = facts_of(RunDir(STORED / "unclean-election-loses"), stored_promises)
+    parts = [stated(path) for path in facts.history]
+    assert None in parts
+    assert any(parts)
+    found = Rows(facts).bounds()
+    assert not found.keyed
+    values = [value for _, value in Rows(facts).things()]
+    assert (found.least, found.most) == (min(map(np.min, values)), max(map(np.max, values)))
+
+
+def test_the_statistics_of_a_column_inside_another_are_not_those_of_keys(tmp_path: Path) -> None:
+    made = Made(writes=[W(7, "o", key="x")], reads=[R(7, offset=3, key="x")])
+    run = made.build(tmp_path, "a")
+    for path in (*run.history.glob("part-*"), *run.reads.glob("part-*")):
+        table = pq.read_table(path)
+        inside = pa.array([{"key": None, "value": -1}] * len(table), type=INSIDE)
+        pq.write_table(table.append_column("more", inside), path)
+    assert Rows(facts_of(run, stored_promises)).bounds() == (4, True, 7, 7)
 
 
 def texts(column: Texts) -> list[str | None]:
