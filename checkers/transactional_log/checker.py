@@ -53,7 +53,7 @@ _SENTENCES: Final = {
     cycles.G0: "cycles of operations whose sends interleave: {n}",
     cycles.G1C: "cycles of operations that polled each other's values: {n}",
     cycles.REALTIME: "cycles of polls and real time (a value polled before it was sent): {n}",
-    DIRTY_READ: "values of failed operations that polls of read_uncommitted returned: {n}",
+    DIRTY_READ: "records of failed operations that polls of read_uncommitted returned: {n}",
 }
 """By Jepsen's names, in the order in which a verdict gives them; `lost-after-poll`, `unexpected`,
 `phantom`, `torn-transaction`, `zombie-commit`, `offsets-without-output`, `output-without-offsets`
@@ -62,7 +62,6 @@ and `dirty-read` are not Jepsen's."""
 _ALWAYS_TOLERATED: Final = frozenset({"int-send-skip", cycles.G0, DIRTY_READ})
 """Writes of transactions are not isolated from each other, in no log that is known; and readers of
 read_uncommitted ask for dirty reads."""
-_POSITIONS: Final = frozenset({"poll-skip", "nonmonotonic-poll"})
 _NAMED: Final = 8
 _CONSUMED: Final = frozenset({"offsets-without-output", "output-without-offsets"})
 
@@ -89,8 +88,9 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
     and unseen writes, aborted, precommitted and unexpected reads, inconsistent offsets, duplicates,
     skips and steps back of polls and sends, cycles (G0, G1c), transactions that are torn.
 
-    sub_via       assign, or subscribe: the logs of a process may be distributed again between its
-                  polls, so that poll-skip and nonmonotonic-poll are reported and no error
+    sub_via       assign, or subscribe: the logs of a process that has subscribed may be distributed
+                  again between its polls, so that its poll-skip and nonmonotonic-poll are reported
+                  and no error
     unseen        error, as Jepsen has it, or doubt: the run is unknown, not invalid, where nothing
                   is wrong but that acknowledged values were not polled by the end
     exactly_once  inputs of subscribed transactions are consumed once: offsets-without-output and
@@ -123,6 +123,7 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
             shard.number,
             of=shard.of,
             ours=_ours(run),
+            reassigned=self.sub_via == "subscribe",
         )
         return Part(part, history.ops, np.intersect1d(history.final.ended, history.final.whole))
 
@@ -167,8 +168,6 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
 
     def _tolerates(self, kind: str) -> bool:
         """Whether an anomaly of this kind is reported, and no counter-example."""
-        if kind in _POSITIONS:
-            return self.sub_via == "subscribe"
         if kind in _CONSUMED:
             return not self.exactly_once
         return kind in _ALWAYS_TOLERATED or (kind == "unseen" and self.unseen == "doubt")
@@ -178,6 +177,8 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
             yield Statement(DOUBTS.vacuous, "no send was acknowledged")
         if not judged.counts.polled_ok:
             yield Statement(DOUBTS.vacuous, "no ok poll returned anything")
+        if judged.uncommitted and not judged.counts.polled_uncommitted:
+            yield Statement(DOUBTS.vacuous, "no poll of read_uncommitted returned anything")
         if self.unseen == "doubt" and (number := judged.number("unseen")):
             sentence = _SENTENCES["unseen"].format(n=f"{number:,}")
             yield Statement(DOUBTS.not_yet_visible, sentence)

@@ -23,10 +23,10 @@ import numpy as np
 from checkers.transactional_log.grouping import Codes, codes_of, ordered
 from harness.errors import HistoryError
 from harness.models.micro_ops import (
+    ASSIGNED,
     DISCARDED,
     END,
     FENCE,
-    POLL,
     REBALANCED,
     SEND,
     STORED,
@@ -62,7 +62,8 @@ class Ops(NamedTuple):
 
 class MicroOps(NamedTuple):
     """One row a micro-operation, in the order of `op`, its operation's row. `key` is a place in
-    `History.keys`; `thing` numbers the pairs of key and value that were sent or polled."""
+    `History.keys`; `thing` numbers the pairs of key and value that were sent, polled or found by
+    the second reader."""
 
     op: Ints
     kind: Ints
@@ -98,7 +99,8 @@ class FinalReads(NamedTuple):
 class History(NamedTuple):
     """Operations and micro-operations, and the numbers of the keys. `things`: how many pairs of key
     and value there are; `key_of`, `value_of`: of each. `fenced`: the operations whose producer was
-    taken over by another instance before they requested their commit."""
+    taken over by another instance before they requested their commit. `uncommitted`: whether any
+    poll was to be one of read_uncommitted."""
 
     ops: Ops
     micro: MicroOps
@@ -107,10 +109,11 @@ class History(NamedTuple):
     value_of: Ints
     final: FinalReads
     fenced: Ints
+    uncommitted: bool
 
     @property
     def things(self) -> int:
-        """How many pairs of key and value were sent or polled."""
+        """How many pairs of key and value were sent, polled or found by the second reader."""
         return len(self.key_of)
 
 
@@ -128,12 +131,14 @@ def history_of(parts: Iterable[Operations], *, file: str) -> History:
     op, four = _micro_ops(rows, began, ended, file)
     kind, key = four[:, 0], four[:, 1]
     done = (kind <= REBALANCED) | ((kind == UNCOMMITTED) & (key != NULL))
+    done |= ((kind == STORED) | (kind == DISCARDED)) & (ops.mark[op] == OK)
     history = _numbered(
         ops,
         op[done],
         four[done],
         _final_reads(ops, op, four),
         np.unique(op[(kind == FENCE) & (ops.ended[op] != ABSENT)]),
+        uncommitted=bool((kind == UNCOMMITTED).any()),
     )
     _refuse_repeats(history, file)
     return history
@@ -245,17 +250,20 @@ def _final_reads(ops: Ops, op: Ints, four: Ints) -> FinalReads:
     )
 
 
-def _numbered(ops: Ops, op: Ints, four: Ints, final: FinalReads, fenced: Ints) -> History:
+def _numbered(
+    ops: Ops, op: Ints, four: Ints, final: FinalReads, fenced: Ints, *, uncommitted: bool
+) -> History:
     kind, key, offset, value = (np.ascontiguousarray(four[:, n]) for n in range(WIDTH))
     keys = codes_of(key)
-    moves = np.flatnonzero((kind == SEND) | (kind == POLL) | (kind == UNCOMMITTED))
+    moves = np.flatnonzero((kind != ASSIGNED) & (kind != REBALANCED))  # the others have a value
     pairs = _pairs(value[moves], keys.codes[moves])
     thing = np.full(len(op), ABSENT)
     thing[moves] = pairs.codes
     one = np.zeros(pairs.number, np.int64)
     one[pairs.codes] = moves
     micro = MicroOps(op, kind, keys.codes, offset, value, thing)
-    return History(ops, micro, keys.firsts(key), keys.codes[one], value[one], final, fenced)
+    names = keys.firsts(key)
+    return History(ops, micro, names, keys.codes[one], value[one], final, fenced, uncommitted)
 
 
 def _pairs(value: Ints, key: Ints) -> Codes:
@@ -283,28 +291,6 @@ def _refuse_repeats(history: History, file: str) -> None:
         )
 
 
-class Shown(NamedTuple):
-    """Of each operation: one that is ok and polled a value which it sent, ABSENT if there is none;
-    and whether it has certainly committed: it is ok, or of unknown outcome and was polled so.
-    """
-
-    by: Ints
-    committed: Bools
-
-
-def shown_of(history: History) -> Shown:
-    """Which operations committed, by all keys; polls of read_uncommitted show nothing."""
-    ops, micro = history.ops, history.micro
-    polls, sends = np.flatnonzero(micro.kind == POLL), np.flatnonzero(micro.kind == SEND)
-    polls = polls[ops.mark[micro.op[polls]] == OK]
-    reader = np.full(history.things, ABSENT)
-    reader[micro.thing[polls]] = micro.op[polls]
-    sends = sends[reader[micro.thing[sends]] != ABSENT]
-    by = np.full(len(ops.mark), ABSENT)
-    by[micro.op[sends]] = reader[micro.thing[sends]]
-    return Shown(by, (ops.mark == OK) | ((ops.mark == INFO) & (by != ABSENT)))
-
-
 def shard(history: History, number: int, *, of: int) -> History:
     """The keys of a history that belong to shard `number` of `of`, with all operations. Logs that
     only the second reader has anything of belong to the first."""
@@ -318,4 +304,11 @@ def shard(history: History, number: int, *, of: int) -> History:
     if not number:
         own |= ~np.isin(log.key, history.keys)
     final = history.final._replace(log=Log._make(column[own] for column in log))
-    return _numbered(history.ops, micro.op[rows], four[rows], final, history.fenced)
+    return _numbered(
+        history.ops,
+        micro.op[rows],
+        four[rows],
+        final,
+        history.fenced,
+        uncommitted=history.uncommitted,
+    )

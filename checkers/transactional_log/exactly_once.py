@@ -16,9 +16,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.transactional_log.columns import ABSENT, SUBSCRIBE, History, MicroOps, Shown
+from checkers.transactional_log.columns import ABSENT, SUBSCRIBE, History, MicroOps
 from checkers.transactional_log.found import Found
 from checkers.transactional_log.grouping import codes_of, ordered, starts
+from checkers.transactional_log.shown import Shown
 from checkers.transactional_log.versions import NOWHERE, Versions
 from harness.models.micro_ops import POLL, SEND
 from harness.protocols import Bools, Ints

@@ -17,12 +17,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.transactional_log import exactly_once, positions, taken_back, uncommitted, values
-from checkers.transactional_log.columns import History, Ops, shard, shown_of
+from checkers.transactional_log.columns import SUBSCRIBE, History, Ops, shard
 from checkers.transactional_log.cycles import Cycles, cycles_of
 from checkers.transactional_log.edges import Edges, edges_of, joined
 from checkers.transactional_log.found import Found
 from checkers.transactional_log.lag import Lag, worst, worst_lag
 from checkers.transactional_log.second_reader import Second, confirmed, second_of, states_of
+from checkers.transactional_log.shown import shown_of
 from checkers.transactional_log.versions import versions_of
 from harness.models.micro_ops import POLL, SEND, UNCOMMITTED
 from harness.protocols import Ints
@@ -30,6 +31,8 @@ from harness.protocols.runs import FAIL, INFO, OK
 
 ONE_EACH: Final = ("precommitted-read", "torn-transaction", "zombie-commit")
 """Kinds of which an operation counts once, whatever number of keys show it."""
+POSITIONS: Final = frozenset({"poll-skip", "nonmonotonic-poll"})
+"""Kinds of steps between polls."""
 
 
 class Counts(NamedTuple):
@@ -55,10 +58,12 @@ class Tally(NamedTuple):
     lag: Lag | None
     keys: Ints
     second: Second
+    uncommitted: bool
 
 
 class Judged(NamedTuple):
-    """What a complete history shows; `ops` are its operations."""
+    """What a complete history shows; `ops` are its operations. `uncommitted`: whether any poll was
+    to be one of read_uncommitted."""
 
     counts: Counts
     found: tuple[Found, ...]
@@ -67,6 +72,7 @@ class Judged(NamedTuple):
     keys: Ints
     ops: Ops
     second: Second
+    uncommitted: bool
 
     def number(self, kind: str) -> int:
         """How many anomalies of a kind there are; cycles are none."""
@@ -83,9 +89,17 @@ def judge(history: History, *, shards: int = 1) -> Judged:
     return merge(history.ops, [tally(history, number, of=shards) for number in range(shards)])
 
 
-def tally(history: History, number: int = 0, *, of: int = 1, ours: bool = False) -> Tally:
+def tally(
+    history: History,
+    number: int = 0,
+    *,
+    of: int = 1,
+    ours: bool = False,
+    reassigned: bool = False,
+) -> Tally:
     """What the keys of one shard say. `ours`: a run of our own, which ends with reads of all logs
-    by two readers."""
+    by two readers. `reassigned`: the logs of a process that subscribes may be distributed again
+    between its polls."""
     shown = shown_of(history)
     consuming = exactly_once.consumers(history)
     part = shard(history, number, of=of)
@@ -99,13 +113,28 @@ def tally(history: History, number: int = 0, *, of: int = 1, ours: bool = False)
         *taken_back.anomalies(part, became, states),
     ]
     edges = edges_of(part, became, versions)
-    if (part.micro.kind == UNCOMMITTED).any():
-        polls = uncommitted.as_polls(part)
-        found += list(uncommitted.anomalies(polls, found))
-        edges = joined([edges, uncommitted.edges_of(polls)])
+    if part.uncommitted:
+        found += list(uncommitted.anomalies(part, shown.committed, found))
+        edges = joined([edges, uncommitted.edges_of(part)])
+    if reassigned:
+        found = [_excused(each, history.ops, everybody=not ours) for each in found]
     return Tally(
-        _counts(part), tuple(found), edges, worst_lag(part), part.keys, second_of(part, states)
+        _counts(part),
+        tuple(found),
+        edges,
+        worst_lag(part),
+        part.keys,
+        second_of(part, states),
+        history.uncommitted,
     )
+
+
+def _excused(found: Found, ops: Ops, *, everybody: bool) -> Found:
+    """Steps between the polls of a process that has subscribed, or of any, are not backed."""
+    if found.kind not in POSITIONS:
+        return found
+    process = ops.process if everybody else ops.process[ops.f == SUBSCRIBE]
+    return found._replace(backed=~np.isin(ops.process[found.op], np.unique(process)))
 
 
 def merge(ops: Ops, tallies: Sequence[Tally]) -> Judged:
@@ -127,6 +156,7 @@ def merge(ops: Ops, tallies: Sequence[Tally]) -> Judged:
         keys,
         ops,
         Second.of_all(each.second for each in tallies),
+        any(each.uncommitted for each in tallies),
     )
 
 

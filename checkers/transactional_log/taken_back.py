@@ -5,9 +5,9 @@ by Jepsen's definition. A run of our own ends with reads of all logs by two read
 to miss a value that had been polled:
 
     lost-after-poll  an acknowledged value that a poll returned, and both readers miss
-    phantom          the same of a value that was not acknowledged, at either level of isolation; of
-                     an aborted transaction where a poll had returned it as committed (if its
-                     operation has failed that is a G1a)
+    phantom          the same of a value that was not acknowledged, at either level of isolation;
+                     one that the log has as aborted only where a poll had returned it as committed.
+                     (A failed value that was polled as committed is a G1a, and no phantom)
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def anomalies(history: History, values: Values, states: Ints) -> Iterator[Found]
     committed, uncommitted = _reader(history, POLL), _reader(history, UNCOMMITTED)
     gone = _read_by_both(history) & (values.writer != ABSENT)
     lost = (committed != ABSENT) & values.ok_read & ((states == NOT_THERE) | (states == ABORTED))
-    back = (committed != ABSENT) & (states == ABORTED) & (mark != FAIL)
-    back |= ((committed != ABSENT) | (uncommitted != ABSENT)) & (states == NOT_THERE)
+    back = (committed != ABSENT) & ((states == ABORTED) | (states == NOT_THERE)) & (mark != FAIL)
+    back |= (committed == ABSENT) & (uncommitted != ABSENT) & (states == NOT_THERE)
     readers = values._replace(reader=np.where(committed == ABSENT, uncommitted, committed))
     for kind, which in {
         "lost-after-poll": lost & (mark == OK),

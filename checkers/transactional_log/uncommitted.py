@@ -1,8 +1,9 @@
 """What readers of read_uncommitted polled: also values of transactions that are open or aborted.
 
-Such a reader may get anything that was sent, but each value once, at one offset, in the order of
-the log, and nothing is to be skipped. So its polls are judged by the order of all that such readers
-polled, in which aborted values have their places, and not by the order of what has committed.
+Such a reader may get anything that was sent, but each value once, at the offset that it has for
+everybody, in the order of the log, and nothing is to be skipped. So steps of these polls are judged
+by the order of all that is known to have been in the log, in which aborted values have places too:
+by what anybody polled, by the sends that committed, and by what the second reader found.
 """
 
 from __future__ import annotations
@@ -18,35 +19,43 @@ from checkers.transactional_log.edges import Edges, polled
 from checkers.transactional_log.found import Found
 from checkers.transactional_log.grouping import codes_of
 from checkers.transactional_log.versions import versions_of
-from harness.models.micro_ops import POLL, UNCOMMITTED
+from harness.models.micro_ops import DISCARDED, POLL, STORED, UNCOMMITTED
 from harness.protocols import Bools
-from harness.protocols.runs import OK
 
 DIRTY_READ: Final = "dirty-read"
 
-
-def as_polls(history: History) -> History:
-    """The history with what these readers polled, and without other polls."""
-    micro = history.micro.take(history.micro.kind != POLL)
-    kind = np.where(micro.kind == UNCOMMITTED, POLL, micro.kind)
-    return history._replace(micro=micro._replace(kind=kind))
+_POLLED: Final = (POLL, UNCOMMITTED)
+_THERE: Final = (*_POLLED, STORED, DISCARDED)
 
 
-def anomalies(history: History, known: Iterable[Found]) -> Iterator[Found]:
-    """All anomalies of a history `as_polls`, but for `known` ones; and the values of failed
-    operations that were polled, which are none."""
-    versions = versions_of(history, history.ops.mark == OK)
-    became = values.values_of(history)
+def anomalies(history: History, committed: Bools, known: Iterable[Found]) -> Iterator[Found]:
+    """All anomalies of these polls, and of both kinds of polls together, but for `known` ones of
+    the others by themselves; and the records of failed operations that were polled, which are
+    none. `committed`: whether each operation has."""
     there = {each.kind: each for each in known}
-    for found in values.misplaced(history, became, versions):
+    together = _as_polls(history, _POLLED)
+    places = versions_of(together, committed)
+    for found in values.misplaced(together, values.values_of(together), places):
         yield found.take(~_among(found, there[found.kind]))
-    yield from positions.of_polls(history, versions)
-    yield values.aborted_reads(history, became)._replace(kind=DIRTY_READ)
+    polls = _as_polls(history, (UNCOMMITTED,))
+    yield from positions.of_polls(polls, versions_of(_as_polls(history, _THERE), committed))
+    yield values.aborted_reads(polls, values.values_of(polls))._replace(kind=DIRTY_READ)
 
 
 def edges_of(history: History) -> Edges:
-    """From who sent a value to who polled it."""
-    return polled(history, values.values_of(history))
+    """From who sent a value to who polled it so."""
+    polls = _as_polls(history, (UNCOMMITTED,))
+    return polled(polls, values.values_of(polls))
+
+
+def _as_polls(history: History, kinds: tuple[int, ...]) -> History:
+    """The history with micro-operations of these kinds as its only polls."""
+    micro = history.micro
+    chosen = np.isin(micro.kind, kinds)
+    micro = micro._replace(kind=np.where(chosen, POLL, micro.kind)).take(
+        chosen | (micro.kind != POLL)
+    )
+    return history._replace(micro=micro)
 
 
 def _among(found: Found, known: Found) -> Bools:

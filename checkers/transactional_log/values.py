@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.transactional_log.columns import ABSENT, History, Shown
+from checkers.transactional_log.columns import ABSENT, History
 from checkers.transactional_log.found import Found
+from checkers.transactional_log.shown import Shown
 from checkers.transactional_log.versions import NOWHERE, Versions
 from harness.models.micro_ops import POLL, SEND
 from harness.protocols import Bools, Ints

@@ -1,7 +1,7 @@
 """What this machine has and lacks for runs, by what needs it; changes nothing.
 
 A provider reports what its kind of cluster needs (`Provider.checkup`). What is here is needed for
-all runs, or for judging with Spark, as `ackloss check` does.
+all runs, or for judging with Spark, as `ackloss check --master` does.
 """
 
 from __future__ import annotations

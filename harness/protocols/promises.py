@@ -38,6 +38,8 @@ class Promises:
     def of(cls, document: dict[str, Any]) -> Self:
         """From run.json; fields of later versions are ignored. Raises TypeError for a value of
         another type, ValueError for a number of nothing: all of no replicas are always in sync."""
+        if document.get("isolated") is False:
+            raise ValueError("promises.isolated is false, which earlier versions judged")
         known = {field.name: field for field in fields(cls)}
         given = {name: value for name, value in document.items() if name in known}
         for name, value in given.items():

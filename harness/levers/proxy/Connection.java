@@ -274,15 +274,17 @@ final class Connection {
      * the rule once it is sent.
      */
     private void sendAgain(byte[] frame, Rule rule, int api) {
+        boolean sent = false;
         try (Socket once = new Socket()) {
             once.connect(target, CONNECT_MS);
             send(out(once), frame, true);
-            rule.hit(api);
+            sent = true;
+            rule.done(api);
             once.setSoTimeout(CONNECT_MS);
             DataInputStream source = in(once);
             source.skipNBytes(size(source));
-        } catch (IOException unanswered) {
-            // not sent, and no hit; or sent: whether it took effect, the log of the server says
+        } catch (IOException unanswered) { // whether it took effect, the log of the server says
+            if (!sent) rule.missed();
         }
     }
 

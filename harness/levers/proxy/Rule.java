@@ -80,6 +80,16 @@ final class Rule {
         return !ended;
     }
 
+    /** Its act was done to a request of this API, which it met while it had not ended. */
+    synchronized void done(int api) {
+        hits.merge(api, 1L, Long::sum);
+    }
+
+    /** Its act could not be done: another request may be the one of `first`. */
+    synchronized void missed() {
+        met--;
+    }
+
     /** Wait until so long after this time, or, with a negative `ms`, until the rule ends. */
     synchronized void delay(long sinceNs) throws InterruptedException {
         while (!ended) {

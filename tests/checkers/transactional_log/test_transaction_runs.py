@@ -39,7 +39,9 @@ ROWS: list[Row] = [
 ]
 
 
-def judged(folder: Path, rows: list[Row], *, stored: bool = False) -> CheckResult:
+def judged(
+    folder: Path, rows: list[Row], *, stored: bool = False, sub_via: str = "assign"
+) -> CheckResult:
     """`stored`: in a run folder."""
     history = folder / "history"
     history.mkdir()
@@ -64,7 +66,8 @@ def judged(folder: Path, rows: list[Row], *, stored: bool = False) -> CheckResul
         ends=(),
         promises=Promises(model="transaction"),
     )
-    result: CheckResult = examine(facts, {"kafka": checker_of("kafka", {})}).results["kafka"]
+    checks = {"kafka": checker_of("kafka", {"sub_via": sub_via})}
+    result: CheckResult = examine(facts, checks).results["kafka"]
     return result
 
 
@@ -235,6 +238,7 @@ ABORTED: list[Row] = [
     (0, "invoke", "txn", [SEND, 3, NULL, 72]),
     (0, "ok", "txn", [SEND, 3, 2, 72]),
 ]
+LOG = [STORED, 3, 0, 70, DISCARDED, 3, 1, 71, STORED, 3, 2, 72]
 ENDS: list[Row] = [
     (1, "invoke", "poll", [END, 3, NULL, NULL]),
     (1, "ok", "poll", [POLL, 3, 0, 70, POLL, 3, 2, 72, END, 3, 4, NULL]),
@@ -267,26 +271,87 @@ def test_aborted_values_have_places_for_readers_of_everything_alone(tmp_path: Pa
 @pytest.mark.parametrize(
     ("polls", "names"),
     [
-        ([[0, 70, 1, 71, 2, 72], [0, 70, 2, 72]], {"int-poll-skip"}),
-        ([[0, 70, 1, 71, 2, 72], [0, 70], [2, 72]], {"poll-skip"}),
+        ([[0, 70, 1, 71, 2, 72]], set()),
+        ([[0, 70], [1, 71, 2, 72]], set()),
+        ([[0, 70, 2, 72]], {"int-poll-skip"}),
+        ([[0, 70], [2, 72]], {"poll-skip"}),
         ([[0, 70, 2, 72, 1, 71]], {"int-poll-skip", "int-nonmonotonic-poll"}),
+        ([[0, 70, 1, 71], [1, 71]], {"nonmonotonic-poll"}),
         ([[0, 70, 1, 71, 1, 70]], {"duplicate", "inconsistent-offsets"}),
-        ([[0, 70, 1, 9]], {"unexpected"}),
-        ([[0, 70, 1, 71], [0, 70, 1, 9]], {"unexpected", "inconsistent-offsets"}),
+        ([[0, 70, 1, 71, 3, 9]], {"unexpected", "int-poll-skip"}),
+        ([[0, 70, 2, 71]], {"inconsistent-offsets"}),
+        ([[1, 70]], {"duplicate"}),
     ],
 )
-def test_readers_of_everything_are_not_to_skip_or_invent(
+def test_readers_of_everything_are_not_to_skip_move_or_invent(
     tmp_path: Path, polls: list[list[int]], names: set[str]
 ) -> None:
-    """The first poll is of a reader of its own, which shows the order; the rest are of another."""
-    rows = list(ABORTED)
-    for number, poll in enumerate(polls):
+    """One such reader, beside one that gets what committed: the second reader shows what there is
+    besides."""
+    rows: list[Row] = [*ABORTED]
+    rows += [(6, "invoke", "poll", None), (6, "ok", "poll", [POLL, 3, 0, 70, POLL, 3, 2, 72])]
+    for poll in polls:
         pairs = zip(poll[::2], poll[1::2], strict=True)
         micro = [each for offset, value in pairs for each in (UNCOMMITTED, 3, offset, value)]
-        process = 5 if number == 0 else 7
-        rows += [(process, *POLL_ALL[1:]), (process, "ok", "poll", micro)]
+        rows += [POLL_ALL, (5, "ok", "poll", micro)]
     result = judged(tmp_path, [*rows, *ENDS], stored=True)
     assert {each.name for each in result.counter_examples} == names
+
+
+def test_a_value_has_one_offset_for_readers_of_both_levels(tmp_path: Path) -> None:
+    """Of an operation whose outcome is not known, so that no send tells it."""
+    rows: list[Row] = [
+        *ABORTED[:2],
+        (2, "invoke", "txn", [SEND, 3, NULL, 75]),
+        (2, "info", "txn", None),
+        POLL_ALL,
+        (5, "ok", "poll", [UNCOMMITTED, 3, 0, 70, UNCOMMITTED, 3, 5, 75]),
+        (1, "invoke", "poll", [END, 3, NULL, NULL]),
+        (1, "ok", "poll", [POLL, 3, 0, 70, POLL, 3, 7, 75, END, 3, 8, NULL]),
+        (1, "invoke", "read-log", [WHOLE, 3, NULL, NULL]),
+        (1, "ok", "read-log", [STORED, 3, 0, 70, STORED, 3, 7, 75, WHOLE, 3, 8, NULL]),
+    ]
+    result = judged(tmp_path, rows, stored=True)
+    assert "duplicate" in {each.name for each in result.counter_examples}
+
+
+def test_readers_of_everything_that_get_nothing_show_nothing(tmp_path: Path) -> None:
+    rows: list[Row] = [*ABORTED, POLL_ALL, (5, "ok", "poll", None), *ENDS]
+    result = judged(tmp_path, rows, stored=True)
+    assert [each.name for each in result.doubts] == ["vacuous"]
+    assert "no poll of read_uncommitted returned anything" in result.doubts[0].sentence
+
+
+@pytest.mark.parametrize("kind", [POLL, UNCOMMITTED])
+@pytest.mark.parametrize("subscribes", [False, True])
+def test_skips_are_excused_of_processes_that_subscribe_alone(
+    tmp_path: Path, kind: int, subscribes: bool
+) -> None:
+    choice: list[Row] = [
+        (5, "invoke", "subscribe", [ASSIGNED, 3, NULL, NULL]),
+        (5, "ok", "subscribe", [ASSIGNED, 3, NULL, NULL]),
+    ]
+    rows: list[Row] = [
+        *ABORTED,
+        (0, "invoke", "txn", [SEND, 3, NULL, 73]),
+        (0, "ok", "txn", [SEND, 3, 3, 73]),
+        *(choice if subscribes else []),
+        (5, "invoke", "poll", None),
+        (5, "ok", "poll", [kind, 3, 0, 70]),
+        (5, "invoke", "poll", None),
+        (5, "ok", "poll", [kind, 3, 3, 73]),
+        (1, "invoke", "poll", [END, 3, NULL, NULL]),
+        (1, "ok", "poll", [POLL, 3, 0, 70, POLL, 3, 2, 72, POLL, 3, 3, 73, END, 3, 4, NULL]),
+        (1, "invoke", "read-log", [WHOLE, 3, NULL, NULL]),
+        (1, "ok", "read-log", [*LOG, STORED, 3, 3, 73, WHOLE, 3, 4, NULL]),
+    ]
+    for sub_via, found in {"assign": True, "subscribe": not subscribes}.items():
+        folder = tmp_path / sub_via
+        folder.mkdir()
+        result = judged(folder, rows, stored=True, sub_via=sub_via)
+        names = [each.name for each in result.counter_examples]
+        assert names == (["poll-skip"] if found else [])
+        assert result.counts["poll-skip"] == 1
 
 
 def taken_back(kind: int, outcome: str, second: list[int]) -> list[Row]:
