@@ -40,6 +40,8 @@ CUT_S, LOST_S, HEALED_S = 20.0, 1.2, 4.0
 """When in a minute the leader is cut off, how long it acknowledges what is lost, and how long it is
 cut off."""
 OK, FAIL, INFO = 1, 2, 3
+NEMESIS: Final = -1
+"""Its process."""
 FAILED, UNKNOWN, AGAIN = 0.005, 0.015, 0.02
 """Of all writes; and of those that are begun while the leader is cut off."""
 AT_MOST_S, AT_MOST_MB = 180.0, 3_000.0
@@ -80,8 +82,9 @@ class Soak:
         ):
             second: list[pa.Table] = []
             for first in range(0, self.writes, MINUTE):
-                for part in self._history(first, min(MINUTE, self.writes - first), second, reads):
-                    history.write(part)
+                parts = self._history(first, min(MINUTE, self.writes - first), second, reads)
+                for number, part in enumerate(parts):
+                    history.write(self._with_nemesis(part) if number == 0 else part)
             if second:
                 reads.write(pa.concat_tables(second).unify_dictionaries())
         pq.write_table(pa.Table.from_pylist(self._ends(name), schema=ENDS), rundir.ends)
@@ -233,6 +236,22 @@ class Soak:
                 "time_ns": time_ns,
             }
         )
+
+    def _with_nemesis(self, part: pa.Table) -> pa.Table:
+        """A part with the rows of a cut's begin and end, whose key is that of no value."""
+        rows = {
+            "index": [self._rows, self._rows + 1],
+            "process": [NEMESIS] * 2,
+            "type": ["info"] * 2,
+            "f": ["inject", "heal"],
+            "key": ["cut"] * 2,
+            "intended_ns": [part["time_ns"][0].as_py()] * 2,
+            "time_ns": [part["time_ns"][0].as_py()] * 2,
+        }
+        self._rows += 2
+        own = [field for field in HISTORY if field.name in rows]
+        nemesis = pa.table(rows, schema=pa.schema(own))
+        return pa.concat_tables([part, nemesis], promote_options="default").unify_dictionaries()
 
     def _ends(self, run_id: str) -> list[dict[str, Any]]:
         return [

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from checkers.loss.closer import Odd
 from checkers.loss.judged import Judged, is_first
-from harness.history.rows import within
+from harness.history.rows import NEVER, bounds_ns
 from harness.protocols import NULL, Bools, Facts, FaultWindow, Ints
 
 FINDINGS: Final = pa.schema(
@@ -79,7 +79,7 @@ def findings_of(facts: Facts, odd: Odd, judged: Judged) -> pa.Table:
         },
         "value": odd.values[at],
         "error": pa.array(odd.error, pa.string()).take(at),
-        "fault": pa.array(fault, pa.string()).take(at),
+        "fault": fault.take(at),
         "found_partition": _known(places[:, 1]),
         "found_offset": _known(places[:, 2]),
     }
@@ -106,10 +106,16 @@ def _known(numbers: Ints) -> pa.Array:
     return pa.array(numbers, mask=numbers == NULL)
 
 
-def _faults(windows: Sequence[FaultWindow], time_ns: Ints) -> list[str | None]:
-    """The fault windows that contain each instant; null if none does."""
-    names: list[list[str]] = [[] for _ in time_ns]
-    for window in windows:
-        for at in np.flatnonzero(within(window, time_ns)).tolist():
-            names[at].append(window.id)
-    return [",".join(each) or None for each in names]
+def _faults(windows: Sequence[FaultWindow], time_ns: Ints) -> pa.Array:
+    """The fault windows that contain each instant; null if none does. Between two instants at which
+    a window begins or has ended they are the same."""
+    begins, ends = bounds_ns(windows)
+    began = begins <= ends
+    after = ends[began & (ends < NEVER)] + 1
+    edges = np.unique(np.concatenate([begins[began], after]))
+    names = [None, *(_names(windows, (begins <= edge) & (edge <= ends)) for edge in edges)]
+    return pa.array(names, pa.string()).take(np.searchsorted(edges, time_ns, side="right"))
+
+
+def _names(windows: Sequence[FaultWindow], chosen: Bools) -> str | None:
+    return ",".join(windows[place].id for place in np.flatnonzero(chosen).tolist()) or None

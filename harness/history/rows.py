@@ -6,8 +6,8 @@ again by every pass, so that a run of any size takes the memory of one batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final, TypeVar
 
 import numpy as np
@@ -17,7 +17,6 @@ from harness.history.ahead import ahead
 from harness.history.bounds import stated, together
 from harness.models import MODELS
 from harness.protocols.runs import (
-    Bools,
     Bounds,
     Deliveries,
     Facts,
@@ -32,17 +31,22 @@ from harness.protocols.runs import (
 Part = TypeVar("Part")
 Holding = Callable[[Texts, Ints], bool]
 
+NEVER: Final = 2**63 - 1
 _KEPT_BYTES: Final = 16 * 2**20
 
 
-def within(window: FaultWindow, times_ns: Ints) -> Bools:
-    """Which of these instants lie in a fault's window; NULL lies in none."""
-    if window.from_s is None:
-        return np.zeros(len(times_ns), np.bool_)
-    inside: Bools = times_ns >= round(window.from_s * 1e9)
-    if window.to_s is not None:
-        inside &= times_ns <= round(window.to_s * 1e9)
-    return inside
+def bounds_ns(windows: Sequence[FaultWindow]) -> tuple[Ints, Ints]:
+    """The first and the last instant of each fault's window; no instant lies in one that never
+    began."""
+    begins, ends = [], []
+    for window in windows:
+        if window.from_s is None:
+            begins.append(NEVER)
+            ends.append(NEVER - 1)
+        else:
+            begins.append(round(window.from_s * 1e9))
+            ends.append(NEVER if window.to_s is None else round(window.to_s * 1e9))
+    return np.array(begins, np.int64), np.array(ends, np.int64)
 
 
 class Rows:
@@ -66,23 +70,23 @@ class Rows:
             self._writes = list(self._read_writes())
         if self._writes:
             return iter(self._writes)
-        return self._far(self._read_writes(holding))
+        return self._read_writes(holding)
 
     def operations(self) -> Iterator[Operations]:
         """All operations of the run's model, in the order of the history."""
-        return self._far(self._read_operations())
+        return self._read_operations()
 
     def reads(self) -> Iterator[Reads]:
         """The records, of all readers."""
         if self._reads is None and self._keeps:
-            self._reads = list(parquet_reader.reads(self._facts.reads))
+            self._reads = list(self._each(self._facts.reads, parquet_reader.reads))
         if self._reads:
             return iter(self._reads)
-        return self._far(parquet_reader.reads(self._facts.reads))
+        return self._each(self._facts.reads, parquet_reader.reads)
 
     def deliveries(self) -> Iterator[Deliveries]:
         """What consumers did."""
-        return self._far(parquet_reader.deliveries(self._facts.deliveries))
+        return self._each(self._facts.deliveries, parquet_reader.deliveries)
 
     def things(self) -> Iterator[tuple[Texts, Ints]]:
         """The keys and values of all rows."""
@@ -90,35 +94,41 @@ class Rows:
             yield from ((rows.key, rows.value) for rows in self.writes())
             yield from ((rows.key, rows.value) for rows in self.reads())
         else:
-            functions = self._model.writes
-            yield from self._far(parquet_reader.written(self._facts.history, functions))
-            yield from self._far(parquet_reader.keys_and_values(self._facts.reads))
+            yield from self._each(self._facts.history, self._written)
+            yield from self._each(self._facts.reads, parquet_reader.keys_and_values)
 
     def bounds(self) -> Bounds:
         """See `harness.protocols.Run`."""
-        written = partial(parquet_reader.written, functions=self._model.writes)
         return together(
             stated(path) or Bounds.of(read([path]))
             for read, paths in (
-                (written, self._facts.history),
+                (self._written, self._facts.history),
                 (parquet_reader.keys_and_values, self._facts.reads),
             )
             for path in paths
         )
 
-    def _far(self, parts: Iterator[Part]) -> Iterator[Part]:
-        """Parts of a large run are read ahead."""
-        return parts if self._keeps else ahead(parts)
+    def _each(
+        self, paths: Sequence[Path], read: Callable[[Sequence[Path]], Iterator[Part]]
+    ) -> Iterator[Part]:
+        """What `read` has of these files; those of a large run are read ahead."""
+        return read(paths) if self._keeps else ahead(paths, lambda path: read([path]))
+
+    def _written(self, paths: Iterable[Path]) -> Iterator[tuple[Texts, Ints]]:
+        return parquet_reader.written(paths, self._model.writes)
 
     def _read_writes(self, holding: Holding | None = None) -> Iterator[Writes]:
-        functions, paths = self._model.writes, iter(self._facts.history)
-        if holding is not None:
-            paths = (
-                path
-                for path in paths
-                if any(holding(*each) for each in parquet_reader.written([path], functions))
-            )
-        return parquet_reader.writes(paths, functions)
+        def read(paths: Iterable[Path]) -> Iterator[Writes]:
+            if holding is not None:
+                paths = [
+                    path for path in paths if any(holding(*each) for each in self._written([path]))
+                ]
+            return parquet_reader.writes(paths, self._model.writes)
+
+        return self._each(self._facts.history, read)
 
     def _read_operations(self) -> Iterator[Operations]:
-        return parquet_reader.operations(self._facts.history, self._model.functions)
+        def read(paths: Iterable[Path]) -> Iterator[Operations]:
+            return parquet_reader.operations(paths, self._model.functions)
+
+        return self._each(self._facts.history, read)

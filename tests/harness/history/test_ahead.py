@@ -9,21 +9,28 @@ from collections.abc import Iterator
 import pytest
 
 from harness.errors import HistoryError
-from harness.history.ahead import PARTS, ahead
+from harness.history.ahead import PARTS, THREADS, ahead
 
 
-def test_parts_come_in_order() -> None:
-    assert list(ahead(iter(range(50)))) == list(range(50))
-    assert list(ahead(iter([]))) == []
+@pytest.mark.parametrize("items", [0, 1, 2, 3, 50])
+def test_parts_come_in_order(items: int) -> None:
+    """Whatever number of parts each item has."""
+
+    def parts(item: int) -> list[tuple[int, int]]:
+        return [(item, part) for part in range(item * 7 % 5)]
+
+    expected = [part for item in range(items) for part in parts(item)]
+    assert list(ahead(range(items), parts)) == expected
 
 
 def test_what_reading_raises_is_raised_behind_the_parts_before_it() -> None:
-    def damaged() -> Iterator[int]:
-        yield 1
-        raise HistoryError("is damaged", file="part-00001.parquet")
+    def damaged(item: int) -> Iterator[int]:
+        yield item
+        if item == 3:
+            raise HistoryError("is damaged", file="part-00003.parquet")
 
-    parts = ahead(damaged())
-    assert next(parts) == 1
+    parts = ahead(range(9), damaged)
+    assert [next(parts) for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(HistoryError, match="is damaged"):
         next(parts)
 
@@ -31,18 +38,18 @@ def test_what_reading_raises_is_raised_behind_the_parts_before_it() -> None:
 def test_a_few_parts_are_read_ahead_and_none_for_a_consumer_that_left() -> None:
     made: list[int] = []
 
-    def counted() -> Iterator[int]:
+    def counted(item: int) -> Iterator[int]:
         for number in range(10_000):
             made.append(number)
             yield number
 
-    parts = ahead(counted())
+    parts = ahead(range(8), counted)
     assert next(parts) == 0
     parts.close()  # type: ignore[attr-defined]
     for thread in threading.enumerate():
         if thread.name == "read-ahead":
             thread.join(timeout=30)
     number = len(made)
-    assert number <= PARTS + 3
+    assert number <= THREADS * (PARTS + 3)
     time.sleep(0.3)
     assert len(made) == number
