@@ -88,6 +88,7 @@ class Soak:
             if second:
                 reads.write(pa.concat_tables(second).unify_dictionaries())
         pq.write_table(pa.Table.from_pylist(self._ends(name), schema=ENDS), rundir.ends)
+        rundir.faults.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in self._journal()))
         write_manifest(rundir, name)
 
     def _history(
@@ -236,6 +237,17 @@ class Soak:
                 "time_ns": time_ns,
             }
         )
+
+    def _journal(self) -> Iterator[dict[str, Any]]:
+        """When each minute's cut began and was healed."""
+        step = {"type": "step", "nemesis": "partition", "nodes": ["b1"], "met": None, "why": ""}
+        for number, first in enumerate(range(0, self.writes, MINUTE)):
+            fault = {"fault": f"cut#{number + 1}"}
+            begun_ns = int((first / RATE_PER_S + CUT_S) * 1e9)
+            healed_ns = begun_ns + int(HEALED_S * 1e9)
+            yield {**step, **fault, "time_ns": begun_ns}
+            yield {"type": "on", **fault, "time_ns": begun_ns}
+            yield {"type": "healed", **fault, "time_ns": healed_ns}
 
     def _with_nemesis(self, part: pa.Table) -> pa.Table:
         """A part with the rows of a cut's begin and end, whose key is that of no value."""
