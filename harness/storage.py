@@ -26,28 +26,17 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from harness.errors import AcklossError, EnvironmentFailure, HistoryError
+from harness.urls import is_url, local_path, refuse_credentials
 
 _THREADS: Final = 8
 _CHUNK_BYTES: Final = 2**20
 _LONGEST: Final = 200
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _DENIED: Final = re.compile(
     r"ACCESS_DENIED|InvalidAccessKeyId|SIGNATURE|HTTP response code 40[13]|Forbidden|credentials",
     re.IGNORECASE,
 )
 _WITHOUT_FOLDERS: Final = ("s3", "gcs")
 """pyarrow's names of file systems whose folders need not be made."""
-
-
-def is_url(text: str) -> bool:
-    """Whether this names a place by a URL, not by a path."""
-    return _URL.match(text) is not None
-
-
-def local_path(url: str) -> Path | None:
-    """The path that a `file://` URL means; `None` of any other."""
-    parts = urlsplit(url)
-    return Path(unquote(parts.path)) if parts.scheme.lower() == "file" else None
 
 
 @dataclass(frozen=True)
@@ -59,15 +48,15 @@ class Folder:
 
     @classmethod
     def at(cls, url: str) -> Folder:
-        """The folder of a URL, if something here reads its scheme. Raises HistoryError."""
-        parts = urlsplit(url)
-        has_user = "@" in parts.netloc and parts.scheme.lower() in ("s3", "gs")
-        if has_user or parts.password is not None:
-            raise HistoryError(
-                "a URL with credentials is refused, as it stands in messages",
-                file=f"{parts.scheme}://***@{parts.netloc.rpartition('@')[2]}{parts.path}",
-                hint="leave them to the environment, such as AWS_ACCESS_KEY_ID",
-            )
+        """The folder of a URL, if something here reads its scheme. Raises HistoryError, also for
+        one with credentials."""
+        refuse_credentials(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise HistoryError(f"this URL cannot be used: {error}", file=url) from error
+        if parts.fragment:
+            raise HistoryError("this URL cannot be used: write its # as %23", file=url)
         path = parts.path.rstrip("/")
         query = f"?{parts.query}" if parts.query else ""
         folder = cls(f"{parts.scheme.lower()}://{parts.netloc}{path}{query}")

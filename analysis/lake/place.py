@@ -12,7 +12,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from harness.errors import EnvironmentFailure
-from harness.storage import Folder, is_url
+from harness.storage import Folder
+from harness.urls import is_url
 
 
 @dataclass(frozen=True)

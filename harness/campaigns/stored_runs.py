@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
+from harness.urls import is_url
 
 if TYPE_CHECKING:
     from harness.history.remote_run import RemoteRun
@@ -26,13 +27,13 @@ def stored_runs(given: str | Path) -> StoredRuns:
 
     Raises HistoryError if there are none, and what `harness.storage` raises.
     """
-    if "://" not in str(given):
+    if not is_url(str(given)):
         return _at_path(Path(given))
     from harness.history.remote_run import remote_runs
-    from harness.storage import Folder, local_path
+    from harness.storage import Folder
 
-    path = local_path(str(given))
-    return StoredRuns(remote_runs(Folder.at(str(given)))) if path is None else _at_path(path)
+    folder = Folder.at(str(given))
+    return StoredRuns(remote_runs(folder)) if folder.local is None else _at_path(folder.local)
 
 
 def _at_path(path: Path) -> StoredRuns:

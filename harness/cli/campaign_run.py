@@ -144,8 +144,10 @@ def _folder_at(url: str | None) -> Folder | None:
     """The folder that --archive names, before anything is made."""
     if url is None:
         return None
-    if "://" not in url:
-        raise click.UsageError(f"--archive is {url!r}, not a URL such as s3://bucket/folder")
+    from harness.urls import is_url
+
+    if not is_url(url):
+        raise click.UsageError("--archive is not a URL such as s3://bucket/folder")
     from harness.storage import Folder
 
     return Folder.at(url)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import AcklossError, EnvironmentFailure, HistoryError
-from harness.storage import Folder, local_path
+from harness.storage import Folder
+from harness.urls import local_path, refuse_credentials
 from tests.fixtures.s3 import S3, s3_bucket
 
 
@@ -103,10 +104,60 @@ def test_a_scheme_that_nothing_reads_is_named(s3: S3) -> None:
     assert "Protocol not known" in str(error)
 
 
-def test_credentials_in_a_url_are_refused_and_not_repeated() -> None:
-    error = refused("s3://KEY:SECRET@runs/x")
-    assert error.what.startswith("a URL with credentials is refused")
-    assert "SECRET" not in str(error)
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("s3://KEY:SECRET@runs/x", "s3://***@runs/x"),
+        ("s3://SECRET@runs/x", "s3://***@runs/x"),
+        ("https://SECRET@host/x", "https://***@host/x"),
+        ("s3://KEY:SECRET/x@runs/x", "s3://***@runs/x"),
+        ("s3://KEY:SECRET?x@runs/x", "s3://***@runs/x"),
+        ("s3://KEY:x#SECRET@runs/x", "s3://***@runs/x"),
+        ("s3://KEY:x@SECRET/y@runs/x?region=eu", "s3://***@runs/x"),
+        ("hdfs://user:SECRET@name:8020/x", "hdfs://***@name:8020/x"),
+        ("file://user:SECRET@name/x", "file://***@name/x"),
+        ("s3://runs/x?region=eu&access_key=SECRET", "s3://runs/x: access_key"),
+        ("s3://runs/x?Secret_Key=SECRET", "s3://runs/x: Secret_Key"),
+        ("s3://runs/x?region=eu;password=SECRET", "s3://runs/x: password"),
+        ("s3://runs/x?X-Amz-Security-Token=SECRET", "s3://runs/x: X-Amz-Security-Token"),
+        ("gs://runs/x?X-Goog-Signature=SECRET", "gs://runs/x: X-Goog-Signature"),
+        ("abfs://c@account/x?sv=1&s%69g=SECRET", "abfs://c@account/x: sig"),
+        ("gopher://runs/x#token=SECRET", "gopher://runs/x: token"),
+        ("s3://runs/x?my-token-SECRET", "s3://runs/x"),
+        (
+            "s3://runs/x?endpoint_override=http%3A%2F%2FKEY:SECRET@host",
+            "s3://runs/x: endpoint_override",
+        ),
+    ],
+)
+def test_credentials_in_a_url_are_refused_and_not_repeated(url: str, place: str) -> None:
+    error = refused(url)
+    assert isinstance(error, HistoryError)
+    assert str(error).startswith(f"{place}: a URL with credentials is refused, ")
+    assert "SECRET" not in f"{error}{error.document()}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://runs/R&D;key=1/@?region=eu&endpoint_override=name:9000&scheme=http",
+        "s3://runs/token/sig",
+        "hdfs://user@name:8020/a@b",
+        "hdfs://[::1]:8020/a@b",
+        "abfs://container@account.dfs.core.windows.net/x?credential_kind=environment",
+        "local:///tmp/a:b@c",
+    ],
+)
+def test_a_url_without_credentials_is_not_refused_as_one_with_them(url: str) -> None:
+    refuse_credentials(url)
+
+
+def test_a_url_whose_end_would_be_ignored_is_refused(tmp_path: Path) -> None:
+    """What follows its # would not be a part of the folder's name."""
+    error = refused(f"file://{tmp_path}#1")
+    assert isinstance(error, HistoryError)
+    assert error.what == "this URL cannot be used: write its # as %23"
+    assert isinstance(refused("s3://[runs/x"), HistoryError)
 
 
 def test_a_file_url_is_a_path() -> None:
