@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ off.set = {{ "target.defects" = [] }}
 
 
 def test_its_runs_are_judged_at_the_url_as_here(tmp_path: Path) -> None:
+    """Then one of its operations' files is cut off there: that run is refused, and no other."""
     (tmp_path / "memory.toml").write_text(CAMPAIGN)
     folder, url = CampaignDir(tmp_path / "campaign"), "s3://archive/memory"
     with s3_bucket(tmp_path, "archive"):
@@ -38,6 +40,14 @@ def test_its_runs_are_judged_at_the_url_as_here(tmp_path: Path) -> None:
         checked = ackloss("check", url, "--json", environment={})
         assert checked.returncode == 1, checked.stderr
         assert Folder.at(url).has("report.html")
+        cut, part = cut_off(Folder.at(url))
+        again = ackloss("check", url, "--json", environment={})
+    assert again.returncode == 4, again.stderr
+    (sentence,) = again.stderr.splitlines()
+    assert sentence.startswith(f"ackloss: {url}/{part}: is cut off, or not Parquet")
+    assert untimed(again.stdout) == [
+        each for each in untimed(checked.stdout) if each["run_id"] != cut
+    ]
     runs = folder.runs_with_history()
     judged = json.loads(checked.stdout)["results"]
     assert [each["run_id"] for each in judged] == [run.run_id for run in runs]
@@ -46,6 +56,20 @@ def test_its_runs_are_judged_at_the_url_as_here(tmp_path: Path) -> None:
     assert [each["counts"] for each in judged] == [
         run.read_json(run.result)["counts"] for run in runs
     ]
+
+
+def cut_off(archive: Folder) -> tuple[str, str]:
+    """Halve a file of operations; its run, and its name."""
+    part = next(name for name in archive.files() if "/history/" in name)
+    content = archive.read(part)
+    archive.write(part, content[: len(content) // 2])
+    return part.split("/")[1], part
+
+
+def untimed(stdout: str) -> list[dict[str, Any]]:
+    """The results without what differs from one check to the next."""
+    results = json.loads(stdout)["results"]
+    return [{**each, "timings": {**each["timings"], "check_s": None}} for each in results]
 
 
 def verdict(run: RunDir) -> str:
