@@ -4,6 +4,7 @@ server, executors without ackloss. 40 runs, or 1,000 with ACKLOSS_E2E=all.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -12,10 +13,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from checkers.judging.one_run import judge_run
@@ -87,6 +90,16 @@ def comparable(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "timings": {**document["timings"], "check_s": None}}
 
 
+def findings_at(remote: Folder, run: str, names: Iterable[str]) -> dict[str, pa.Table]:
+    """What was found of a run, by the names of its files."""
+    folder = f"{run}/findings/"
+    return {
+        name.removeprefix(folder): pq.read_table(io.BytesIO(remote.read(name)))
+        for name in names
+        if name.startswith(folder)
+    }
+
+
 def check(url: str, cluster: Cluster) -> list[str]:
     """The arguments of the command line."""
     return ["check", url, "--master", cluster.master, *SETTINGS, "--json"]
@@ -118,13 +131,16 @@ def test_every_answer_is_there_though_a_worker_is_killed(
     assert "Traceback" not in done.stderr
     documents = json.loads(done.stdout)["results"]
     remote = Folder.at(url)
+    there = remote.files()
     judged = [run for run in runs if run.run_id != "run-0006"]
     assert [document["run_id"] for document in documents] == [run.run_id for run in judged]
     for run, document in zip(judged, documents, strict=True):
         judge_run(run)
         assert comparable(document) == comparable(run.read_json(run.result))
         assert json.loads(remote.read(f"{run.run_id}/result.json")) == document
-        assert remote.has(f"{run.run_id}/findings/loss.parquet") == run.loss.exists()
+        found = {path.name: pq.read_table(path) for path in run.findings.glob("*.parquet")}
+        assert findings_at(remote, run.run_id, there) == found
+        assert found or not document["counter_examples"]
     verdicts = {document["run_id"]: document["verdict"][0] for document in documents[:7]}
     assert verdicts == {f"run-{n:04d}": v for n, v in enumerate("ivvivu-u") if v != "-"}
 
