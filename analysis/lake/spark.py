@@ -13,6 +13,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from analysis.lake.hadoop import hadoop_url, lacks_connector, no_connector
 from analysis.lake.schema import Table, named_in
 from analysis.lake.stored import StoredLake
 from checkers.judging.spark import context, told_clearly
@@ -23,7 +24,11 @@ _CONF: Final = {
     # Campaigns are named by dates, which are texts.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
 }
-_CHECKSUMS: Final = "parquet.page.verify-checksum.enabled"
+_READING: Final = {
+    "parquet.page.verify-checksum.enabled": "true",
+    # A bracket in the name of the lake's folder is no pattern.
+    "__globPaths__": "false",
+}
 _OF_FILES: Final = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "PATH_NOT_FOUND", "CANNOT_LOAD")
 """Beginnings of the names of errors that are about files, and not about the query."""
 
@@ -37,7 +42,9 @@ def run_spark(
 ) -> pa.Table:
     """The answer of a query; the tables of the lake are its temporary views. The first use of Spark
     in a process decides its `master` and `conf`. Raises QueryError for a query that cannot be run,
-    HistoryError for a damaged lake, EnvironmentFailure where Spark does not start."""
+    HistoryError for a damaged lake or one where Spark cannot read, EnvironmentFailure where Spark
+    does not start or lacks the connector of the lake's storage."""
+    base = hadoop_url(lake.place.folder)  # before Spark starts
     # It would print every error of a query on stderr, with the stack of the JVM.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     session = SparkSession(context(master, conf)).newSession()
@@ -46,10 +53,12 @@ def run_spark(
     session.conf.set("spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
     try:
         for table in named_in(sql):
-            _frame(session, lake, table).createOrReplaceTempView(table.name)
+            _frame(session, lake, base, table).createOrReplaceTempView(table.name)
         answer = session.sql(sql)
         return answer.toArrow() if answer.columns else pa.table({})
     except (PySparkException, Py4JError) as error:
+        if lacks_connector(error):
+            raise no_connector(lake.place.folder) from error
         sentence = _sentence(error)
         if sentence is None:
             lake.find_damage()
@@ -58,17 +67,17 @@ def run_spark(
         raise QueryError(sentence, file=lake.place.shown, key="SQL") from error
 
 
-def _frame(session: SparkSession, lake: StoredLake, table: Table) -> Any:
+def _frame(session: SparkSession, lake: StoredLake, base: str, table: Table) -> Any:
     lake.dataset(table)  # its files are there, each as long as it should be
     schema = from_arrow_schema(table.schema)
-    scheme = "" if lake.place.local is not None else "s3a://"
-    base = f"{scheme}{lake.place.root}"
     paths = [f"{base}/{part.path}" for _, part in lake.manifest.parts(table.name)]
     if not paths:
         return session.createDataFrame([], schema)
     reader = session.read.schema(schema).option("basePath", f"{base}/{table.name}")
+    for name, value in _READING.items():
+        reader = reader.option(name, value)
     # Spark puts the column of the folders last.
-    return reader.option(_CHECKSUMS, "true").parquet(*paths).select(table.schema.names)
+    return reader.parquet(*paths).select(table.schema.names)
 
 
 def _sentence(error: Exception) -> str | None:

@@ -12,6 +12,7 @@ from analysis.lake.place import place_of
 from analysis.lake.query import query
 from analysis.lake.schema import CELLS, TABLES
 from analysis.lake.stored import open_lake
+from harness.errors import EnvironmentFailure
 from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.lakes import add_run, campaign, lake_of
 from tests.fixtures.result_documents import lossy, run
@@ -41,3 +42,15 @@ def test_it_is_built_grows_and_is_asked_as_in_a_folder(bucket: str, tmp_path: Pa
     assert len(lake.read(CELLS)) == 3
     asked = query(lake, LOST, engine="duckdb")
     assert asked.column("lost").to_pylist() == sorted([3, 7], reverse=ON > OFF)
+
+
+@pytest.mark.spark
+def test_spark_without_the_connector_of_s3_is_one_sentence(bucket: str, tmp_path: Path) -> None:
+    there = place_of(f"{bucket}/spark")
+    build(there, campaign(tmp_path / "c", {ON: [lossy(3)]}))
+    with pytest.raises(EnvironmentFailure) as refused:
+        query(open_lake(there), LOST, engine="spark")
+    assert str(refused.value) == (
+        f"{bucket}/spark: Spark here has no connector for s3a://; name it with "
+        "--conf spark.jars.packages=... (docs/lake.md); `--engine duckdb` reads this lake"
+    )

@@ -48,8 +48,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lakes")
     night = campaign(folder / "2026-01-03", DOCUMENTS)
     other = campaign(folder / "night 2 = [a]%", {OFF: [run()] * 2}, versions={"target": "3.9.2"})
-    lake_of(folder / "lake", night, other)
-    return folder / "lake"
+    lake = folder / "lake [a]{b,c}*"
+    lake_of(lake, night, other)
+    return lake
 
 
 @pytest.fixture
@@ -192,7 +193,7 @@ def test_bad_places_are_one_sentence_with_exit_code_4(path: Path, tmp_path: Path
         (sentence,) = done.stderr.splitlines()
         assert words in sentence
         assert "secret" not in sentence
-    by_url = asked("query", "SELECT 1 AS n", "--lake", f"file://{path}", "--engine", "duckdb")
+    by_url = asked("query", "SELECT 1 AS n", "--lake", path.as_uri(), "--engine", "duckdb")
     assert by_url.exit_code == 0
 
 
