@@ -53,7 +53,7 @@ def build(place: Place, folder: CampaignDir, *, ops: bool = False) -> Built:
     then as it was.
     """
     loaded = sources.load(folder)
-    _refuse_strangers(place)  # before anything is written there
+    refuse_strangers(place)  # before anything is written there
     with place.locked():
         manifest = _open(place)
         campaign = _known(place, manifest, loaded)
@@ -76,8 +76,9 @@ def build(place: Place, folder: CampaignDir, *, ops: bool = False) -> Built:
     )
 
 
-def _refuse_strangers(place: Place) -> None:
-    """Raise HistoryError for a folder that is neither a lake nor empty."""
+def refuse_strangers(place: Place) -> None:
+    """Raise HistoryError for a folder that is neither a lake nor empty, and for a lake that is
+    damaged or of a newer schema."""
     if read_manifest(place) is None and any(not _hidden(path) for path in place.sizes("")):
         raise HistoryError(
             f"this is not a lake: it has no {FILE}, but other files",

@@ -40,11 +40,13 @@ def build(out: Output, campaigns: tuple[Path, ...], address: str, ops: bool) -> 
     if a campaign cannot be read (the others are still added).
     """
     from analysis.lake.build import build as add
+    from analysis.lake.build import refuse_strangers
     from analysis.lake.place import place_of
     from harness.campaigns.folder import CampaignDir
     from harness.errors import HistoryError, PlanError
 
     place = place_of(address)
+    refuse_strangers(place)  # once, and not of each campaign
     built: list[Built] = []
     errors: list[AcklossError] = []
     for path in campaigns:

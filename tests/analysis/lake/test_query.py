@@ -28,8 +28,9 @@ from harness.campaigns.progress import read_progress
 from harness.cli import main
 from harness.errors import HistoryError, QueryError
 from harness.history.run_folder import RunDir
+from tests.fixtures import command_line
 from tests.fixtures.campaign_folder import OFF, ON
-from tests.fixtures.lakes import ROOT, campaign, lake_of
+from tests.fixtures.lakes import ROOT, campaign, files_of, lake_of
 from tests.fixtures.result_documents import FAILED, lossy, run
 
 PAGE = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
@@ -236,6 +237,29 @@ def test_the_command_builds_what_it_can(tmp_path: Path) -> None:
     assert "this is not a lake" in into_a_campaign.stderr
     assert not (good.path / "lake.json").exists()
     assert not (good.path / ".lake.lock").exists()
+
+
+def test_a_lake_of_a_newer_schema_is_one_sentence_and_stays_as_it_is(tmp_path: Path) -> None:
+    """However many campaigns are to be added, and whoever opens it."""
+    nights = [campaign(tmp_path / f"n{n}", {ON: [lossy()], OFF: [run()]}).path for n in (1, 2)]
+    build = ("build", *nights, "--to", tmp_path / "lake")
+    assert asked(*build).exit_code == 0
+    manifest = tmp_path / "lake" / "lake.json"
+    document = orjson.loads(manifest.read_bytes())
+    manifest.write_bytes(orjson.dumps({**document, "schema": 2, "new": 1}))
+    files = files_of(tmp_path / "lake")
+    sentence = (
+        f"{manifest}: schema: has schema 2, this ackloss reads 1; "
+        "use the ackloss that wrote the lake, or a newer one"
+    )
+    compare = ("campaign", "compare", *nights, "--lake", tmp_path / "lake")
+    for done in (asked(*build), command_line.ackloss(*compare)):
+        assert done.exit_code == 4
+        assert (done.stdout, done.stderr) == ("", f"ackloss: {sentence}\n")
+    with pytest.raises(HistoryError) as refused:
+        ackloss.lake(tmp_path / "lake")
+    assert str(refused.value) == sentence
+    assert files_of(tmp_path / "lake") == files
 
 
 def test_python_has_the_tables_and_answers_queries(path: Path) -> None:
