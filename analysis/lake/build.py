@@ -20,7 +20,7 @@ from analysis.lake.parts import columns_of, folder_of, read_part, write_part
 from analysis.lake.place import Place
 from analysis.lake.rows import has_rows_of, rows_of
 from analysis.lake.schema import OPS, RUNS, TABLES
-from analysis.lake.sources import LoadedCampaign, Source
+from analysis.lake.sources import Copied, LoadedCampaign, Source
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 
@@ -28,13 +28,15 @@ from harness.errors import HistoryError
 @dataclass(frozen=True, kw_only=True)
 class Built:
     """What a build did for one campaign: its finished runs, and how many of them were added to the
-    lake or replaced there; the rows that the lake now has of it, by table."""
+    lake or replaced there; the rows that the lake now has of it, by table. `absent`: how many more
+    are not in the campaign's archive, or not completely."""
 
     campaign: str
     runs: int
     added: int
     replaced: int
     rows: Mapping[str, int]
+    absent: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,17 @@ class _Stored:
     with_ops: bool
 
 
-def build(place: Place, folder: CampaignDir, *, ops: bool = False) -> Built:
+def build(
+    place: Place, folder: CampaignDir, *, ops: bool = False, copied: Copied | None = None
+) -> Built:
     """Bring the lake up to date with a campaign; with `ops` also the operations of its runs.
+    `copied`: its folder is a copy (`analysis.lake.archived`).
 
     Raises HistoryError or PlanError when the campaign cannot be read, HistoryError when the place
     holds something else than a lake, and EnvironmentFailure when it cannot be written. The lake is
     then as it was.
     """
-    loaded = sources.load(folder)
+    loaded = sources.load(folder, copied)
     refuse_strangers(place)  # before anything is written there
     with place.locked():
         manifest = _open(place)
@@ -62,6 +67,8 @@ def build(place: Place, folder: CampaignDir, *, ops: bool = False) -> Built:
         changed = [source for source in every if _is_due(source, stored.get(source.run_id), ops)]
         if changed:
             _refuse_mixed(place, manifest, loaded)
+            if copied is not None:
+                copied.complete({source.run_id for source in changed})
             campaign = _written(place, campaign, changed, stored, ops=ops)
         if campaign != manifest.campaign(campaign.id):
             write_manifest(place, manifest.with_campaign(campaign))
@@ -73,6 +80,7 @@ def build(place: Place, folder: CampaignDir, *, ops: bool = False) -> Built:
         added=len(changed) - replaced,
         replaced=replaced,
         rows={name: campaign.rows(name) for name in TABLES if campaign.rows(name)},
+        absent=loaded.finished - len(every),
     )
 
 

@@ -7,8 +7,8 @@ each cell of the campaign that shared the run, or each cell of a plan that holds
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from analysis.campaign import outcome_of, refuse_mixed
@@ -23,6 +23,15 @@ from harness.plan import Plan
 from harness.run.cells import CellPlan
 
 _FINISHED = ("done", "failed")
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Of a campaign whose folder is a copy: the place that the user knows, and what copies the rest
+    of these runs, of which only the results are there."""
+
+    place: str
+    complete: Callable[[Collection[str]], None]
 
 
 @dataclass(frozen=True)
@@ -112,7 +121,8 @@ class Source:
     def outcomes(self) -> tuple[tuple[Run, Outcome], ...]:
         """How each of its cells of the campaign ended. Raises HistoryError."""
         pairs = ((run, outcome_of(self.campaign.folder, run)) for run in self.runs)
-        known = tuple((run, outcome) for run, outcome in pairs if outcome is not None)
+        named = self.campaign.named
+        known = tuple((run, named(outcome)) for run, outcome in pairs if outcome is not None)
         refuse_mixed(self.campaign.folder, self.campaign.campaign, known)
         return known
 
@@ -123,21 +133,23 @@ class Source:
 
     def _units(self, run: Run, outcome: Outcome) -> Iterator[Unit]:
         cell, folder = self.campaign.cell(run.cell), self.campaign.folder.run(run.run_id)
+        named = self.campaign.named
         if not isinstance(outcome, RunResult) or not outcome.cells:
             yield Unit(run, cell, folder, parts_of(run.run_id)[1] or None, outcome)
             return
         for each in outcome.cells:
             inner = folder.cell(each.name)
-            yield Unit(run, cell, inner, each.name, _outcome_in(inner))
+            yield Unit(run, cell, inner, each.name, named(_outcome_in(inner)))
 
 
 @dataclass(frozen=True)
 class LoadedCampaign:
-    """A campaign with its progress."""
+    """A campaign with its progress; `copied` where its folder is a copy."""
 
     folder: CampaignDir
     campaign: Campaign
     progress: Progress
+    copied: Copied | None = None
 
     @property
     def id(self) -> str:
@@ -159,18 +171,36 @@ class LoadedCampaign:
                 hint="copy the campaign's folder again",
             ) from error
 
+    def named(self, outcome: Outcome) -> Outcome:
+        """An outcome whose error names the place that the user knows."""
+        if self.copied is None or not isinstance(outcome, FailedRun) or outcome.error is None:
+            return outcome
+        known = outcome.error.replace(str(self.folder.path), self.copied.place)
+        return replace(outcome, error=known)
+
+    @property
+    def finished(self) -> int:
+        """How many of its runs have ended."""
+        return len(self._finished)
+
     def sources(self) -> list[Source]:
-        """Its runs, in the order of their starts; of each, what has ended."""
+        """Its runs, in the order of their starts; of each, what has ended. Of a copy only those
+        whose results are there."""
+        found = [Source(self, run_id, tuple(each)) for run_id, each in self._finished.items()]
+        return [each for each in found if self.copied is None or each.has_results]
+
+    @cached_property
+    def _finished(self) -> dict[str, list[Run]]:
         runs: dict[str, list[Run]] = {}
         for run in self.progress.runs.values():
             if run.state in _FINISHED:
                 runs.setdefault(parts_of(run.run_id)[0], []).append(run)
-        return [Source(self, run_id, tuple(each)) for run_id, each in runs.items()]
+        return runs
 
 
-def load(folder: CampaignDir) -> LoadedCampaign:
+def load(folder: CampaignDir, copied: Copied | None = None) -> LoadedCampaign:
     """A campaign as it is now. Raises HistoryError or PlanError when its folder cannot be read."""
-    return LoadedCampaign(folder, folder.campaign(), read_progress(folder.journal))
+    return LoadedCampaign(folder, folder.campaign(), read_progress(folder.journal), copied)
 
 
 def total(numbers: Iterable[int | float | None]) -> int | float | None:

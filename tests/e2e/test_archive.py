@@ -6,11 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from analysis.lake.place import place_of
+from analysis.lake.schema import TABLES
+from analysis.lake.stored import open_lake
 from harness.campaigns.folder import CampaignDir
 from harness.history.run_folder import RunDir
 from harness.storage import Folder
+from tests.fixtures import command_line
 from tests.fixtures.s3 import s3_bucket
 from tests.fixtures.spark_cluster import ackloss
 
@@ -30,18 +35,25 @@ off.set = {{ "target.defects" = [] }}
 
 
 def test_its_runs_are_judged_at_the_url_as_here(tmp_path: Path) -> None:
-    """Then one of its operations' files is cut off there: that run is refused, and no other."""
+    """And it goes into a lake as the folder does. Then one of its operations' files is cut off
+    there: that run is refused, and no other."""
     (tmp_path / "memory.toml").write_text(CAMPAIGN)
-    folder, url = CampaignDir(tmp_path / "campaign"), "s3://archive/memory"
+    folder, url = CampaignDir(tmp_path / "campaign"), "s3://archive/campaign"
     with s3_bucket(tmp_path, "archive"):
         args = ["campaign", "run", str(tmp_path / "memory.toml"), "--out", str(folder.path)]
         done = ackloss(*args, "--archive", url, environment={})
         assert done.returncode == 1, done.stderr
+        there, here = (
+            lake_of(tmp_path / name, at) for name, at in (("a", url), ("b", folder.path))
+        )
         checked = ackloss("check", url, "--json", environment={})
         assert checked.returncode == 1, checked.stderr
         assert Folder.at(url).has("report.html")
         cut, part = cut_off(Folder.at(url))
         again = ackloss("check", url, "--json", environment={})
+    assert [name for name in TABLES if there[name].empty] == []
+    for name in TABLES:
+        assert there[name].equals(here[name]), name
     assert again.returncode == 4, again.stderr
     (sentence,) = again.stderr.splitlines()
     assert sentence.startswith(f"ackloss: {url}/{part}: is cut off, or not Parquet")
@@ -56,6 +68,13 @@ def test_its_runs_are_judged_at_the_url_as_here(tmp_path: Path) -> None:
     assert [each["counts"] for each in judged] == [
         run.read_json(run.result)["counts"] for run in runs
     ]
+
+
+def lake_of(lake: Path, campaign: str | Path) -> dict[str, pd.DataFrame]:
+    """The tables of a lake that is built of a campaign."""
+    done = command_line.ackloss("lake", "build", campaign, "--ops", "--to", lake)
+    assert done.exit_code == 0, done.stderr
+    return {name: open_lake(place_of(lake)).read(table) for name, table in TABLES.items()}
 
 
 def cut_off(archive: Folder) -> tuple[str, str]:

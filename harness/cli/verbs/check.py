@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
-from click import Context, Parameter
 
-from harness.cli.options import key_and_value
+from harness.cli.options import PathOrUrl, key_and_value
 from harness.cli.output import Output, with_output
 from harness.cli.results import merged_exit_code, print_verdict
 from harness.errors import AcklossError
@@ -20,16 +19,6 @@ if TYPE_CHECKING:
     from checkers.judging.tasks import Stored
 
 _PATH = click.Path(exists=True, path_type=Path)
-
-
-class _PathOrUrl(click.ParamType[str]):
-    """A path that is there, or a URL, which is looked at later."""
-
-    name = "path or url"
-
-    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> str:
-        text = str(value)
-        return text if "://" in text else str(_PATH.convert(text, param, ctx))
 
 
 @dataclass(frozen=True)
@@ -41,7 +30,7 @@ class _Spark:
 
 
 @click.command()
-@click.argument("runs", nargs=-1, type=_PathOrUrl())
+@click.argument("runs", nargs=-1, type=PathOrUrl())
 @click.option(
     "--history",
     "histories",

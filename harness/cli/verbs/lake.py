@@ -10,16 +10,17 @@ import rich_click as click
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.cli.options import key_and_value
+from harness.cli.options import PathOrUrl, key_and_value
 from harness.cli.output import Output, plain, with_output
 from harness.cli.results import merged_exit_code
+from harness.urls import is_url
 
 if TYPE_CHECKING:
     from analysis.lake.build import Built
+    from analysis.lake.place import Place
     from analysis.lake.query import Engine
     from harness.errors import AcklossError
 
-_CAMPAIGN = click.Path(exists=True, file_okay=False, path_type=Path)
 _WIDEST = 100_000
 
 
@@ -29,40 +30,58 @@ def lake() -> None:
 
 
 @lake.command()
-@click.argument("campaigns", nargs=-1, required=True, type=_CAMPAIGN)
+@click.argument("campaigns", nargs=-1, required=True, type=PathOrUrl(files=False))
 @click.option("--to", "address", required=True, metavar="DIR|URL", help="The lake: a folder, s3://")
 @click.option("--ops", is_flag=True, help="Also add every operation (large).")
 @with_output
-def build(out: Output, campaigns: tuple[Path, ...], address: str, ops: bool) -> None:
-    """Add new and changed runs of CAMPAIGNS to a lake, and create the lake if it does not exist.
+def build(out: Output, campaigns: tuple[str, ...], address: str, ops: bool) -> None:
+    """Add new and changed runs of CAMPAIGNS (their folders, or the URLs of their archives) to a
+    lake, and create the lake if it does not exist.
 
     Unchanged runs that are already in the lake are not read or written again. The exit code is 4
     if a campaign cannot be read (the others are still added).
     """
-    from analysis.lake.build import build as add
     from analysis.lake.build import refuse_strangers
     from analysis.lake.place import place_of
-    from harness.campaigns.folder import CampaignDir
-    from harness.errors import HistoryError, PlanError
+    from harness.errors import EnvironmentFailure, HistoryError, PlanError
 
     place = place_of(address)
     refuse_strangers(place)  # once, and not of each campaign
     built: list[Built] = []
     errors: list[AcklossError] = []
-    for path in campaigns:
+    for given in campaigns:
         try:
-            done = add(place, CampaignDir.open(path), ops=ops)
-        except (HistoryError, PlanError) as error:
+            done = _built(place, given, ops)
+        except (HistoryError, PlanError, EnvironmentFailure) as error:
+            if isinstance(error, EnvironmentFailure) and not is_url(given):
+                raise  # of the lake
             errors.append(error)
             continue
         built.append(done)
         out.say(f"{done.campaign}: {_changes(done.added, done.replaced)} {done.runs:,} runs")
+        if done.absent:
+            out.say(f"{done.campaign}: {done.absent:,} more are not in its archive yet")
     if not built and len(errors) == 1:
         out.fail(errors[0])
     for bad in errors:
         click.echo(f"ackloss: {bad}", err=True)
     out.document({"schema": 1, "lake": place.shown, "campaigns": built})
     sys.exit(merged_exit_code([], errors=errors))
+
+
+def _built(place: Place, given: str, ops: bool) -> Built:
+    """The lake brought up to date with a campaign's folder or archive. Raises AcklossError."""
+    from analysis.lake.archived import archived
+    from analysis.lake.build import build as add
+    from harness.campaigns.folder import CampaignDir
+    from harness.storage import Folder
+
+    archive = Folder.at(given) if is_url(given) else None
+    path = archive.local if archive else Path(given)
+    if archive is None or path is not None:
+        return add(place, CampaignDir.open(path or Path(given)), ops=ops)
+    with archived(archive, ops=ops) as (copy, copied):
+        return add(place, copy, ops=ops, copied=copied)
 
 
 def _changes(added: int, replaced: int) -> str:
