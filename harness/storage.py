@@ -32,9 +32,13 @@ _THREADS: Final = 8
 _CHUNK_BYTES: Final = 2**20
 _LONGEST: Final = 200
 _DENIED: Final = re.compile(
-    r"ACCESS_DENIED|InvalidAccessKeyId|SIGNATURE|HTTP response code 40[13]|Forbidden|credentials",
+    r"ACCESS_?DENIED|INVALID_?ACCESS_?KEY_?ID|SIGNATURE|EXPIRED_?TOKEN|INVALID_?TOKEN|FORBIDDEN"
+    r"|PERMISSION.DENIED|UNAUTHENTICATED|AUTHENTICATION|AUTHORIZATION|CREDENTIALS"
+    r"|HTTP (response code|status) 40[13]",
     re.IGNORECASE,
 )
+_NAMES: Final = re.compile(r"'[^']*'")
+"""Of keys and buckets, in what a file system says."""
 _WITHOUT_FOLDERS: Final = ("s3", "gcs")
 """pyarrow's names of file systems whose folders need not be made."""
 
@@ -228,7 +232,7 @@ def _in_one_sentence(url: str, *, writing: bool = False) -> Iterator[None]:
     except (OSError, pa.ArrowException, ValueError) as error:
         if isinstance(error, FileNotFoundError) and not writing:
             raise HistoryError("there is nothing here", file=url) from error
-        if isinstance(error, PermissionError) or _DENIED.search(str(error)):
+        if isinstance(error, PermissionError) or _DENIED.search(_NAMES.sub("", str(error))):
             hint = "credentials come from this process' environment, such as AWS_ACCESS_KEY_ID"
             raise EnvironmentFailure(
                 "access is denied", file=url, hint=hint if is_url(url) else None

@@ -62,22 +62,38 @@ def test_options_of_a_file_system_stay_in_the_url(s3: S3) -> None:
     assert folder.place("deep/one") == f"s3://runs/options/deep/one?{options}"
 
 
-def test_access_that_is_denied_is_named(s3: S3) -> None:
-    """A server that answers 403 to everything."""
-    error = refused(f"s3://runs/x?endpoint_override={denying()}&scheme=http")
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (403, ""),
+        (403, "AccessDenied"),
+        (403, "AllAccessDisabled"),
+        (403, "InvalidAccessKeyId"),
+        (403, "SignatureDoesNotMatch"),
+        (400, "ExpiredToken"),
+        (400, "InvalidToken"),
+    ],
+)
+def test_access_that_is_denied_is_named(s3: S3, status: int, code: str) -> None:
+    error = refused(f"s3://runs/x?endpoint_override={denying(status, code)}&scheme=http")
     assert (type(error), error.what) == (EnvironmentFailure, "access is denied")
     assert "AWS_ACCESS_KEY_ID" in str(error)
 
 
-def denying() -> str:
+def denying(status: int, code: str) -> str:
+    """A server that answers everything with this status, and S3's document with this code."""
     import http.server
     import threading
 
+    document = f"<Error><Code>{code}</Code><Message>No.</Message></Error>" if code else ""
+
     class Denying(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_error(403)
-
-        do_HEAD = do_GET
+            self.send_response(status)
+            self.send_header("Content-Type", "application/xml")
+            self.send_header("Content-Length", str(len(document)))
+            self.end_headers()
+            self.wfile.write(document.encode())
 
         def log_message(self, *_: object) -> None:
             pass
@@ -92,7 +108,7 @@ def test_a_bucket_that_is_not_there_is_named(s3: S3) -> None:
 
 
 def test_a_storage_that_does_not_answer_is_named(s3: S3) -> None:
-    error = refused("s3://runs/x?endpoint_override=127.0.0.1:1&scheme=http")
+    error = refused("s3://runs/credentials?endpoint_override=127.0.0.1:1&scheme=http")
     assert isinstance(error, EnvironmentFailure)
     assert error.what.startswith("the storage does not answer as it should: ")
 
