@@ -1,6 +1,6 @@
 """Every plan in plans/faults/, plans/eras/, plans/zookeeper/, plans/groups/, plans/transactions/
-and plans/track-record/ has the verdict that it expects, with all its faults proven. `make e2e` runs
-all of them; otherwise one runs.
+and plans/track-record/, and the one of twelve cells, has the verdict that it expects, with all its
+faults proven. `make e2e` runs all of them; otherwise two run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.plan import load_plan
 from tests.fixtures.long import ALL
 
 ROOT = Path(__file__).parents[2]
-CHOICE = {"power-loss-no-force-sync"}
+CHOICE = {"power-loss-no-force-sync", "isr-cells"}
 FOLDERS = ("faults", "eras", "zookeeper", "groups", "transactions", "track-record")
 STOPS, GOES_ON = {"minority-stops"}, {"majority-goes-on", "observers"}
 """Plans that claim more than that nothing is lost: that nothing is acknowledged while there is no
@@ -25,6 +25,8 @@ majority, and then writes resume; or that they go on."""
 RUN = ""
 SKIPS, PHANTOMS = {"skipped"}, {"phantoms"}
 LOST_COMMITS, ZOMBIES = {"lost_commits"}, {"zombie_commits", "commits_back"}
+LOST = {"lost"}
+LOSE = ("unclean-1-1", "unclean-1-all", "unclean-2-1", "unclean-3-1", "clean-2-1", "clean-3-1")
 BROKEN = {"torn-transaction", "lost-write", "lost-after-poll", "unseen", "inconsistent-offsets"}
 FINDS = {
     "coordinator-unclean": {"range": LOST_COMMITS, "server": LOST_COMMITS},
@@ -35,6 +37,7 @@ FINDS = {
     "group-phantoms": dict.fromkeys(("unclean", "unclean-server", "unclean-python"), PHANTOMS),
     "group-reset": {"latest": SKIPS},
     "group-zombie-commits": dict.fromkeys(("range", "server", "python"), ZOMBIES),
+    "isr-cells": dict.fromkeys(LOSE, LOST),
     "offsets-after": {RUN: {"output-without-offsets"}},
     "offsets-before": {RUN: {"offsets-without-output"}},
     "transactions-java-unclean": {RUN: BROKEN},
@@ -43,6 +46,7 @@ FINDS = {
 """By plan and cell (the run itself: `RUN`): the counter-examples of which it finds one at least.
 Every other cell is a control."""
 PLANS = [path for of in FOLDERS for path in sorted((ROOT / "plans" / of).glob("*.toml"))]
+PLANS.append(ROOT / "plans" / "isr-cells.toml")
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
 
