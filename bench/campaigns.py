@@ -24,7 +24,7 @@ from analysis.statistics.equivalence import equivalence
 from analysis.statistics.shares import Share
 from checkers.judging.one_run import judge_run
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.plan import load_campaign
+from harness.campaigns.loading import load_campaign
 from harness.campaigns.scheduler import Scheduler
 
 RUNS = 60

@@ -11,17 +11,15 @@ import itertools
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harness.errors import PlanError
-from harness.plan import Scalar, Slug, parse_plan, read_plan
+from harness.plan import Scalar, Slug, parse_plan
 from harness.plan.changes import dotted_parts, set_key
 from harness.plan.explanations import explain
-from harness.plan.shipped import PLANS, find, is_path
 from harness.run.by_hand import refuse_manual
 from harness.run.resolving import ResolvedPlan, resolve
 
@@ -57,6 +55,11 @@ class Axis(_Section):
     values: list[Scalar] = Field(default_factory=list, description="The values of `key`.")
     choices: dict[Slug, Choice] = Field(
         default_factory=dict, description="Instead of a key: named choices, each with several keys."
+    )
+    share: Literal["always"] | None = Field(
+        None,
+        description="`always`: cells that differ in this axis alone share their runs, whatever the "
+        "campaign's `share` is; a file whose plans do not allow it is refused.",
     )
 
     @model_validator(mode="after")
@@ -121,9 +124,10 @@ class CampaignPlan(_Section):
     limit_s: float | None = Field(
         None, gt=0, le=86_400, description="A run that takes longer has failed."
     )
-    share: Literal["auto", "never"] = Field(
+    share: Literal["auto", "always", "never"] = Field(
         "never",
-        description="Whether cells share runs: `auto`, where their plans allow it; `never`.",
+        description="Whether cells share runs: `auto`, where their plans allow it; `always`, all "
+        "cells, and a file whose plans do not allow it is refused; `never`.",
     )
     axes: dict[Slug, Axis] = Field(
         default_factory=dict, description="The dimensions of the matrix."
@@ -218,28 +222,6 @@ def cell_name(key: Mapping[str, Label]) -> str:
     return ", ".join(f"{axis}={choice}" for axis, choice in key.items()) or "the plan as it is"
 
 
-def load_campaign(path: Path, changes: tuple[str, ...] = ()) -> Campaign:
-    """Read a campaign file and its base plan, apply `--set` changes to the plan, and resolve every
-    cell. Raises PlanError that names the file, and the cell when only one is wrong."""
-    text = _read(path)
-    plan = parse_campaign(text, file=str(path))
-    return campaign_of(plan, text, read_plan(_base_file(plan, path), changes), file=str(path))
-
-
-def _base_file(plan: CampaignPlan, path: Path) -> Path:
-    """The file of the base plan: beside the campaign's, or by its name. Raises PlanError."""
-    beside = (path.parent / plan.plan).resolve()
-    if beside.is_file():
-        return beside
-    try:
-        if not is_path(plan.plan):
-            return find(PLANS, plan.plan)
-    except PlanError as error:
-        error.file, error.key = str(path), "plan"
-        raise
-    raise PlanError(f"there is no file {beside}", file=str(path), key="plan")
-
-
 def campaign_of(plan: CampaignPlan, text: str, base: Document, *, file: str) -> Campaign:
     """A campaign from its parts; equal parts give equal campaigns."""
     cells = tuple(_cells(plan, base, file))
@@ -254,18 +236,14 @@ def campaign_of(plan: CampaignPlan, text: str, base: Document, *, file: str) -> 
         )
     if all(cell.impossible for cell in cells):
         raise PlanError(f"no cell can be run: {cells[0].impossible}", file=file, key="axes")
-    kept = plan.model_dump(mode="json", include={"name", "seed", "axes", "exclude"})
+    kept = plan.model_dump(
+        mode="json",
+        include={"name", "seed", "axes", "exclude"},
+        # Whether runs are shared decides no run's seed.
+        exclude={"axes": {"__all__": {"share"}}},
+    )
     body = orjson.dumps([kept, base], option=orjson.OPT_SORT_KEYS)
     return Campaign(plan, text, base, cells, hashlib.sha256(body).hexdigest())
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise PlanError("is not UTF-8 text", file=str(path)) from error
-    except OSError as error:
-        raise PlanError(f"cannot be read: {error.strerror}", file=str(path)) from error
 
 
 def parse_campaign(text: str, *, file: str) -> CampaignPlan:

@@ -9,13 +9,13 @@ load) is equal: these cells meet one fault at one instant, and their results are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import orjson
 
-from harness.campaigns.plan import Campaign, Cell, Document
+from harness.campaigns.plan import Campaign, CampaignPlan, Cell, Document, Label
 from harness.errors import PlanError
 from harness.plan.cells import merged
 from harness.plan.changes import dotted_parts
@@ -28,7 +28,7 @@ MOST_PER_S: Final = 4_000
 """Operations per second of all cells of a run together. The load of a cell is the same whether it
 shares its run or not, so cells with a high load share a run with few others, or with none."""
 
-_MOST_PROCESSES: Final = 20_000
+MOST_PROCESSES: Final = 20_000
 
 _OF_ANY_CELL: Final = ("expect",)
 """Keys that a cell may have separately, whatever its target."""
@@ -40,34 +40,66 @@ Group = tuple[Cell, ...]
 def cell_keys(cell: Cell) -> Sequence[str]:
     """The keys of a plan, dotted, that the cell's target lets a cell of a run change with all that
     is below them; none: its runs cannot be shared."""
-    target, plan = cell.resolved.target, cell.resolved.plan
-    if not isinstance(target, HoldsCells):
-        return ()
-    try:
-        target.of_cell(plan, "cell", 0)
-    except PlanError:  # with these clients, say, a run has no cells
+    target = cell.resolved.target
+    if why_without_cells(cell) or not isinstance(target, HoldsCells):
         return ()
     return target.cell_keys
 
 
+def why_without_cells(cell: Cell) -> str | None:
+    """Why a run of this cell's plan can hold no cells; `None`: it can."""
+    target, plan = cell.resolved.target, cell.resolved.plan
+    if not isinstance(target, HoldsCells):
+        return f"{target.plugin} cannot hold several cells in one run"
+    if plan.cells:
+        return "their plan has cells of its own"
+    try:
+        target.of_cell(plan, "cell", 0)
+    except PlanError as error:  # with these clients, say
+        return error.what
+    return None
+
+
 def groups_of_campaign(campaign: Campaign) -> list[Group]:
-    """The cells that can be run, grouped as the campaign's `share` says."""
+    """The cells that can be run, grouped as the campaign's `share` and those of its axes say."""
+    cells, together = campaign.possible, axes_together(campaign.plan)
     if campaign.plan.share == "never":
-        return [(cell,) for cell in campaign.possible]
-    return groups_of(campaign.possible, cell_keys)
+        units = units_of(cells, together)
+        return [group for unit in units for group in groups_of(unit, cell_keys, together=together)]
+    return groups_of(cells, cell_keys, together=together)
+
+
+def axes_together(plan: CampaignPlan) -> tuple[str, ...]:
+    """The axes along which cells must share their runs."""
+    every = plan.share == "always"
+    return tuple(name for name, axis in plan.axes.items() if every or axis.share == "always")
+
+
+def units_of(cells: Iterable[Cell], together: Collection[str]) -> list[list[Cell]]:
+    """The cells that differ in these axes alone, together."""
+    units: dict[tuple[Label, ...], list[Cell]] = {}
+    for cell in cells:
+        others = tuple(choice for axis, choice in cell.key.items() if axis not in together)
+        units.setdefault(others, []).append(cell)
+    return list(units.values())
 
 
 def groups_of(
-    cells: Iterable[Cell], keys_of: Callable[[Cell], Sequence[str]], *, most: int = MOST
+    cells: Iterable[Cell],
+    keys_of: Callable[[Cell], Sequence[str]],
+    *,
+    most: int = MOST,
+    together: Collection[str] = (),
 ) -> list[Group]:
-    """Every cell in one group, in the order of the cells; `keys_of`: see `cell_keys`.
+    """Every cell in one group; `keys_of`: see `cell_keys`.
 
-    Cells that may share are cut into as few groups as possible, of sizes as even as possible.
+    Cells that may share are cut into as few groups as possible, of sizes as even as possible, in
+    the order of the cells. No cut separates cells that differ in the axes `together` alone.
     """
     alike: dict[bytes, list[Cell]] = {}
     for cell in cells:
         alike.setdefault(_in_common(cell, keys_of(cell)), []).append(cell)
-    return [group for each in alike.values() for group in _cut(each, most)]
+    return [group for each in alike.values() for group in _cut(each, most, together)]
 
 
 def _in_common(cell: Cell, keys: Sequence[str]) -> bytes:
@@ -78,17 +110,23 @@ def _in_common(cell: Cell, keys: Sequence[str]) -> bytes:
     return orjson.dumps(common, option=orjson.OPT_SORT_KEYS)
 
 
-def _cut(cells: Sequence[Cell], most: int) -> list[Group]:
-    number = math.ceil(len(cells) / max(1, min(most, _bearable(cells[0]))))
-    ends = [len(cells) * place // number for place in range(number + 1)]
-    return [tuple(cells[begin:end]) for begin, end in pairwise(ends)]
+def _cut(cells: Sequence[Cell], most: int, together: Collection[str]) -> list[Group]:
+    units = units_of(cells, together)
+    fit = min(most, bearable(cells[0])) // max(map(len, units))
+    number = math.ceil(len(units) / max(1, fit))
+    ends = [len(units) * place // number for place in range(number + 1)]
+    place_of = {cell.name: place for place, cell in enumerate(cells)}
+    return [
+        tuple(sorted(chain(*units[begin:end]), key=lambda cell: place_of[cell.name]))
+        for begin, end in pairwise(ends)
+    ]
 
 
-def _bearable(cell: Cell) -> int:
+def bearable(cell: Cell) -> int:
     """How many cells with the load of this one a run may have."""
     load = cell.resolved.plan.workload
     by_rate = int(MOST_PER_S / load.rate_per_s) if load.rate_per_s else 1
-    return min(by_rate, _MOST_PROCESSES // load.processes)
+    return min(by_rate, MOST_PROCESSES // load.processes)
 
 
 def split(document: Mapping[str, object], keys: Sequence[str]) -> tuple[Document, Document]:

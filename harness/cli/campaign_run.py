@@ -73,7 +73,7 @@ def run(
     conclusive run, else 0.
     """
     from harness.campaigns.folder import CampaignDir
-    from harness.campaigns.plan import load_campaign
+    from harness.campaigns.loading import load_campaign
     from harness.campaigns.progress import read_progress
     from harness.history.run_folder import new_run_id
     from harness.plan.shipped import CAMPAIGNS, find

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from harness.cli.output import Output, plain, with_output
 from harness.cli.plans import FileOrName
 
 if TYPE_CHECKING:
+    from harness.campaigns.demands import Along
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.plan import Campaign
     from harness.campaigns.progress import Progress
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _VERDICTS = ("invalid", "valid", "unknown")
+_ALONG: Mapping[Along, str] = {
+    "all": "along",
+    "some": "in part along",
+    "none": "not along",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +82,9 @@ def status(out: Output, folder: Path) -> None:
 def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
     """Show the cells of FILE, the number of runs, and an estimate of the time and disk they take.
     Starts nothing."""
+    from harness.campaigns.demands import sharing_by_axis
     from harness.campaigns.estimate import estimate
-    from harness.campaigns.plan import load_campaign
+    from harness.campaigns.loading import load_campaign
     from harness.campaigns.sharing import groups_of_campaign
     from harness.plan.shipped import CAMPAIGNS, find
 
@@ -93,11 +100,13 @@ def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
         )
         for cell in campaign.cells
     ]
+    by_axis = sharing_by_axis(campaign, groups)
     head = {"schema": 1, "name": campaign.plan.name, "plan_hash": campaign.digest, "cells": cells}
     # `lanes` is the former name of `workers`.
-    out.document({**head, **vars(estimated), "lanes": estimated.workers})
+    out.document({**head, "shared": by_axis, **vars(estimated), "lanes": estimated.workers})
     if not out.json:
         _print_cells(out, campaign, groups)
+        _print_sharing(out, by_axis)
     count = len(campaign.cells) - len(campaign.possible)
     impossible = f", {count} of them impossible" if count else ""
     runs = f"{estimated.runs:,} runs"
@@ -123,6 +132,16 @@ def _print_cells(out: Output, campaign: Campaign, groups: Sequence[Group]) -> No
         for cell in campaign.cells:
             if cell.impossible == why:
                 out.say(f"        {cell.name}")
+
+
+def _print_sharing(out: Output, by_axis: Mapping[str, Along]) -> None:
+    """Print in one line along which axes cells share their runs; nothing without axes."""
+    parts = []
+    for along, words in _ALONG.items():
+        if axes := [axis for axis, found in by_axis.items() if found == along]:
+            parts.append(f"{words} {', '.join(axes)}")
+    if parts:
+        out.say(f"shared runs: {'; '.join(parts)}")
 
 
 def print_progress(out: Output, where: CampaignDir, campaign: Campaign, progress: Progress) -> None:

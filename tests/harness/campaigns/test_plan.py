@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from harness.campaigns.estimate import estimate
+from harness.campaigns.loading import load_campaign
 from harness.campaigns.order import Order
-from harness.campaigns.plan import Campaign, load_campaign
+from harness.campaigns.plan import Campaign
 from harness.cli import main
 from harness.errors import PlanError
 from tests.fixtures.campaign_folder import BASE
@@ -78,6 +79,16 @@ def test_the_same_file_gives_the_same_seeds_and_another_does_not(tmp_path: Path)
     assert [first.seed(n) for n in range(5)] == [again.seed(n) for n in range(5)]
     assert [first.seed(n) for n in range(5)] == [more.seed(n) for n in range(5)]
     assert len({first.seed(n) for n in range(100)} | {other.seed(n) for n in range(100)}) == 200
+
+
+def test_the_seeds_of_stored_campaigns_stay(tmp_path: Path) -> None:
+    """A campaign is known by a hash of its axes, which have had more keys since."""
+    given = campaign(tmp_path, AXES)
+    assert given.digest == "d9a471169d6fea7e2232096fe58a19aea3119f14c34f593d629f72cd59514c2c"
+    shared = campaign(
+        tmp_path, AXES.replace("values = [1, 2]", 'values = [1, 2]\nshare = "always"')
+    )
+    assert shared.digest == given.digest
 
 
 def test_a_mix_is_drawn_again_for_every_run(tmp_path: Path) -> None:
@@ -158,10 +169,11 @@ def test_a_campaign_of_only_such_cells_is_refused(tmp_path: Path) -> None:
 def test_the_command_line_marks_what_is_impossible(tmp_path: Path) -> None:
     campaign(tmp_path, VERSIONS)
     done = CliRunner().invoke(main, ["campaign", "plan", str(tmp_path / "c.toml")])
-    *possible, why, impossible, total = done.stdout.splitlines()
+    *possible, why, impossible, sharing, total = done.stdout.splitlines()
     assert [line.split()[0] for line in possible] == ["3"] * 3
     assert why.startswith("  impossible, not run: topic.settings")
     assert impossible.strip() == OLD_SAFE
+    assert sharing == "shared runs: not along version, unclean"
     assert "4 cells, 1 of them impossible, 9 runs" in total
     words = ["campaign", "plan", str(tmp_path / "c.toml"), "--json"]
     document = json.loads(CliRunner().invoke(main, words).stdout)

@@ -25,7 +25,7 @@ from harness.campaigns.journal import (
     SessionBegun,
     SessionEnded,
 )
-from harness.campaigns.plan import load_campaign
+from harness.campaigns.loading import load_campaign
 from harness.campaigns.progress import read_progress
 from harness.campaigns.scheduler import Scheduler, limit_of
 from harness.campaigns.worker import Answer, Assignment, Built

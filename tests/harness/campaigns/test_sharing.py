@@ -11,9 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 from harness.campaigns.estimate import estimate
-from harness.campaigns.plan import Campaign, Cell, load_campaign
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.loading import load_campaign
+from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.sharing import groups_of, groups_of_campaign, shared_plan, split
 from harness.cli import main
+from harness.errors import PlanError
 from harness.plan import parse_plan
 from targets.kafka.target import Kafka
 from tests.fixtures.campaign_folder import BASE
@@ -260,6 +263,176 @@ def test_campaign_plan_without_shared_runs_says_nothing_of_them(tmp_path: Path) 
     shown = CliRunner().invoke(main, ["campaign", "plan", str(file_of(tmp_path, ""))])
     assert "one run for" not in shown.output
     assert "executions" not in shown.output
+
+
+def test_campaign_plan_says_in_one_line_along_which_axes_runs_are_shared(tmp_path: Path) -> None:
+    clients = '[axes.client]\nkey = "workload.client"\nvalues = ["librdkafka", "java"]\n'
+    one = '[axes.seed]\nkey = "seed"\nvalues = [1]\n'
+    file = str(file_of(tmp_path, 'share = "auto"', AXES + clients + one))
+    shown = CliRunner().invoke(main, ["campaign", "plan", file])
+    assert "shared runs: in part along unclean, acks; not along version, client\n" in shown.output
+    document = json.loads(CliRunner().invoke(main, ["campaign", "plan", file, "--json"]).stdout)
+    along = {"unclean": "some", "acks": "some", "version": "none", "client": "none"}
+    assert document["shared"] == along
+    file = str(file_of(tmp_path, 'share = "auto"'))
+    shown = CliRunner().invoke(main, ["campaign", "plan", file])
+    assert "shared runs: along unclean, acks; not along version\n" in shown.output
+    assert "shared runs" not in CliRunner().invoke(main, ["campaign", "plan", file, "-q"]).output
+
+
+def with_share(axes: str, *names: str) -> str:
+    """These axes, of which some are to share their runs always."""
+    for name in names:
+        axes = axes.replace(f"[axes.{name}]", f'[axes.{name}]\nshare = "always"')
+    return axes
+
+
+OF_CELLS = AXES.replace('["4.2.0", "4.3.1"]', '["4.3.1"]')
+
+
+@pytest.mark.parametrize(
+    ("head", "axes", "groups"),
+    [
+        ('share = "always"', OF_CELLS, [4]),
+        ('share = "auto"', with_share(AXES, "unclean", "acks"), [4, 4]),
+        ('share = "auto"', with_share(AXES, "acks"), [4, 4]),
+        ("", with_share(AXES, "acks"), [2, 2, 2, 2]),
+        ('share = "never"', with_share(AXES, "unclean", "acks"), [4, 4]),
+        ('share = "always"', "", [1]),
+    ],
+)
+def test_cells_share_their_runs_where_the_file_demands_it(
+    tmp_path: Path, head: str, axes: str, groups: list[int]
+) -> None:
+    shared = groups_of_campaign(campaign(tmp_path, head, axes))
+    assert [len(group) for group in shared] == groups
+    for group in shared:
+        assert len({each.key.get("version") for each in group}) == 1
+        assert len({each.key.get("acks") for each in group}) == min(2, len(group))
+
+
+def test_no_cut_separates_cells_that_must_share(tmp_path: Path) -> None:
+    cells = [
+        Cell({"a": str(a), "b": str(b)}, {}, cell("x").resolved, 1)
+        for a in range(4)
+        for b in range(6)
+    ]
+    for together, sizes in (((), [12, 12]), (("a",), [12, 12]), (("b",), [12, 12])):
+        groups = groups_of(cells, lambda _: KEYS, together=together)
+        assert [len(group) for group in groups] == sizes
+        for group in groups:
+            assert [each.name for each in group] == [
+                each.name for each in cells if each in group
+            ], "in the order of the cells"
+    by_b = groups_of(cells, lambda _: KEYS, together=("a",))
+    assert [{each.key["a"] for each in group} for group in by_b] == [set("0123")] * 2
+    groups = groups_of(cells, lambda _: KEYS, most=7, together=("b",))
+    assert [len(group) for group in groups] == [6] * 4
+
+
+@pytest.mark.parametrize(
+    ("head", "axes", "key", "why"),
+    [
+        ("", with_share(AXES, "version"), "axes.version", "they differ in target.version;"),
+        ('share = "always"', AXES, "axes.version", "they differ in target.version;"),
+        (
+            'share = "auto"',
+            """
+            [axes.faults]
+            share = "always"
+            [axes.faults.choices.kill.set]
+            faults = [{ id = "k", at_s = 2, nemesis = "kill", for_s = 2 }]
+            [axes.faults.choices.none]
+            """,
+            "axes.faults",
+            "they differ in faults;",
+        ),
+        (
+            "",
+            '[axes.fsync]\nshare = "always"\nkey = \'target.settings."num.io.threads"\'\n'
+            "values = [2, 4]",
+            "axes.fsync",
+            'they differ in target.settings."num.io.threads";',
+        ),
+        (
+            'share = "always"',
+            f'{OF_CELLS}[axes.run.choices.a]\n[axes.run.choices.b]\nshare = "never"',
+            "axes.unclean",
+            'the choice run=b has `share = "never"`;',
+        ),
+        (
+            'share = "always"',
+            '[axes.acks]\nkey = "workload.producer.acks"\nvalues = ["1", "all"]\n'
+            '[axes.client]\nkey = "workload.client"\nvalues = ["java"]\n',
+            "axes.acks",
+            "clients in nodes of their own (k1, k2, k3) would be shared",
+        ),
+        (
+            'share = "always"',
+            "[axes.a]\nkey = 'topic.partitions'\nvalues = [1, 2]\n"
+            "[axes.rate]\nkey = 'workload.rate_per_s'\nvalues = [0]\n",
+            "axes.a",
+            "their load has no limit (workload.rate_per_s = 0);",
+        ),
+        (
+            'share = "always"',
+            "[axes.a]\nkey = 'topic.partitions'\nvalues = [1, 2, 3]\n"
+            "[axes.rate]\nkey = 'workload.rate_per_s'\nvalues = [1500]\n",
+            "axes.a",
+            "one run has at most 2 of these 3 cells;",
+        ),
+        (
+            'share = "always"',
+            "[axes.a]\nkey = 'topic.partitions'\nvalues = [1, 2, 3, 4, 5]\n"
+            "[axes.b]\nkey = 'topic.settings.\"retention.ms\"'\nvalues = [1, 2, 3, 4]\n",
+            "share",
+            "cells that differ in a, b alone cannot share their runs",
+        ),
+        (
+            "",
+            "[axes.a]\nkey = 'topic.partitions'\nvalues = [1, 2, 3, 4, 5]\nshare = 'always'\n"
+            "[axes.b]\nkey = 'topic.settings.\"retention.ms\"'\nvalues = [1, 2, 3, 4]\n"
+            "share = 'always'",
+            "axes",
+            "one run has at most 16 of these 20 cells;",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_an_axis_that_cannot_be_shared_although_the_file_demands_it_is_refused(
+    tmp_path: Path, head: str, axes: str, key: str, why: str, command: str
+) -> None:
+    file = file_of(tmp_path, head, axes)
+    out = ("--out", str(tmp_path / "out")) if command == "run" else ()
+    done = CliRunner().invoke(main, ["campaign", command, str(file), *out])
+    assert done.exit_code == 4, done.output
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith(f"ackloss: {file}: {key}: cells that differ in ")
+    assert 'as `share = "always"` demands' in sentence
+    assert why in sentence
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_stored_campaign_is_read_whatever_it_demands(tmp_path: Path) -> None:
+    """Its runs are there: a later ackloss may let cells share less."""
+    folder = CampaignDir.create(tmp_path / "out", campaign(tmp_path, 'share = "always"', OF_CELLS))
+    folder.file.write_text(folder.file.read_text().replace('["4.3.1"]', '["4.2.0", "4.3.1"]'))
+    assert [len(group) for group in groups_of_campaign(folder.campaign())] == [4, 4]
+
+
+def test_plans_with_cells_of_their_own_share_no_run(tmp_path: Path) -> None:
+    """The plan of a shared run has the campaign's cells, so theirs would be lost."""
+    cells = "".join(f'[[cells]]\nname = "{name}"\n' for name in ("one", "two"))
+    (tmp_path / "cells.toml").write_text(BASE + cells)
+    axes = '[axes.acks]\nkey = "workload.producer.acks"\nvalues = ["1", "all"]\n'
+    file = file_of(tmp_path, 'share = "auto"', axes)
+    file.write_text(file.read_text().replace("base.toml", "cells.toml"))
+    shared = load_campaign(file)
+    assert [len(each.resolved.cells) for each in shared.cells] == [2, 2]
+    assert [len(group) for group in groups_of_campaign(shared)] == [1, 1]
+    file.write_text(file.read_text().replace('"auto"', '"always"'))
+    with pytest.raises(PlanError, match="their plan has cells of its own"):
+        load_campaign(file)
 
 
 def test_an_unknown_way_of_sharing_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+"""Reads a campaign file: its base plan is found, each of its cells resolved, and what it demands of
+shared runs is checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.campaigns.demands import check_demands
+from harness.campaigns.plan import Campaign, CampaignPlan, campaign_of, parse_campaign
+from harness.errors import PlanError
+from harness.plan import read_plan
+from harness.plan.shipped import PLANS, find, is_path
+
+
+def load_campaign(path: Path, changes: tuple[str, ...] = ()) -> Campaign:
+    """Read a campaign file and its base plan, apply `--set` changes to the plan, and resolve every
+    cell. Raises PlanError that names the file, and the cell when only one is wrong; or the axis
+    along which cells must share their runs, and cannot."""
+    text = _read(path)
+    plan = parse_campaign(text, file=str(path))
+    base = read_plan(_base_file(plan, path), changes)
+    campaign = campaign_of(plan, text, base, file=str(path))
+    check_demands(campaign, file=str(path))
+    return campaign
+
+
+def _base_file(plan: CampaignPlan, path: Path) -> Path:
+    """The file of the base plan: beside the campaign's, or by its name. Raises PlanError."""
+    beside = (path.parent / plan.plan).resolve()
+    if beside.is_file():
+        return beside
+    try:
+        if not is_path(plan.plan):
+            return find(PLANS, plan.plan)
+    except PlanError as error:
+        error.file, error.key = str(path), "plan"
+        raise
+    raise PlanError(f"there is no file {beside}", file=str(path), key="plan")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise PlanError("is not UTF-8 text", file=str(path)) from error
+    except OSError as error:
+        raise PlanError(f"cannot be read: {error.strerror}", file=str(path)) from error
