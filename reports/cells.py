@@ -157,6 +157,16 @@ class CellsView:
         return formatting.command(self.metadata, self.metadata.seed)
 
 
+def cells_view(run: RunDir) -> CellsView:
+    """Read a run with cells. Raises HistoryError when the run's own files cannot be read."""
+    return CellsView(
+        run=run,
+        plan=run.read_json(run.plan),
+        metadata=read_run(run),
+        result=read_result(run) if run.result.is_file() else None,
+    )
+
+
 def write_cells(run: RunDir) -> Path:
     """Write the page that compares the cells of a run, and its tables; returns the page's path. The
     pages of the cells are there by then.
@@ -165,12 +175,7 @@ def write_cells(run: RunDir) -> Path:
     cannot be written.
     """
     with malformed_is_history_error(run):
-        view = CellsView(
-            run=run,
-            plan=run.read_json(run.plan),
-            metadata=read_run(run),
-            result=read_result(run) if run.result.is_file() else None,
-        )
+        view = cells_view(run)
         page = html.render(
             "cells.html.j2",
             data=[],

@@ -134,13 +134,6 @@ def test_two_cells_are_compared_like_two_runs(judged: RunDir, tmp_path: Path) ->
     assert "unclean-election" in (tmp_path / "c.html").read_text(encoding="utf-8")
 
 
-def test_whole_runs_with_cells_are_not_compared(judged: RunDir) -> None:
-    done = ackloss("compare", str(judged.path), str(judged.cell("safe").path))
-    assert done.exit_code == 4
-    assert "holds cells, and is not a single history to compare; name one of them" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-
-
 def test_as_expected_looks_at_each_cell(tmp_path: Path) -> None:
     run = ("run", str(PLAN), "--as-expected", "--out", str(tmp_path))
     done = ackloss(*run)

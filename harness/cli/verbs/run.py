@@ -121,6 +121,8 @@ def run(
         resolved.append(bound if dry_run else with_operator(bound, operator, file=str(path)))
     if keep_cluster:
         _require_clusters_to_keep(plans, resolved)
+    if compare:
+        _require_comparable(plans, resolved)
     if as_expected:
         _require_expectations(plans, resolved)
     if dry_run:
@@ -159,6 +161,19 @@ def _require_expectations(files: Sequence[Path], plans: Sequence[ResolvedPlan]) 
                 key="expect",
                 hint="add the verdict that the plan should have, or each of its cells",
             )
+
+
+def _require_comparable(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
+    """Refuse two plans of which only one has cells, or which have none in common."""
+    first, second = ({cell.name for cell in each.plan.cells} for each in plans)
+    if (first or second) and not first & second:
+        alone = "no cell in common" if first and second else "cells in one of them only"
+        raise PlanError(
+            f"--compare pairs cells by name, and these plans have {alone}",
+            file=str(files[0] if first else files[1]),
+            key="cells",
+            hint="leave out --compare, or let cells of both plans have equal names",
+        )
 
 
 def _require_clusters_to_keep(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
