@@ -54,7 +54,10 @@ class PlannedCell:
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignCell(CellStatistics, PlannedCell):
-    """An entry of `cells[]`."""
+    """An entry of `cells[]`. `leader_not_met`: its results whose leader is known, and was met by no
+    fault; only of cells that shared a run."""
+
+    leader_not_met: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +120,7 @@ RunRow = TypedDict(
         "recovery_s": float | None,
         "faults_proven": int,
         "faults": int,
+        "leader_met": bool | None,
         "doubts": str,
         "seconds": float | None,
         "worker": int,
@@ -166,6 +170,7 @@ def summarised(
                 planned=cell.repetitions,
                 impossible=impossible.get(cell.name),
                 **vars(cell_of(cell.key, by_cell[cell.name])),
+                leader_not_met=sum(_is_leader_spared(each) for each in by_cell[cell.name]),
             )
             for cell in campaign.cells
         ],
@@ -192,6 +197,11 @@ def refuse_mixed(folder: CampaignDir, campaign: Campaign, results: Iterable[Fini
                 file=str(folder.run(run.run_id).path),
                 hint="remove its folder: simulated and real results never mix",
             )
+
+
+def _is_leader_spared(outcome: Outcome) -> bool:
+    """Whether the leader of the cell is known, and no fault met it."""
+    return isinstance(outcome, RunResult) and outcome.leader_met is False
 
 
 def _of_each_run(
@@ -342,6 +352,7 @@ def _row(run: Run, outcome: Outcome, cluster: str | None) -> RunRow:
         "recovery_s": seen.recovery_s,
         "faults_proven": sum(fault.proven for fault in faults),
         "faults": len(faults),
+        "leader_met": result.leader_met if result else None,
         "doubts": ", ".join((result.doubts or ()) if result else ()),
         "seconds": run.seconds,
         "worker": run.worker,

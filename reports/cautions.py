@@ -55,6 +55,7 @@ def cautions(document: CampaignDocument) -> Iterator[str]:
             "conclusive runs: too few to call a cell safe, or two cells equal."
         )
     yield from _others(cells, document.finding)
+    yield from _spared(cells)
     yield from _doubtful(document.comparisons)
     yield from _similar(document.resemblance, document.finding)
     for name, versions in document.versions.items():
@@ -89,6 +90,16 @@ def _others(cells: Cells, finding: PrimaryFinding) -> Iterator[str]:
                 f"{number(count)} of {number(runs)} runs {one if count == 1 else many_}, more than "
                 f"{MANY * 100:.0f} % of the runs of {counted(len(here), 'cell')}: {meaning}."
             )
+
+
+def _spared(cells: Cells) -> Iterator[str]:
+    """Results of cells that shared a run, and whose leader was in none of its faults."""
+    if spared := sum(cell.leader_not_met for cell in cells):
+        where = counted(sum(cell.leader_not_met > 0 for cell in cells), "cell")
+        yield (
+            f"In {counted(spared, 'result')} of {where} no fault met who led the cell: they count, "
+            "and show only how the cell bears faults of other nodes."
+        )
 
 
 def _doubtful(comparisons: Iterable[Comparison]) -> Iterator[str]:

@@ -206,8 +206,10 @@ def _load(unit: Unit) -> Row:
 
 
 def _fault_rows(unit: Unit) -> Iterator[Row]:
+    met = {each.fault: each.met for each in unit.leaders}
     for fault in unit.result.faults if unit.result else ():
-        yield {**_of(unit), "fault": fault.id, **asdict(fault)}
+        row = {"fault": fault.id, "leader_met": met.get(fault.id), **asdict(fault)}
+        yield {**_of(unit), **row}
 
 
 def _of(unit: Unit) -> Row:

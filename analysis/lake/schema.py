@@ -231,6 +231,11 @@ FAULTS: Final = Table(
         Column("touched", NUMBER, "what it met, counted by its lever"),
         Column("ops_begun", NUMBER, "operations begun while it was in force"),
         Column("ops_acknowledged", NUMBER, "operations acknowledged meanwhile"),
+        Column(
+            "leader_met",
+            FLAG,
+            "whether it met who led the cell; null: no leader is known, or a run without cells",
+        ),
     ),
 )
 FINDINGS: Final = Table(

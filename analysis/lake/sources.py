@@ -17,7 +17,14 @@ from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign, Cell, label
 from harness.campaigns.progress import Progress, Run, read_progress
 from harness.errors import HistoryError
-from harness.history.documents import RunResult, StoredRun, read_result, read_run
+from harness.history.documents import (
+    CellResult,
+    MetLeader,
+    RunResult,
+    StoredRun,
+    read_result,
+    read_run,
+)
 from harness.history.run_folder import RunDir, parts_of
 from harness.plan import Plan
 from harness.run.cells import CellPlan
@@ -36,18 +43,27 @@ class Copied:
 
 @dataclass(frozen=True)
 class Unit:
-    """A judged cell: where its files are, and how it ended. `run_cell` is its name in its run."""
+    """A judged cell: where its files are, and how it ended. `run_cell` is its name in its run, and
+    `listed` what the result of that run says of it, where the plan holds several cells."""
 
     run: Run
     cell: Cell
     folder: RunDir
     run_cell: str | None
     outcome: Outcome
+    listed: CellResult | None = None
 
     @property
     def result(self) -> RunResult | None:
         """Its result; `None` where the harness failed."""
         return self.outcome if isinstance(self.outcome, RunResult) else None
+
+    @property
+    def leaders(self) -> tuple[MetLeader, ...]:
+        """Who led it during each fault: by its own result, or by that of its run, as an earlier
+        ackloss wrote it."""
+        own = self.result.leaders if self.result else None
+        return (self.listed.leaders if self.listed else ()) if own is None else own
 
     @property
     def judged(self) -> bool:
@@ -139,7 +155,7 @@ class Source:
             return
         for each in outcome.cells:
             inner = folder.cell(each.name)
-            yield Unit(run, cell, inner, each.name, named(_outcome_in(inner)))
+            yield Unit(run, cell, inner, each.name, named(_outcome_in(inner)), each)
 
 
 @dataclass(frozen=True)

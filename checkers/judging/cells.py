@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from checkers.judging.leaders import met_leaders
 from checkers.judging.results import Document, Judged
 from harness.errors import AcklossError
 from harness.history.gaps import gaps_of_files
@@ -38,10 +36,8 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
         (listed.get(name, {"name": name}), _judged(rundir.cell(name), run, judge))
         for name in dict.fromkeys([*listed, *expected, *_there(rundir)])
     ]
-    nodes = [node["name"] for node in run.get("nodes") or []]
     cells = [
-        _cell(rundir, each, answer, nodes) | {"expect": expected.get(each["name"])}
-        for each, answer in judged
+        _cell(each, answer) | {"expect": expected.get(each["name"])} for each, answer in judged
     ]
     by_name = {each["name"]: answer for each, answer in judged if isinstance(answer, Judged)}
     known = [answer.document for answer in by_name.values()]
@@ -76,22 +72,18 @@ def _judged(
         return str(error)
 
 
-def _cell(
-    rundir: RunDir, listed: Mapping[str, Any], answer: Judged | str, nodes: Collection[str]
-) -> Document:
+def _cell(listed: Mapping[str, Any], answer: Judged | str) -> Document:
     """One cell as the run's result.json has it."""
-    name = listed["name"]
-    entry: Document = {"name": name, "overrides": listed.get("overrides") or {}}
+    entry: Document = {"name": listed["name"], "overrides": listed.get("overrides") or {}}
     if isinstance(answer, str):
         nothing = {"counter_examples": [], "counts": dict(_NOTHING), "rates": {}, "leaders": []}
         state = {"verdict": UNKNOWN, "reason": answer, "eligible": False, "complete": False}
         return entry | state | nothing | {"doubts": [DOUBTS.incomplete]}
     result = answer.document
     taken = ("verdict", "reason", "counter_examples", "doubts", "eligible", "complete")
-    met = met_leaders(rundir.cell(name), result["faults"], nodes)
     return entry | {
         **{key: result[key] for key in (*taken, "counts", "rates")},
-        "leaders": [{**asdict(each), "leaders": list(each.leaders)} for each in met],
+        "leaders": result.get("leaders") or [],
     }
 
 

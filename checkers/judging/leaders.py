@@ -7,7 +7,7 @@ in `analysis.leadership`. The leader at an instant is the one of the last such a
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,19 @@ def met_leaders(
         for fault in faults
         if fault["from_s"] is not None and (not nodes or not set(nodes).isdisjoint(fault["nodes"]))
     ]
+
+
+def leaders_of_cell(
+    rundir: RunDir, faults: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]] | None:
+    """`leaders` of result.json: as `met_leaders`, for the folder of a cell; `None` for a run
+    without cells, whose faults are about its own object."""
+    run = rundir.read_json(rundir.run)
+    if not run.get("cell"):
+        return None
+    nodes = [node["name"] for node in run.get("nodes") or []]
+    met = met_leaders(rundir, faults, nodes)
+    return [{**asdict(each), "leaders": list(each.leaders)} for each in met]
 
 
 Answers = dict[int, list[tuple[float, str | None]]]

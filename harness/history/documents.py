@@ -9,7 +9,7 @@ Counts and rates are defined here once. `Rates.of` computes the rates of the 201
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
@@ -160,6 +160,12 @@ class MetLeader:
     met: bool | None = None
 
 
+def any_met(leaders: Iterable[MetLeader]) -> bool | None:
+    """Whether any of these faults met who led a cell; `None` if no leader is known."""
+    known = [each.met for each in leaders if each.met is not None]
+    return any(known) if known else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
     """One cell of a run that holds several. `overrides`: the keys of the plan that it changes."""
@@ -185,8 +191,7 @@ class CellResult:
     @property
     def leader_met(self) -> bool | None:
         """Whether any fault met who led it; `None` if no leader is known."""
-        known = [each.met for each in self.leaders if each.met is not None]
-        return any(known) if known else None
+        return any_met(self.leaders)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +215,8 @@ class RunResult:
     `doubts`, `counter_examples`, `eligible`, `complete` and `lost_spans` are `None` in documents of
     versions that did not record them. `counts` are those of the model `log`; for another model they
     hold how writes ended, and `checks` holds further counts. `simulated`: nothing real was tested.
-    `clients`: what clients that are processes of the user's did.
+    `clients`: what clients that are processes of the user's did. `leaders`: of a cell, who led it
+    during each fault; `None` for a run without cells, and where it was not recorded.
     """
 
     verdict: str
@@ -236,6 +242,12 @@ class RunResult:
     timings: Mapping[str, float | None] = field(default_factory=dict)
     clients: Conduct | None = None
     cells: tuple[CellResult, ...] = ()
+    leaders: tuple[MetLeader, ...] | None = None
+
+    @property
+    def leader_met(self) -> bool | None:
+        """Of a cell, whether any fault met who led it; `None` if that is not known."""
+        return any_met(self.leaders or ())
 
 
 @dataclass(frozen=True, kw_only=True)

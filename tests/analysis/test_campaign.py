@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from analysis.campaign import campaign_document, run_rows
-from tests.fixtures.campaign_folder import ON, build
-from tests.fixtures.result_documents import run
+from tests.fixtures.campaign_folder import OFF, ON, build
+from tests.fixtures.result_documents import FAILED, lossy, run
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,30 @@ def test_a_result_of_another_run_or_a_malformed_one_does_not_count(
     (row, *_) = run_rows(folder)
     assert words in row["reason"]
     assert str(first) in row["reason"]
+
+
+def led(*met: bool | None) -> list[dict[str, Any]]:
+    """What result.json says of who led a cell during faults which met these leaders, or not."""
+    return [{"fault": f"f{n}", "leaders": ["b1"], "met": each} for n, each in enumerate(met)]
+
+
+def test_results_whose_leader_no_fault_met_are_counted_and_stay_what_they_are(
+    tmp_path: Path,
+) -> None:
+    runs = [
+        {**run(), "leaders": led(True, False)},
+        {**run(), "leaders": led(False, None)},
+        {**lossy(), "leaders": led(False)},
+        {**run(), "leaders": led(None)},
+        {**run(), "leaders": []},
+        run(),
+        FAILED,
+    ]
+    folder = build(tmp_path / "c", {ON: runs, OFF: [run()]})
+    rows = run_rows(folder)
+    met = [row["leader_met"] for row in rows]
+    assert met == [True, False, False, None, None, None, None, None]
+    assert [row["conclusive"] for row in rows] == [True] * 6 + [False, True]
+    on, off = campaign_document(folder).cells
+    assert (on.leader_not_met, off.leader_not_met) == (2, 0)
+    assert (on.conclusive, on.conclusive_lossy) == (6, 1)

@@ -68,6 +68,19 @@ def test_one_lossy_cell_is_named_with_its_interval() -> None:
     assert found.cautions == ()
 
 
+def test_results_whose_leader_no_fault_met_are_a_caution() -> None:
+    document = campaign((TRUE, [run()] * 50), (FALSE, [run()] * 50))
+    assert conclusions(document).cautions == ()
+    on, off = document.cells
+    for spared, words in ((1, "1 result of 1 cell no"), (3, "3 results of 1 cell no")):
+        cells = [replace(on, leader_not_met=spared), off]
+        (caution,) = conclusions(replace(document, cells=cells)).cautions
+        assert caution == (
+            f"In {words} fault met who led the cell: they count, and show only how the cell bears "
+            "faults of other nodes."
+        )
+
+
 def test_sentences_are_in_the_words_of_the_finding() -> None:
     document = campaign((TRUE, [lossy()] * 49 + [run()]), (FALSE, [run()] * 50 + [UNKNOWN] * 9))
     found = conclusions(replace(document, finding=Register().primary))

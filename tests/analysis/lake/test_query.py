@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import orjson
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
@@ -22,6 +23,7 @@ from analysis.campaign import campaign_document, results_of
 from analysis.lake.outcomes import cells_of
 from analysis.lake.place import place_of
 from analysis.lake.query import ENGINES, query, rows
+from analysis.lake.schema import FAULTS
 from analysis.lake.stored import StoredLake, open_lake
 from analysis.statistics.samples import sample_of
 from harness.campaigns.progress import read_progress
@@ -30,7 +32,7 @@ from harness.errors import HistoryError, QueryError
 from harness.history.run_folder import RunDir
 from tests.fixtures import command_line
 from tests.fixtures.campaign_folder import OFF, ON
-from tests.fixtures.lakes import ROOT, campaign, files_of, lake_of
+from tests.fixtures.lakes import ROOT, add_run, campaign, files_of, lake_of
 from tests.fixtures.result_documents import FAILED, lossy, run
 
 PAGE = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
@@ -152,6 +154,25 @@ def test_the_command_prints_a_table_json_and_csv(path: Path) -> None:
     lines = list(csv.reader(io.StringIO(asked(*words, "--csv").stdout)))
     assert lines[1] == [OFF, "9", '{"unclean":"false"}']
     assert asked(*words, "--csv", "--json").exit_code == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES_HERE)
+def test_a_lake_without_a_later_column_is_read_and_extended(tmp_path: Path, engine: str) -> None:
+    """As an earlier ackloss has written it: what it did not know is null."""
+    made, path = campaign(tmp_path / "c", {ON: [run(), run()]}), tmp_path / "lake"
+    lake_of(path, made)
+    (part,) = path.glob("faults/*/*.parquet")
+    pq.write_table(pq.ParquetFile(part).read().drop_columns(["leader_met"]), part)
+    manifest = json.loads((path / "lake.json").read_bytes())
+    manifest["campaigns"][0]["parts"]["faults"][0]["bytes"] = part.stat().st_size
+    (path / "lake.json").write_text(json.dumps(manifest))
+    sql = "SELECT leader_met, count(*) AS n FROM faults GROUP BY leader_met ORDER BY n"
+    assert rows(query(open_lake(place_of(path)), sql, engine=engine)) == [[None, 2]]
+    leaders = [{"fault": "cut", "leaders": ["b1"], "met": False}]
+    add_run(made, ON, 2, {**run(), "leaders": leaders})
+    grown = lake_of(path, made)
+    assert rows(query(grown, sql, engine=engine)) == [[False, 1], [None, 2]]
+    assert grown.read(FAULTS)["leader_met"].isna().sum() == 2
 
 
 def test_simulated_results_say_so(tmp_path: Path) -> None:

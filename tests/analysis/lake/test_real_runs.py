@@ -155,6 +155,43 @@ def test_faults_findings_and_observations_are_those_of_the_runs(
     assert list(map(list, seen["members"].dropna())) == list(map(list, observed["isr"].dropna()))
 
 
+def test_each_fault_says_whether_it_met_who_led_the_cell(
+    lake: StoredLake, shared: CampaignDir, celled: CampaignDir
+) -> None:
+    faults = lake.read(FAULTS)
+    alone, together = (
+        of(faults, shared)[of(faults, shared)["run_cell"].isna() == is_alone]
+        for is_alone in (True, False)
+    )
+    assert alone["leader_met"].isna().all()
+    assert len(together) == 2 * 2 * 3
+    for row in together.to_dict("records"):
+        result = read_result(shared.run(f"{row['run_id']}.{row['run_cell']}"))
+        expected = {each.fault: each.met for each in result.leaders or ()}
+        assert row["leader_met"] == expected[row["fault"]]
+    assert set(together["leader_met"]) == {True, False}
+    (run,) = celled.runs.iterdir()
+    for cell in read_result(celled.run(run.name)).cells:
+        mine = of(faults, celled)
+        mine = mine[mine["run_cell"] == cell.name]
+        assert list(mine["leader_met"]) == [each.met for each in cell.leaders]
+
+
+def test_what_an_earlier_ackloss_knew_of_leaders_is_read(
+    celled: CampaignDir, tmp_path: Path
+) -> None:
+    """It was in the result of the run alone, and not in those of its cells."""
+    folder = CampaignDir(tmp_path / "celled")
+    shutil.copytree(celled.path, folder.path)
+    (run,) = folder.runs.iterdir()
+    for cell in folder.run(run.name).cell_folders():
+        document = cell.read_json(cell.result)
+        del document["leaders"]
+        cell.write_json(cell.result, document)
+    faults = lake_of(tmp_path / "lake", folder).read(FAULTS, ["run_cell", "leader_met"])
+    assert faults["leader_met"].notna().all()
+
+
 def test_what_is_pruned_stays_in_the_lake(
     shared: CampaignDir, lake: StoredLake, tmp_path: Path
 ) -> None:

@@ -251,6 +251,23 @@ def test_one_partition_is_enough_and_nobody_is_not_known(tmp_path: Path) -> None
     assert met.met is None
 
 
+def test_who_was_met_is_in_the_result_of_each_cell(run: RunDir, tmp_path: Path) -> None:
+    """A campaign reads the results of cells: that of a shared run is never written."""
+    document = judge_run(run)
+    for cell in document["cells"]:
+        own = read_result(run.cell(cell["name"]))
+        assert [(each.fault, each.met) for each in own.leaders or ()] == [
+            (each["fault"], each["met"]) for each in cell["leaders"]
+        ]
+        assert own.leader_met is True
+    moved = RunDir(Path(shutil.copytree(run.cell("two").path, tmp_path / "moved")))
+    assert judge_run(moved)["leaders"] == document["cells"][3]["leaders"]
+    stored = moved.read_json(moved.run)
+    moved.write_json(moved.run, {name: stored[name] for name in stored if name != "cell"})
+    assert "leaders" not in judge_run(moved), "of a run without cells"
+    assert read_result(moved).leader_met is None
+
+
 def test_a_damaged_observation_is_no_reason_to_judge_nothing(run: RunDir) -> None:
     for cell in run.cell_folders():
         for part in cell.parts(cell.observations):
