@@ -13,7 +13,7 @@ from typing import Any, Final, TypedDict
 import numpy as np
 
 from analysis.primary import of_campaign
-from analysis.statistics.cells import CellStatistics, cell_of
+from analysis.statistics.cells import CellStatistics, MedianAndMax, cell_of, median_and_max
 from analysis.statistics.clusters import Resemblance, resemblance
 from analysis.statistics.comparisons import Comparison, comparisons_of
 from analysis.statistics.eligibility import FailedRun, Outcome, is_conclusive
@@ -55,9 +55,11 @@ class PlannedCell:
 @dataclass(frozen=True, kw_only=True)
 class CampaignCell(CellStatistics, PlannedCell):
     """An entry of `cells[]`. `leader_not_met`: its results whose leader is known, and was met by no
-    fault; only of cells that shared a run."""
+    fault; only of cells that shared a run. `attempted_per_s`: attempted writes of its conclusive
+    runs, for each second of load that its plan has."""
 
-    leader_not_met: int = 0
+    leader_not_met: int
+    attempted_per_s: MedianAndMax
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +173,7 @@ def summarised(
                 impossible=impossible.get(cell.name),
                 **vars(cell_of(cell.key, by_cell[cell.name])),
                 leader_not_met=sum(_is_leader_spared(each) for each in by_cell[cell.name]),
+                attempted_per_s=_load_of(cell, by_cell[cell.name]),
             )
             for cell in campaign.cells
         ],
@@ -202,6 +205,16 @@ def refuse_mixed(folder: CampaignDir, campaign: Campaign, results: Iterable[Fini
 def _is_leader_spared(outcome: Outcome) -> bool:
     """Whether the leader of the cell is known, and no fault met it."""
     return isinstance(outcome, RunResult) and outcome.leader_met is False
+
+
+def _load_of(cell: Cell, outcomes: Iterable[Outcome]) -> MedianAndMax:
+    """The attempted writes a second; an earlier ackloss did not count them."""
+    duration_s = cell.resolved.plan.workload.duration_s
+    counts = [
+        each.counts for each in outcomes if isinstance(each, RunResult) and is_conclusive(each)
+    ]
+    rates = [each.attempted / duration_s for each in counts if each.attempted]
+    return median_and_max(np.array(rates, np.float64))
 
 
 def _of_each_run(

@@ -50,13 +50,20 @@ class Key:
 class Row:
     """One cell. `values`: what its plan has, by key; `own`: the keys that it changes. `link` leads
     to its page, if there is one, and `between_s` is when its lost writes began, the first and the
-    last."""
+    last. `rate_per_s` and `duration_s` are the load that its plan requests."""
 
     cell: CellResult
     values: Mapping[str, str]
     own: frozenset[str]
     link: str | None
     between_s: tuple[float, float] | None
+    rate_per_s: float | None = None
+    duration_s: float | None = None
+
+    @property
+    def attempted_per_s(self) -> float | None:
+        """Writes that were attempted, for each second of load in its plan."""
+        return self.cell.counts.attempted / self.duration_s if self.duration_s else None
 
     @property
     def icon(self) -> str:
@@ -150,6 +157,8 @@ class CellsView:
             own=frozenset(cell.overrides),
             link=link if folder.report.is_file() else None,
             between_s=between[0] if between else None,
+            rate_per_s=_number(plan, "rate_per_s"),
+            duration_s=_number(plan, "duration_s"),
         )
 
     @property
@@ -215,8 +224,15 @@ def _value(plan: Mapping[str, Any], key: str) -> str:
     return ", ".join(formatting.flat(value).values())
 
 
+def _number(plan: Mapping[str, Any], key: str) -> float | None:
+    """A number of the load that a plan requests; `None` where the plan has none."""
+    load = plan.get("workload")
+    value = load.get(key) if isinstance(load, Mapping) else None
+    return float(value) if isinstance(value, int | float) else None
+
+
 def _csv(view: CellsView) -> bytes:
-    """A row for each cell: name, keys, verdict, counts, rates, who was met."""
+    """A row for each cell: name, keys, verdict, counts, load, rates, who was met."""
     table = io.StringIO()
     writer: csv.DictWriter[str] | None = None
     for row in view.rows:
@@ -233,6 +249,7 @@ def _columns(row: Row) -> Iterator[tuple[str, Any]]:
     yield from {"cell": cell.name, **row.values, "verdict": cell.verdict}.items()
     yield from {"expected": cell.expect, "reason": cell.reason}.items()
     yield from asdict(cell.counts).items()
+    yield from {"planned_per_s": row.rate_per_s, "attempted_per_s": row.attempted_per_s}.items()
     yield from ((f"{name}_rate", value) for name, value in asdict(cell.rates).items())
     first_s, last_s = row.between_s or (None, None)
     yield from {"first_lost_s": first_s, "last_lost_s": last_s}.items()

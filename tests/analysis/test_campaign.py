@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import orjson
 import pytest
 
 from analysis.campaign import campaign_document, run_rows
+from reports.campaign import write_campaign
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.result_documents import FAILED, lossy, run
 
@@ -62,3 +64,26 @@ def test_results_whose_leader_no_fault_met_are_counted_and_stay_what_they_are(
     on, off = campaign_document(folder).cells
     assert (on.leader_not_met, off.leader_not_met) == (2, 0)
     assert (on.conclusive, on.conclusive_lossy) == (6, 1)
+
+
+def test_the_load_of_a_cell_is_what_its_conclusive_runs_attempted(tmp_path: Path) -> None:
+    """The plan's load lasts 10 s. Earlier results do not count attempts."""
+    runs = [
+        {**each, "counts": {**each["counts"], "attempted": attempted}}
+        for each, attempted in (
+            (run(), 500),
+            (lossy(), 480),
+            (run(), 490),
+            (run("unknown", doubts=("starved",)), 10),
+        )
+    ]
+    folder = build(tmp_path / "c", {ON: [*runs, run(), FAILED], OFF: [run()]})
+    on, off = campaign_document(folder).cells
+    assert (on.attempted_per_s.median, on.attempted_per_s.max) == (49.0, 50.0)
+    assert on.attempted_per_s.runs == 3
+    assert (off.attempted_per_s.median, off.attempted_per_s.runs) == (None, 0)
+    write_campaign(folder)
+    with (folder.tables / "cells.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["attempted_per_s.median"] for row in rows] == ["49", ""]
+    assert "attempted writes a second" in folder.report.read_text(encoding="utf-8")

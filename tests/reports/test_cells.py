@@ -67,6 +67,22 @@ def test_a_cell_whose_leader_no_fault_met_says_so(run: RunDir) -> None:
     assert "(no fault met its leader)" in ackloss("show", str(run.path)).stdout
 
 
+def test_the_load_of_each_cell_is_shown(run: RunDir) -> None:
+    """Cells of one run are compared: one that had less load than planned shows it."""
+    document = run.read_json(run.result)
+    document["cells"][1]["counts"]["attempted"] = 300
+    run.write_json(run.result, document)
+    plan = run.cell("two").read_json(run.cell("two").plan)
+    run.cell("two").write_json(run.cell("two").plan, {**plan, "workload": 3})
+    write_cells(run)
+    words = parsed(run).words
+    assert words.count("100 of 100 planned") == 2
+    assert "50 of 100 planned" in words
+    with run.cells_csv.open(encoding="utf-8", newline="") as file:
+        loads = [row["attempted_per_s"] for row in csv.DictReader(file)]
+    assert loads == ["100.0", "50.0", "100.0", ""], "of a plan that is damaged it is not known"
+
+
 def test_a_missing_cell_has_a_row_and_no_link(run: RunDir) -> None:
     shutil.rmtree(run.cell("early").path)
     judge_run(run)
@@ -101,6 +117,8 @@ def test_the_tables_have_a_row_and_a_case_for_each_cell(judged: RunDir) -> None:
     assert int(rows[1]["lost"]) == 25
     assert float(rows[1]["loss_rate"]) == pytest.approx(25 / 600)
     assert rows[1]["leader_met"] == "True"
+    assert {(row["planned_per_s"], row["attempted_per_s"]) for row in rows} == {("100.0", "100.0")}
+    assert int(rows[1]["attempted"]) == 600, "in 6 s"
     (suite,) = JUnitXml.fromfile(str(judged.junit))
     assert [case.name for case in suite] == list(CELLS)
     assert (suite.failures, suite.errors) == (0, 0), "all is as expected"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from analysis.campaign import CampaignCell, CampaignDocument
-from analysis.statistics.cells import cell_of
+from analysis.statistics.cells import MedianAndMax, cell_of
 from analysis.statistics.clusters import Resemblance
 from analysis.statistics.comparisons import comparisons_of
 from checkers.loss import Loss
@@ -29,6 +29,8 @@ def campaign(*cells: tuple[Key, Sequence[Any]], planned: int | None = None) -> C
             name=", ".join(f"{axis}={label}" for axis, label in key.items()),
             planned=len(outcomes),
             **vars(cell_of(key, outcomes)),
+            leader_not_met=0,
+            attempted_per_s=MedianAndMax(median=None, max=None, runs=0),
         )
         for key, outcomes in cells
     ]
