@@ -19,7 +19,8 @@ def check(paths: Iterable[str | os.PathLike[str]], *, master: str | None = None)
     `result.json` and returns the results in the order given.
 
     The runs are judged one after another in this process. With `master`, such as `local[*]`, they
-    are distributed by Spark, which needs Java and pays off from about a hundred runs on.
+    are distributed by Spark, which needs Java and takes seconds to start: `ackloss check` starts
+    it for more than 5,000 runs, and judges fewer by processes of this machine.
 
     Raises HistoryError for the first run that cannot be judged, after judging all others.
     """
