@@ -1,7 +1,7 @@
 """Runs that are drawn by chance, with the truth about them, as a run folder holds them.
 
 Half of the runs lose writes: those with an odd number. Values are those of processes of uneven
-speed, which leave gaps, or integers in a row.
+speed, which leave gaps, or integers in a row. Some have keys, as Jepsen's sets by key do.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ Counts = dict[str, int]
 SEED: Final = 2013
 PARTITIONS: Final = 3
 PROCESSES: Final = 1_000
+KEYS: Final = [f"key-{number}" for number in range(10)]
 
 
 def make_run(
-    parent: Path, operations: int, number: int, *, gapped: bool = False
+    parent: Path, operations: int, number: int, *, gapped: bool = True, keyed: bool = False
 ) -> tuple[str, Counts]:
     """Write one run's folder; tells its id and the truth about it."""
     rundir = RunDir.create(parent, f"bench-{number:05d}")
@@ -43,11 +44,12 @@ def make_run(
     )
     log = Log.drawn(np.random.default_rng([SEED, number]), operations, lossy=number % 2 == 1)
     values = uneven(operations) if gapped else np.arange(operations)
+    keys = KEYS if keyed else []
     with ParquetWriter(rundir.history, HISTORY, run_id=rundir.run_id) as parts:
         for part in log.history(max(1_000.0, operations / 100)):
-            parts.write(_with_values(part, values))
+            parts.write(_with_keys(_with_values(part, values), keys))
     with ParquetWriter(rundir.reads, READS, run_id=rundir.run_id) as parts:
-        parts.write(_with_values(log.reads(), values))
+        parts.write(_with_keys(_with_values(log.reads(), values), keys))
     end = {"run_id": rundir.run_id, "reader": "bench", "log_start_offset": 0, "complete": True}
     end |= {"end_offset": 2 * operations, "position": 2 * operations, "isr": ["b1", "b2", "b3"]}
     ends = [{**end, "partition": partition} for partition in range(PARTITIONS)]
@@ -76,6 +78,15 @@ def _with_values(table: pa.Table, values: Ints) -> pa.Table:
     known = number < len(values)
     value = np.where(known, values[np.where(known, number, 0)], number + values.max() + 1)
     return table.set_column(table.schema.get_field_index("value"), "value", pa.array(value))
+
+
+def _with_keys(table: pa.Table, keys: list[str]) -> pa.Table:
+    """The rows with keys, if there are any: that of a value is always the same."""
+    if not keys:
+        return table
+    code = (table["value"].to_numpy() % len(keys)).astype(np.int32)
+    column = pa.DictionaryArray.from_arrays(code, keys)
+    return table.set_column(table.schema.get_field_index("key"), "key", column)
 
 
 @dataclass(frozen=True, kw_only=True)
