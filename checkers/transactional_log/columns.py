@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.transactional_log.grouping import Codes, codes_of, ordered
+from checkers.transactional_log.grouping import Codes, codes_of, ordered, places, taken
 from harness.errors import HistoryError
 from harness.models.micro_ops import (
     ASSIGNED,
@@ -74,8 +74,7 @@ class MicroOps(NamedTuple):
 
     def take(self, rows: Ints | Bools) -> MicroOps:
         """Some of them."""
-        rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-        return MicroOps._make(column[rows] for column in self)
+        return self if (chosen := places(rows)) is None else self._make(taken(self, chosen))
 
 
 class Log(NamedTuple):
@@ -194,7 +193,8 @@ def _paired(rows: _Rows) -> tuple[Ints, Ints]:
     answered = np.zeros(len(order), np.bool_)
     answered[:-1] = begins[:-1] & ~begins[1:] & (process[:-1] == process[1:])
     began = np.full(len(order), ABSENT)
-    began[order[1:][answered[:-1]]] = order[:-1][answered[:-1]]
+    begun_at = np.flatnonzero(answered[:-1])
+    began[np.take(order, begun_at + 1)] = np.take(order, begun_at)
     completions = np.flatnonzero(rows.mark != INVOKED)
     open_ = np.sort(order[begins & ~answered])
     return (

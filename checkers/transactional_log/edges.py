@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.transactional_log.columns import ABSENT, History
+from checkers.transactional_log.grouping import places, taken
 from checkers.transactional_log.values import Values
 from checkers.transactional_log.versions import NOWHERE, Versions
 from harness.models.micro_ops import POLL
@@ -38,8 +39,7 @@ class Edges(NamedTuple):
 
     def take(self, rows: Ints | Bools) -> Edges:
         """Some of them."""
-        rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-        return Edges._make(column[rows] for column in self)
+        return self if (chosen := places(rows)) is None else self._make(taken(self, chosen))
 
 
 def edges_of(history: History, values: Values, versions: Versions) -> Edges:
@@ -77,7 +77,9 @@ def polled(history: History, values: Values) -> Edges:
     known = writer != ABSENT
     nothing = np.full(int(known.sum()), NULL)
     polls = polls.take(known)
-    return _edges(WR, writer[known], polls.op, history.keys[polls.key], polls.value, nothing)
+    return _edges(
+        WR, np.compress(known, writer), polls.op, history.keys[polls.key], polls.value, nothing
+    )
 
 
 def _edges(kind: int, source: Ints, target: Ints, key: Ints, value: Ints, then: Ints) -> Edges:

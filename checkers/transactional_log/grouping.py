@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -47,6 +48,18 @@ def codes_of(values: Ints, major: Ints | None = None) -> Codes:
         return Codes(place[one].astype(np.int64) - 1, int(place[-1]))
     distinct, codes = np.unique(one, return_inverse=True)
     return Codes(codes, len(distinct))
+
+
+def places(rows: Ints | Bools) -> Ints | None:
+    """The places of the chosen rows; `None`: all are chosen."""
+    if rows.dtype != np.bool_:
+        return rows
+    return None if rows.all() else np.flatnonzero(rows)
+
+
+def taken(columns: Iterable[Ints], rows: Ints) -> Iterator[Ints]:
+    """These rows of columns."""
+    return (np.take(column, rows) for column in columns)
 
 
 def ordered(codes: Ints, number: int) -> Ints:

@@ -173,8 +173,8 @@ def _once(found: Found) -> Found:
 
 def _counts(history: History) -> Counts:
     ops, micro = history.ops, history.micro
-    marks = ops.mark[micro.op[micro.kind == SEND]]
-    polls = ops.mark[micro.op[micro.kind == POLL]]
+    marks = np.take(ops.mark, np.compress(micro.kind == SEND, micro.op))
+    polls = np.take(ops.mark, np.compress(micro.kind == POLL, micro.op))
     ok, failed, unknown = (int(np.count_nonzero(marks == mark)) for mark in (OK, FAIL, INFO))
     return Counts(
         attempted=len(marks),

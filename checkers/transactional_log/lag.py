@@ -82,8 +82,9 @@ def worst_lag(history: History) -> Lag | None:
 def _reached(history: History) -> _Reached:
     micro, keys = history.micro, max(1, len(history.keys))
     moved = ((micro.kind == SEND) | (micro.kind == POLL)) & (micro.offset != NULL)
-    rows = micro.take(moved & (history.ops.mark[micro.op] != FAIL))
-    rank, group = codes_of(rows.offset).codes, rows.op * keys + rows.key
+    rows = np.flatnonzero(moved & (history.ops.mark[micro.op] != FAIL))
+    rank = codes_of(np.take(micro.offset, rows)).codes
+    group = np.take(micro.op, rows) * keys + np.take(micro.key, rows)
     order = ordered(group, len(history.ops.mark) * keys)
     group, rank = group[order], rank[order]
     first = np.flatnonzero(begins(group))

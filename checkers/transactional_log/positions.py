@@ -52,7 +52,10 @@ def _grouped(history: History, kind: int) -> MicroOps:
     """The micro-operations of a kind, those of one operation and key together, in their order."""
     some = history.micro.take(history.micro.kind == kind)
     keys = max(1, len(history.keys))
-    return some.take(ordered(some.op * keys + some.key, len(history.ops.mark) * keys))
+    group = some.op * keys + some.key
+    if bool((group[1:] >= group[:-1]).all()):
+        return some
+    return some.take(ordered(group, len(history.ops.mark) * keys))
 
 
 def _split(steps: Found, skips: str, backwards: str) -> Iterator[Found]:
@@ -64,28 +67,23 @@ def _backwards(steps: Found, kind: str) -> Found:
     return steps.take(steps.delta < 1)._replace(kind=kind)
 
 
-def _steps(versions: Versions, before: MicroOps, after: MicroOps) -> Found:
-    """Steps from one value to another, those of known places that are not followed directly."""
-    here, there = versions.slot[after.thing], versions.slot[before.thing]
+def _steps(versions: Versions, rows: MicroOps, before: Ints, after: Ints) -> Found:
+    """Steps from the value of one row to that of another, those of known places that are not
+    followed directly."""
+    slot = np.take(versions.slot, rows.thing)
+    here, there = np.take(slot, after), np.take(slot, before)
     delta = np.where((here == NOWHERE) | (there == NOWHERE), 1, here - there)
     wrong = np.flatnonzero(delta != 1)
-    found = Found.of(
-        "",
-        key=after.key[wrong],
-        value=after.value[wrong],
-        op=after.op[wrong],
-        other=before.op[wrong],
-    )
-    return found._replace(
-        before=before.value[wrong], delta=delta[wrong], offset=after.offset[wrong]
-    )
+    was, now = rows.take(before[wrong]), rows.take(after[wrong])
+    found = Found.of("", key=now.key, value=now.value, op=now.op, other=was.op)
+    return found._replace(before=was.value, delta=delta[wrong], offset=now.offset)
 
 
 def _within(versions: Versions, rows: MicroOps) -> Found:
     """Steps within an operation."""
     together = (rows.op[1:] == rows.op[:-1]) & (rows.key[1:] == rows.key[:-1])
     after = np.flatnonzero(together) + 1
-    found = _steps(versions, rows.take(after - 1), rows.take(after))
+    found = _steps(versions, rows, after - 1, after)
     return found._replace(other=np.full(found.number, ABSENT))
 
 
@@ -118,8 +116,6 @@ def _between(history: History, versions: Versions, rows: MicroOps, *, moves: Boo
     events = events.take(ordered(events.lane, lanes))
     first = starts(begins(events.lane))
     assigned = events.row == ABSENT
-    listed = np.cumsum(assigned)  # of the lane; differences within one are all that is used
-    resets = _assignments(history)
     place = np.arange(len(events.op))
     moving = np.where(~assigned & moves[events.op], place, ABSENT)
     before = np.empty_like(place)
@@ -127,9 +123,12 @@ def _between(history: History, versions: Versions, rows: MicroOps, *, moves: Boo
     before[1:] = np.maximum.accumulate(moving)[:-1]
     at = np.flatnonzero(~assigned & (before >= first))
     was = before[at]
-    kept = resets[events.op[at]] - resets[events.op[was]] == listed[at] - listed[was]
-    at, was = at[kept], was[kept]
-    return _steps(versions, rows.take(events.behind[was]), rows.take(events.row[at]))
+    if (history.ops.f <= SUBSCRIBE).any():
+        resets = _assignments(history)
+        listed = np.cumsum(assigned)  # of the lane; differences within one are all that is used
+        kept = resets[events.op[at]] - resets[events.op[was]] == listed[at] - listed[was]
+        at, was = at[kept], was[kept]
+    return _steps(versions, rows, events.behind[was], events.row[at])
 
 
 def _events(history: History, rows: MicroOps) -> tuple[_Events, int]:

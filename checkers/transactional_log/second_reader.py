@@ -45,6 +45,8 @@ class Second(NamedTuple):
 def states_of(history: History) -> Ints:
     """Of each thing, what the second reader says of it: one of STATES."""
     log, things = history.final.log, history.things
+    if not len(history.final.whole):
+        return np.full(things, UNREAD)
     number_of = history.keys[history.key_of]
     pairs = codes_of(
         np.concatenate([history.value_of, log.value]),
@@ -79,6 +81,8 @@ def confirmed(history: History, states: Ints, *, ours: bool) -> Bools:
 def _differing(history: History) -> int:
     """In the logs that both have read to their ends; the first reader gets what committed."""
     micro, final = history.micro, history.final
+    if not len(final.ended) or not len(final.whole):
+        return 0
     last = np.zeros(len(history.ops.mark), np.bool_)
     last[final.reading] = True
     polls = np.flatnonzero((micro.kind == POLL) & last[micro.op])

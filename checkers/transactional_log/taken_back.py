@@ -28,6 +28,8 @@ from harness.protocols.runs import FAIL, OK
 
 def anomalies(history: History, values: Values, states: Ints) -> Iterator[Found]:
     """Both kinds. `states`: what the second reader says of each thing."""
+    if not len(history.final.ended) or not len(history.final.whole):
+        return
     mark = np.where(values.writer == ABSENT, FAIL, history.ops.mark[values.writer])
     committed, uncommitted = _reader(history, POLL), _reader(history, UNCOMMITTED)
     gone = _read_by_both(history) & (values.writer != ABSENT)

@@ -32,13 +32,14 @@ def values_of(history: History) -> Values:
     """Who sent and who polled each thing."""
     micro = history.micro
     writer = np.full(history.things, ABSENT)
-    sends = micro.kind == SEND
+    sends = np.flatnonzero(micro.kind == SEND)
     writer[micro.thing[sends]] = micro.op[sends]
     polls = np.flatnonzero(micro.kind == POLL)
     reader = np.full(history.things, ABSENT)
     reader[micro.thing[polls[::-1]]] = micro.op[polls[::-1]]
     ok_read = np.zeros(history.things, np.bool_)
-    ok_read[micro.thing[polls][history.ops.mark[micro.op[polls]] == OK]] = True
+    ok = np.take(history.ops.mark, np.take(micro.op, polls)) == OK
+    ok_read[np.take(micro.thing, np.compress(ok, polls))] = True
     return Values(writer, reader, ok_read)
 
 
