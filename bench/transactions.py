@@ -38,6 +38,7 @@ LINES: Final = 20_000
 AT_LEAST_PER_S: Final = 250_000
 """The least that passes: what Jepsen's author states of real checkers, on many cores."""
 LOST: Final = 0.001
+AGAIN: Final = 3
 _SIDE: Final = 12
 _KEYS: Final = 24
 _NAMES: Final = ("txn",)
@@ -211,15 +212,17 @@ def judged(rows: Operations) -> tuple[Judged, float]:
 
 
 def measured(number: int) -> bool:
-    """Judge one history and print what it took; whether the counts are the truth, in time."""
+    """Judge one history and print what it took; whether the counts are the truth, in time. The
+    first time the process gets its memory from the system, which the next ones have."""
     history = made(number)
     judged(made(1_000).rows)  # what is imported on first use
-    answer, took_s = judged(history.rows)
+    answer, first_s = judged(history.rows)
+    took_s = min(judged(history.rows)[1] for _ in range(AGAIN))
     ops, micro = len(history.rows.place) // 2, answer.counts.attempted + answer.counts.polled
     right = (answer.number("lost-write"), answer.number("unseen")) == history[1:]
     print(
-        f"{ops:,} operations, {micro:,} values sent and polled: {took_s:.2f} s, "
-        f"{ops / took_s:,.0f} operations/s, {micro / took_s:,.0f} values/s"
+        f"{ops:,} operations, {micro:,} values sent and polled: {first_s:.2f} s at first, then "
+        f"{took_s:.2f} s, {ops / took_s:,.0f} operations/s, {micro / took_s:,.0f} values/s"
         f"{'' if right else '  COUNTS DIFFER FROM THE TRUTH'}",
         flush=True,
     )

@@ -23,8 +23,9 @@ def test_real_runs_are_judged_as_they_were(spark: SparkContext, tmp_path: Path) 
         "idempotent-producer-duplicates",
         "idempotent-java-duplicates",
         "transactions-torn",
+        "fenced-java-consumer",
     )
-    lossy, duplicated, java, torn = check_runs([RunDir(tmp_path / name) for name in names])
+    lossy, duplicated, java, torn, fenced = check_runs([RunDir(tmp_path / name) for name in names])
 
     assert lossy["verdict"] == "invalid"
     assert (lossy["counts"]["acknowledged"], lossy["counts"]["lost"]) == (3400, 2019)
@@ -58,6 +59,11 @@ def test_real_runs_are_judged_as_they_were(spark: SparkContext, tmp_path: Path) 
     }
     assert {name: torn["counts"][name] for name in torn["counter_examples"]} == found
     assert (torn["counts"]["polled_uncommitted"], torn["counts"]["dirty-read"]) == (5034, 504)
+
+    assert (fenced["verdict"], fenced["doubts"], fenced["eligible"]) == ("invalid", [], True)
+    found = {name: fenced["counts"][name] for name in fenced["counter_examples"]}
+    assert found == {"commits_back": 4, "zombie_commits": 1}
+    assert (fenced["counts"]["reprocessed"], fenced["counts"]["skipped"]) == (190, 0)
 
 
 @pytest.mark.parametrize("removed", ["history/part-0000[1-5]*", "reads/part-*", "reads/ends*"])

@@ -160,8 +160,8 @@ def test_one_that_kills_its_worker_leaves_the_others_their_answers(
     by: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     # More runs than tasks, so that a run shares its task with others.
-    names = [f"run-{number:02d}" for number in range(40)]
-    names[17], names[31] = "killed-17", "killed-31"
+    names = [f"run-{number:02d}" for number in range(20)]
+    names[7], names[15] = "killed-07", "killed-15"
     rundirs = runs(tmp_path, *names)
     documents = check_runs(rundirs, checks=PLANTED)
     assert [document["run_id"] for document in documents] == names
@@ -205,10 +205,12 @@ def checking(tmp_path: Path, *names: str, closed: bool = False) -> subprocess.Po
     )
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("names", [("slow-1", "slow-2"), ("killed", "slow")])
+@pytest.mark.parametrize(
+    ("names", "sent"),
+    [(("slow-1", "slow-2"), signal.SIGKILL), (("killed", "slow"), signal.SIGINT)],
+)
 def test_processes_that_judge_do_not_outlast_who_asks(
-    tmp_path: Path, sent: signal.Signals, names: tuple[str, ...]
+    tmp_path: Path, names: tuple[str, ...], sent: signal.Signals
 ) -> None:
     """Whatever they are doing, also once more after one has died; and an interrupt need not be of
     the terminal's group."""
