@@ -74,7 +74,8 @@ class MicroOps(NamedTuple):
 
     def take(self, rows: Ints | Bools) -> MicroOps:
         """Some of them."""
-        return self if (chosen := places(rows)) is None else self._make(taken(self, chosen))
+        chosen = places(rows)
+        return self if chosen is None else MicroOps._make(taken(self, chosen))
 
 
 class Log(NamedTuple):

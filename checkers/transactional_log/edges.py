@@ -39,7 +39,8 @@ class Edges(NamedTuple):
 
     def take(self, rows: Ints | Bools) -> Edges:
         """Some of them."""
-        return self if (chosen := places(rows)) is None else self._make(taken(self, chosen))
+        chosen = places(rows)
+        return self if chosen is None else Edges._make(taken(self, chosen))
 
 
 def edges_of(history: History, values: Values, versions: Versions) -> Edges:

@@ -52,9 +52,9 @@ def codes_of(values: Ints, major: Ints | None = None) -> Codes:
 
 def places(rows: Ints | Bools) -> Ints | None:
     """The places of the chosen rows; `None`: all are chosen."""
-    if rows.dtype != np.bool_:
-        return rows
-    return None if rows.all() else np.flatnonzero(rows)
+    if rows.dtype == np.bool_:
+        return None if rows.all() else np.flatnonzero(rows)
+    return rows.astype(np.int64, copy=False)
 
 
 def taken(columns: Iterable[Ints], rows: Ints) -> Iterator[Ints]:

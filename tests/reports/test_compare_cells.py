@@ -14,6 +14,7 @@ from checkers.judging.one_run import judge_run
 from harness.history.run_folder import RunDir
 from reports.page import write_report
 from tests.fixtures.command_line import ackloss
+from tests.fixtures.long import LONG
 from tests.fixtures.memory_cells import CELLS, PLAN, played
 from tests.reports.test_page import Parsed, policy
 
@@ -207,25 +208,27 @@ def test_untrusted_names_are_text(runs: tuple[RunDir, RunDir], tmp_path: Path) -
     assert "\\u001b[31m" in page.words
 
 
-def test_run_compares_two_plans_with_cells_and_refuses_before_it_starts(tmp_path: Path) -> None:
-    text = PLAN.read_text(encoding="utf-8")
+@LONG
+def test_run_compares_two_plans_with_cells(tmp_path: Path) -> None:
     shutil.copy(PLAN, tmp_path / "other.toml")
     out = tmp_path / "runs"
-    words = ("run", str(PLAN), str(tmp_path / "other.toml"), "--compare", "--out", str(out))
-    done = ackloss(*words)
+    done = ackloss("run", PLAN, tmp_path / "other.toml", "--compare", "--out", out)
     assert done.exit_code == 1, done.output
     (page,) = out.glob("compare-*.html")
     assert "compared cell" in page.read_text(encoding="utf-8")
+
+
+def test_run_refuses_plans_whose_cells_cannot_be_paired_before_it_starts(tmp_path: Path) -> None:
+    text = PLAN.read_text(encoding="utf-8")
     for name in CELLS:
         text = text.replace(f'name = "{name}"', f'name = "new-{name}"')
     (tmp_path / "other.toml").write_text(text, encoding="utf-8")
-    shutil.rmtree(out)
-    log = PLAN.with_name("log.toml")
+    out = tmp_path / "runs"
     for other, why in (
         (tmp_path / "other.toml", "no cell in common"),
-        (log, "in one of them only"),
+        (PLAN.with_name("log.toml"), "in one of them only"),
     ):
-        done = ackloss(*words[:2], str(other), *words[3:])
+        done = ackloss("run", PLAN, other, "--compare", "--out", out)
         assert done.exit_code == 4, done.output
         (sentence,) = done.stderr.strip().splitlines()
         assert f"{PLAN}: cells: --compare pairs cells by name" in sentence
