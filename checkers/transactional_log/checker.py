@@ -125,7 +125,7 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
             ours=_ours(run),
             reassigned=self.sub_via == "subscribe",
         )
-        return Part(part, history.ops, np.intersect1d(history.final.ended, history.final.whole))
+        return Part(part, history.ops, history.final.both)
 
     def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:
         """The counts, findings and statements of all shards together."""

@@ -95,6 +95,11 @@ class FinalReads(NamedTuple):
     whole: Ints
     log: Log
 
+    @property
+    def both(self) -> Ints:
+        """The keys that both have read to their ends."""
+        return np.intersect1d(self.ended, self.whole)
+
 
 class History(NamedTuple):
     """Operations and micro-operations, and the numbers of the keys. `things`: how many pairs of key
@@ -110,6 +115,13 @@ class History(NamedTuple):
     final: FinalReads
     fenced: Ints
     uncommitted: bool
+
+    @property
+    def is_final(self) -> Bools:
+        """Whether each operation is a final read by polls."""
+        found = np.zeros(len(self.ops.mark), np.bool_)
+        found[self.final.reading] = True
+        return found
 
     @property
     def things(self) -> int:

@@ -114,8 +114,9 @@ def tally(
     ]
     edges = edges_of(part, became, versions)
     if part.uncommitted:
-        found += list(uncommitted.anomalies(part, shown.committed, found))
-        edges = joined([edges, uncommitted.edges_of(part)])
+        more, of_polls = uncommitted.judged(part, shown.committed, found)
+        found += more
+        edges = joined([edges, of_polls])
     if reassigned:
         found = [_excused(each, history.ops, everybody=not ours) for each in found]
     return Tally(

@@ -83,14 +83,11 @@ def _differing(history: History) -> int:
     micro, final = history.micro, history.final
     if not len(final.ended) or not len(final.whole):
         return 0
-    last = np.zeros(len(history.ops.mark), np.bool_)
-    last[final.reading] = True
-    polls = np.flatnonzero((micro.kind == POLL) & last[micro.op])
-    both = np.intersect1d(final.ended, final.whole)
+    polls = np.flatnonzero((micro.kind == POLL) & history.is_final[micro.op])
     key = np.concatenate([history.keys[micro.key[polls]], final.log.key])
     value = np.concatenate([micro.value[polls], final.log.value])
     first = np.arange(len(key)) < len(polls)
-    heard = np.isin(key, both)
+    heard = np.isin(key, final.both)
     heard[len(polls) :] &= final.log.committed
     code = codes_of(value, codes_of(key).codes).codes
     return len(np.setxor1d(code[heard & first], code[heard & ~first]))

@@ -33,8 +33,8 @@ def anomalies(history: History, values: Values, states: Ints) -> Iterator[Found]
     mark = np.where(values.writer == ABSENT, FAIL, history.ops.mark[values.writer])
     committed, uncommitted = _reader(history, POLL), _reader(history, UNCOMMITTED)
     gone = _read_by_both(history) & (values.writer != ABSENT)
-    lost = (committed != ABSENT) & values.ok_read & ((states == NOT_THERE) | (states == ABORTED))
-    back = (committed != ABSENT) & ((states == ABORTED) | (states == NOT_THERE)) & (mark != FAIL)
+    missed = (committed != ABSENT) & ((states == NOT_THERE) | (states == ABORTED))
+    lost, back = missed & values.ok_read, missed & (mark != FAIL)
     back |= (committed == ABSENT) & (uncommitted != ABSENT) & (states == NOT_THERE)
     readers = values._replace(reader=np.where(committed == ABSENT, uncommitted, committed))
     for kind, which in {
@@ -47,10 +47,8 @@ def anomalies(history: History, values: Values, states: Ints) -> Iterator[Found]
 def _reader(history: History, kind: int) -> Ints:
     """Of each thing, the first operation that polled it before the final reads, ABSENT if none
     did."""
-    final = np.zeros(len(history.ops.mark), np.bool_)
-    final[history.final.reading] = True
     micro = history.micro
-    polls = np.flatnonzero((micro.kind == kind) & ~final[micro.op])[::-1]
+    polls = np.flatnonzero((micro.kind == kind) & ~history.is_final[micro.op])[::-1]
     reader = np.full(history.things, ABSENT)
     reader[micro.thing[polls]] = micro.op[polls]
     return reader
@@ -58,10 +56,7 @@ def _reader(history: History, kind: int) -> Ints:
 
 def _read_by_both(history: History) -> Bools:
     """Things of logs that both readers have read to their ends, and that the first one misses."""
-    final, micro = history.final, history.micro
-    both = np.intersect1d(final.ended, final.whole)
-    found: Bools = np.isin(history.keys[history.key_of], both)
-    reading = np.zeros(len(history.ops.mark), np.bool_)
-    reading[final.reading] = True
-    found[micro.thing[(micro.kind == POLL) & reading[micro.op]]] = False
+    micro = history.micro
+    found: Bools = np.isin(history.keys[history.key_of], history.final.both)
+    found[micro.thing[(micro.kind == POLL) & history.is_final[micro.op]]] = False
     return found

@@ -28,24 +28,25 @@ _POLLED: Final = (POLL, UNCOMMITTED)
 _THERE: Final = (*_POLLED, STORED, DISCARDED)
 
 
-def anomalies(history: History, committed: Bools, known: Iterable[Found]) -> Iterator[Found]:
-    """All anomalies of these polls, and of both kinds of polls together, but for `known` ones of
-    the others by themselves; and the records of failed operations that were polled, which are
-    none. `committed`: whether each operation has."""
+def judged(history: History, committed: Bools, known: Iterable[Found]) -> tuple[list[Found], Edges]:
+    """All anomalies of these polls, and the edges from who sent a value to who polled it so.
+    `committed`: whether each operation has; `known`: the anomalies of the other polls by
+    themselves."""
+    polls = _as_polls(history, (UNCOMMITTED,))
+    became = values.values_of(polls)
+    found = list(_moved(history, committed, known))
+    found += positions.of_polls(polls, versions_of(_as_polls(history, _THERE), committed))
+    found.append(values.aborted_reads(polls, became)._replace(kind=DIRTY_READ))
+    return found, polled(polls, became)
+
+
+def _moved(history: History, committed: Bools, known: Iterable[Found]) -> Iterator[Found]:
+    """What polls of both levels show together, and the others by themselves do not."""
     there = {each.kind: each for each in known}
     together = _as_polls(history, _POLLED)
     places = versions_of(together, committed)
     for found in values.misplaced(together, values.values_of(together), places):
         yield found.take(~_among(found, there[found.kind]))
-    polls = _as_polls(history, (UNCOMMITTED,))
-    yield from positions.of_polls(polls, versions_of(_as_polls(history, _THERE), committed))
-    yield values.aborted_reads(polls, values.values_of(polls))._replace(kind=DIRTY_READ)
-
-
-def edges_of(history: History) -> Edges:
-    """From who sent a value to who polled it so."""
-    polls = _as_polls(history, (UNCOMMITTED,))
-    return polled(polls, values.values_of(polls))
 
 
 def _as_polls(history: History, kinds: tuple[int, ...]) -> History:
