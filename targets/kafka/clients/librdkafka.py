@@ -43,6 +43,10 @@ _LOG.addHandler(logging.NullHandler())
 
 _THREADS: Final = Path("/proc/self/task")
 _MAIN: Final = "rdk:main"
+_RESOLUTION_S: Final = 0.001
+"""The library waits for whole milliseconds: for none if it is to wait for less, so the load's thread
+would keep a core busy until the time has passed."""
+
 _PURGED_S: Final = 1.0
 _STARTING: Final = threading.Lock()
 
@@ -80,6 +84,9 @@ class LibrdkafkaProducer(OneProducer):
 
     def poll(self, timeout_s: float) -> int:
         """See `OneProducer`."""
+        if 0 < timeout_s < _RESOLUTION_S:
+            time.sleep(timeout_s)
+            timeout_s = 0
         try:
             return self._producer.poll(timeout_s)
         except KafkaException as error:

@@ -9,6 +9,7 @@ threads, and nothing else should.
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from typing import Protocol
 
@@ -31,11 +32,13 @@ class Reports(Protocol):
 
 
 class OneProducer(ABC):
-    """A producer; `pending` are the processes that wait for a report, by the value written."""
+    """A producer; `pending` are the processes that wait for a report, by the value written;
+    `heard_s`, when it last reported or had nothing to report (monotonic)."""
 
     def __init__(self, name: str, reports: Reports) -> None:
         self.name = name
         self.pending: dict[bytes, int] = {}
+        self.heard_s = time.monotonic()
         self._reports = reports
         self._crashed = False
 
@@ -64,6 +67,13 @@ class OneProducer(ABC):
     @abstractmethod
     def _end(self) -> None:
         """Give up and disconnect, passing on what is reported while it waits."""
+
+    def hear(self, timeout_s: float) -> int:
+        """`poll`, keeping `heard_s`."""
+        events = self.poll(timeout_s)
+        if events or not self.pending:
+            self.heard_s = time.monotonic()
+        return events
 
     def crash(self) -> list[int]:
         """Send nothing more and hear nothing more; the processes that were waiting."""

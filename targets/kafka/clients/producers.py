@@ -11,7 +11,7 @@ thread also does what the faults' threads ask for: crashes and replacements
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import cycle
 from typing import Final, Protocol
@@ -26,8 +26,11 @@ from targets.kafka.clients.outcomes import outcome
 from targets.kafka.eras import era_for
 from targets.kafka.plan import KafkaPlan
 
-_SLICE_S: Final = 0.001
-"""How long one producer is waited for while others may have reports: latency that it can add."""
+_SLICES_S: Final = (0.001, 0.01)
+_SLICE_SHARE: Final = 1 / 16
+"""How long one producer is waited for while others may have reports, which is latency that it can
+add: a share of the time since the last of them was heard of, within these bounds. So what is
+answered at once is timed to a millisecond, and what waits for seconds costs few calls."""
 
 CRASHED: Final = "_CRASHED"
 """The error of operations that were in progress in a producer that crashed."""
@@ -89,20 +92,21 @@ class KafkaClient:
         return True
 
     def poll(self, timeout_s: float, done: Done) -> None:
-        """Serve every producer's reports; waits on several one after the other, a millisecond
-        each."""
+        """Serve every producer's reports; waits for those that may have some, for several one after
+        the other, in slices."""
         self._done = done
         if self._serve() or timeout_s <= 0:
             return
-        deadline = time.monotonic() + timeout_s
-        several = len(self._living) > 1 and any(one.pending for one in self._living)
-        slice_s = _SLICE_S if several else timeout_s
-        while True:
-            if self._living:
-                served = next(self._turns).poll(slice_s)
-            else:
-                served = self._wishes.make_one(timeout_s)
-            if self._serve() or served or time.monotonic() >= deadline:
+        if not self._living:
+            self._wishes.make_one(timeout_s)
+            return
+        deadline_s = time.monotonic() + timeout_s
+        waiting = [one for one in self._living if one.pending] or self._living[:1]
+        for one in cycle(waiting):
+            slice_s = _slice_s(waiting) if len(waiting) > 1 else timeout_s
+            left_s = max(0.0, deadline_s - time.monotonic())
+            served = one.hear(min(slice_s, left_s))
+            if self._serve(waiting) or served or time.monotonic() >= deadline_s:
                 return
 
     def close(self, timeout_s: float, done: Done) -> None:
@@ -154,7 +158,6 @@ class KafkaClient:
     def _route(self) -> None:
         """Distribute the processes again: those of a dead producer over the living ones."""
         self._living = [one for one in self._alive if one]
-        self._turns = cycle(self._living)
         self._routes = [one.produce if one else _nobody for one in routes(self._alive)]
 
     def _crash(self, index: int, fault: str, *, at_once: bool) -> None:
@@ -183,17 +186,22 @@ class KafkaClient:
             if place == index and crash.successor is None:
                 crash.successor = one.name
 
-    def _serve(self) -> int:
-        """Complete what is known, without waiting; how many events that were."""
+    def _serve(self, whom: Sequence[OneProducer] | None = None) -> int:
+        """Complete what is known, without waiting; how many events that were. `whom`: not all."""
         events = len(self._refused)
         for process, refusal in self._refused:
             self._done(process, refusal)
         self._refused.clear()
-        if self._wishes:
-            events += self._wishes.make_one(0)
-        for one in self._living:
-            events += one.poll(0)
-        return events
+        changed = self._wishes.make_one(0) if self._wishes else 0
+        heard = self._living if whom is None or changed else whom
+        return events + changed + sum(one.hear(0) for one in heard)
+
+
+def _slice_s(waiting: Sequence[OneProducer]) -> float:
+    """How long one of them may be waited for, by the one that was heard of last."""
+    shortest_s, longest_s = _SLICES_S
+    silent_s = time.monotonic() - max(one.heard_s for one in waiting)
+    return min(max(shortest_s, silent_s * _SLICE_SHARE), longest_s)
 
 
 def _nobody(*_: object) -> None:
