@@ -70,8 +70,7 @@ class OneProducer(ABC):
 
     def hear(self, timeout_s: float) -> int:
         """`poll`, keeping `heard_s`."""
-        events = self.poll(timeout_s)
-        if events or not self.pending:
+        if events := self.poll(timeout_s):
             self.heard_s = time.monotonic()
         return events
 

@@ -11,10 +11,10 @@ thread also does what the faults' threads ask for: crashes and replacements
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import cycle
 from typing import Final, Protocol
+from weakref import WeakSet
 
 from harness.protocols import FAIL, INFO, OK, Completion, Done, Invoke, completion
 from harness.protocols.crashes import ClientState
@@ -28,12 +28,22 @@ from targets.kafka.plan import KafkaPlan
 
 _SLICES_S: Final = (0.001, 0.01)
 _SLICE_SHARE: Final = 1 / 16
+_CLIENTS_A_MS: Final = 3
 """How long one producer is waited for while others may have reports, which is latency that it can
 add: a share of the time since the last of them was heard of, within these bounds. So what is
-answered at once is timed to a millisecond, and what waits for seconds costs few calls."""
+answered at once is timed to a millisecond, and what waits for seconds costs few calls. Where more
+clients than three share the interpreter, the cells of a run, a slice has a millisecond for each
+three of them: their threads would spend more time on handing over its lock than on the load."""
+
+_EVERYONE_S: Final = 0.1
+"""How often producers are served that owe no report. Each call lets other threads run, which costs
+more than the call when twelve cells of a run have a thread each."""
 
 CRASHED: Final = "_CRASHED"
 """The error of operations that were in progress in a producer that crashed."""
+
+
+_OPEN: Final[WeakSet[KafkaClient]] = WeakSet()
 
 
 class Start(Protocol):
@@ -70,6 +80,8 @@ class KafkaClient:
         self._done: Done
         self._wishes = HandedOver()
         self._closed = False
+        self._everyone_s = 0.0
+        _OPEN.add(self)
         self._begun = [0] * plan.workload.clients
         self._alive: list[OneProducer | None] = [
             self._started(index) for index in range(len(self._begun))
@@ -92,21 +104,21 @@ class KafkaClient:
         return True
 
     def poll(self, timeout_s: float, done: Done) -> None:
-        """Serve every producer's reports; waits for those that may have some, for several one after
-        the other, in slices."""
+        """Serve every producer's reports, waiting for the first."""
         self._done = done
-        if self._serve() or timeout_s <= 0:
-            return
-        if not self._living:
-            self._wishes.make_one(timeout_s)
-            return
         deadline_s = time.monotonic() + timeout_s
-        waiting = [one for one in self._living if one.pending] or self._living[:1]
-        for one in cycle(waiting):
-            slice_s = _slice_s(waiting) if len(waiting) > 1 else timeout_s
-            left_s = max(0.0, deadline_s - time.monotonic())
-            served = one.hear(min(slice_s, left_s))
-            if self._serve(waiting) or served or time.monotonic() >= deadline_s:
+        while not self._serve() and (left_s := deadline_s - time.monotonic()) > 0:
+            waiting = [one for one in self._living if one.pending]
+            if not self._living:
+                served = self._wishes.make_one(left_s)
+            elif not waiting:
+                time.sleep(left_s)
+                served = 0
+            else:
+                last = max(waiting, key=_heard_s)
+                several = len(waiting) > 1
+                served = last.hear(min(left_s, _slice_s(last)) if several else left_s)
+            if served:
                 return
 
     def close(self, timeout_s: float, done: Done) -> None:
@@ -115,6 +127,7 @@ class KafkaClient:
         deadline = time.monotonic() + timeout_s
         self._serve()
         self._closed = True
+        _OPEN.discard(self)
         self._wishes.close()
         for one in self._living:
             one.flush(max(0.0, deadline - time.monotonic()))
@@ -186,21 +199,34 @@ class KafkaClient:
             if place == index and crash.successor is None:
                 crash.successor = one.name
 
-    def _serve(self, whom: Sequence[OneProducer] | None = None) -> int:
-        """Complete what is known, without waiting; how many events that were. `whom`: not all."""
+    def _serve(self) -> int:
+        """Complete what is known, without waiting; how many events that were."""
         events = len(self._refused)
         for process, refusal in self._refused:
             self._done(process, refusal)
         self._refused.clear()
-        changed = self._wishes.make_one(0) if self._wishes else 0
-        heard = self._living if whom is None or changed else whom
-        return events + changed + sum(one.hear(0) for one in heard)
+        if self._wishes:
+            events += self._wishes.make_one(0)
+        now_s = time.monotonic()
+        if everyone := now_s >= self._everyone_s:
+            self._everyone_s = now_s + _EVERYONE_S
+        for one in self._living:
+            if not one.pending:
+                one.heard_s = now_s
+            if one.pending or everyone:
+                events += one.hear(0)
+        return events
 
 
-def _slice_s(waiting: Sequence[OneProducer]) -> float:
-    """How long one of them may be waited for, by the one that was heard of last."""
+def _heard_s(one: OneProducer) -> float:
+    return one.heard_s
+
+
+def _slice_s(last: OneProducer) -> float:
+    """How long to wait for the producer that was heard of last while others wait too."""
     shortest_s, longest_s = _SLICES_S
-    silent_s = time.monotonic() - max(one.heard_s for one in waiting)
+    silent_s = time.monotonic() - last.heard_s
+    shortest_s *= max(1.0, len(_OPEN) / _CLIENTS_A_MS)
     return min(max(shortest_s, silent_s * _SLICE_SHARE), longest_s)
 
 
