@@ -44,8 +44,8 @@ _LOG.addHandler(logging.NullHandler())
 _THREADS: Final = Path("/proc/self/task")
 _MAIN: Final = "rdk:main"
 _RESOLUTION_S: Final = 0.001
-"""The library waits for whole milliseconds, and so not at all for less: the load's thread would
-keep a core busy until the time has passed."""
+"""The library waits for whole milliseconds, so for less than one not at all: who polls until it is
+time would keep a core busy."""
 
 _PURGED_S: Final = 1.0
 _STARTING: Final = threading.Lock()

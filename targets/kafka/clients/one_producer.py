@@ -70,7 +70,9 @@ class OneProducer(ABC):
 
     def hear(self, timeout_s: float) -> int:
         """`poll`, keeping `heard_s`."""
-        if events := self.poll(timeout_s):
+        waiting = len(self.pending)
+        events = self.poll(timeout_s)
+        if len(self.pending) < waiting:
             self.heard_s = time.monotonic()
         return events
 

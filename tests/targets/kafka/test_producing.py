@@ -5,10 +5,12 @@ Real brokers come in the end-to-end tests.
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -192,6 +194,54 @@ def test_poll_waits_when_there_is_nothing_to_do(library: Writer, brokers: str) -
     assert time.monotonic() - began >= 0.29
     assert time.thread_time() - used < 0.02, "it spins instead of waiting"
     client.close(1, answers.done)
+
+
+@contextmanager
+def waiting(clients: int) -> Iterator[KafkaClient]:
+    """Producers with a write each that nobody answers, as where a leader is cut off."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        client = writing(Librdkafka(), f"{host}:{port}", plan_for(clients=clients))
+        for process in range(clients):
+            client.submit(process, invoke("append", process, 0))
+        client.poll(0.05, nothing)
+        yield client
+        client.close(0.1, lambda *_: None)
+
+
+def nothing(process: int, ended: Completion) -> None:
+    pytest.fail(f"process {process} ended: {ended}")
+
+
+def library_calls(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The waiting times for which producers are polled from now on."""
+    calls: list[float] = []
+    poll = LibrdkafkaProducer.poll
+
+    def counted(one: LibrdkafkaProducer, timeout_s: float) -> int:
+        calls.append(timeout_s)
+        return poll(one, timeout_s)
+
+    monkeypatch.setattr(LibrdkafkaProducer, "poll", counted)
+    return calls
+
+
+def test_what_is_silent_for_long_costs_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    with waiting(clients=3) as client:
+        time.sleep(0.5)
+        calls = library_calls(monkeypatch)
+        for _ in range(30):
+            client.poll(0.01, nothing)
+    assert len(calls) <= 30 * 12, "all three, then twice: wait for one, and all three"
+
+
+def test_less_than_a_millisecond_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with waiting(clients=1) as client:
+        calls = library_calls(monkeypatch)
+        began_s = time.monotonic()
+        client.poll(0.0009, nothing)
+        assert time.monotonic() - began_s >= 0.0009
+        assert len(calls) <= 3
 
 
 def test_one_poll_serves_every_producer(library: Writer, brokers: str) -> None:
