@@ -1,0 +1,113 @@
+"""Judged cells an hour where settings share their faults, and what the processors did.
+
+`campaigns/isr-settings.toml` without its storm, as users play it: twelve cells a run. The rate is
+that of a long campaign: cells that ended after each worker had finished a run, until the last; with
+the start of clusters it is told too. A cell counts as judged if it is conclusive. What ran beside
+the campaign is counted with the brokers, so let nothing.
+
+    python -m bench.cells [RUNS] [WORKERS]       default: 60 runs on 3 workers
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import sys
+import tempfile
+import threading
+import time
+import tomllib
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from analysis.campaign import run_rows
+from checkers.judging.one_run import judge_run
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.loading import load_campaign
+from harness.campaigns.plan import Campaign
+from harness.campaigns.scheduler import Scheduler
+
+RUNS = 60
+WORKERS = 3
+CELLS = 12
+BAR_AN_HOUR = 10_000
+FILE = Path(__file__).parents[1] / "campaigns" / "isr-settings.toml"
+"""Its choices of faults that take ten seconds; the storm takes forty."""
+
+
+@dataclass
+class Processors:
+    """Seconds that the processors of this machine worked since it was made."""
+
+    _machine_s: float = field(default_factory=lambda: _machine_s())
+    _workers_s: float = field(default_factory=lambda: _workers_s())
+
+    def split(self) -> tuple[float, float]:
+        """Of the campaign's own processes that have ended, and of everything else."""
+        workers_s = _workers_s() - self._workers_s
+        return workers_s, _machine_s() - self._machine_s - workers_s
+
+
+def _machine_s() -> float:
+    """Not idle, not waiting for a disk, not taken by a hypervisor (proc(5), the first line)."""
+    user, nice, system, _, _, irq, softirq, *_ = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    )
+    return (user + nice + system + irq + softirq) / 100
+
+
+def _workers_s() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def campaign_of(runs: int, folder: Path) -> Campaign:
+    """So many runs of the campaign, half of them with each of its two short faults."""
+    text = FILE.read_text()
+    plan = tomllib.loads(text)["plan"]
+    before, storm = text.split("[axes.faults.choices.storm]")
+    text = before + "[policy]" + storm.split("[policy]")[1]
+    text = re.sub("^repetitions = .*$", f"repetitions = {-(-runs // 2)}", text, flags=re.M)
+    file = folder / "campaign.toml"
+    file.write_text(text.replace(f'"{plan}"', f'"{(FILE.parent / plan).resolve()}"'))
+    return load_campaign(file)
+
+
+def main(runs: int, workers: int) -> int:
+    """Play, print; 1 when the bar is missed or a run was starved."""
+    with tempfile.TemporaryDirectory() as name:
+        campaign = campaign_of(runs, Path(name))
+        where = CampaignDir.create(Path(name) / "played", campaign)
+        ends_s: list[float] = []
+        scheduler = Scheduler(
+            campaign,
+            where,
+            judge_run,
+            workers,
+            threading.Event(),
+            after=lambda _: ends_s.append(time.monotonic()),
+        )
+        processors, begun_s = Processors(), time.monotonic()
+        scheduler.run()
+        seconds = time.monotonic() - begun_s
+        (workers_s, others_s), rows = processors.split(), run_rows(where)
+    classes = Counter(str(row["class"]) for row in rows)
+    share = sum(bool(row["conclusive"]) for row in rows) / len(rows)
+    runs, cells = len(rows) // CELLS, len(rows) * share
+    first = CELLS * workers  # about when each worker has finished a run
+    steady = (len(rows) - first) * share / (ends_s[-1] - ends_s[first - 1]) * 3600
+    print(f"{runs} runs of {CELLS} cells, {workers} workers: {dict(classes)}")
+    print(f"{steady:,.0f} cells an hour, {cells / seconds * 3600:,.0f} with the start")
+    print(
+        f"{(workers_s + others_s) / runs:.1f} s of processors a run: {workers_s / runs:.1f} s the "
+        f"workers, {others_s / runs:.1f} s brokers, controllers, Docker and all else"
+    )
+    starved = sum("starved" in str(row["doubts"]) for row in rows)
+    print(f"{starved} cells starved; bar {BAR_AN_HOUR:,} cells an hour")
+    return int(steady < BAR_AN_HOUR or starved > 0)
+
+
+if __name__ == "__main__":
+    numbers = [int(word) for word in sys.argv[1:]]
+    sys.exit(main(*(numbers + [RUNS, WORKERS][len(numbers) :])))
