@@ -9,6 +9,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from sysconfig import get_python_version
 from typing import Any, Final
 
 from harness.errors import EnvironmentFailure
@@ -27,6 +28,13 @@ _PORT: Final = 7077
 _STANDALONE: Final = "spark://"
 _LOOPBACK: Final = re.compile(r"127\.\d+\.\d+\.\d+|localhost|\[::1\]")
 _GUIDE: Final = "docs/scale.md"
+
+_LACKING: Final = re.compile(r"No module named '([\w.]+)'")
+_NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)"')
+_VERSIONS: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
+_ENDED: Final = re.compile(r"Error from python worker:\s*(\S.*?)\s*PYTHONPATH was:", re.S)
+"""What Spark writes when the Python of a worker ends before it can say anything, as one does that
+is too old for this Spark."""
 
 
 def is_local(master: str) -> bool:
@@ -92,21 +100,23 @@ def wait_for_executor(spark: Any, limit_s: float | None) -> None:
 def unfit(sentence: str) -> EnvironmentFailure | None:
     """What Spark reports if an executor cannot judge because something is missing, in one sentence;
     `None` if it reports something else."""
-    needs = f"an executor needs Python 3.11 and {', '.join(NEEDS)} ({_GUIDE})"
-    if lacking := re.search(r"No module named '([\w.]+)'", sentence):
+    packages = f"an executor needs Python {get_python_version()} and {', '.join(NEEDS)} ({_GUIDE})"
+    other_python = f"name one that it has: {PYTHON}, or --conf {PYTHON_KEY}=PATH"
+    if lacking := _LACKING.search(sentence):
+        package = lacking[1].partition(".")[0]
+        return EnvironmentFailure(f"the Python of an executor lacks {package}", hint=packages)
+    if program := _NO_PROGRAM.search(sentence):
         return EnvironmentFailure(
-            f"the Python of an executor lacks {lacking[1].partition('.')[0]}", hint=needs
+            f"an executor cannot start its Python, {program[1]!r}", hint=other_python
         )
-    if program := re.search(r'Cannot run program "([^"]+)"', sentence):
+    if versions := _VERSIONS.search(sentence):
         return EnvironmentFailure(
-            f"an executor cannot start its Python, {program[1]!r}",
-            hint=f"name one that it has: {PYTHON}, or --conf {PYTHON_KEY}=PATH",
-        )
-    if "PYTHON_VERSION_MISMATCH" in sentence:
-        versions = re.findall(r"\b3\.\d+\b", sentence)
-        which = " has Python {}, this process {}".format(*versions) if len(versions) == 2 else ""
-        return EnvironmentFailure(
-            f"an executor{which or ' has another Python than this process'}",
+            f"an executor has Python {versions[1]}, this process {versions[2]}",
             hint=f"name the same: {PYTHON}, or --conf {PYTHON_KEY}=PATH",
+        )
+    if ended := _ENDED.search(sentence):
+        why = ended[1].strip().splitlines()[-1].strip()
+        return EnvironmentFailure(
+            f"the Python of an executor does not run Spark's worker: {why}", hint=packages
         )
     return None

@@ -9,6 +9,7 @@ import pytest
 from py4j.protocol import Py4JError
 
 from checkers.judging.cluster import (
+    NEEDS,
     is_local,
     on_loopback,
     require_answer,
@@ -80,8 +81,15 @@ def test_a_master_without_free_workers_is_refused_after_a_while() -> None:
         ),
         (
             "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in "
-            "driver: 3.11, PySpark cannot run with different minor versions.",
+            "driver: 3.11, PySpark cannot run with different minor versions. Driver stacktrace: "
+            "spark-core_2.13-4.3.0.jar\\n different version: 3.9 than that in driver: 3.11",
             "an executor has Python 3.9, this process 3.11",
+        ),
+        (
+            "Error from python worker:\n  Traceback (most recent call last):\n"
+            "  TypeError: 'type' object is not subscriptable\nPYTHONPATH was:\n  /a/pyspark.zip\n",
+            "the Python of an executor does not run Spark's worker: "
+            "TypeError: 'type' object is not subscriptable",
         ),
     ],
 )
@@ -91,6 +99,15 @@ def test_what_an_executor_lacks_is_one_sentence(sentence: str, what: str) -> Non
     assert error.what == what
     with pytest.raises(EnvironmentFailure), told_clearly():
         raise Py4JError(sentence)
+
+
+def test_the_version_that_an_executor_needs_is_the_one_that_runs_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("checkers.judging.cluster.get_python_version", lambda: "3.13")
+    error = unfit("ModuleNotFoundError: No module named 'orjson'")
+    assert error is not None
+    assert (error.hint or "").startswith(f"an executor needs Python 3.13 and {', '.join(NEEDS)}")
 
 
 def test_what_is_not_for_want_of_something_is_no_such_sentence() -> None:
