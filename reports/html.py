@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -27,6 +29,7 @@ _POLICY: Final = (
     "default-src 'none'; style-src '{style}'; script-src '{script}'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
+_INDENTATION: Final = re.compile(r"^[ \t]+", re.MULTILINE)
 
 
 def render(
@@ -57,12 +60,14 @@ def embedded(data: Any) -> Markup:
     return Markup(body.replace("<", "\\u003c"))  # noqa: S704 no markup is left
 
 
-def picture(svg: bytes) -> str:
-    """A drawing as a data URI: text, which is shorter than base64, and without any markup."""
+def picture(svg: bytes) -> Markup:
+    """A drawing as a data URI, for an attribute in double quotes: text, which is shorter than
+    base64."""
     text = svg.decode()
     if "'" not in text:
         text = text.replace('"', "'")
-    return "data:image/svg+xml," + quote(text, safe=" /:=',()")
+    uri = "data:image/svg+xml," + quote(text, safe=" /:=',()+;")
+    return Markup(uri)  # noqa: S704 it has no character that ends the attribute or begins markup
 
 
 def _hash(text: str) -> str:
@@ -85,14 +90,24 @@ def _style() -> str:
     return f"{themes}\n{_static('page.css')}"
 
 
+class _Unindented(PackageLoader):
+    """Templates without the indentation of their lines, a thirtieth of a large page. What they
+    insert keeps its own."""
+
+    def get_source(
+        self, environment: Environment, template: str
+    ) -> tuple[str, str, Callable[[], bool] | None]:
+        source, file, is_current = super().get_source(environment, template)
+        return _INDENTATION.sub("", source), file, is_current
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("reports"),
+        loader=_Unindented("reports"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
-        lstrip_blocks=True,
         finalize=_finalize,
     )
     environment.filters |= {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -113,3 +114,21 @@ def test_a_page_holds_text_as_text_whatever_it_is(tmp_path: Path) -> None:
         shown = " ".join(ET.fromstring(embedded).itertext())
         if name != "trade-off":
             assert "x\\u0007<&'" in shown
+
+
+def test_what_a_page_holds_names_each_style_once_and_changes_no_text(tmp_path: Path) -> None:
+    name = ' id="a" style="b"'
+    axis = f"[axes.a]\nkey = \"about\"\nvalues = ['{name}', 'y']\n"
+    document, table, rows = loaded(tmp_path / "campaign", Synthetic(axes=axis, runs=9))
+    for kind, figure in drawn(document, table, rows, LIGHT).items():
+        embedded = drawing.svg(figure, outlines=False)
+        root = ET.fromstring(embedded)
+        assert not any("style" in each.attrib for each in root.iter())
+        style = root.findtext(".//{*}style") or ""
+        used = {name for each in root.iter() for name in each.get("class", "").split()}
+        assert used
+        assert all(style.count(f".{each}{{") == 1 for each in used)
+        referred = set(re.findall(rb"#([\w.-]+)", embedded))
+        assert {each.attrib["id"].encode() for each in root.findall(".//*[@id]")} <= referred
+        if kind != "trade-off":
+            assert name in " ".join(root.itertext())
