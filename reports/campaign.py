@@ -19,7 +19,7 @@ import orjson
 from analysis import drawing
 from analysis.campaign import clusters_of, results_of, rows_of, summarised
 from analysis.campaign_figures import drawn
-from analysis.palette import DARK, LIGHT
+from analysis.palette import LIGHT
 from analysis.statistics.contrasts import ALPHA
 from analysis.tables import write_tables
 from harness.campaigns.folder import CampaignDir
@@ -32,7 +32,7 @@ from reports.cautions import has_many_others
 from reports.conclusions import interval
 from reports.page import write_report
 from reports.references import LABELS, cell_rows, figures_of, references
-from reports.run_table import listed_of_each, run_table
+from reports.run_table import listing, run_table
 from reports.run_view import malformed_is_history_error
 
 
@@ -62,10 +62,11 @@ def write_campaign(folder: CampaignDir) -> Path:
     with malformed_is_history_error(folder):
         view = _view(folder)
         stills = _write_figures(view)
+        listed = listing(view)
         page = html.render(
             "campaign.html.j2",
-            data=run_table(view),
-            listed_of_each=listed_of_each(view),
+            data=run_table(view, listed),
+            listed=listed,
             script="campaign.js",
             view=view,
             simulated=view.document.simulated,
@@ -108,16 +109,14 @@ def _view(folder: CampaignDir) -> CampaignView:
 
 
 def _write_figures(view: CampaignView) -> Mapping[str, Mapping[str, str]]:
-    """Write all figures on light paper; return them on light and dark paper as data URIs."""
+    """Write all figures; return each as a data URI. There is one picture for light and dark paper,
+    which the page inverts: a second one of many runs takes a fifth of the page."""
     _make(view.folder.figures)
     stills: dict[str, dict[str, str]] = {}
-    for theme, colours in (("light", LIGHT), ("dark", DARK)):
-        for name, figure in drawn(view.document, view.table, view.rows, colours).items():
-            embedded = drawing.svg(figure, outlines=False)
-            stills.setdefault(name, {})[theme] = html.picture(embedded)
-            if theme == "light":
-                write_atomically(view.folder.figures / f"{name}.svg", drawing.svg(figure))
-                write_atomically(view.folder.figures / f"{name}.png", drawing.png(figure))
+    for name, figure in drawn(view.document, view.table, view.rows, LIGHT).items():
+        stills[name] = {"both": html.picture(drawing.svg(figure, outlines=False))}
+        write_atomically(view.folder.figures / f"{name}.svg", drawing.svg(figure))
+        write_atomically(view.folder.figures / f"{name}.png", drawing.png(figure))
     return stills
 
 

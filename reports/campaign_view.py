@@ -34,7 +34,7 @@ from reports.conclusions import Conclusions, conclusions
 from reports.references import Reference
 
 SHADES: Final = 10
-_COMPARED_AT_MOST: Final = 300
+_COMPARED_AT_MOST: Final = 200
 _FAILURES_AT_MOST: Final = 50
 
 

@@ -148,7 +148,9 @@
       if (at === state.column) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
-    const of = chosen.length < runs.id.length ? ` (${count(runs.id.length)} in all)` : "";
+    const listed = count(runs.id.length);
+    const in_all = chosen.length < runs.id.length ? ` (${listed} in all)` : "";
+    const of = runs.id.length < data.all ? ` (${listed} listed, of ${count(data.all)})` : in_all;
     status.textContent = shown.length
       ? `Showing ${count(first + 1)} to ${count(first + shown.length)} of ${count(chosen.length)} runs${of}.`
       : `No run matches${of}.`;

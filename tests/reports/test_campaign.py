@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import shutil
+import xml.etree.ElementTree as ET
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 import pytest
@@ -21,6 +24,7 @@ from harness.errors import EnvironmentFailure, HistoryError
 from reports import run_table
 from reports.campaign import write_campaign, write_run_pages
 from tests.fixtures import campaign_folder, result_documents
+from tests.fixtures.long import LONG
 from tests.fixtures.synthetic_campaign import (
     ONE_AXIS,
     Chances,
@@ -33,6 +37,7 @@ from tests.reports.test_page import Parsed, policy
 
 pytestmark = pytest.mark.long(140)
 
+VERSIONS_COMPARED = Path(__file__).parents[2] / "campaigns" / "versions.toml"
 STORED_RUNS = Path(__file__).parents[1] / "histories" / "runs"
 
 
@@ -120,6 +125,19 @@ def test_figures_are_written(matrix36: tuple[Parsed, Truth, CampaignDir]) -> Non
         assert (folder.figures / f"{name}.svg").read_bytes().startswith(b"<?xml")
     for link in links - {"#runs", "#matrix"}:
         assert (folder.path / link).is_file(), link
+
+
+def test_a_figure_is_one_picture_whose_address_needs_no_escapes(
+    matrix36: tuple[Parsed, Truth, CampaignDir],
+) -> None:
+    page, _, folder = matrix36
+    sources = [str(img["src"]) for img in page.named("img")]
+    assert len(sources) == 2
+    for source in sources:
+        kind, _, drawing = source.partition(",")
+        assert kind == "data:image/svg+xml"
+        assert ET.fromstring(unquote(drawing)).tag.endswith("svg")
+        assert source in folder.report.read_text(encoding="utf-8"), "as it is"
 
 
 def test_the_policy_allows_one_style_one_script_and_nothing_else(
@@ -330,12 +348,48 @@ def test_the_page_of_36_cells_is_well_below_a_megabyte(
     assert matrix36[2].report.stat().st_size < 400_000
 
 
-def test_the_table_of_very_many_runs_lists_the_first_of_each_cell(
+def test_the_table_of_very_many_runs_lists_first_what_matters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_table, "_LISTED", 6)
-    page, _, folder = made(tmp_path / "campaign", Synthetic(axes=ONE_AXIS, runs=4))
-    assert Counter(data_of(page)["runs"]["cell"]) == {0: 3, 1: 3}
-    assert "lists the first 3 runs of each cell; all 8 are in" in page.text
+    monkeypatch.setattr(run_table, "_LISTED", 9)
+    chances = {"true": Chances(loss=0.3, unknown=0.2), "false": Chances()}
+    kind = Synthetic(axes=ONE_AXIS, runs=20, chances=lambda key: chances[key["unclean"]])
+    page, truth, folder = made(tmp_path / "campaign", kind)
+    data = data_of(page)
+    assert Counter(data["runs"]["cell"]) == {0: 4, 1: 4}
+    assert data["all"] == 40
     with (folder.tables / "runs.csv").open() as table:
-        assert len(list(csv.DictReader(table))) == 8
+        runs = {row["run_id"]: row["cell"] for row in csv.DictReader(table)}
+    assert len(runs) == 40
+    for place, cell in enumerate(truth.cells):
+        places = zip(data["runs"]["id"], data["runs"]["cell"], strict=True)
+        listed = [run for run, at in places if at == place]
+        of_cell = [run for run, name in runs.items() if name == cell]
+        telling = [run for run in of_cell if truth.runs[run] != "none"]
+        assert listed == (telling if place == 0 else of_cell)[:4], "loss and unknown before none"
+    assert len(telling) == 0
+    assert (
+        "The table lists at most 4 runs of each cell, so that this page stays small: first those "
+        "that lost writes, are invalid for another reason or do not count, then the others, in "
+        "the order in which they ran. 32 runs are left out; tables/runs.csv has all 40."
+    ) in page.words
+
+
+def test_cells_with_few_runs_leave_their_places_in_the_table_to_others() -> None:
+    most = run_table._most_of_each({"a": 1, "b": 3, "c": 2_000, "d": 2_000})
+    assert 1 + 3 + 2 * most <= run_table._LISTED < 1 + 3 + 2 * (most + 1)
+    assert run_table._most_of_each(dict.fromkeys(map(str, range(1_200)), 2)) == 1
+
+
+@LONG
+def test_the_page_of_every_version_with_14800_runs_is_below_700_kilobytes(tmp_path: Path) -> None:
+    """The axes of `campaigns/versions.toml`, with all its runs; its tables are for other programs,
+    and are small enough to be kept once they are compressed."""
+    text = VERSIONS_COMPARED.read_text()
+    axes = text[text.index("[axes.") : text.index("[policy]")]
+    page, truth, folder = made(tmp_path / "c", Synthetic(axes=axes, runs=100))
+    assert (len(truth.cells), len(truth.runs)) == (168, 14_800)
+    assert 888 <= len(data_of(page)["runs"]["id"]) <= 1_000
+    assert data_of(page)["all"] == 14_800
+    assert folder.report.stat().st_size < 700_000
+    assert len(gzip.compress((folder.tables / "runs.csv").read_bytes())) < 600_000

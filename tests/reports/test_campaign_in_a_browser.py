@@ -140,9 +140,22 @@ def test_print_has_the_shades_and_no_controls(small: Made, visit: Any) -> None:
     page = visit(small[0], color_scheme="dark")
     page.emulate_media(media="print")
     assert not page.is_visible(".picks")
-    assert page.locator("img.on-light").first.is_visible()
+    assert page.locator("img.on-both").first.is_visible()
+    assert page.evaluate(FILTER) == "none", "on white paper"
     shade = "getComputedStyle(document.querySelector('.shade-10')).printColorAdjust"
     assert page.evaluate(shade) == "exact"
+
+
+FILTER = "getComputedStyle(document.querySelector('img.on-both')).filter"
+
+
+@pytest.mark.parametrize(("theme", "inverted"), [("light", False), ("dark", True)])
+def test_a_picture_is_inverted_on_dark_paper(
+    small: Made, visit: Any, theme: str, inverted: bool
+) -> None:
+    page = visit(small[0], color_scheme=theme)
+    assert page.locator("img.on-both").first.is_visible()
+    assert ("invert" in page.evaluate(FILTER)) == inverted
 
 
 def luminance(page: Any, place: str) -> float:
@@ -178,7 +191,7 @@ def test_5000_runs_open_at_once(
     tmp_path: Path, visit: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The time is printed, not asserted, as the machine may be busy. The test asserts its causes:
-    few rows are drawn, runs beyond 2,500 are left to the tables, and the page is small."""
+    few rows are drawn, runs beyond 1,000 are left to the tables, and the page is small."""
     folder, truth = build_campaign(tmp_path / "c", Synthetic(runs=140))
     path = write_campaign(folder)
     page = visit(path)
@@ -190,7 +203,8 @@ def test_5000_runs_open_at_once(
             f"loaded after {times['loadEventEnd']:.0f} ms"
         )
     assert rows(page) == 50
-    assert "of 2,484 runs" in page.inner_text("[role=status]"), "69 of each of 36 cells"
-    assert "The table lists the first 69 runs of each cell" in page.inner_text("body")
-    assert path.stat().st_size < 2e6
+    shown = "of 972 runs (972 listed, of 5,040)"
+    assert shown in page.inner_text("[role=status]"), "27 of each of 36 cells"
+    assert "The table lists at most 27 runs of each cell" in page.inner_text("body")
+    assert path.stat().st_size < 400_000
     assert page.locator("*").count() < 6000
