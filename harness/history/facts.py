@@ -12,13 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from harness.errors import HistoryError, nearest
 from harness.faults.journal import windows
-from harness.history import ADDED, DELIVERIES, ENDS, HISTORY, MEMBERS, READS, SCHEMA_VERSION
+from harness.history import ENDS, MEMBERS
 from harness.history.gaps import gaps
+from harness.history.parts import Parts, rows_of_ends
 from harness.history.run_folder import RunDir
 from harness.models import MODELS
 from harness.protocols import DONE, Facts, PartitionEnd, Promises, ScriptedFault
@@ -45,20 +43,19 @@ def facts_of(rundir: RunDir, promises_of: PromisesOf) -> Facts:
 
 
 def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: Promises) -> Facts:
-    history = _parts(rundir.parts(rundir.history), HISTORY)
-    reads = _parts(rundir.parts(rundir.reads), READS)
-    if not history and run["state"] == DONE:
+    parts = Parts.of(rundir)
+    if not parts.history and run["state"] == DONE:
         raise HistoryError("holds no history", file=str(rundir.history))
     load = run.get("load") or {}
     rows = _ends(rundir.ends)
-    missing = gaps(rundir, run, rows, partitions=promises.partitions)
+    missing = gaps(rundir, run, parts, rows, partitions=promises.partitions)
     ends = _merged(rows, replicas=promises.replicas)
     return Facts(
         run_id=run["run_id"],
         folder=rundir.path,
-        history=history,
-        reads=reads,
-        deliveries=_parts(rundir.parts(rundir.deliveries), DELIVERIES),
+        history=tuple(part.path for part in parts.history),
+        reads=tuple(part.path for part in parts.reads),
+        deliveries=tuple(part.path for part in parts.deliveries),
         # Where records may be missing from our own files, nothing counts as read to its end.
         ends=tuple(map(_not_reached, ends) if missing.reads else ends),
         plan=plan["name"],
@@ -102,56 +99,9 @@ def _refuse_model(rundir: RunDir, model: str) -> None:
         )
 
 
-def _parts(paths: list[Path], schema: pa.Schema) -> tuple[Path, ...]:
-    for path in paths:
-        _check(path, schema)
-    return tuple(paths)
-
-
-def _check(path: Path, schema: pa.Schema) -> None:
-    """Raise HistoryError unless `path` is a complete Parquet file with this schema's columns."""
-    try:
-        with pa.OSFile(str(path)) as source:  # a path would be looked up among file systems
-            found = pq.read_schema(source)
-    except (OSError, pa.ArrowException) as error:
-        what = "is empty" if path.stat().st_size == 0 else "is cut off, or not Parquet"
-        raise HistoryError(what, file=str(path)) from error
-    version = int((found.metadata or {}).get(b"ackloss.schema", SCHEMA_VERSION))
-    if version > SCHEMA_VERSION:
-        raise HistoryError(
-            f"has schema {version}, this ackloss reads {SCHEMA_VERSION}",
-            file=str(path),
-            key="ackloss.schema",
-            hint="use the ackloss that wrote it, or a newer one",
-        )
-    for column in schema:
-        place = found.get_field_index(column.name)
-        if place < 0 and {(path.name, column.name), (path.parent.name, column.name)} & ADDED:
-            continue
-        if place < 0:
-            raise HistoryError("lacks a column", file=str(path), key=column.name)
-        if _plain(found.field(place).type) != _plain(column.type):
-            raise HistoryError(
-                f"holds {found.field(place).type}, not {column.type}",
-                file=str(path),
-                key=column.name,
-            )
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_list(kind):
-        return pa.list_(_plain(kind.value_type))
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
 def _ends(path: Path) -> list[dict[str, Any]]:
     """The rows of `reads/ends.parquet`; none if nothing was read."""
-    if not path.exists():
-        return []
-    _check(path, ENDS)
-    with pq.ParquetFile(path, pre_buffer=False) as file:  # three times as fast as `read_table`
-        rows: list[dict[str, Any]] = file.read(use_threads=False).to_pylist()
-    return rows
+    return rows_of_ends(path, ENDS) if path.exists() else []
 
 
 def _merged(rows: Iterable[dict[str, Any]], *, replicas: int) -> Iterable[PartitionEnd]:

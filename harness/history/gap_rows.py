@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from harness.history.parts import Part, Parts
 from harness.history.run_folder import RunDir
 from harness.models import APPEND
 
@@ -25,79 +24,8 @@ Told = Iterator[tuple[str, str]]
 
 _DONE: Final = "done"
 _PART: Final = re.compile(r"part-(\d{5,})\.parquet")
-_SPANNED: Final = ("run_id", "index", "partition", "reader")
-"""The columns whose least and greatest values matter."""
-
 _NAMED: Final = 3
 """How many files a sentence names; for more, it gives the number."""
-
-
-class Part(NamedTuple):
-    """A Parquet file below a run folder, and what its footer states: not the footer itself, since
-    the footers of all parts of a large run would take more memory than all its values."""
-
-    name: str
-    path: Path
-    rows: int
-    spans: Mapping[str, tuple[Any, Any] | None]
-
-    @classmethod
-    def opened(cls, folder: Path, path: Path) -> Part:
-        with pa.OSFile(str(path)) as source:  # a path would be looked up among file systems
-            metadata = pq.read_metadata(source)
-        spans = {name: _span(metadata, name) for name in _SPANNED if name in metadata.schema.names}
-        return cls(f"{folder.name}/{path.name}", path, metadata.num_rows, spans)
-
-    def span(self, column: str) -> tuple[Any, Any] | None:
-        """The least and the greatest value of a column, by the statistics; `None` without any."""
-        return self.spans[column]
-
-    def ends_of(self, column: str) -> tuple[Any, Any] | None:
-        """The same, read if it has no statistics; `None` if all values are null."""
-        if (span := self.span(column)) is not None or not self.rows:
-            return span
-        values = [
-            value for value in self.read(column)[column].unique().to_pylist() if value is not None
-        ]
-        return (min(values), max(values)) if values else None
-
-    def read(self, *columns: str) -> pa.Table:
-        """Some of its columns."""
-        with pq.ParquetFile(self.path, pre_buffer=False) as file:
-            return file.read(columns=list(columns), use_threads=False)
-
-
-def _span(metadata: pq.FileMetaData, column: str) -> tuple[Any, Any] | None:
-    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
-    place = metadata.schema.names.index(column)
-    statistics = [group.column(place).statistics for group in groups if group.num_rows]
-    if not statistics or not all(each is not None and each.has_min_max for each in statistics):
-        return None
-    return min(each.min for each in statistics), max(each.max for each in statistics)
-
-
-class Parts(NamedTuple):
-    """The parts of a run folder that are Parquet; `damaged`: observations that are not."""
-
-    history: tuple[Part, ...]
-    reads: tuple[Part, ...]
-    observations: tuple[Part, ...]
-    damaged: tuple[str, ...]
-
-    @classmethod
-    def of(cls, rundir: RunDir) -> Parts:
-        """Raises what Parquet raises for a part of the history or the reads that is damaged."""
-        observations, damaged = [], []
-        for path in rundir.parts(rundir.observations):
-            try:
-                observations.append(Part.opened(rundir.observations, path))
-            except (OSError, pa.ArrowException):
-                damaged.append(f"{rundir.observations.name}/{path.name}")
-        history, reads = (
-            tuple(Part.opened(folder, path) for path in rundir.parts(folder))
-            for folder in (rundir.history, rundir.reads)
-        )
-        return cls(history, reads, tuple(observations), tuple(damaged))
 
 
 def numbers(rundir: RunDir) -> Told:

@@ -23,7 +23,6 @@ from harness.errors import HistoryError
 from harness.faults.journal import damaged_lines, windows
 from harness.history.gap_rows import (
     Ends,
-    Parts,
     Told,
     listed,
     numbers,
@@ -33,6 +32,7 @@ from harness.history.gap_rows import (
     records,
 )
 from harness.history.manifest import Evidence, digest_of, evidence_files, read_manifest, rows_of
+from harness.history.parts import Parts
 from harness.history.run_folder import RunDir
 from harness.protocols import Gaps
 
@@ -48,15 +48,17 @@ def gaps_of(told: Iterable[tuple[str, str]]) -> Gaps:
     return Gaps(**{name: tuple(sentences) for name, sentences in by_field.items()})
 
 
-def gaps(rundir: RunDir, run: Mapping[str, Any], ends: Ends, *, partitions: int) -> Gaps:
+def gaps(
+    rundir: RunDir, run: Mapping[str, Any], parts: Parts, ends: Ends, *, partitions: int
+) -> Gaps:
     """What is missing from a run folder. `run`: its run.json; `ends`: the rows of its
-    `reads/ends.parquet`; its Parquet parts have been found readable.
+    `reads/ends.parquet`.
 
     Raises HistoryError for a manifest that is damaged and for a file that cannot be read.
     """
     try:
         files = gaps_of(_by_manifest(rundir, run))
-        rows = gaps_of(_by_rows(rundir, run, ends, partitions, seen=files))
+        rows = gaps_of(_by_rows(rundir, run, parts, ends, partitions, seen=files))
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"cannot be read: {error}", file=str(rundir.path)) from error
     return Gaps(*(both + more for both, more in zip(files, rows, strict=True)))
@@ -86,10 +88,16 @@ def _by_manifest(rundir: RunDir, run: Mapping[str, Any]) -> Told:
 
 
 def _by_rows(
-    rundir: RunDir, run: Mapping[str, Any], ends: Ends, partitions: int, *, seen: Gaps
+    rundir: RunDir,
+    run: Mapping[str, Any],
+    parts: Parts,
+    ends: Ends,
+    partitions: int,
+    *,
+    seen: Gaps,
 ) -> Told:
     """What rows show, except what has been `seen` in the files: it would be reported twice."""
-    named, parts = rundir.manifest.exists(), Parts.of(rundir)
+    named = rundir.manifest.exists()
     if not named:
         yield from numbers(rundir)
     yield from of_other_runs(parts, run, ends)

@@ -17,6 +17,7 @@ from checkers.judging.one_run import judge_run
 from harness.errors import HistoryError
 from harness.history.gaps import gaps
 from harness.history.manifest import write_manifest
+from harness.history.parts import Parts
 from harness.history.run_folder import RunDir
 from harness.protocols import Gaps, Promises
 from tests.fixtures.hand_made import E, Made, R, W
@@ -44,7 +45,8 @@ def copy_of(name: str, parent: Path, *, manifest: bool) -> RunDir:
 def gaps_of(rundir: RunDir) -> Gaps:
     ends = pq.read_table(rundir.ends).to_pylist() if rundir.ends.exists() else []
     partitions = rundir.read_json(rundir.plan)["topic"]["partitions"]
-    return gaps(rundir, rundir.read_json(rundir.run), ends, partitions=partitions)
+    run = rundir.read_json(rundir.run)
+    return gaps(rundir, run, Parts.of(rundir), ends, partitions=partitions)
 
 
 # --- damage -----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 from harness.errors import EnvironmentFailure
 from harness.history.gaps import gaps
 from harness.history.manifest import read_manifest, write_manifest
+from harness.history.parts import Parts
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
 from harness.run.metadata import RunMetadata
@@ -63,7 +64,7 @@ def test_a_run_that_is_done_has_a_manifest_of_its_last_metadata(tmp_path: Path) 
         record.finish()
     run = rundir.read_json(rundir.run)
     assert (run["state"], run["manifest"]) == ("done", True)
-    assert not gaps(rundir, run, [], partitions=1)
+    assert not gaps(rundir, run, Parts.of(rundir), [], partitions=1)
 
 
 def test_a_disk_that_refuses_the_manifest_fails_the_run(tmp_path: Path) -> None:
@@ -87,6 +88,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from harness.history import manifest
+from harness.history.parts import Parts
 from harness.history.run_folder import RunDir
 from harness.run.metadata import RunMetadata
 
@@ -124,7 +126,8 @@ def test_a_killed_run_has_no_manifest_or_a_true_one(moment: str, tmp_path: Path)
     )
     assert killed.returncode == -9
     run = rundir.read_json(rundir.run)
-    found = gaps(rundir, run, pq.read_table(rundir.ends).to_pylist(), partitions=1)
+    ends = pq.read_table(rundir.ends).to_pylist()
+    found = gaps(rundir, run, Parts.of(rundir), ends, partitions=1)
     assert rundir.manifest.exists() is (moment == "after")
     if moment == "after":
         assert run["state"] == "done"
