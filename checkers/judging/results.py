@@ -68,6 +68,8 @@ def packed(findings: pa.Table | pa.RecordBatchReader) -> bytes:
     """Findings as the content of a Parquet file, empty if there are none. Those of a large run
     come in batches; only what they are compressed to is in memory."""
     if isinstance(findings, pa.Table):
+        if not findings.num_rows:
+            return b""
         findings = findings.to_reader()
     sink, rows = pa.BufferOutputStream(), 0
     with pq.ParquetWriter(sink, findings.schema, compression="zstd") as writer:

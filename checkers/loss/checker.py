@@ -151,16 +151,17 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         odd = tally.odd()
         tally.close()
         plain = _plain_counts(tally.plain(), sent=not facts.promises.acknowledges)
-        judged_reads = (readers.judged(shard.rows(reads)) for reads in run.reads())
         seen = Seen(facts)
+        if len(odd):  # of most runs nothing is
 
-        def odd_in(key: Texts, value: Ints) -> bool:
-            numbers = places.numbers(*shard.things(key, value))
-            return bool(tally.is_odd(numbers).any())
+            def odd_in(key: Texts, value: Ints) -> bool:
+                numbers = places.numbers(*shard.things(key, value))
+                return bool(tally.is_odd(numbers).any())
 
-        writes_again = (shard.rows(rows) for rows in run.writes(holding=odd_in))
-        for each in looked_up(writes_again, judged_reads, numbering, odd, tally.is_odd):
-            seen.add(each)
+            writes_again = (shard.rows(rows) for rows in run.writes(holding=odd_in))
+            judged_reads = (readers.judged(shard.rows(reads)) for reads in run.reads())
+            for each in looked_up(writes_again, judged_reads, numbering, odd, tally.is_odd):
+                seen.add(each)
         return Found(
             counts=plain + seen.counts,
             findings=seen.findings,

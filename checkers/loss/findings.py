@@ -41,6 +41,11 @@ KINDS: Final = pa.array(
 )
 """In order."""
 
+_OF_THE_CLIENT: Final = (
+    *("process", "partition", "offset"),
+    *("intended_ns", "invoke_ns", "complete_ns"),
+)
+
 ORDER: Final = ("kind", "partition", "complete_ns", "value")
 
 
@@ -64,30 +69,19 @@ def findings_of(facts: Facts, odd: Odd, judged: Judged) -> pa.Table:
     )
     columns = {
         "run_id": pa.repeat(facts.run_id, len(at)),
-        "kind": np.repeat(list(found), [len(each) for each in found.values()]),
+        "kind": pa.array(found).take(
+            pa.array(np.repeat(np.arange(len(found)), list(map(len, found.values()))))
+        ),
         "key": pa.array(odd.keys, pa.string()).take(at),
-        **{
-            name: _known(getattr(odd, name)[at])
-            for name in (
-                "process",
-                "partition",
-                "offset",
-                "intended_ns",
-                "invoke_ns",
-                "complete_ns",
-            )
-        },
-        "value": odd.values[at],
+        "value": pa.array(odd.values[at]),
+        **{name: _known(getattr(odd, name)[at]) for name in _OF_THE_CLIENT},
         "error": pa.array(odd.error, pa.string()).take(at),
         "fault": fault.take(at),
         "found_partition": _known(places[:, 1]),
         "found_offset": _known(places[:, 2]),
     }
-    return ordered(
-        pa.table(
-            {name: pa.array(columns[name]).cast(FINDINGS.field(name).type) for name in columns}
-        ).select(FINDINGS.names)
-    )
+    typed = [columns[field.name].cast(field.type) for field in FINDINGS]
+    return ordered(pa.Table.from_arrays(typed, schema=FINDINGS))
 
 
 def ordered(findings: pa.Table) -> pa.Table:
@@ -109,6 +103,8 @@ def _known(numbers: Ints) -> pa.Array:
 def _faults(windows: Sequence[FaultWindow], time_ns: Ints) -> pa.Array:
     """The fault windows that contain each instant; null if none does. Between two instants at which
     a window begins or has ended they are the same."""
+    if not windows:
+        return pa.nulls(len(time_ns), pa.string())
     begins, ends = bounds_ns(windows)
     began = begins <= ends
     after = ends[began & (ends < NEVER)] + 1

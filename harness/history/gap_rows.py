@@ -175,15 +175,25 @@ def _met(parts: Sequence[Part]) -> set[tuple[str, int]]:
     met: set[tuple[str, int]] = set()
     for part in parts:
         readers, partitions = part.span("reader"), part.span("partition")
-        if readers and partitions and readers[0] == readers[1] and partitions[0] == partitions[1]:
+        one_reader = readers is not None and readers[0] == readers[1]
+        if one_reader and partitions is not None and partitions[0] == partitions[1]:
             met.add((readers[0], partitions[0]))
-            continue
-        table = part.read("reader", "partition")
-        partition = table["partition"].to_numpy()
-        for reader in table["reader"].unique().to_pylist():
-            of_reader = np.unique(partition[_is(table["reader"], reader)])
-            met.update((reader, number) for number in of_reader.tolist())
+        elif one_reader:
+            numbers = part.read("partition")["partition"].unique().to_pylist()
+            met.update((readers[0], number) for number in numbers)
+        else:
+            met |= _pairs(part.read("reader", "partition"))
     return met
+
+
+def _pairs(table: pa.Table) -> set[tuple[str, int]]:
+    """The readers and partitions of these records."""
+    partition = table["partition"].to_numpy()
+    return {
+        (reader, number)
+        for reader in table["reader"].unique().to_pylist()
+        for number in np.unique(partition[_is(table["reader"], reader)]).tolist()
+    }
 
 
 def _acknowledged_in(parts: Sequence[Part], partition: int, offsets: range) -> bool:

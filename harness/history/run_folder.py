@@ -240,7 +240,12 @@ class RunDir:
 
     def parts(self, folder: Path) -> list[Path]:
         """The finished Parquet parts of `history`, `reads` or `observations`, in order."""
-        return sorted(folder.glob("part-*.parquet"))
+        try:
+            names = os.listdir(folder)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):  # as of a pattern
+            return []
+        parts = (name for name in names if name.startswith("part-") and name.endswith(".parquet"))
+        return [folder / name for name in sorted(parts)]
 
     def read_json(self, path: Path) -> dict[str, Any]:
         """One of this run's JSON documents. Raises HistoryError: absent, broken, or too new."""
