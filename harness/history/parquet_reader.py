@@ -10,9 +10,10 @@ code -1. A row without a value in a column that must have one is an error: Histo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -49,6 +50,10 @@ _KEYS_AND_VALUES: Final = ("key", "value")
 _WRITTEN: Final = ("process", "f", *_KEYS_AND_VALUES)
 _READS: Final = ("reader", *_KEYS_AND_VALUES, "partition", "offset")
 
+Footers = Mapping[Path, pq.FileMetaData]
+"""Footers of files that were opened before, by path."""
+_UNKNOWN: Final[Footers] = MappingProxyType({})
+
 Part = TypeVar("Part", Writes, Reads, Operations)
 OfHistory = TypeVar("OfHistory", Writes, Operations)
 Made = TypeVar("Made")
@@ -69,19 +74,23 @@ def _some_of(column: Any, chosen: Bools) -> Any:
     return Lists(starts, column.values[np.repeat(chosen, lengths)], column.present[chosen])
 
 
-def writes(paths: Iterable[Path], functions: Collection[str]) -> Iterator[Writes]:
+def writes(
+    paths: Iterable[Path], functions: Collection[str], footers: Footers = _UNKNOWN
+) -> Iterator[Writes]:
     """The operations of `history/` with one of these functions, which write: not the nemesis'."""
-    return _of_history(Writes, paths, functions)
+    return _of_history(Writes, paths, functions, footers)
 
 
-def operations(paths: Iterable[Path], functions: Collection[str]) -> Iterator[Operations]:
+def operations(
+    paths: Iterable[Path], functions: Collection[str], footers: Footers = _UNKNOWN
+) -> Iterator[Operations]:
     """The operations of `history/` with one of these functions: not the nemesis'."""
-    return _of_history(Operations, paths, functions)
+    return _of_history(Operations, paths, functions, footers)
 
 
-def reads(paths: Iterable[Path]) -> Iterator[Reads]:
+def reads(paths: Iterable[Path], footers: Footers = _UNKNOWN) -> Iterator[Reads]:
     """The records of `reads/`, of all readers."""
-    return decoded(paths, _READS, _reads)
+    return decoded(paths, _READS, _reads, footers=footers)
 
 
 def deliveries(paths: Iterable[Path]) -> Iterator[Deliveries]:
@@ -106,17 +115,20 @@ def decoded(
     decode: Callable[[pa.RecordBatch], Made],
     *,
     optional: Iterable[str] = (),
+    footers: Footers = _UNKNOWN,
 ) -> Iterator[Made]:
     """The result of `decode` for each batch of these columns, or of all; `optional` ones may be
-    absent.
+    absent. Files whose `footers` are given are not asked for them again.
 
     Raises HistoryError when a file is damaged, lacks a column, or has an unusable row.
     """
     may_lack = frozenset(optional)
     for path in paths:
         try:
-            # A path would be looked up among file systems.
-            with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as file:
+            with (
+                pa.OSFile(str(path)) as source,  # a path would be looked up among file systems
+                pq.ParquetFile(source, metadata=footers.get(path), pre_buffer=False) as file,
+            ):
                 names = None if columns is None else _there(file, path, columns, may_lack)
                 for batch in file.iter_batches(BATCH_ROWS, columns=names, use_threads=False):
                     if batch.num_rows:
@@ -135,7 +147,8 @@ def decoded(
 def _there(
     file: pq.ParquetFile, path: Path, columns: Sequence[str], may_lack: frozenset[str]
 ) -> list[str]:
-    present = set(file.schema_arrow.names)
+    columns_there = (file.schema.column(place) for place in range(len(file.schema)))
+    present = {column.path.partition(".")[0] for column in columns_there}
     for name in columns:
         added = {(path.name, name), (path.parent.name, name)} & ADDED
         if not (name in present or name in may_lack or added):
@@ -196,11 +209,12 @@ def lists(batch: pa.RecordBatch, name: str) -> Lists:
 
 
 def _of_history(
-    kind: type[OfHistory], paths: Iterable[Path], functions: Collection[str]
+    kind: type[OfHistory], paths: Iterable[Path], functions: Collection[str], footers: Footers
 ) -> Iterator[OfHistory]:
     columns: list[str] = [_STORED_NAMES.get(name, name) for name in kind._fields]
     needed = tuple(dict.fromkeys(("process", "f", *columns)))
-    return decoded(paths, needed, partial(_rows, kind=kind, functions=functions))
+    decode = partial(_rows, kind=kind, functions=functions)
+    return decoded(paths, needed, decode, footers=footers)
 
 
 def _rows(batch: pa.RecordBatch, kind: type[OfHistory], functions: Collection[str]) -> OfHistory:

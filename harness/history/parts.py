@@ -4,7 +4,7 @@ what its footer states about its rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,17 +19,23 @@ _SPANNED: Final = ("run_id", "index", "partition", "reader")
 """The columns whose least and greatest values matter."""
 
 
+_FEW: Final = 64
+"""The footers of more parts are not kept: those of all parts of a large run would take more memory
+than all its values."""
+
+
 class Part(NamedTuple):
-    """A Parquet file below a run folder, and what its footer states: not the footer itself, since
-    the footers of all parts of a large run would take more memory than all its values."""
+    """A Parquet file below a run folder, and what its footer states; the `footer` itself only of
+    one of a few."""
 
     name: str
     path: Path
     rows: int
     spans: Mapping[str, tuple[Any, Any] | None]
+    footer: pq.FileMetaData | None
 
     @classmethod
-    def opened(cls, path: Path, schema: pa.Schema | None = None) -> Part:
+    def opened(cls, path: Path, schema: pa.Schema | None = None, *, keep: bool = False) -> Part:
         """Raises HistoryError unless it is a complete Parquet file, with the columns of `schema`
         where that is given."""
         try:
@@ -42,7 +48,8 @@ class Part(NamedTuple):
             refuse_columns(path, found, schema)
         names = footer.schema.names
         spans = {name: _span(footer, names.index(name)) for name in _SPANNED if name in names}
-        return cls(f"{path.parent.name}/{path.name}", path, footer.num_rows, spans)
+        name, kept = f"{path.parent.name}/{path.name}", footer if keep else None
+        return cls(name, path, footer.num_rows, spans, kept)
 
     def span(self, column: str) -> tuple[Any, Any] | None:
         """The least and the greatest value of a column, by the statistics; `None` without any."""
@@ -61,7 +68,7 @@ class Part(NamedTuple):
         """Some of its columns."""
         with (
             pa.OSFile(str(self.path)) as source,
-            pq.ParquetFile(source, pre_buffer=False) as file,
+            pq.ParquetFile(source, metadata=self.footer, pre_buffer=False) as file,
         ):
             return file.read(columns=list(columns), use_threads=False)
 
@@ -79,7 +86,7 @@ class Parts(NamedTuple):
     def of(cls, rundir: RunDir) -> Parts:
         """Raises HistoryError for a part that a verdict rests on and that cannot be used."""
         history, reads, deliveries = (
-            tuple(Part.opened(path, schema) for path in rundir.parts(folder))
+            _opened(rundir.parts(folder), schema)
             for folder, schema in (
                 (rundir.history, HISTORY),
                 (rundir.reads, READS),
@@ -93,6 +100,17 @@ class Parts(NamedTuple):
             except HistoryError:
                 damaged.append(f"{path.parent.name}/{path.name}")
         return cls(history, reads, deliveries, tuple(observations), tuple(damaged))
+
+    @property
+    def footers(self) -> dict[Path, pq.FileMetaData]:
+        """Those that were kept of the parts that a verdict rests on."""
+        parts = (*self.history, *self.reads, *self.deliveries)
+        return {part.path: part.footer for part in parts if part.footer is not None}
+
+
+def _opened(paths: Sequence[Path], schema: pa.Schema) -> tuple[Part, ...]:
+    keep = len(paths) <= _FEW
+    return tuple(Part.opened(path, schema, keep=keep) for path in paths)
 
 
 def rows_of_ends(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:

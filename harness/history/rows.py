@@ -7,6 +7,7 @@ again by every pass, so that a run of any size takes the memory of one batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -79,10 +80,10 @@ class Rows:
     def reads(self) -> Iterator[Reads]:
         """The records, of all readers."""
         if self._reads is None and self._keeps:
-            self._reads = list(self._each(self._facts.reads, parquet_reader.reads))
+            self._reads = list(self._read_reads())
         if self._reads:
             return iter(self._reads)
-        return self._each(self._facts.reads, parquet_reader.reads)
+        return self._read_reads()
 
     def deliveries(self) -> Iterator[Deliveries]:
         """What consumers did."""
@@ -123,12 +124,16 @@ class Rows:
                 paths = [
                     path for path in paths if any(holding(*each) for each in self._written([path]))
                 ]
-            return parquet_reader.writes(paths, self._model.writes)
+            return parquet_reader.writes(paths, self._model.writes, self._facts.footers)
 
         return self._each(self._facts.history, read)
 
+    def _read_reads(self) -> Iterator[Reads]:
+        read = partial(parquet_reader.reads, footers=self._facts.footers)
+        return self._each(self._facts.reads, read)
+
     def _read_operations(self) -> Iterator[Operations]:
         def read(paths: Iterable[Path]) -> Iterator[Operations]:
-            return parquet_reader.operations(paths, self._model.functions)
+            return parquet_reader.operations(paths, self._model.functions, self._facts.footers)
 
         return self._each(self._facts.history, read)

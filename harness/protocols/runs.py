@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -274,7 +274,8 @@ class Facts:
     final scripts, and not to the load; None where it has none. `clients`: what clients that are
     processes of the user's did; None if there are none. `texts`: what numbers of
     micro-operations stand for (`harness.models.micro_ops`). `attempted`: how many operations the
-    run counted itself; None of a history from outside.
+    run counted itself; None of a history from outside. `footers`: those of its Parquet files that
+    were opened before and are few enough to be kept.
     """
 
     run_id: str
@@ -303,6 +304,7 @@ class Facts:
     timings: Mapping[str, float | None] = field(default_factory=dict)
     clients: Conduct | None = None
     attempted: int | None = None
+    footers: Mapping[Path, Any] = field(default_factory=dict, repr=False)
 
     @property
     def source(self) -> str:

@@ -149,9 +149,9 @@ def test_a_run_that_is_too_large_to_be_kept_is_judged_the_same(
     passes: list[str] = []
     decoded = parquet_reader.decoded
 
-    def noting(paths: Any, columns: Any, decode: Any) -> Any:
+    def noting(paths: Any, columns: Any, decode: Any, **how: Any) -> Any:
         passes.append(columns[0])
-        return decoded(paths, columns, decode)
+        return decoded(paths, columns, decode, **how)
 
     monkeypatch.setattr(reading, "_KEPT_BYTES", kept)
     monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 2)
