@@ -34,6 +34,9 @@ _MANY: Final = 2**24
 _LISTED_BYTES: Final = 48
 """For each row, while they are sorted."""
 
+_FLAGS: Final = 2**24
+"""So many bytes, at most, show which integers are values until bits do."""
+
 _WORD_BYTES: Final = 12
 """Of 64 integers: bits, and how many are set before them."""
 
@@ -158,12 +161,8 @@ class Gapped:
     @classmethod
     def of(cls, least: int, most: int, things: Things) -> Gapped:
         """The distinct ones of these, the least and the most of which are known."""
-        words = np.zeros((most - least >> _SHIFT) + 1, np.uint64)
-        for _, value in things:
-            steps = _steps(value, least, most)
-            word, bit = steps >> _SHIFT, np.uint64(1) << (steps & _LOW).view(np.uint64)
-            fresh = words[word] & bit == 0  # most stand in several rows: setting is what takes time
-            np.bitwise_or.at(words, np.compress(fresh, word), np.compress(fresh, bit))
+        few = most - least < _FLAGS
+        words = (_flagged if few else _set)((most - least >> _SHIFT) + 1, least, most, things)
         kind = np.dtype(np.uint32 if len(words) * _BITS < 2**32 else np.int64)
         before: Ranks = np.zeros(len(words) + 1, kind)
         np.cumsum(np.bitwise_count(words), dtype=kind, out=before[1:])
@@ -192,6 +191,25 @@ class Gapped:
         order = np.cumsum(bits.reshape(-1, _BITS), axis=1, dtype=np.uint8)
         bit = (order <= (numbers - self.before[word])[:, None]).sum(axis=1)
         return [None] * len(numbers), self.least + word * _BITS + bit
+
+
+def _set(size: int, least: int, most: int, things: Things) -> Words:
+    """So many words, with a bit set for each value."""
+    words = np.zeros(size, np.uint64)
+    for _, value in things:
+        steps = _steps(value, least, most)
+        word, bit = steps >> _SHIFT, np.uint64(1) << (steps & _LOW).view(np.uint64)
+        fresh = words[word] & bit == 0  # most stand in several rows: setting is what takes time
+        np.bitwise_or.at(words, np.compress(fresh, word), np.compress(fresh, bit))
+    return words
+
+
+def _flagged(size: int, least: int, most: int, things: Things) -> Words:
+    """The same; the bits are bytes first, which are several times as fast to set."""
+    flags = np.zeros(size * _BITS, np.bool_)
+    for _, value in things:
+        flags[_steps(value, least, most)] = True
+    return np.packbits(flags, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
 
 @dataclass(frozen=True)
