@@ -190,7 +190,7 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
             once=facts.promises.once or self.idempotent_producer,
         )
         return CheckResult(
-            counts=asdict(counts),
+            counts=dict(vars(counts)),
             rates=rates(counts),
             findings=together([part.findings for part in parts]),
             counter_examples=tuple(statements.counter_examples(facts, basis)),

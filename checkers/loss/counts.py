@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class Counts:
     deleted: int = 0
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(**{name: n + getattr(other, name) for name, n in asdict(self).items()})
+        return Counts(**{name: n + getattr(other, name) for name, n in vars(self).items()})
 
     @property
     def findings(self) -> int:

@@ -166,34 +166,40 @@ class UnusableRow(Exception):
 
 def integers(batch: pa.RecordBatch, name: str) -> Ints:
     """An integer column; NULL where a number, or the complete column, is missing."""
-    if name not in batch.schema.names:
-        return np.full(batch.num_rows, NULL)
-    return _numbers(batch[name])
+    place = batch.schema.get_field_index(name)
+    return np.full(batch.num_rows, NULL) if place < 0 else _numbers(batch.column(place))
 
 
 def _numbers(column: pa.Array) -> Ints:
     if column.null_count == len(column):
         return np.full(len(column), NULL)
-    if column.null_count:
-        column = pc.fill_null(column.cast(pa.int64()), NULL)
-    numbers: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return numbers.astype(np.int64, copy=False)
+    return _filled(column, np.int64(NULL)).astype(np.int64, copy=False)
 
 
 def texts(batch: pa.RecordBatch, name: str) -> Texts:
     """A text column; all of it is missing if the batch has no such column."""
-    if name not in batch.schema.names:
+    place = batch.schema.get_field_index(name)
+    if place < 0:
         return Texts(np.full(batch.num_rows, -1, np.int32), [])
-    column = batch[name]
+    column = batch.column(place)
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     codes = column.indices
     if codes.null_count == len(codes):
         return Texts(np.full(len(codes), -1, np.int32), [])
-    if codes.null_count:
-        codes = pc.fill_null(codes, -1)
-    numbers = codes.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    numbers = _filled(codes, np.int32(-1)).astype(np.int32, copy=False)
     return Texts(numbers, column.dictionary.to_pylist())
+
+
+def _filled(column: pa.Array, nothing: np.signedinteger[Any]) -> npt.NDArray[Any]:
+    """A column of numbers, with `nothing` in place of null. (`pc.fill_null` takes three times as
+    long.)"""
+    if not column.null_count:
+        return column.to_numpy(zero_copy_only=False)
+    stored = pa.Array.from_buffers(
+        column.type, len(column), [None, column.buffers()[1]], offset=column.offset
+    )
+    return np.where(_valid(column), stored.to_numpy(), nothing)
 
 
 def lists(batch: pa.RecordBatch, name: str) -> Lists:
@@ -298,13 +304,15 @@ def _keys_and_values(batch: pa.RecordBatch) -> tuple[Texts, Ints]:
 
 
 def _refuse_nulls(batch: pa.RecordBatch, schema: pa.Schema) -> None:
-    for name in batch.schema.names:
-        if batch[name].null_count and not schema.field(name).nullable:
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if column.null_count and not schema.field(name).nullable:
             raise UnusableRow("a row has null where something must stand", name)
 
 
 def _valid(column: pa.Array) -> Bools:
+    """Where a column is not null."""
     if not column.null_count:
         return np.ones(len(column), np.bool_)
-    valid: Bools = column.is_valid().to_numpy(zero_copy_only=False)
-    return valid
+    bits = np.frombuffer(column.buffers()[0], np.uint8)
+    bytes_ = np.unpackbits(bits, count=column.offset + len(column), bitorder="little")
+    return bytes_[column.offset :].view(np.bool_)
