@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Final
 
 import pyarrow as pa
@@ -117,15 +118,16 @@ def _against(rundir: RunDir, files: Sequence[Evidence]) -> Told:
     changed: dict[str, list[str]] = {}
     foreign: dict[str, list[str]] = {}
     for named, same in zip(files, _are_as_written(rundir, files), strict=True):
-        path, place = rundir.path / named.path, named.path.split("/")[0]
-        if not path.is_file():
+        place = named.path.split("/")[0]
+        if same is None:
             rows = "" if named.rows is None else f" ({named.rows:,} rows)"
             missing.setdefault(place, []).append(named.path + rows)
         elif not same:
-            changed.setdefault(place, []).append(named.path + _rows_left(path, named))
+            left = _rows_left(rundir.path / named.path, named)
+            changed.setdefault(place, []).append(named.path + left)
     names = {named.path for named in files}
-    for path in evidence_files(rundir):
-        if (name := path.relative_to(rundir.path).as_posix()) not in names:
+    for name in evidence_files(rundir):
+        if name not in names:
             foreign.setdefault(name.split("/")[0], []).append(name)
     for what, by_place in (
         ("missing", missing),
@@ -136,9 +138,9 @@ def _against(rundir: RunDir, files: Sequence[Evidence]) -> Told:
             yield place, f"{what}: {listed(each)}"
 
 
-def _are_as_written(rundir: RunDir, files: Sequence[Evidence]) -> list[bool]:
-    """Whether each file has its size and digest. Digests hold no lock of the interpreter, so those
-    of a large run are made by two threads."""
+def _are_as_written(rundir: RunDir, files: Sequence[Evidence]) -> list[bool | None]:
+    """Whether each file has its size and digest; `None` if it is missing. Digests hold no lock of
+    the interpreter, so those of a large run are made by two threads."""
     paths = [rundir.path / named.path for named in files]
     if sum(named.bytes for named in files) < _MANY_BYTES:
         return list(map(_as_written, paths, files))
@@ -146,10 +148,16 @@ def _are_as_written(rundir: RunDir, files: Sequence[Evidence]) -> list[bool]:
         return list(pool.map(_as_written, paths, files))
 
 
-def _as_written(path: Path, named: Evidence) -> bool:
-    """Whether a file is there with its size and digest; for a file on which no verdict depends, the
-    size is sufficient."""
-    if not path.is_file() or path.stat().st_size != named.bytes:
+def _as_written(path: Path, named: Evidence) -> bool | None:
+    """Whether a file has its size and digest, `None` if it is missing; for a file on which no
+    verdict depends, the size is sufficient."""
+    try:
+        state = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not S_ISREG(state.st_mode):
+        return None
+    if state.st_size != named.bytes:
         return False
     return _field(named.path) == "aside" or digest_of(path) == named.sha256
 

@@ -55,7 +55,7 @@ class Manifest:
 def write_manifest(rundir: RunDir, run_id: str) -> None:
     """Write the manifest of all files. Raises EnvironmentFailure when the disk refuses it."""
     try:
-        files = [asdict(_evidence(rundir.path, path)) for path in evidence_files(rundir)]
+        files = [asdict(_evidence(rundir.path, name)) for name in evidence_files(rundir)]
     except (OSError, pa.ArrowException) as error:
         raise EnvironmentFailure(
             f"cannot read back what the run has written: {error}", file=str(rundir.path)
@@ -86,16 +86,28 @@ def read_manifest(rundir: RunDir) -> Manifest | None:
     return manifest
 
 
-def evidence_files(rundir: RunDir) -> Iterator[Path]:
-    """The existing files of evidence, in order; hidden ones are unfinished and left out."""
-    for name in FILES:
-        if (path := rundir.path / name).is_file():
-            yield path
-    for name in FOLDERS:
-        for path in sorted((rundir.path / name).rglob("*")):
-            if path.is_file() and not path.name.startswith("."):
-                yield path
-    yield from sorted(rundir.cells.glob(f"*/{rundir.manifest.name}"))
+def evidence_files(rundir: RunDir) -> Iterator[str]:
+    """The existing files of evidence by their paths below the run folder, in order; hidden ones are
+    unfinished and left out."""
+    yield from (name for name in FILES if (rundir.path / name).is_file())
+    for folder in FOLDERS:
+        yield from sorted(_files_below(str(rundir.path), folder), key=lambda name: name.split("/"))
+    for manifest in sorted(rundir.cells.glob(f"*/{rundir.manifest.name}")):
+        yield manifest.relative_to(rundir.path).as_posix()
+
+
+def _files_below(root: str, folder: str) -> Iterator[str]:
+    """All files in a folder, and in those below it, which are followed unless they are links."""
+    try:
+        with os.scandir(f"{root}/{folder}") as found:
+            entries = list(found)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _files_below(root, f"{folder}/{entry.name}")
+        elif entry.is_file() and not entry.name.startswith("."):
+            yield f"{folder}/{entry.name}"
 
 
 def rows_of(path: Path) -> int | None:
@@ -114,12 +126,10 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _evidence(folder: Path, path: Path) -> Evidence:
+def _evidence(folder: Path, name: str) -> Evidence:
+    path = folder / name
     return Evidence(
-        path=path.relative_to(folder).as_posix(),
-        bytes=path.stat().st_size,
-        sha256=digest_of(path),
-        rows=rows_of(path),
+        path=name, bytes=path.stat().st_size, sha256=digest_of(path), rows=rows_of(path)
     )
 
 
