@@ -26,7 +26,7 @@ from checkers.judging.json_models import model_outside
 from checkers.judging.one_run import Checks, checker_of, judge_history
 from checkers.judging.processes import Processes
 from checkers.judging.results import Document, Judged
-from checkers.judging.tasks import Answer, Stored, Task
+from checkers.judging.tasks import Answer, Judge, Stored, Task
 from harness.errors import AcklossError
 from harness.history.outside import histories
 from harness.history.remote_run import RemoteRun
@@ -116,8 +116,8 @@ class _Judging(Generic[Input]):
     cluster, which knows no relative path; what is reported about one that ended its process; what
     writes here what is handed back."""
 
-    here: Callable[[Input], Answer]
-    there: Callable[[Input], Answer]
+    here: Judge[Input]
+    there: Judge[Input]
     died: Callable[[Input], Answer]
     absolute: Callable[[Input], Input]
     write: Callable[[Input, Judged], Document]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -16,14 +16,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from checkers.judging.isolation import Answers, WorkerDied
-from checkers.judging.tasks import Answer, Task, judge_task
+from checkers.judging.tasks import Judge, Task, judge_task
 
 
 class Processes(SpawnContext):
     """Judges tasks by at most so many new processes for each call. A context: where it ends by an
     exception, an interrupt too, they end at once; they do not outlast this process either."""
 
-    def __init__(self, judge: Callable[[Any], Answer], at_once: int) -> None:
+    def __init__(self, judge: Judge[Any], at_once: int) -> None:
         _open_missing()
         self._judge, self._at_once = judge, at_once
         self._made: list[SpawnProcess] = []

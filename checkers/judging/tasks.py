@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +20,6 @@ from checkers.judging.one_run import (
     broken_history,
     broken_run,
     judge_history,
-    judge_run,
     judged_run,
 )
 from checkers.judging.results import Document, Judged
@@ -35,25 +36,45 @@ Task = Sequence[tuple[int, Input]]
 """Some inputs, each with its place among all."""
 Answer = Document | Judged | AcklossError
 """Of one input: its document, written already; what is still to be written; why there is none."""
+Unwritten = Callable[[], Document]
+"""Writes what was judged into the folder of its run here."""
+Judge = Callable[[Input], Answer | Unwritten]
+Made = TypeVar("Made")
 
 _SHARED = "put it where every executor reads it: s3://, hdfs://, or a folder that all of them mount"
 
 
-def judge_task(task: Task[Input], judge: Callable[[Input], Answer]) -> list[tuple[int, Answer]]:
-    """What `judge` returns for each input, or why it cannot be judged, with its place."""
-    answers: list[tuple[int, Answer]] = []
-    for place, each in task:
-        try:
-            answers.append((place, judge(each)))
-        except AcklossError as error:
-            answers.append((place, error))
-    return answers
+def judge_task(task: Task[Input], judge: Judge[Input]) -> list[tuple[int, Answer]]:
+    """What `judge` returns for each input, or why it cannot be judged, with its place. What is to
+    be written here is written while the next input is judged: most of that is waiting for a disk.
+    """
+    answers: list[tuple[int, Answer | Future[Document]]] = []
+    writing: list[Future[Document]] = []
+    with ThreadPoolExecutor(1) as disk:
+        for place, each in task:
+            answer = _answer(judge, each)
+            if callable(answer):
+                wait(writing)  # so that findings of one run wait at most
+                writing = [disk.submit(answer)]
+                answers.append((place, writing[0]))
+            else:
+                answers.append((place, answer))
+    return [
+        (place, _answer(Future.result, each) if isinstance(each, Future) else each)
+        for place, each in answers
+    ]
+
+
+def _answer(ask: Callable[[Input], Made], each: Input) -> Made | AcklossError:
+    try:
+        return ask(each)
+    except AcklossError as error:
+        return error
 
 
 def judge_and_write(run: Stored) -> Document:
     """In this process."""
-    answer = judge_here(run, None)
-    return write(run, answer) if isinstance(answer, Judged) else answer
+    return write(run, judged_run(run, None) if isinstance(run, RunDir) else judge_there(run, None))
 
 
 def write(run: Stored, judged: Judged) -> Document:
@@ -61,9 +82,11 @@ def write(run: Stored, judged: Judged) -> Document:
     return judged.send(run) if isinstance(run, RemoteRun) else judged.write(run)
 
 
-def judge_here(run: Stored, checks: Checks | None) -> Document | Judged:
-    """In a process of this machine: a folder here is written into."""
-    return judge_run(run, checks) if isinstance(run, RunDir) else judge_there(run, checks)
+def judge_here(run: Stored, checks: Checks | None) -> Unwritten | Judged:
+    """In a process of this machine: a folder here is to be written into."""
+    if isinstance(run, RunDir):
+        return partial(judged_run(run, checks).write, run)
+    return judge_there(run, checks)
 
 
 def judge_there(run: Stored, checks: Checks | None) -> Judged:
