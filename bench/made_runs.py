@@ -20,12 +20,14 @@ from harness.history.manifest import write_manifest
 from harness.history.parquet_writer import PART_S, ParquetWriter
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
+from harness.protocols import Promises
 
 Ints = npt.NDArray[np.int64]
 Counts = dict[str, int]
 
 SEED: Final = 2013
 PARTITIONS: Final = 3
+REPLICAS: Final = 3
 PROCESSES: Final = 1_000
 KEYS: Final = [f"key-{number}" for number in range(10)]
 
@@ -39,9 +41,10 @@ def make_run(
         {"schema": 1, "name": rundir.run_id, "seed": SEED, "topic": {"partitions": PARTITIONS}}
     )
     rundir.write_json(rundir.plan, plan.document())
-    rundir.write_json(
-        rundir.run, {"schema": 1, "run_id": rundir.run_id, "state": "done", "seed": SEED}
-    )
+    promises = Promises(partitions=PARTITIONS, replicas=REPLICAS, clients=REPLICAS)
+    run = {"schema": 1, "run_id": rundir.run_id, "state": "done", "seed": SEED}
+    run |= {"promises": promises.document(), "load": {"attempted": operations, "starved": False}}
+    rundir.write_json(rundir.run, run)
     log = Log.drawn(np.random.default_rng([SEED, number]), operations, lossy=number % 2 == 1)
     values = uneven(operations) if gapped else np.arange(operations)
     keys = KEYS if keyed else []
