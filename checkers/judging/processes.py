@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
+import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from functools import partial
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
@@ -26,12 +29,12 @@ class Processes(SpawnContext):
     def __init__(self, judge: Judge[Any], at_once: int) -> None:
         _open_missing()
         self._judge, self._at_once = judge, at_once
-        self._made: list[SpawnProcess] = []
+        self._made: list[_Judging] = []
         self._ended = False
 
     def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
         """See multiprocessing; called by the pool."""
-        self._made.append(process := SpawnProcess(*args, **kwargs))
+        self._made.append(process := _Judging(*args, **kwargs))
         return process
 
     def judged(self, tasks: Sequence[Task[Any]]) -> Answers:
@@ -66,6 +69,20 @@ class Processes(SpawnContext):
         for process in self._made:
             if process.pid is not None:
                 process.kill()
+
+
+class _Judging(SpawnProcess):
+    """Ends without taking its interpreter down: with all that checkers import, that takes as long
+    as judging ten runs, and the process that asks waits for it."""
+
+    def run(self) -> None:
+        """See multiprocessing."""
+        super().run()
+        atexit._run_exitfuncs()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            with suppress(OSError, ValueError):  # it may be closed
+                stream.flush()
+        os._exit(0)
 
 
 def _open_missing() -> None:

@@ -42,7 +42,7 @@ def lost_spans(findings: pa.Table, *, clients: int) -> list[LostSpan]:
     nothing was lost. Writes whose times are not known are left out."""
     is_lost = pc.is_in(findings["kind"], value_set=pa.array(KINDS))
     timed = pc.and_(pc.is_valid(findings["invoke_ns"]), pc.is_valid(findings["complete_ns"]))
-    lost = findings.filter(pc.and_(is_lost, timed))
+    lost = findings.select(COLUMNS).filter(pc.and_(is_lost, timed))
     if not lost.num_rows:
         return []
     process = pc.fill_null(lost["process"], -1).to_numpy()
