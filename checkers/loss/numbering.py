@@ -34,7 +34,7 @@ _MANY: Final = 2**24
 _LISTED_BYTES: Final = 48
 """For each row, while they are sorted."""
 
-_FLAGS: Final = 2**24
+_FLAGS: Final = 2**27
 """So many bytes, at most, show which integers are values until bits do."""
 
 _WORD_BYTES: Final = 12

@@ -56,6 +56,7 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: 
         history=tuple(part.path for part in parts.history),
         reads=tuple(part.path for part in parts.reads),
         deliveries=tuple(part.path for part in parts.deliveries),
+        rows=sum(part.rows for part in (*parts.history, *parts.reads)),
         footers=parts.footers,
         # Where records may be missing from our own files, nothing counts as read to its end.
         ends=tuple(map(_not_reached, ends) if missing.reads else ends),

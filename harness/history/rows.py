@@ -33,7 +33,12 @@ Part = TypeVar("Part")
 Holding = Callable[[Texts, Ints], bool]
 
 NEVER: Final = 2**63 - 1
-_KEPT_BYTES: Final = 16 * 2**20
+_KEPT_BYTES: Final = 2**25
+_KEPT_ROWS: Final = 2**22
+"""The rows of a run with no more Parquet and no more rows are kept: they take 250 MB at most."""
+
+_ALONE_BYTES: Final = 2**24
+"""So much is read by this thread alone: others would take longer to start."""
 
 
 def bounds_ns(windows: Sequence[FaultWindow]) -> tuple[Ints, Ints]:
@@ -56,7 +61,8 @@ class Rows:
     def __init__(self, facts: Facts) -> None:
         self._facts, self._model = facts, MODELS[facts.promises.model]
         size_bytes = sum(path.stat().st_size for path in (*facts.history, *facts.reads))
-        self._keeps = size_bytes <= _KEPT_BYTES
+        self._keeps = size_bytes <= _KEPT_BYTES and (facts.rows or 0) <= _KEPT_ROWS
+        self._alone = self._keeps and size_bytes <= _ALONE_BYTES
         self._writes: list[Writes] | None = None
         self._reads: list[Reads] | None = None
 
@@ -113,7 +119,7 @@ class Rows:
         self, paths: Sequence[Path], read: Callable[[Sequence[Path]], Iterator[Part]]
     ) -> Iterator[Part]:
         """What `read` has of these files; those of a large run are read ahead."""
-        return read(paths) if self._keeps else ahead(paths, lambda path: read([path]))
+        return read(paths) if self._alone else ahead(paths, lambda path: read([path]))
 
     def _written(self, paths: Iterable[Path]) -> Iterator[tuple[Texts, Ints]]:
         return parquet_reader.written(paths, self._model.writes)

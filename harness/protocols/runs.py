@@ -274,7 +274,8 @@ class Facts:
     final scripts, and not to the load; None where it has none. `clients`: what clients that are
     processes of the user's did; None if there are none. `texts`: what numbers of
     micro-operations stand for (`harness.models.micro_ops`). `attempted`: how many operations the
-    run counted itself; None of a history from outside. `footers`: those of its Parquet files that
+    run counted itself; `rows`: how many its history and its reads have; None of a history from
+    outside. `footers`: those of its Parquet files that
     were opened before and are few enough to be kept.
     """
 
@@ -304,6 +305,7 @@ class Facts:
     timings: Mapping[str, float | None] = field(default_factory=dict)
     clients: Conduct | None = None
     attempted: int | None = None
+    rows: int | None = None
     footers: Mapping[Path, Any] = field(default_factory=dict, repr=False)
 
     @property

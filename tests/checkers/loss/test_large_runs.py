@@ -69,6 +69,7 @@ def tiny(patch: pytest.MonkeyPatch, *, shard_bytes: int = 100) -> None:
     patch.setattr(pile, "BATCH", 2)
     patch.setattr(tally, "_PIECE", 8)
     patch.setattr(numbering, "_MANY", 0)
+    patch.setattr(numbering, "_FLAGS", 0)
     patch.setattr(rows, "_KEPT_BYTES", -1)
     patch.setattr(parquet_reader, "BATCH_ROWS", 5)
     patch.setattr(instants, "KEPT", 8)

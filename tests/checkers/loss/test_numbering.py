@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkers.loss import numbering
 from checkers.loss.numbering import Extent, Gapped, InARow, Listed, distinct, numbered
 from harness.errors import HistoryError
 from harness.protocols import Ints, Texts
@@ -41,10 +42,13 @@ def test_a_number_is_the_place_among_the_distinct_ones(first: list[int], second:
         assert found.size > numbers.max()
 
 
+@pytest.mark.parametrize("flags", [0, numbering._FLAGS])
 @given(st.lists(st.integers(0, 40_000), min_size=1), st.integers(-(2**40), 2**40))
-def test_bits_and_a_list_give_the_same_numbers(values: list[int], shift: int) -> None:
+def test_bits_and_a_list_give_the_same_numbers(flags: int, values: list[int], shift: int) -> None:
     moved = [value + shift for value in values]
-    bits = Gapped.of(min(moved), max(moved), things(moved))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numbering, "_FLAGS", flags)
+        bits = Gapped.of(min(moved), max(moved), things(moved))
     listed = Listed.of(things(moved))
     asked = np.array(moved, np.int64)
     assert bits.size == listed.size == len(set(moved))
@@ -77,9 +81,14 @@ def test_the_distinct_ones_are_those_of_a_set(values: list[int]) -> None:
     assert distinct(np.array(values, np.int64)).tolist() == sorted(set(values))
 
 
-@pytest.mark.parametrize(("most", "kind"), [(20, InARow), (5010, Gapped)])
-def test_values_beyond_what_a_file_states_are_refused(most: int, kind: type) -> None:
+@pytest.mark.parametrize(
+    ("most", "kind", "flags"), [(20, InARow, 0), (5010, Gapped, 0), (5010, Gapped, 2**20)]
+)
+def test_values_beyond_what_a_file_states_are_refused(
+    most: int, kind: type, flags: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else they would have the numbers of others."""
+    monkeypatch.setattr(numbering, "_FLAGS", flags)
     stated = Extent(100, False, 10, most)
     assert stated.way() is kind
     for value in (9, most + 1):

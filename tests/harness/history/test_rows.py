@@ -142,9 +142,18 @@ def test_records_have_their_reader(run: RunDir) -> None:
     assert some(told, np.array([False, True])).value.tolist() == [9]
 
 
-@pytest.mark.parametrize("kept", [0, 2**30])
+@pytest.mark.parametrize(
+    ("at_most", "kept"),
+    [
+        ({"_KEPT_BYTES": 0}, False),
+        ({"_KEPT_ROWS": 9}, False),
+        ({"_KEPT_ROWS": 10}, True),
+        ({"_ALONE_BYTES": 0}, True),
+        ({}, True),
+    ],
+)
 def test_a_run_that_is_too_large_to_be_kept_is_judged_the_same(
-    kept: int, run: RunDir, monkeypatch: pytest.MonkeyPatch
+    at_most: dict[str, int], kept: bool, run: RunDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes: list[str] = []
     decoded = parquet_reader.decoded
@@ -153,7 +162,8 @@ def test_a_run_that_is_too_large_to_be_kept_is_judged_the_same(
         passes.append(columns[0])
         return decoded(paths, columns, decode, **how)
 
-    monkeypatch.setattr(reading, "_KEPT_BYTES", kept)
+    for name, number in at_most.items():
+        monkeypatch.setattr(reading, name, number)
     monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 2)
     monkeypatch.setattr(parquet_reader, "decoded", noting)
     document = judge_run(run)
