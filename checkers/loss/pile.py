@@ -65,7 +65,7 @@ def together(piles: Sequence[Pile]) -> pa.Table | pa.RecordBatchReader:
     """All findings in order; a reader, which can be read once, where they are many."""
     if sum(pile.rows for pile in piles) <= HELD or sum(len(pile.sources()) for pile in piles) == 1:
         tables = [table for pile in piles for table in pile.tables if len(table)]
-        joined = pa.concat_tables([FINDINGS.empty_table(), *tables])
+        joined = pa.concat_tables([pa.Table.from_batches([], FINDINGS), *tables])
         return ordered(joined) if len(tables) > 1 else joined
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -124,7 +124,7 @@ class _Front(NamedTuple):
 
 def _key(column: pa.Array) -> Ints:
     if pa.types.is_string(column.type):
-        column = pc.index_in(column, value_set=KINDS).cast(pa.int64())
+        column = pc.index_in(column, value_set=pa.array(KINDS)).cast(pa.int64())
     numbers: Ints = pc.fill_null(column.cast(pa.int64()), NULL).to_numpy(zero_copy_only=False)
     return numbers
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from harness.history.parquet_reader import integers, texts
 from harness.history.parts import Part, Parts
 from harness.history.run_folder import RunDir
 from harness.models import APPEND
@@ -188,12 +189,13 @@ def _met(parts: Sequence[Part]) -> set[tuple[str, int]]:
 
 def _pairs(table: pa.Table) -> set[tuple[str, int]]:
     """The readers and partitions of these records."""
-    partition = table["partition"].to_numpy()
-    return {
-        (reader, number)
-        for reader in table["reader"].unique().to_pylist()
-        for number in np.unique(partition[_is(table["reader"], reader)]).tolist()
-    }
+    pairs: set[tuple[str, int]] = set()
+    for batch in table.to_batches():
+        reader, partition = texts(batch, "reader"), integers(batch, "partition")
+        for code, name in enumerate(reader.names):
+            numbers = np.unique(partition[reader.codes == code]).tolist()
+            pairs.update((name, number) for number in numbers)
+    return pairs
 
 
 def _acknowledged_in(parts: Sequence[Part], partition: int, offsets: range) -> bool:

@@ -15,6 +15,8 @@ import ackloss
 from ackloss import plugins
 from harness import protocols
 from harness.faults.records import RECORD_TYPES
+from harness.history.manifest import write_manifest
+from tests.fixtures.hand_made import Made, R, W
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("pyspark", "docker", "matplotlib", "pandas", "scipy", "jinja2", "click", "rich")
@@ -190,3 +192,20 @@ from harness.images import building, java
 assert (ensure_image, pulled_image, java_jar) == (building.ensure, building.pulled, java.jar)
 """
     assert "docker" in imported_by(code)
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_run_without_findings_is_judged_without_pandas(is_lost: bool, tmp_path: Path) -> None:
+    """Arrow imports it for each array that it makes, which takes longer than judging the run."""
+    made = Made(writes=[W(7), W(8)], reads=[R(7)] if is_lost else [R(7), R(8, offset=1)])
+    rundir = made.build(tmp_path, "a")
+    rundir.write_json(rundir.run, {**rundir.read_json(rundir.run), "manifest": True})
+    write_manifest(rundir, rundir.run_id)
+    judging = f"judge_run(RunDir(Path({str(rundir.path)!r})))"
+    imported = imported_by(
+        "from pathlib import Path\n"
+        "from checkers.judging.one_run import judge_run\n"
+        "from harness.history.run_folder import RunDir\n"
+        f"assert {judging}['counts']['lost'] == {int(is_lost)}"
+    )
+    assert ("pandas" in imported) == is_lost

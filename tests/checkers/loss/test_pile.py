@@ -16,7 +16,7 @@ from checkers.loss.pile import Pile, together
 
 ROWS = st.lists(
     st.tuples(
-        st.sampled_from(KINDS.to_pylist()),
+        st.sampled_from(KINDS),
         st.none() | st.integers(0, 1),
         st.none() | st.integers(0, 2),
         st.integers(-1, 1),
