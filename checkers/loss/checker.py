@@ -21,7 +21,7 @@ others are counted, and kept apart as unconfirmed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Final, NamedTuple
 
@@ -133,9 +133,10 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         """Counts and findings of the values of one shard."""
         facts = run.facts
         readers, places = Readers(facts), _places(run, shard)
-        numbering = places if shard.of == 1 else OfSlice(places, shard)
         verification = Verification.of(facts)
-        tally = Tally(numbering, names=bool(verification.ends), often=readers.count_together)
+        tally = Tally(
+            _numbering(places, shard), names=bool(verification.ends), often=readers.count_together
+        )
         for writes in run.writes():
             tally.write(shard.rows(writes))
         again = tally.begun_again()
@@ -153,14 +154,7 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         plain = _plain_counts(tally.plain(), sent=not facts.promises.acknowledges)
         seen = Seen(facts)
         if len(odd):  # of most runs nothing is
-
-            def odd_in(key: Texts, value: Ints) -> bool:
-                numbers = places.numbers(*shard.things(key, value))
-                return bool(tally.is_odd(numbers).any())
-
-            writes_again = (shard.rows(rows) for rows in run.writes(holding=odd_in))
-            judged_reads = (readers.judged(shard.rows(reads)) for reads in run.reads())
-            for each in looked_up(writes_again, judged_reads, numbering, odd, tally.is_odd):
+            for each in _closer(run, shard, readers, places, tally, odd):
                 seen.add(each)
         return Found(
             counts=plain + seen.counts,
@@ -203,6 +197,25 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
 def _places(run: Run, shard: Slice) -> Numbering:
     """Numbers for the places of a shard's values."""
     return numbered(lambda: (shard.things(*each) for each in run.things()), shard.extent)
+
+
+def _numbering(places: Numbering, shard: Slice) -> Numbering:
+    """Numbers for a shard's values, from those for their places."""
+    return places if shard.of == 1 else OfSlice(places, shard)
+
+
+def _closer(
+    run: Run, shard: Slice, readers: Readers, places: Numbering, tally: Tally, odd: Ints
+) -> Iterator[Odd]:
+    """All that a run's rows say of a shard's odd values, whose numbers these are."""
+
+    def odd_in(key: Texts, value: Ints) -> bool:
+        numbers = places.numbers(*shard.things(key, value))
+        return bool(tally.is_odd(numbers).any())
+
+    writes = (shard.rows(rows) for rows in run.writes(holding=odd_in))
+    reads = (readers.judged(shard.rows(rows)) for rows in run.reads())
+    return looked_up(writes, reads, _numbering(places, shard), odd, tally.is_odd)
 
 
 def _refuse_begun_again(facts: Facts, again: int) -> None:

@@ -176,14 +176,13 @@ def _met(parts: Sequence[Part]) -> set[tuple[str, int]]:
     met: set[tuple[str, int]] = set()
     for part in parts:
         readers, partitions = part.span("reader"), part.span("partition")
-        one_reader = readers is not None and readers[0] == readers[1]
-        if one_reader and partitions is not None and partitions[0] == partitions[1]:
+        if readers is None or readers[0] != readers[1]:
+            met |= _pairs(part.read("reader", "partition"))
+        elif partitions is not None and partitions[0] == partitions[1]:
             met.add((readers[0], partitions[0]))
-        elif one_reader:
+        else:
             numbers = part.read("partition")["partition"].unique().to_pylist()
             met.update((readers[0], number) for number in numbers)
-        else:
-            met |= _pairs(part.read("reader", "partition"))
     return met
 
 
