@@ -173,6 +173,8 @@ def integers(batch: pa.RecordBatch, name: str) -> Ints:
 def _numbers(column: pa.Array) -> Ints:
     if column.null_count == len(column):
         return np.full(len(column), NULL)
+    if not pa.types.is_integer(column.type):  # a checker may find numbers of any kind
+        column = column.cast(pa.int64(), safe=False)
     return _filled(column, np.int64(NULL)).astype(np.int64, copy=False)
 
 
@@ -192,8 +194,8 @@ def texts(batch: pa.RecordBatch, name: str) -> Texts:
 
 
 def _filled(column: pa.Array, nothing: np.signedinteger[Any]) -> npt.NDArray[Any]:
-    """A column of numbers that are not all null, with `nothing` in place of null. (Kernels of Arrow
-    take three times as long, and its `to_numpy` imports pandas.)"""
+    """A column of integers, not all of them null, with `nothing` in place of null. (Kernels of
+    Arrow take three times as long, and its `to_numpy` imports pandas.)"""
     stored = np.frombuffer(column.buffers()[1], str(column.type))
     numbers: npt.NDArray[Any] = stored[column.offset : column.offset + len(column)]
     return np.where(_valid(column), numbers, nothing) if column.null_count else numbers

@@ -117,6 +117,18 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     assert raised.value.file == str(path)
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.int32(), pa.int8(), pa.uint16(), pa.float64(), pa.bool_()], ids=str
+)
+@pytest.mark.parametrize("given", [[1, None, 0, 1], [None, 1], [0, 1], [None, None], [1] * 70])
+def test_integers_of_any_kind_and_of_a_slice(kind: pa.DataType, given: list[int | None]) -> None:
+    column = pa.array([None, *given, 1, None] * 3).cast(kind)
+    batch = pa.record_batch({"n": column.slice(1, len(given))})
+    told = integers(batch, "n")
+    assert told.dtype == np.int64
+    assert told.tolist() == [NULL if number is None else number for number in given]
+
+
 def test_texts() -> None:
     column = Texts(np.array([1, -1, 0], np.int32), ["b", "c"])
     assert column.places(["a", "b", "c"]).tolist() == [2, -1, 1]
