@@ -2,7 +2,8 @@
 
     sampled      one campaign, as far as the comparison reads it
     differences  what else differs: plan, axes, versions
-    document     the cells of two campaigns tested against each other, and the trend over all
+    document     the cells of two campaigns tested against each other
+    trend        every cell over all campaigns
     sentences    what follows from the tests, and what does not
     figure       the trend as a picture
 

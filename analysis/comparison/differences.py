@@ -8,7 +8,7 @@ from typing import Final
 
 from analysis.comparison.sampled import SampledCampaign
 
-_DESCRIPTIVE: Final = frozenset({"name", "about", "expect"})
+DESCRIPTIVE: Final = frozenset({"name", "about", "expect"})
 """Keys of a plan that have no effect on a run."""
 
 
@@ -45,7 +45,7 @@ def _conditions(sampled: SampledCampaign) -> dict[str, Mapping[str, object]]:
             name: {label: choice.model_dump(mode="json") for label, choice in choices.items()}
             for name, choices in ((name, a.by_label()) for name, a in campaign.plan.axes.items())
         },
-        "plan": {key: value for key, value in campaign.base.items() if key not in _DESCRIPTIVE},
+        "plan": {key: value for key, value in campaign.base.items() if key not in DESCRIPTIVE},
         "version": sampled.versions,
     }
 

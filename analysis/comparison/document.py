@@ -8,7 +8,7 @@ they can, the cell is `doubtful`, by the rule of `statistics.comparisons`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 
 from analysis.comparison import sentences
@@ -22,13 +22,10 @@ from analysis.comparison.model import (
     CampaignComparison,
     ComparedCell,
     Equivalent,
-    Side,
-    Trend,
-    TrendPoint,
 )
 from analysis.comparison.sampled import CellId, InTrend, SampledCampaign, sampled
+from analysis.comparison.trend import side_of, trend
 from analysis.primary import of_campaign
-from analysis.statistics.cells import lossy_share
 from analysis.statistics.comparisons import Comparison, Tested, compared, corrected
 from analysis.statistics.contrasts import exact_test
 from analysis.statistics.equivalence import equivalence
@@ -40,7 +37,7 @@ from harness.protocols import PrimaryFinding
 
 
 def compare_campaigns(
-    folders: Sequence[CampaignDir], *, earlier: Sequence[InTrend] = ()
+    folders: Sequence[CampaignDir], *, earlier: Sequence[InTrend[CellId]] = ()
 ) -> CampaignComparison:
     """Compare at least two campaigns, oldest first; the trend begins with the `earlier` ones.
 
@@ -101,26 +98,6 @@ def cells_compared(
     ]
 
 
-def trend(campaigns: Iterable[InTrend]) -> list[Trend]:
-    """Every cell over all campaigns that have it; the cells of the current campaign come first."""
-    every = list(campaigns)
-    names: dict[CellId, str] = {}
-    for campaign in reversed(every):
-        for key, cell in campaign.cells.items():
-            names.setdefault(key, cell.name)
-    return [
-        Trend(
-            name=name,
-            campaigns=[
-                TrendPoint(campaign=place, **vars(_side(campaign.samples[key])))
-                for place, campaign in enumerate(every)
-                if key in campaign.samples
-            ],
-        )
-        for key, name in names.items()
-    ]
-
-
 def _in_words(cell: ComparedCell, finding: PrimaryFinding, *, cells: int) -> ComparedCell:
     return replace(cell, in_words=sentences.cell_in_words(cell, finding, cells=cells))
 
@@ -131,8 +108,8 @@ def _cell(name: str, old: Sample, new: Sample, test: Comparison) -> ComparedCell
         name=name,
         key=test.a,
         status=_status(test),
-        old=_side(old),
-        new=_side(new),
+        old=side_of(old),
+        new=side_of(new),
         **tested,
         p_unknown_against=test.bounds.p_against_adjusted,
         equivalence=_equivalence(old, new),
@@ -142,19 +119,6 @@ def _cell(name: str, old: Sample, new: Sample, test: Comparison) -> ComparedCell
             name for name in CLASSES if old.verdicts[name] and not new.verdicts[name]
         ],
         flaky=[side for side, sample in (("old", old), ("new", new)) if _is_mixed(sample)],
-    )
-
-
-def _side(sample: Sample) -> Side:
-    return Side(
-        runs=sample.runs,
-        judged=sample.lossy.whole,
-        conclusive=sample.lossy.whole,
-        lossy=sample.lossy.part,
-        inconclusive=sample.others.whole,
-        inconclusive_lossy=sample.others.part,
-        verdicts=dict(sample.verdicts),
-        lossy_share=lossy_share(sample),
     )
 
 

@@ -34,7 +34,7 @@ def draw_trend(
     colours: Mapping[str, str] = LIGHT,
 ) -> Figure:
     """The share of lossy runs over all campaigns, a panel for each cell of `trend`."""
-    rows = math.ceil(len(trend) / _COLUMNS)
+    rows, labels = math.ceil(len(trend) / _COLUMNS), _labels(campaigns)
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(10.4, 0.55 + 1.75 * rows), facecolor=colours["paper"])
         figure.set_layout_engine("constrained", h_pad=0.08, w_pad=0.08)
@@ -43,7 +43,7 @@ def draw_trend(
             panel.set_visible(False)
         for place, (panel, cell) in enumerate(zip(panels, trend, strict=False)):
             _draw_cell(panel, cell, colours)
-            _draw_axes(panel, [_label(campaign) for campaign in campaigns], colours)
+            _draw_axes(panel, labels, colours)
             panel.tick_params(labelbottom=place + _COLUMNS >= len(trend))  # lowest of its column
         if any(campaign.simulated for campaign in campaigns):
             mark_simulated(figure, colours)
@@ -87,10 +87,12 @@ def _draw_axes(panel: Axes, labels: Sequence[str], colours: Mapping[str, str]) -
     panel.grid(axis="y", color=colours["rule"], lw=0.6)
 
 
-def _label(campaign: CampaignSummary) -> str:
-    """The day on which the campaign began."""
-    started = campaign.started
-    return started[5:10] if started else visible(campaign.id)[:12]
+def _labels(campaigns: Sequence[CampaignSummary]) -> list[str]:
+    """The days on which the campaigns began; their names where one day has several."""
+    days = [campaign.started[5:10] for campaign in campaigns if campaign.started]
+    if len(set(days)) == len(campaigns):
+        return days
+    return [visible(campaign.id)[:12] for campaign in campaigns]
 
 
 def _wrapped(text: str, *, width: int = 44) -> str:

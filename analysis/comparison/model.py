@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from analysis.comparison.differences import Difference
 from analysis.comparison.sampled import CampaignSummary
-from analysis.statistics.cells import LossyShare
+from analysis.statistics.cells import LossyShare, MedianAndMax
 from analysis.statistics.comparisons import Tested
 from analysis.statistics.equivalence import Equivalence
 from harness.protocols import PrimaryFinding
@@ -20,7 +20,8 @@ DOUBTFUL, NOT_SHOWN, NOT_JUDGED = "doubtful", "no difference shown", "not judged
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """A cell of one campaign. `judged` is the earlier name of `conclusive`."""
+    """A cell of one campaign. `judged` is the earlier name of `conclusive`; `loss_rate` is over the
+    conclusive runs."""
 
     runs: int
     judged: int
@@ -30,6 +31,7 @@ class Side:
     inconclusive_lossy: int
     verdicts: Mapping[str, int]
     lossy_share: LossyShare
+    loss_rate: MedianAndMax
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from analysis.campaign import by_cell_of, refuse_mixed, results_of, versions_of
 from analysis.statistics.samples import Sample, sample_of
@@ -14,6 +14,7 @@ from harness.campaigns.progress import Progress, read_progress
 
 CellId = frozenset[tuple[str, str]]
 """A cell's key, regardless of the order of its axes."""
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,15 +40,15 @@ class Named(Protocol):
     def name(self) -> str: ...
 
 
-class InTrend(Protocol):
-    """A campaign as far as a trend shows it: its samples by cell. One whose folder is gone comes
-    from a lake (`analysis.lake.earlier`)."""
+class InTrend(Protocol[Key]):
+    """A campaign as far as a trend shows it: its samples by what identifies a cell. One whose
+    folder is gone comes from a lake (`analysis.lake.campaigns`)."""
 
     @property
-    def cells(self) -> Mapping[CellId, Named]: ...
+    def cells(self) -> Mapping[Key, Named]: ...
 
     @property
-    def samples(self) -> Mapping[CellId, Sample]: ...
+    def samples(self) -> Mapping[Key, Sample]: ...
 
     def summary(self) -> CampaignSummary:
         """The campaign as the document names it."""

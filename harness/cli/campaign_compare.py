@@ -14,7 +14,7 @@ from harness.cli.output import Output, with_output
 
 if TYPE_CHECKING:
     from analysis.comparison.model import CampaignComparison
-    from analysis.comparison.sampled import InTrend
+    from analysis.comparison.sampled import CellId, InTrend
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.progress import Run
     from harness.campaigns.prune import Pruned
@@ -68,9 +68,9 @@ def compare(
     sys.exit(1 if comparison.regressions else 3 if inconclusive else 0)
 
 
-def _earlier(lake: str, folders: Sequence[CampaignDir]) -> Sequence[InTrend]:
+def _earlier(lake: str, folders: Sequence[CampaignDir]) -> Sequence[InTrend[CellId]]:
     """The campaigns of a lake that began before all of these."""
-    from analysis.lake.earlier import earlier_than
+    from analysis.lake.campaigns import earlier_than
     from analysis.lake.place import place_of
     from analysis.lake.stored import open_lake
 

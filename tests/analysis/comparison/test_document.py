@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.comparison.document import cells_compared, compare_campaigns, trend
+from analysis.comparison.document import cells_compared, compare_campaigns
 from analysis.comparison.model import ComparedCell
 from analysis.comparison.sampled import SampledCampaign
+from analysis.comparison.trend import trend
 from analysis.statistics.samples import sample_of
 from checkers.loss import Loss
 from harness.campaigns.plan import Cell

@@ -1,4 +1,5 @@
-"""Campaigns of the lake that are older than those which are compared, for their trend."""
+"""Campaigns as the lake has them, with the samples of their cells: what a trend is made of, without
+their folders."""
 
 from __future__ import annotations
 
@@ -18,9 +19,12 @@ from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import read_progress
 from harness.errors import HistoryError
 
+Versions = Mapping[str, str]
+"""The versions of ackloss, the system and the clients in one run."""
+
 
 @dataclass(frozen=True)
-class EarlierCampaign:
+class StoredCampaign:
     """A campaign as the lake has it."""
 
     lake: StoredLake
@@ -35,6 +39,13 @@ class EarlierCampaign:
     def samples(self) -> Mapping[Key, Sample]:
         """The sample of each cell."""
         return {key: sample_of(cell.outcomes) for key, cell in self.cells.items()}
+
+    @cached_property
+    def versions_of_runs(self) -> Mapping[str, Versions]:
+        """The versions of each run, by its id."""
+        mine = pc.field(CAMPAIGN) == self.campaign.id
+        rows = self.lake.dataset(RUNS).to_table(columns=["run_id", "versions"], filter=mine)
+        return {row["run_id"]: dict(row["versions"] or ()) for row in rows.to_pylist()}
 
     def summary(self) -> CampaignSummary:
         """The campaign as the document names it; its folder is the lake's."""
@@ -52,15 +63,19 @@ class EarlierCampaign:
         )
 
     def _versions(self) -> dict[str, list[str]]:
-        mine = pc.field(CAMPAIGN) == self.campaign.id
         found: dict[str, set[str]] = {}
-        for row in self.lake.dataset(RUNS).to_table(columns=["versions"], filter=mine).to_pylist():
-            for name, version in row["versions"] or ():
+        for versions in self.versions_of_runs.values():
+            for name, version in versions.items():
                 found.setdefault(name, set()).add(version)
         return {name: sorted(each) for name, each in sorted(found.items())}
 
 
-def earlier_than(lake: StoredLake, folders: Sequence[CampaignDir]) -> list[EarlierCampaign]:
+def in_order(campaigns: Sequence[LakeCampaign]) -> list[LakeCampaign]:
+    """The campaigns in the order of their starts."""
+    return sorted(campaigns, key=lambda each: each.started or "")
+
+
+def earlier_than(lake: StoredLake, folders: Sequence[CampaignDir]) -> list[StoredCampaign]:
     """The campaigns of the lake that began before all of these folders' did, the oldest first.
     Raises HistoryError where some are simulated and others are not."""
     begun = [progress.started for progress in (read_progress(each.journal) for each in folders)]
@@ -72,5 +87,4 @@ def earlier_than(lake: StoredLake, folders: Sequence[CampaignDir]) -> list[Earli
             file=lake.place.shown,
             hint="name the lake that these campaigns are in",
         )
-    older.sort(key=lambda each: each.started or "")
-    return [EarlierCampaign(lake, each) for each in older]
+    return [StoredCampaign(lake, each) for each in in_order(older)]
