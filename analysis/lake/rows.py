@@ -6,7 +6,6 @@ known is null, and a run that the harness failed has neither verdict nor counts.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
@@ -19,10 +18,10 @@ import pyarrow as pa
 
 from analysis import frames
 from analysis.lake import schema
+from analysis.lake.conditions import conditions_of, digest
 from analysis.lake.sources import Source, Unit, total
 from analysis.statistics.eligibility import Outcome, is_conclusive, is_eligible
 from analysis.statistics.samples import verdict_class
-from harness.campaigns.plan import Cell
 from harness.history.documents import Availability, Counts, Rates, RunResult
 from harness.history.run_folder import RunDir, parts_of
 from harness.history.schemas import MEMBERS
@@ -131,7 +130,8 @@ def _cell_row(source: Source, unit: Unit) -> Row:
         "run_cell": unit.run_cell,
         "cell": cell.name,
         **_which(source, unit),
-        "plan_digest": _plan_digest(cell),
+        "plan_digest": digest({k: v for k, v in cell.document.items() if k != "seed"}),
+        **vars(conditions_of(source.campaign.campaign, cell)),
         "shared": unit.run.shared,
         **_judgement(unit.outcome),
         "model": model,
@@ -214,11 +214,6 @@ def _fault_rows(unit: Unit) -> Iterator[Row]:
 
 def _of(unit: Unit) -> Row:
     return {"run_id": parts_of(unit.run.run_id)[0], "run_cell": unit.run_cell}
-
-
-def _plan_digest(cell: Cell) -> str:
-    document = {name: value for name, value in cell.document.items() if name != "seed"}
-    return hashlib.sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _map(known: Mapping[str, str | None]) -> list[tuple[str, str]]:

@@ -148,6 +148,20 @@ _MODEL: Final = (
     Column("model", TEXT, "what its operations mean"),
     Column("check", TEXT, "its first check, whose primary finding makes the class `loss`"),
 )
+_CONDITIONS: Final = (
+    Column(
+        "conditions",
+        TEXT,
+        "SHA-256 of the cell's plan without name, about, expect and seed: runs may be counted "
+        "together if it is equal; null: an earlier ackloss, or clients of the user's own",
+    ),
+    Column(
+        "conditions_but_version",
+        TEXT,
+        "the same without the version, and without what the version's axis sets",
+    ),
+    Column("version_axis", TEXT, "the axis that sets the version; null: none, or not recorded"),
+)
 _LOAD: Final = (
     Column("workload", TEXT, "what clients did"),
     Column("processes", NUMBER, "logical clients, as the plan requests them"),
@@ -198,6 +212,7 @@ CELLS: Final = Table(
         Column("cell", TEXT, "the cell of the campaign, in one line"),
         *_WHICH,
         Column("plan_digest", TEXT, "SHA-256 of the cell's plan without its seed"),
+        *_CONDITIONS,
         Column("shared", TEXT, "equal for the cells of one shared run; null: it ran alone"),
         *_JUDGED,
         *_MODEL,

@@ -263,26 +263,36 @@ def _cells(plan: CampaignPlan, base: Document, file: str) -> list[Cell]:
         key = dict(zip(axes, labels, strict=True))
         if any(_matches(key, left_out) for left_out in plan.exclude):
             continue
-        choices = [axes[axis][choice] for axis, choice in key.items()]
-        counts = [c.repetitions for c in choices if c.repetitions is not None]
+        choices = {axis: axes[axis][choice] for axis, choice in key.items()}
+        counts = [c.repetitions for c in choices.values() if c.repetitions is not None]
         document, resolved = _resolved(base, choices, key, file)
         repetitions = 0 if resolved.unsupported else min(counts, default=plan.repetitions)
-        may_share = all(choice.share != "never" for choice in choices)
+        may_share = all(choice.share != "never" for choice in choices.values())
         cells.append(Cell(key, document, resolved, repetitions, may_share))
     return cells
 
 
-def _resolved(
-    base: Document, choices: list[Choice], key: Key, file: str
-) -> tuple[Document, ResolvedPlan]:
+def with_choices(base: Document, choices: Mapping[str, Choice]) -> Document:
+    """A copy of a base plan, changed by these choices, which are by axis. Raises PlanError."""
     document = copy.deepcopy(base)
-    for axis, choice in zip(key, choices, strict=True):
+    for axis, choice in choices.items():
         try:
             for name, value in choice.set.items():
                 set_key(document, dotted_parts(name), copy.deepcopy(value))
         except PlanError as error:
-            error.file, error.key = file, f"axes.{axis}"
+            error.key = f"axes.{axis}"
             raise
+    return document
+
+
+def _resolved(
+    base: Document, choices: Mapping[str, Choice], key: Key, file: str
+) -> tuple[Document, ResolvedPlan]:
+    try:
+        document = with_choices(base, choices)
+    except PlanError as error:
+        error.file = file
+        raise
     try:
         resolved = resolve(parse_plan(document, file=file), file=file)
         refuse_manual(resolved)
