@@ -50,6 +50,12 @@ def _first_check(result: RunResult) -> str:
     return result.checks[0].name if result.checks else MODELS[result.model].check
 
 
+def of_checks(names: Iterable[str]) -> PrimaryFinding:
+    """What runs are counted by whose first checks have these names; if they differ, the words of
+    all."""
+    return _either(map(_of_default, names))
+
+
 def of_campaign(*campaigns: Campaign) -> PrimaryFinding:
     """What the cells of these campaigns are counted by; if they differ, the words of all."""
     plans = [cell.resolved for each in campaigns for cell in each.cells]

@@ -40,8 +40,8 @@ def cell_in_words(cell: ComparedCell, finding: PrimaryFinding, *, cells: int) ->
         others = old.inconclusive + new.inconclusive
         against = _p(1.0 if cell.p_unknown_against is None else cell.p_unknown_against)
         return (
-            f"doubtful whether it {finding.does} {more} often, since {_count(others, 'run')} that "
-            f"{_do(others)} not count may explain the difference: {shares} ({p}; "
+            f"doubtful whether it {finding.does} {more} often, since {counted(others, 'run')} that "
+            f"{do(others)} not count may explain the difference: {shares} ({p}; "
             f"{against} with those runs counted against it)"
         )
     limits = f"{_interval(cell)}{_equivalent(cell)}{_more_runs(cell, cells)}"
@@ -74,7 +74,7 @@ def conclusion(comparison: CampaignComparison) -> list[str]:
 
 def _of(names: Sequence[str], cells: Cells, finding: PrimaryFinding) -> str:
     lose = finding.does if len(names) == 1 else finding.do
-    return f"{len(names)} of {_count(len(cells), 'cell')} {lose}"
+    return f"{len(names)} of {counted(len(cells), 'cell')} {lose}"
 
 
 def _only_in_one(comparison: CampaignComparison) -> Iterable[str]:
@@ -123,7 +123,7 @@ def _causes(comparison: CampaignComparison) -> str:
         )
     kinds = Counter(each.what for each in differs)
     nouns = {"plan": "key of the plan", "campaign": "key of the campaign"}
-    counts = ", ".join(_count(number, nouns.get(kind, kind)) for kind, number in kinds.items())
+    counts = ", ".join(counted(number, nouns.get(kind, kind)) for kind, number in kinds.items())
     return (
         f"The campaigns also differ in their conditions ({counts}): a change may have any of these "
         "causes"
@@ -167,10 +167,11 @@ def _lossy(side: Side, finding: PrimaryFinding) -> str:
         if side.inconclusive_lossy
         else ""
     )
-    return f"{counted} and {side.inconclusive} that {_do(side.inconclusive)} not count{lossy}"
+    return f"{counted} and {side.inconclusive} that {do(side.inconclusive)} not count{lossy}"
 
 
-def _do(runs: int) -> str:
+def do(runs: int) -> str:
+    """The verb for so many."""
     return "does" if runs == 1 else "do"
 
 
@@ -182,7 +183,8 @@ def _corrected_for(cells: int) -> str:
     return f", corrected for {cells} cells" if cells > 1 else ""
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """`3 runs`; `2 keys of the plan`."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {_plural(what)}"
 
 

@@ -6,16 +6,20 @@ folder is gone has the same shares, rates and intervals as on the day when it wa
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import pyarrow.compute as pc
 
 from analysis.lake import schema
+from analysis.lake.conditions import Conditions
+from analysis.lake.parts import AGAIN
 from analysis.lake.schema import CAMPAIGN, CELLS
 from analysis.lake.stored import StoredLake
 from analysis.statistics.eligibility import FailedRun, Outcome
+from harness.errors import HistoryError
 from harness.history.documents import Availability, CheckRecord, Counts, Rates, RunResult
 
 Row = Mapping[str, Any]
@@ -25,7 +29,7 @@ Key = frozenset[tuple[str, str]]
 _COLUMNS: Final = (
     *("run_id", "run_cell", "cell", "setting", "version", "shared", "verdict", "reason"),
     *("eligible", "complete", "doubts", "counter_examples", "model", "check", "seed", "simulated"),
-    "counted",
+    *("counted", "plan_digest", *(field.name for field in fields(Conditions))),
     *(field.name for field in fields(Counts)),
     *(schema.rate(field.name) for field in fields(Rates)),
     *(schema.seen(field.name) for field in fields(Availability)),
@@ -34,12 +38,22 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True)
 class StoredCell:
-    """A cell of a campaign, its outcomes, and the shared run of each."""
+    """A cell of a campaign, and of each of its runs: the outcome, the run id, the version of the
+    system (`None`: the run failed before it was known), and the shared run.
+
+    `conditions` is `None` where an earlier ackloss added the campaign. `in_run`: how many cells its
+    runs hold; 1: it ran alone.
+    """
 
     name: str
     key: Mapping[str, str]
     outcomes: tuple[Outcome, ...]
     shared: tuple[Hashable | None, ...]
+    run_ids: tuple[str, ...]
+    versions: tuple[str | None, ...]
+    plan_digest: str
+    conditions: Conditions | None
+    in_run: int
 
 
 def cells_of(lake: StoredLake, campaign: str) -> dict[Key, StoredCell]:
@@ -47,18 +61,37 @@ def cells_of(lake: StoredLake, campaign: str) -> dict[Key, StoredCell]:
     chosen = lake.dataset(CELLS).to_table(
         columns=list(_COLUMNS), filter=pc.field(CAMPAIGN) == campaign
     )
+    rows = sorted(chosen.to_pylist(), key=lambda row: str(row["run_id"]))
+    _refuse_twice(lake, rows)
+    in_run = Counter(row["run_id"] for row in rows)
     by_key: dict[Key, list[Row]] = {}
-    for row in sorted(chosen.to_pylist(), key=lambda row: str(row["run_id"])):
+    for row in rows:
         by_key.setdefault(frozenset(row["setting"]), []).append(row)
-    return {
-        key: StoredCell(
-            name=rows[0]["cell"],
-            key=dict(rows[0]["setting"]),
-            outcomes=tuple(outcome_of(row) for row in rows),
-            shared=tuple(row["shared"] for row in rows),
-        )
-        for key, rows in by_key.items()
-    }
+    return {key: _cell(rows, in_run) for key, rows in by_key.items()}
+
+
+def _cell(rows: Sequence[Row], in_run: Mapping[str, int]) -> StoredCell:
+    # An earlier ackloss may have added the first runs, and a newer one the others.
+    known = next((row for row in rows if row["conditions_but_version"] is not None), None)
+    return StoredCell(
+        name=rows[0]["cell"],
+        key=dict(rows[0]["setting"]),
+        outcomes=tuple(outcome_of(row) for row in rows),
+        shared=tuple(row["shared"] for row in rows),
+        run_ids=tuple(row["run_id"] for row in rows),
+        versions=tuple(row["version"] for row in rows),
+        plan_digest=rows[0]["plan_digest"],
+        conditions=known
+        and Conditions(**{field.name: known[field.name] for field in fields(Conditions)}),
+        in_run=max(in_run[row["run_id"]] for row in rows),
+    )
+
+
+def _refuse_twice(lake: StoredLake, rows: Iterable[Row]) -> None:
+    """A run counts once: `build` writes none twice, but a lake may come from a stranger."""
+    seen = Counter((row["run_id"], row["run_cell"]) for row in rows)
+    if twice := next((run_id for (run_id, _), times in seen.items() if times > 1), None):
+        raise HistoryError(f"has the run {twice} twice", file=lake.place.shown, hint=AGAIN)
 
 
 def outcome_of(row: Row) -> Outcome:

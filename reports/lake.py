@@ -1,0 +1,245 @@
+"""The overview of a lake as one HTML page, and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from analysis import drawing
+from analysis.comparison.figure import draw_trend
+from analysis.comparison.model import Side, Trend, TrendPoint
+from analysis.comparison.sampled import CampaignSummary
+from analysis.lake.overview.model import AtVersion, Group, Overview, Pool
+from analysis.palette import DARK, LIGHT
+from analysis.statistics.contrasts import ALPHA
+from harness.history.run_folder import write_atomically
+from harness.protocols import PrimaryFinding
+from reports import formatting, html, markdown
+from reports.formatting import NOTHING, SIMULATED
+from reports.wording import counted, do
+
+_PANELS_AT_MOST: Final = 24
+"""Panels of all pictures of a page: each takes 10 KB and some time to draw."""
+_POINTS_AT_MOST: Final = 1_500
+"""Rows of all tables of trends of a page; a page stays below 1 MB."""
+_OPEN_AT_MOST: Final = 40
+"""Rows of a table of a trend that is not folded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupView:
+    """A group as its section shows it: the trend over its latest campaigns, the first of which is
+    `first` of `group.campaigns`, and its picture, if any cell has two points."""
+
+    group: Group
+    names: Sequence[str]
+    first: int
+    pictured: int
+    stills: dict[str, str] | None
+
+    @property
+    def finding(self) -> PrimaryFinding:
+        return self.group.finding
+
+    @property
+    def head(self) -> str:
+        """Its campaigns in a few words."""
+        return f"{', '.join(self.names)}: {counted(len(self.group.campaigns), 'campaign')}"
+
+    @property
+    def rows(self) -> list[tuple[str, list[TrendPoint]]]:
+        """The rows of the table of the trend: the points of each cell."""
+        lines = (
+            (line.name, [point for point in line.campaigns if point.campaign >= self.first])
+            for line in self.group.trend
+        )
+        return [(name, points) for name, points in lines if points]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its trend is short enough to be shown at once."""
+        return sum(len(points) for _, points in self.rows) <= _OPEN_AT_MOST
+
+    @property
+    def loses(self) -> bool:
+        """Whether a share of what each run acknowledged can be lost."""
+        sides = [point for line in self.group.trend for point in line.campaigns]
+        return any(side.loss_rate.runs for side in sides)
+
+    def ran(self, version: str) -> str:
+        """The versions that ran under this name, where they are others."""
+        found = {pool.ran for row in self.group.settings if (at := row.at(version))
+                 for pool in at.pools if pool.ran}  # fmt: skip
+        return "" if found <= {version} else ", ".join(sorted(found))
+
+
+def write_page(overview: Overview, path: Path) -> None:
+    """Write the overview as one HTML file. Raises EnvironmentFailure if that is not possible."""
+    page = html.render(
+        "lake.html.j2",
+        data=[],
+        overview=overview,
+        headline=headline(overview),
+        simulated=overview.simulated,
+        views=_views(overview),
+        others=others,
+        share=share,
+        notes_of=notes_of,
+        named=named,
+    )
+    write_atomically(path, page)
+
+
+def write_markdown(overview: Overview, path: Path) -> None:
+    """Write the overview as Markdown. Raises EnvironmentFailure if that is not possible."""
+    write_atomically(path, as_markdown(overview).encode("utf-8", "backslashreplace"))
+
+
+def as_markdown(overview: Overview) -> str:
+    """The overview as Markdown: notes, rates across versions, trends."""
+    parts = [
+        f"# {markdown.text(headline(overview))}",
+        *([f"**{SIMULATED}**"] if overview.simulated else []),
+        markdown.bullets(overview.notes),
+    ]
+    for view in _views(overview, pictures=False):
+        adjective = view.finding.adjective
+        parts += [f"## {markdown.text(view.head)}", f"### Share of {adjective} runs by version"]
+        heads = ("setting", *map(markdown.text, view.group.versions))
+        rates = (
+            (row.name, *(at_version(row.at(version), view) for version in view.group.versions))
+            for row in view.group.settings
+        )
+        parts += [markdown.table(heads, rates), "### Trend"]
+        heads = ("cell", "campaign", f"{adjective} runs", *measures(view), "do not count")
+        parts.append(markdown.table(heads, _points(view)))
+    return "\n\n".join(parts) + "\n"
+
+
+def headline(overview: Overview) -> str:
+    """The contents in a few words."""
+    cells = sum(len(group.trend) for group in overview.groups)
+    runs = sum(pool.runs for group in overview.groups for pool in group.pools)
+    campaigns = counted(len(overview.campaigns), "campaign")
+    found = f"{campaigns}, {counted(cells, 'cell')}, {counted(runs, 'result')}"
+    return f"Simulated: {found}" if overview.simulated else found
+
+
+def share(side: Side) -> tuple[str, str]:
+    """`19 of 20`, and the share with its interval."""
+    counts, _, interval = side.lossy_share.in_words.partition(": ")
+    return counts, interval
+
+
+def others(side: Side, finding: PrimaryFinding) -> str:
+    """How many runs do not count, and what was seen in them; empty: all count."""
+    if not side.inconclusive:
+        return ""
+    seen = f", {side.inconclusive_lossy} of them {finding.adjective}"
+    return (
+        f"{side.inconclusive} {do(side.inconclusive)} not count"
+        f"{seen if side.inconclusive_lossy else ''}"
+    )
+
+
+def named(at: AtVersion, pool: Pool) -> bool:
+    """Whether the campaigns of a pool have to be named: there is another, or they differ."""
+    return len(at.pools) > 1 or differs(pool)
+
+
+def differs(pool: Pool) -> bool:
+    """Whether the campaigns of a pool differ beyond chance."""
+    return pool.p_campaigns is not None and pool.p_campaigns <= ALPHA
+
+
+def notes_of(at: AtVersion, pool: Pool, view: GroupView) -> list[str]:
+    """What is said of a pool besides its share."""
+    rate = pool.loss_rate.median
+    found = [f"median loss rate {formatting.share(rate)}"] if rate is not None else []
+    found += [text] if (text := others(pool, view.finding)) else []
+    if named(at, pool):
+        found += [
+            f"{'≠ ' if differs(pool) else ''}{part.campaign}: {part.lossy} of {part.conclusive}"
+            for part in pool.campaigns
+        ]
+        found += [f"{counted(pool.in_run, 'cell')} in a run"] if len(at.pools) > 1 else []
+    elif len(pool.campaigns) > 1:
+        found.append(counted(len(pool.campaigns), "campaign"))
+    return found
+
+
+def at_version(at: AtVersion | None, view: GroupView) -> str:
+    """A setting in one version as text; a dash: it never ran there."""
+    if at is None:
+        return NOTHING
+    return " / ".join(
+        "; ".join([pool.lossy_share.in_words, *notes_of(at, pool, view)]) for pool in at.pools
+    )
+
+
+def measures(view: GroupView) -> tuple[str, ...]:
+    """The heads of the columns of what each run has besides."""
+    return ("loss rate, median",) if view.loses else ()
+
+
+def _points(view: GroupView) -> Iterator[tuple[object, ...]]:
+    for name, points in view.rows:
+        for point in points:
+            rates = [formatting.share(point.loss_rate.median)] if view.loses else []
+            campaign = view.group.campaigns[point.campaign]
+            yield name, campaign, point.lossy_share.in_words, *rates, point.inconclusive
+
+
+def _views(overview: Overview, *, pictures: bool = True) -> list[GroupView]:
+    campaigns = {each.id: each for each in overview.campaigns}
+    views, panels = [], _PANELS_AT_MOST if pictures else 0
+    for group in overview.groups:
+        mine = [campaigns[name] for name in group.campaigns]
+        lines = _moving(group.trend)[:panels]
+        panels -= len(lines)
+        views.append(
+            GroupView(
+                group=group,
+                names=list(dict.fromkeys(each.name for each in mine)),
+                first=_first(group, _POINTS_AT_MOST // len(overview.groups)),
+                pictured=len(lines),
+                stills=_stills([line for line in group.trend if line in lines], mine),
+            )
+        )
+    return views
+
+
+def _first(group: Group, most: int) -> int:
+    """The place of the first campaign whose points are in the table: the latest ones, but no more
+    than `most` points."""
+    places = [point.campaign for line in group.trend for point in line.campaigns]
+    first = max(places)
+    while first and sum(place >= first - 1 for place in places) <= most:
+        first -= 1
+    return first
+
+
+def _moving(trend: Sequence[Trend]) -> list[Trend]:
+    """The cells that have a trend, those whose share moved most first."""
+    shares = {
+        line.name: [
+            at for point in line.campaigns if (at := point.lossy_share.estimate) is not None
+        ]
+        for line in trend
+    }
+    lines = [line for line in trend if len(shares[line.name]) > 1]
+    return sorted(lines, key=lambda line: min(shares[line.name]) - max(shares[line.name]))
+
+
+def _stills(lines: Sequence[Trend], campaigns: Sequence[CampaignSummary]) -> dict[str, str] | None:
+    """The picture on light and on dark paper."""
+    if not lines:
+        return None
+    return {
+        name: html.picture(
+            drawing.svg(draw_trend(lines, campaigns, colours=colours), outlines=False)
+        )
+        for name, colours in (("light", LIGHT), ("dark", DARK))
+    }
