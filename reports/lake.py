@@ -118,6 +118,19 @@ def as_markdown(overview: Overview) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def rates(overview: Overview) -> Iterator[tuple[str, list[str]]]:
+    """The rates of each group as lines of text, after its head."""
+    for view in _views(overview, pictures=False):
+        yield (
+            view.head,
+            [
+                f"{row.name}, {at.version}: {at_version(at, view)}"
+                for row in view.group.settings
+                for at in row.versions
+            ],
+        )
+
+
 def headline(overview: Overview) -> str:
     """The contents in a few words."""
     cells = sum(len(group.trend) for group in overview.groups)

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import pyarrow.compute as pc
-
 from analysis.comparison.sampled import CampaignSummary
 from analysis.lake.manifest import LakeCampaign
 from analysis.lake.outcomes import Key, StoredCell, cells_of
-from analysis.lake.schema import CAMPAIGN, RUNS
+from analysis.lake.schema import RUNS
 from analysis.lake.stored import StoredLake
 from analysis.statistics.samples import Sample, sample_of
 from harness.campaigns.folder import CampaignDir
@@ -43,8 +41,7 @@ class StoredCampaign:
     @cached_property
     def versions_of_runs(self) -> Mapping[str, Versions]:
         """The versions of each run, by its id."""
-        mine = pc.field(CAMPAIGN) == self.campaign.id
-        rows = self.lake.dataset(RUNS).to_table(columns=["run_id", "versions"], filter=mine)
+        rows = self.lake.rows(RUNS, ["run_id", "versions"], campaign=self.campaign.id)
         return {row["run_id"]: dict(row["versions"] or ()) for row in rows.to_pylist()}
 
     def summary(self) -> CampaignSummary:

@@ -11,12 +11,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-import pyarrow.compute as pc
-
 from analysis.lake import schema
 from analysis.lake.conditions import Conditions
 from analysis.lake.parts import AGAIN
-from analysis.lake.schema import CAMPAIGN, CELLS
+from analysis.lake.schema import CELLS
 from analysis.lake.stored import StoredLake
 from analysis.statistics.eligibility import FailedRun, Outcome
 from harness.errors import HistoryError
@@ -58,9 +56,7 @@ class StoredCell:
 
 def cells_of(lake: StoredLake, campaign: str) -> dict[Key, StoredCell]:
     """The cells of a campaign that has finished runs. Raises HistoryError."""
-    chosen = lake.dataset(CELLS).to_table(
-        columns=list(_COLUMNS), filter=pc.field(CAMPAIGN) == campaign
-    )
+    chosen = lake.rows(CELLS, _COLUMNS, campaign=campaign)
     rows = sorted(chosen.to_pylist(), key=lambda row: str(row["run_id"]))
     _refuse_twice(lake, rows)
     in_run = Counter(row["run_id"] for row in rows)

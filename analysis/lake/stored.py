@@ -62,13 +62,20 @@ class StoredLake:
 
     def read(self, table: Table, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """A table as a frame, or some columns of it. Raises HistoryError."""
-        dataset = self.dataset(table)
+        return frame_of(self.rows(table, columns))
+
+    def rows(
+        self, table: Table, columns: Sequence[str] | None = None, *, campaign: str | None = None
+    ) -> pa.Table:
+        """The rows of a table, or of a campaign in it, with all columns or some. Raises
+        HistoryError."""
+        dataset, chosen = self.dataset(table), None if columns is None else list(columns)
+        only = None if campaign is None else pc.field(CAMPAIGN) == campaign
         try:
-            rows = dataset.to_table(columns=None if columns is None else list(columns))
+            return dataset.to_table(columns=chosen, filter=only)
         except (OSError, pa.ArrowException) as error:
             self.find_damage()
             raise HistoryError(f"cannot be read: {error}", file=self.place.shown) from error
-        return frame_of(rows)
 
     def find_damage(self) -> None:
         """Read every file. Raises HistoryError for the first one that is missing or damaged."""

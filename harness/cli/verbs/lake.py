@@ -1,4 +1,5 @@
-"""`ackloss lake build|query`: what many campaigns found as tables, and SQL over them."""
+"""`ackloss lake build|query|report`: what many campaigns found as tables, SQL over them, and a page
+of their rates and trends."""
 
 from __future__ import annotations
 
@@ -17,11 +18,13 @@ from harness.urls import is_url
 
 if TYPE_CHECKING:
     from analysis.lake.build import Built
+    from analysis.lake.overview.model import Overview
     from analysis.lake.place import Place
     from analysis.lake.query import Engine
     from harness.errors import AcklossError
 
 _WIDEST = 100_000
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.group()
@@ -138,6 +141,55 @@ def query(
     out.document({"schema": 1, "simulated": asked.simulated, **found})
     if not out.json:
         _print_table(out, names, [[asking.text(value) for value in row] for row in rows])
+
+
+@lake.command()
+@click.argument("campaigns", nargs=-1)
+@click.option("--lake", "address", required=True, metavar="DIR|URL", help="The lake.")
+@click.option("--html", type=_FILE, help="Write a page, with pictures of the trends.")
+@click.option("--markdown", type=_FILE, help="Write it as Markdown.")
+@with_output
+def report(
+    out: Output,
+    campaigns: tuple[str, ...],
+    address: str,
+    html: Path | None,
+    markdown: Path | None,
+) -> None:
+    """Report the rates of each setting across versions, and the trend of each cell, from a lake
+    alone: over all its campaigns, or those named CAMPAIGNS in the lake.
+
+    Runs of several campaigns are counted together only if they had the same plan. docs/lake.md has
+    the rules.
+    """
+    from analysis.lake.overview.document import overview_of
+    from analysis.lake.place import place_of
+    from analysis.lake.stored import open_lake
+    from reports import lake as pages
+
+    overview = overview_of(open_lake(place_of(address)), campaigns)
+    if html is not None:
+        pages.write_page(overview, html)
+    if markdown is not None:
+        pages.write_markdown(overview, markdown)
+    out.document(overview.json())
+    if not out.json:
+        _print_overview(out, overview)
+
+
+def _print_overview(out: Output, overview: Overview) -> None:
+    from reports.formatting import SIMULATED
+    from reports.lake import headline, rates
+
+    out.say(headline(overview), style="bold")
+    if overview.simulated:
+        out.say(SIMULATED, style="yellow")
+    for sentence in overview.notes:
+        out.say(f"  {sentence}")
+    for head, lines in rates(overview):
+        out.say(head, style="bold")
+        for line in lines:
+            out.say(f"  {line}")
 
 
 def _print_table(out: Output, names: list[str], rows: list[list[str]]) -> None:
