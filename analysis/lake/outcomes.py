@@ -59,7 +59,7 @@ def cells_of(lake: StoredLake, campaign: str) -> dict[Key, StoredCell]:
     chosen = lake.rows(CELLS, _COLUMNS, campaign=campaign)
     rows = sorted(chosen.to_pylist(), key=lambda row: str(row["run_id"]))
     _refuse_twice(lake, rows)
-    in_run = Counter(row["run_id"] for row in rows)
+    in_run = Counter(_run_of(row) for row in rows)
     by_key: dict[Key, list[Row]] = {}
     for row in rows:
         by_key.setdefault(frozenset(row["setting"]), []).append(row)
@@ -79,8 +79,13 @@ def _cell(rows: Sequence[Row], in_run: Mapping[str, int]) -> StoredCell:
         plan_digest=rows[0]["plan_digest"],
         conditions=known
         and Conditions(**{field.name: known[field.name] for field in fields(Conditions)}),
-        in_run=max(in_run[row["run_id"]] for row in rows),
+        in_run=max(in_run[_run_of(row)] for row in rows),
     )
+
+
+def _run_of(row: Row) -> str:
+    """Equal for the cells of one run."""
+    return str(row["shared"] or row["run_id"])
 
 
 def _refuse_twice(lake: StoredLake, rows: Iterable[Row]) -> None:

@@ -55,8 +55,11 @@ def test_names_seeds_and_repetitions_make_no_difference(tmp_path: Path) -> None:
     [
         ("duration_s = 10", "duration_s = 11"),
         ("controllers = 1", "controllers = 3"),
-        ("[workload]", '[[faults]]\nid = "k"\nat_s = 1\nnemesis = "kill"\n[workload]'),
-        ("[target]", '[cluster]\nkind = "ssh"\n[target]'),
+        (
+            "[workload]",
+            '[[faults]]\nid = "k"\nat_s = 1\nnemesis = "kill"\nnodes = "all"\nfor_s = 1\n[workload]',
+        ),
+        ("[workload]", '[topic]\nsettings = { "min.insync.replicas" = 2 }\n[workload]'),
     ],
 )
 def test_any_other_key_makes_a_difference(tmp_path: Path, change: tuple[str, str]) -> None:
