@@ -19,6 +19,14 @@ VERSIONS = """
 [axes.version.choices."4.3.1-elr".set]
 target = { version = "4.3.1", features = { "eligible.leader.replicas.version" = 1 } }
 """
+KILL = """
+[[faults]]
+id = "k"
+at_s = 1
+nemesis = "kill"
+nodes = "all"
+for_s = 1
+"""
 MIN_ISR = """
 [axes.min_isr]
 key = 'topic.settings."min.insync.replicas"'
@@ -57,7 +65,7 @@ def test_names_seeds_and_repetitions_make_no_difference(tmp_path: Path) -> None:
         ("controllers = 1", "controllers = 3"),
         (
             "[workload]",
-            '[[faults]]\nid = "k"\nat_s = 1\nnemesis = "kill"\nnodes = "all"\nfor_s = 1\n[workload]',
+            f"{KILL}[workload]",
         ),
         ("[workload]", '[topic]\nsettings = { "min.insync.replicas" = 2 }\n[workload]'),
     ],

@@ -61,6 +61,7 @@ def test_credentials_are_refused_by_each_command_and_not_repeated(tmp_path: Path
         ("lake", "build", night, "--to", url),
         ("lake", "build", url, "--to", tmp_path / "lake"),
         ("lake", "query", "SELECT 1", "--lake", url),
+        ("lake", "report", "--lake", url),
     ):
         done = ackloss(*words)
         assert done.exit_code == 4, done.output
