@@ -9,7 +9,7 @@ is tested, and reported.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
@@ -115,11 +115,15 @@ def _parts(cell: PlannedCell) -> list[Part]:
     known = {versions for versions, outcome in runs if not isinstance(outcome, FailedRun)}
     found: dict[Versions, list[Outcome]] = {}
     for versions, outcome in runs:
-        if isinstance(outcome, FailedRun):
-            fitting = [each for each in known if versions[0] in (None, each[0])]
-            versions = fitting[0] if len(fitting) == 1 else versions
-        found.setdefault(versions, []).append(outcome)
+        ran = _completed(versions, known) if isinstance(outcome, FailedRun) else versions
+        found.setdefault(ran, []).append(outcome)
     return [Part(cell, versions, tuple(outcomes)) for versions, outcomes in found.items()]
+
+
+def _completed(versions: Versions, known: Collection[Versions]) -> Versions:
+    """The versions of a failed run: those of the other runs that fit, if these agree."""
+    fitting = [each for each in known if versions[0] in (None, each[0])]
+    return fitting[0] if len(fitting) == 1 else versions
 
 
 def _at_versions(parts: Iterable[Part]) -> list[AtVersion]:
