@@ -111,6 +111,16 @@ def test_other_conditions_are_not_counted_together(tmp_path: Path, how: dict[str
     assert not noted(found, "Runs of several campaigns are counted together")
 
 
+def test_one_name_of_a_version_for_two_sets_of_keys_is_two_rates(tmp_path: Path) -> None:
+    more = f'{AXES}"target.controllers" = 3\n'  # of the last choice, the old version
+    first = versions(tmp_path / "a", [lossy()] * 5, [run()] * 5)
+    second = versions(tmp_path / "b", [run()] * 5, [run()] * 5, axes=more)
+    found = overview(tmp_path, first, second)
+    assert sorted((pool.lossy, pool.conclusive) for pool in pools(found, OLD)) == [(0, 5), (5, 5)]
+    assert [pool.conclusive for pool in pools(found, NEW)] == [10]
+    assert noted(found, "1 setting in one version has several rates")
+
+
 def test_a_trend_never_joins_two_plans_of_one_name(tmp_path: Path) -> None:
     name = "the plan as it is"
     first = campaign(tmp_path / "a", {name: [lossy()] * 3}, axes="")
