@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,9 @@ from reports.wording import counted, do
 
 _PANELS_AT_MOST: Final = 24
 """Panels of all pictures of a page: each takes 10 KB and some time to draw."""
-_POINTS_AT_MOST: Final = 1_500
+_DRAWN_AT_MOST: Final = 30
+"""Campaigns of a picture."""
+_POINTS_AT_MOST: Final = 1_000
 """Rows of all tables of trends of a page; a page stays below 1 MB."""
 _OPEN_AT_MOST: Final = 40
 """Rows of a table of a trend that is not folded."""
@@ -31,12 +33,14 @@ _OPEN_AT_MOST: Final = 40
 @dataclass(frozen=True, kw_only=True)
 class GroupView:
     """A group as its section shows it: the trend over its latest campaigns, the first of which is
-    `first` of `group.campaigns`, and its picture, if any cell has two points."""
+    `first` of `group.campaigns`, and its picture, if any cell has two points: of `pictured` cells
+    over the `drawn` latest campaigns."""
 
     group: Group
     names: Sequence[str]
     first: int
     pictured: int
+    drawn: int
     stills: dict[str, str] | None
 
     @property
@@ -56,6 +60,12 @@ class GroupView:
             for line in self.group.trend
         )
         return [(name, points) for name, points in lines if points]
+
+    @property
+    def shortened(self) -> str:
+        """What the table of the trend has, where it has not all."""
+        number = len(self.group.campaigns)
+        return f"The table has the latest {number - self.first} of {number} campaigns"
 
     @property
     def is_open(self) -> bool:
@@ -115,6 +125,7 @@ def as_markdown(overview: Overview) -> str:
         parts += [markdown.table(heads, rates), "### Trend"]
         heads = ("cell", "campaign", f"{adjective} runs", *measures(view), "do not count")
         parts.append(markdown.table(heads, _points(view)))
+        parts += [markdown.text(f"{view.shortened}.")] if view.first else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -210,7 +221,8 @@ def _views(overview: Overview, *, pictures: bool = True) -> list[GroupView]:
     views, panels = [], _PANELS_AT_MOST if pictures else 0
     for group in overview.groups:
         mine = [campaigns[name] for name in group.campaigns]
-        lines = _moving(group.trend)[:panels]
+        start = max(0, len(mine) - _DRAWN_AT_MOST)
+        lines = _moving(_since(group.trend, start))[:panels]
         panels -= len(lines)
         views.append(
             GroupView(
@@ -218,7 +230,8 @@ def _views(overview: Overview, *, pictures: bool = True) -> list[GroupView]:
                 names=list(dict.fromkeys(each.name for each in mine)),
                 first=_first(group, _POINTS_AT_MOST // len(overview.groups)),
                 pictured=len(lines),
-                stills=_stills([line for line in group.trend if line in lines], mine),
+                drawn=len(mine) - start,
+                stills=_stills(lines, mine[start:]),
             )
         )
     return views
@@ -234,16 +247,31 @@ def _first(group: Group, most: int) -> int:
     return first
 
 
+def _since(trend: Sequence[Trend], start: int) -> list[Trend]:
+    """The trend from this campaign on, which becomes the first."""
+    return [
+        replace(
+            line,
+            campaigns=[
+                replace(point, campaign=point.campaign - start)
+                for point in line.campaigns
+                if point.campaign >= start
+            ],
+        )
+        for line in trend
+    ]
+
+
 def _moving(trend: Sequence[Trend]) -> list[Trend]:
     """The cells that have a trend, those whose share moved most first."""
-    shares = {
-        line.name: [
-            at for point in line.campaigns if (at := point.lossy_share.estimate) is not None
-        ]
-        for line in trend
-    }
-    lines = [line for line in trend if len(shares[line.name]) > 1]
-    return sorted(lines, key=lambda line: min(shares[line.name]) - max(shares[line.name]))
+
+    def moved(line: Trend) -> float | None:
+        shares = [point.lossy_share.estimate for point in line.campaigns if point.conclusive]
+        known = [share for share in shares if share is not None]
+        return max(known) - min(known) if len(known) > 1 else None
+
+    lines = [(by, line) for line in trend if (by := moved(line)) is not None]
+    return [line for _, line in sorted(lines, key=lambda each: -each[0])]
 
 
 def _stills(lines: Sequence[Trend], campaigns: Sequence[CampaignSummary]) -> dict[str, str] | None:

@@ -101,7 +101,8 @@ def test_a_page_of_many_campaigns_stays_small(overview: Overview, tmp_path: Path
     assert (tmp_path / "p.html").stat().st_size < 1e6
     text = text_of(tmp_path / "p.html")
     assert "The picture has the 24 of 148 cells with the largest changes" in text
-    assert "The table has the latest 10 of 100 campaigns" in text
+    assert "It has the latest 30 of 100 campaigns" in text
+    assert "The table has the latest 6 of 100 campaigns" in text
 
 
 @pytest.mark.browser
