@@ -22,8 +22,8 @@ from reports.wording import counted, do
 
 _PANELS_AT_MOST: Final = 24
 """Panels of all pictures of a page: each takes 10 KB and some time to draw."""
-_DRAWN_AT_MOST: Final = 30
-"""Campaigns of a picture."""
+_DRAWN_AT_MOST: Final = 480
+"""Points of a picture."""
 _POINTS_AT_MOST: Final = 1_000
 """Rows of all tables of trends of a page; a page stays below 1 MB."""
 _OPEN_AT_MOST: Final = 40
@@ -180,7 +180,7 @@ def differs(pool: Pool) -> bool:
 
 def notes_of(at: AtVersion, pool: Pool, view: GroupView) -> list[str]:
     """What is said of a pool besides its share."""
-    rate = pool.loss_rate.median
+    rate = pool.loss_rate.median if pool.lossy else None  # without loss it is 0
     found = [f"median loss rate {formatting.share(rate)}"] if rate is not None else []
     found += [text] if (text := others(pool, view.finding)) else []
     if named(at, pool):
@@ -189,8 +189,8 @@ def notes_of(at: AtVersion, pool: Pool, view: GroupView) -> list[str]:
             for part in pool.campaigns
         ]
         found += [f"{counted(pool.in_run, 'cell')} in a run"] if len(at.pools) > 1 else []
-    elif len(pool.campaigns) > 1:
-        found.append(counted(len(pool.campaigns), "campaign"))
+    elif (part := len(pool.campaigns)) < (whole := len(view.group.campaigns)):
+        found.append(f"{part} of {whole} campaigns")
     return found
 
 
@@ -218,12 +218,14 @@ def _points(view: GroupView) -> Iterator[tuple[object, ...]]:
 
 def _views(overview: Overview, *, pictures: bool = True) -> list[GroupView]:
     campaigns = {each.id: each for each in overview.campaigns}
-    views, panels = [], _PANELS_AT_MOST if pictures else 0
+    with_trend = sum(bool(_moving(group.trend)) for group in overview.groups)
+    panels = max(1, _PANELS_AT_MOST // max(1, with_trend)) if pictures else 0
+    views: list[GroupView] = []
     for group in overview.groups:
         mine = [campaigns[name] for name in group.campaigns]
-        start = max(0, len(mine) - _DRAWN_AT_MOST)
-        lines = _moving(_since(group.trend, start))[:panels]
-        panels -= len(lines)
+        number = len(_moving(group.trend)[:panels])
+        start = max(0, len(mine) - _DRAWN_AT_MOST // max(1, number))
+        lines = _moving(_since(group.trend, start))[:number]
         views.append(
             GroupView(
                 group=group,

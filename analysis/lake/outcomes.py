@@ -77,8 +77,9 @@ def _cell(rows: Sequence[Row], in_run: Mapping[str, int]) -> StoredCell:
         run_ids=tuple(row["run_id"] for row in rows),
         versions=tuple(row["version"] for row in rows),
         plan_digest=rows[0]["plan_digest"],
-        conditions=known
-        and Conditions(**{field.name: known[field.name] for field in fields(Conditions)}),
+        conditions=None
+        if known is None
+        else Conditions(**{field.name: known[field.name] for field in fields(Conditions)}),
         in_run=max(in_run[_run_of(row)] for row in rows),
     )
 

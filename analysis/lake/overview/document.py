@@ -63,13 +63,21 @@ def overview_of(lake: StoredLake, names: Sequence[str] = ()) -> Overview:
 
 
 def _grouped(cells: Sequence[Sequence[PlannedCell]]) -> list[list[int]]:
-    """The places of campaigns that have plans in common, apart from the version; directly, or by
+    """The places of campaigns that have a cell in common, apart from the version; directly, or by
     way of other campaigns."""
-    groups: list[tuple[set[str], list[int]]] = []
+    groups: list[tuple[set[object], list[int]]] = []
     for place, mine in enumerate(cells):
         if not mine:
             continue
-        plans, places = {key for cell in mine for key in (cell.but_version, cell.plan)}, [place]
+        places = [place]
+        plans: set[object] = {
+            key
+            for cell in mine
+            for key in (
+                (cell.but_version, frozenset(cell.other_axes.items())),
+                (cell.plan, frozenset(cell.cell.key.items())),
+            )
+        }
         others = []
         for group in groups:
             if group[0].isdisjoint(plans):

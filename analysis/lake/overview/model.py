@@ -65,7 +65,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Campaigns that have plans in common, with the rates of all their settings.
+    """Campaigns that have cells in common, with the rates of all their settings.
 
     `versions` are in their order. `campaign` in a point of `trend` is a place in `campaigns`.
     `unpooled`: the campaigns whose plans are not known well enough to count them with others.
