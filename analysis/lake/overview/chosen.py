@@ -27,7 +27,7 @@ def chosen(lake: StoredLake, names: Sequence[str]) -> tuple[list[StoredCampaign]
     Raises HistoryError for a name that the lake does not have, if no run is finished, and where
     some are simulated and others are real.
     """
-    asked = [_named(lake, name) for name in dict.fromkeys(names)] or lake.manifest.campaigns
+    asked = [_named(lake, name) for name in names] or lake.manifest.campaigns
     originals: dict[object, LakeCampaign] = {}
     for each in sorted(asked, key=lambda each: (-each.rows(CELLS.name), each.id)):
         originals.setdefault((each.plan_hash, each.started or each.id), each)

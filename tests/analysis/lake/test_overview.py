@@ -265,6 +265,27 @@ def test_rows_of_an_earlier_ackloss_are_not_counted_with_others(tmp_path: Path) 
     assert noted(found, "The plans of a are not known well enough")
 
 
+def test_rows_of_an_earlier_ackloss_are_not_counted_with_each_other(tmp_path: Path) -> None:
+    """Not even those of one campaign file, whose plan hash is the same."""
+    folders = [versions(tmp_path / name, [run()] * 3, name="nightly") for name in ("a", "b")]
+    lake_of(tmp_path / "lake", *folders)
+    for name in ("a", "b"):
+        without_columns(tmp_path / "lake", "cells", name, NEW_COLUMNS)
+    found = overview(tmp_path)
+    assert [pool.conclusive for pool in pools(found, OLD)] == [3, 3]
+    assert [len(line.campaigns) for line in only(found).trend] == [2]
+    assert noted(found, "The plans of a, b are not known well enough")
+
+
+def test_runs_of_the_users_own_clients_are_not_counted_with_others(tmp_path: Path) -> None:
+    """No plan names that program, so it may have been another one."""
+    base = BASE.replace("[workload]", '[workload]\nclient = "exec"')
+    folders = [versions(tmp_path / name, [run()] * 3, base=base) for name in ("a", "b")]
+    found = overview(tmp_path, *folders)
+    assert [pool.conclusive for pool in pools(found, OLD)] == [3, 3]
+    assert noted(found, "or the clients are a program of the user's")
+
+
 def test_an_earlier_row_whose_plan_is_proven_the_same_is_counted(tmp_path: Path) -> None:
     """By `plan_digest`, which lakes have always had."""
     lake_of(
