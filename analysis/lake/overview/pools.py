@@ -24,8 +24,8 @@ from analysis.statistics.shares import Share
 from harness.campaigns.plan import cell_name
 from harness.history.documents import RunResult
 
-UNKNOWN: Final = "version not known"
-"""Of cells all of whose runs failed before the version was known."""
+UNKNOWN: Final = "version not recorded"
+"""Of a system without versions, and of cells all of whose runs failed before it was known."""
 _CLIENT: Final = "client"
 
 Versions = tuple[str | None, str | None]

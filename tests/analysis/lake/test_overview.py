@@ -247,10 +247,10 @@ def test_a_run_that_failed_before_its_version_was_known_stands_with_the_others(
     for path in sorted(folder.runs.iterdir())[1:]:
         (path / "run.json").unlink()
     group = only(overview(tmp_path, folder))
-    assert group.versions == ["4.3.1", "version not known"]
+    assert group.versions == ["4.3.1", "version not recorded"]
     known, unknown = (row.versions[0] for row in reversed(group.settings))
     assert (known.version, known.pools[0].runs, known.pools[0].conclusive) == ("4.3.1", 2, 1)
-    assert (unknown.version, unknown.pools[0].runs) == ("version not known", 1)
+    assert (unknown.version, unknown.pools[0].runs) == ("version not recorded", 1)
 
 
 def test_rows_of_an_earlier_ackloss_are_not_counted_with_others(tmp_path: Path) -> None:
@@ -275,6 +275,18 @@ def test_rows_of_an_earlier_ackloss_are_not_counted_with_each_other(tmp_path: Pa
     assert [pool.conclusive for pool in pools(found, OLD)] == [3, 3]
     assert [len(line.campaigns) for line in only(found).trend] == [2]
     assert noted(found, "The plans of a, b are not known well enough")
+
+
+def test_other_plans_of_an_earlier_ackloss_are_other_settings(tmp_path: Path) -> None:
+    other = BASE.replace("rate_per_s = 50", "rate_per_s = 90")
+    lake_of(
+        tmp_path / "lake",
+        versions(tmp_path / "a", [run()] * 3),
+        versions(tmp_path / "b", [run()] * 3, base=other),
+    )
+    for name in ("a", "b"):
+        without_columns(tmp_path / "lake", "cells", name, NEW_COLUMNS)
+    assert [group.campaigns for group in overview(tmp_path).groups] == [["a"], ["b"]]
 
 
 def test_runs_of_the_users_own_clients_are_not_counted_with_others(tmp_path: Path) -> None:

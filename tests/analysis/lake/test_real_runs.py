@@ -14,6 +14,7 @@ from analysis import frames
 from analysis.campaign import campaign_document
 from analysis.lake.build import build
 from analysis.lake.outcomes import cells_of
+from analysis.lake.overview.document import overview_of
 from analysis.lake.place import place_of
 from analysis.lake.schema import CELLS, FAULTS, FINDINGS, OBSERVATIONS, OPS, RUNS
 from analysis.lake.stored import StoredLake
@@ -87,6 +88,21 @@ def test_its_statistics_are_those_of_the_campaign(lake: StoredLake, shared: Camp
         assert found[cell.name] == CellStatistics(
             **{name: getattr(cell, name) for name in CellStatistics.__dataclass_fields__}
         )
+
+
+def test_an_overview_knows_the_cells_of_each_run(lake: StoredLake) -> None:
+    in_run = {
+        row.name: [(pool.in_run, pool.conclusive) for pool in row.versions[0].pools]
+        for group in overview_of(lake).groups
+        for row in group.settings
+    }
+    shared = {name: each for name, each in in_run.items() if name.startswith("system=")}
+    assert shared == {
+        "system=safe": [(2, 2)],
+        "system=unclean": [(2, 2)],
+        "system=unmet": [(1, 2)],
+    }
+    assert [each for name, each in in_run.items() if name not in shared] == [[(4, 1)]] * 4
 
 
 def test_a_shared_run_is_one_run_and_a_row_for_each_cell(
