@@ -139,7 +139,7 @@ def is_proven_on_and_proven_off_and_leaves_nothing(
     faults.heal_all()
     assert leftover_state(pods) == []
     (window,) = windows(folder / "faults.jsonl")
-    assert window.proven, window.evidence
+    assert window.proven, "\n".join(window.evidence)
     assert open_acts(folder / "faults.jsonl") == OpenActs()
 
 
