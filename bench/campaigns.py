@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from analysis.statistics.shares import Share
 from checkers.judging.one_run import judge_run
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.loading import load_campaign
+from harness.campaigns.plan import Campaign
 from harness.campaigns.scheduler import Scheduler
 
 RUNS = 60
@@ -44,32 +46,43 @@ class Played:
     seconds: float
 
 
+def run_all(campaign: Campaign, where: CampaignDir, workers: int) -> tuple[list[float], float]:
+    """Run a campaign: when each of its results was there (monotonic), and how many seconds all of
+    it took, with the start of clusters."""
+    ends_s: list[float] = []
+    scheduler = Scheduler(
+        campaign,
+        where,
+        judge_run,
+        workers,
+        threading.Event(),
+        after=lambda _: ends_s.append(time.monotonic()),
+    )
+    begun_s = time.monotonic()
+    scheduler.run()
+    return ends_s, time.monotonic() - begun_s
+
+
+def steady_an_hour(ends_s: Sequence[float], first: int) -> float:
+    """Results an hour after the first ones, about when each worker has finished a run."""
+    steady = ends_s[first - 1 :]
+    return (len(steady) - 1) / (steady[-1] - steady[0]) * 3600
+
+
 def played(runs: int, lanes: int, folder: Path) -> Played:
     """Play the plan so many times on so many lanes."""
     file = folder / "campaign.toml"
     file.write_text(f'schema = 1\nname = "bench"\nplan = "{PLAN}"\nrepetitions = {runs}\n')
     campaign = load_campaign(file)
     where = CampaignDir.create(folder / f"lanes-{lanes}", campaign)
-    ends_s: list[float] = []
-    scheduler = Scheduler(
-        campaign,
-        where,
-        judge_run,
-        lanes,
-        threading.Event(),
-        after=lambda _: ends_s.append(time.monotonic()),
-    )
-    begun_s = time.monotonic()
-    scheduler.run()
-    seconds = time.monotonic() - begun_s
+    ends_s, seconds = run_all(campaign, where, lanes)
     classes: dict[str, int] = {}
     rows = run_rows(where)
     counted = [row["class"] == "loss" for row in rows if row["conclusive"]]
     for row in rows:
         classes[row["class"]] = classes.get(row["class"], 0) + 1
-    steady = ends_s[lanes - 1 :]  # when every lane has finished one
-    per_hour = (len(steady) - 1) / (steady[-1] - steady[0]) * 3600
-    return Played(lanes, classes, Share(sum(counted), len(counted)), per_hour, seconds)
+    lossy = Share(sum(counted), len(counted))
+    return Played(lanes, classes, lossy, steady_an_hour(ends_s, lanes), seconds)
 
 
 def main(runs: int, lanes: list[int]) -> int:

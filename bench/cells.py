@@ -1,9 +1,9 @@
 """Judged cells an hour where settings share their faults, and what the processors did.
 
-`campaigns/isr-settings.toml` without its storm, as users play it: twelve cells a run. The rate is
-that of a long campaign: cells that ended after each worker had finished a run, until the last; with
-the start of clusters it is told too. A cell counts as judged if it is conclusive. What ran beside
-the campaign is counted with the brokers, so let nothing.
+`campaigns/isr-settings.toml` without its storm, as users run it: twelve cells a run. The rate is
+that of a long campaign: cells that ended after each worker had finished a run, until the last; the
+one with the start of clusters is printed too. A cell counts as judged if it is conclusive. What
+runs beside the campaign is counted with the brokers, so let nothing.
 
     python -m bench.cells [RUNS] [WORKERS]       default: 60 runs on 3 workers
 """
@@ -14,19 +14,16 @@ import re
 import resource
 import sys
 import tempfile
-import threading
-import time
 import tomllib
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from analysis.campaign import run_rows
-from checkers.judging.one_run import judge_run
+from bench.campaigns import run_all, steady_an_hour
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.loading import load_campaign
 from harness.campaigns.plan import Campaign
-from harness.campaigns.scheduler import Scheduler
 
 RUNS = 60
 WORKERS = 3
@@ -75,28 +72,17 @@ def campaign_of(runs: int, folder: Path) -> Campaign:
 
 
 def main(runs: int, workers: int) -> int:
-    """Play, print; 1 when the bar is missed or a run was starved."""
+    """Run, print; 1 when the bar is missed or a run was starved."""
     with tempfile.TemporaryDirectory() as name:
         campaign = campaign_of(runs, Path(name))
-        where = CampaignDir.create(Path(name) / "played", campaign)
-        ends_s: list[float] = []
-        scheduler = Scheduler(
-            campaign,
-            where,
-            judge_run,
-            workers,
-            threading.Event(),
-            after=lambda _: ends_s.append(time.monotonic()),
-        )
-        processors, begun_s = Processors(), time.monotonic()
-        scheduler.run()
-        seconds = time.monotonic() - begun_s
+        where = CampaignDir.create(Path(name) / "campaign", campaign)
+        processors = Processors()
+        ends_s, seconds = run_all(campaign, where, workers)
         (workers_s, others_s), rows = processors.split(), run_rows(where)
     classes = Counter(str(row["class"]) for row in rows)
     share = sum(bool(row["conclusive"]) for row in rows) / len(rows)
     runs, cells = len(rows) // CELLS, len(rows) * share
-    first = CELLS * workers  # about when each worker has finished a run
-    steady = (len(rows) - first) * share / (ends_s[-1] - ends_s[first - 1]) * 3600
+    steady = steady_an_hour(ends_s, CELLS * workers) * share
     print(f"{runs} runs of {CELLS} cells, {workers} workers: {dict(classes)}")
     print(f"{steady:,.0f} cells an hour, {cells / seconds * 3600:,.0f} with the start")
     print(
