@@ -13,7 +13,6 @@ from analysis.comparison.model import Side, Trend, TrendPoint
 from analysis.comparison.sampled import CampaignSummary
 from analysis.lake.overview.model import AtVersion, Group, Overview, Pool
 from analysis.palette import DARK, LIGHT
-from analysis.statistics.contrasts import ALPHA
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding
 from reports import formatting, html, markdown
@@ -170,12 +169,7 @@ def others(side: Side, finding: PrimaryFinding) -> str:
 
 def named(at: AtVersion, pool: Pool) -> bool:
     """Whether the campaigns of a pool have to be named: there is another, or they differ."""
-    return len(at.pools) > 1 or differs(pool)
-
-
-def differs(pool: Pool) -> bool:
-    """Whether the campaigns of a pool differ beyond chance."""
-    return pool.p_campaigns is not None and pool.p_campaigns <= ALPHA
+    return len(at.pools) > 1 or pool.differs
 
 
 def notes_of(at: AtVersion, pool: Pool, view: GroupView) -> list[str]:
@@ -185,7 +179,7 @@ def notes_of(at: AtVersion, pool: Pool, view: GroupView) -> list[str]:
     found += [text] if (text := others(pool, view.finding)) else []
     if named(at, pool):
         found += [
-            f"{'≠ ' if differs(pool) else ''}{part.campaign}: {part.lossy} of {part.conclusive}"
+            f"{'≠ ' if pool.differs else ''}{part.campaign}: {part.lossy} of {part.conclusive}"
             for part in pool.campaigns
         ]
         found += [f"{counted(pool.in_run, 'cell')} in a run"] if len(at.pools) > 1 else []

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
 
 from analysis.comparison.model import Side, Trend, TrendPoint
-from analysis.comparison.sampled import InTrend
+from analysis.comparison.sampled import InTrend, Key
 from analysis.statistics.cells import lossy_share, median_and_max
 from analysis.statistics.samples import Sample
-
-Key = TypeVar("Key", bound=Hashable)
 
 
 def trend(campaigns: Iterable[InTrend[Key]]) -> list[Trend]:

@@ -70,14 +70,7 @@ def _grouped(cells: Sequence[Sequence[PlannedCell]]) -> list[list[int]]:
         if not mine:
             continue
         places = [place]
-        plans: set[object] = {
-            key
-            for cell in mine
-            for key in (
-                (cell.but_version, frozenset(cell.other_axes.items())),
-                (cell.plan, frozenset(cell.cell.key.items())),
-            )
-        }
+        plans: set[object] = {key for cell in mine for key in (cell.row, cell.series)}
         others = []
         for group in groups:
             if group[0].isdisjoint(plans):
@@ -118,7 +111,7 @@ def _checks(cell: PlannedCell) -> set[str]:
 def _trend(
     campaigns: Sequence[StoredCampaign], cells: Sequence[Sequence[PlannedCell]]
 ) -> list[Trend]:
-    series = {(cell.plan, frozenset(cell.cell.key.items())): cell for m in cells for cell in m}
+    series = {cell.series: cell for mine in cells for cell in mine}
     times = Counter(cell.name for cell in series.values())
     names = {
         key: distinct(cell.name, cell.plan) if times[cell.name] > 1 else cell.name
@@ -126,11 +119,10 @@ def _trend(
     }
 
     def in_group(campaign: StoredCampaign, mine: Sequence[PlannedCell]) -> _InGroup:
-        keys = {(cell.plan, frozenset(cell.cell.key.items())): cell for cell in mine}
         return _InGroup(
             campaign,
-            {key: _Named(names[key]) for key in keys},
-            {key: cell.sample for key, cell in keys.items()},
+            {cell.series: _Named(names[cell.series]) for cell in mine},
+            {cell.series: cell.sample for cell in mine},
         )
 
     lines = trend(in_group(*each) for each in zip(campaigns, cells, strict=True))

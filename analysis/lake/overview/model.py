@@ -9,6 +9,7 @@ from typing import Any, Final
 from analysis.comparison.model import Side, Trend
 from analysis.comparison.sampled import CampaignSummary
 from analysis.lake.overview.chosen import Copy
+from analysis.statistics.contrasts import ALPHA
 from harness.protocols import PrimaryFinding
 
 SCHEMA_VERSION: Final = 1
@@ -41,6 +42,11 @@ class Pool(Side):
     campaigns: Sequence[PoolPart]
     repeated_seeds: int
     p_campaigns: float | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether its campaigns differ beyond chance."""
+        return self.p_campaigns is not None and self.p_campaigns <= ALPHA
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,6 +49,16 @@ class PlannedCell:
         return self.poolable or self.cell.plan_digest
 
     @property
+    def series(self) -> tuple[str, Key]:
+        """Equal for cells of one line of a trend: the plan, and the setting."""
+        return self.plan, frozenset(self.cell.key.items())
+
+    @property
+    def row(self) -> tuple[str, Key]:
+        """Equal for cells of one row of rates: plan and setting, both apart from the version."""
+        return self.but_version, frozenset(self.other_axes.items())
+
+    @property
     def but_version(self) -> str:
         """Equal for cells whose plans are the same apart from the version, as far as known."""
         if self.conditions:

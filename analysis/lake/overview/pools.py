@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Final
 
 from analysis.comparison.trend import side_of
+from analysis.lake.outcomes import Key
 from analysis.lake.overview.model import AtVersion, Group, Pool, PoolPart, Setting
 from analysis.lake.overview.planned import PlannedCell, natural
 from analysis.statistics.contrasts import adjusted, exact_test
@@ -55,10 +56,9 @@ class Part:
 def settings_of(cells: Iterable[PlannedCell]) -> list[Setting]:
     """The rates of each setting apart from the version, in their natural order. Two settings with
     one name and different plans are two."""
-    rows: dict[tuple[str, frozenset[tuple[str, str]]], list[Part]] = {}
+    rows: dict[tuple[str, Key], list[Part]] = {}
     for cell in cells:
-        row = cell.but_version, frozenset(cell.other_axes.items())
-        rows.setdefault(row, []).extend(_parts(cell))
+        rows.setdefault(cell.row, []).extend(_parts(cell))
     names = {row: cell_name(parts[0].cell.other_axes) for row, parts in rows.items()}
     twice = {name for name, count in Counter(names.values()).items() if count > 1}
     made = [

@@ -8,7 +8,6 @@ from analysis.comparison.sampled import CampaignSummary
 from analysis.comparison.sentences import counted, do
 from analysis.lake.overview.model import Group, Overview, Pool
 from analysis.primary import ANY
-from analysis.statistics.contrasts import ALPHA
 
 
 def notes(overview: Overview) -> list[str]:
@@ -66,7 +65,7 @@ def _pooled(overview: Overview, pools: Sequence[Pool]) -> Iterator[str]:
     together = {part.campaign for pool in pools for part in pool.campaigns}
     if differing := _differing([known[name] for name in sorted(together)]):
         yield f"Campaigns that are counted together differ in {differing}"
-    if differ := sum(pool.p_campaigns is not None and pool.p_campaigns <= ALPHA for pool in pools):
+    if differ := sum(pool.differs for pool in pools):
         yield (
             f"In {counted(differ, 'rate')} of {len(pools):,} the campaigns that are counted "
             "together differ beyond chance (marked ≠; exact tests, corrected): something else than "
