@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from operator import attrgetter
 from typing import Final, Protocol
 from weakref import WeakSet
 
@@ -108,17 +109,7 @@ class KafkaClient:
         self._done = done
         deadline_s = time.monotonic() + timeout_s
         while not self._serve() and (left_s := deadline_s - time.monotonic()) > 0:
-            waiting = [one for one in self._living if one.pending]
-            if not self._living:
-                served = self._wishes.make_one(left_s)
-            elif not waiting:
-                time.sleep(left_s)
-                served = 0
-            else:
-                last = max(waiting, key=_heard_s)
-                several = len(waiting) > 1
-                served = last.hear(min(left_s, _slice_s(last)) if several else left_s)
-            if served:
+            if self._wait(left_s):
                 return
 
     def close(self, timeout_s: float, done: Done) -> None:
@@ -199,6 +190,18 @@ class KafkaClient:
             if place == index and crash.successor is None:
                 crash.successor = one.name
 
+    def _wait(self, timeout_s: float) -> int:
+        """Wait for those that may have events; how many these were. Where several may, not for
+        longer than a slice."""
+        if not self._living:
+            return self._wishes.make_one(timeout_s)
+        waiting = [one for one in self._living if one.pending]
+        if not waiting:
+            time.sleep(timeout_s)
+            return 0
+        last = max(waiting, key=attrgetter("heard_s"))
+        return last.hear(min(timeout_s, _slice_s(last)) if len(waiting) > 1 else timeout_s)
+
     def _serve(self) -> int:
         """Complete what is known, without waiting; how many events that were."""
         events = len(self._refused)
@@ -216,10 +219,6 @@ class KafkaClient:
             if one.pending or everyone:
                 events += one.hear(0)
         return events
-
-
-def _heard_s(one: OneProducer) -> float:
-    return one.heard_s
 
 
 def _slice_s(last: OneProducer) -> float:
