@@ -138,9 +138,7 @@ def test_a_run_that_hangs_is_ended_and_the_others_are_executed(
     run = begun("run", campaign_file(tmp_path, PLAN, ONE_HANGS, repetitions=2), "--out", folder)
     output = ended(run)
     assert run.returncode == 3, output
-    nothing_of_it = "1 cell has no conclusive run, so nothing is known of length=long"
-    short_starved = "no run of the campaign is conclusive: nothing is known of any cell"
-    assert nothing_of_it in output or short_starved in output
+    assert "1 cell has no conclusive run, so nothing is known of length=long" in output
     after = progress(folder)
     (failed,) = after.in_state("failed")
     assert failed.cell == "length=long"
