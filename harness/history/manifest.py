@@ -30,8 +30,8 @@ FOLDERS: Final = ("history", "reads", "observations", "deliveries", "nodes", "cl
 _CELLS: Final = "cells"
 
 _AT_ONCE_BYTES: Final = 2**18
-"""A file that is no larger than this is read at once: the buffer for others takes longer to make
-than its digest."""
+"""A file of at most this size is read at once: the buffer for others takes longer to make than
+its digest."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,8 +32,8 @@ def test_a_run_is_written_while_the_next_is_judged() -> None:
             second_is_judged.set()
         return partial(written, 1, after=second_is_judged)
 
-    told = judge_task([(7, "first"), (3, "second")], judge)
-    assert told == [(7, {"written": 1}), (3, {"written": 1})]
+    answers = judge_task([(7, "first"), (3, "second")], judge)
+    assert answers == [(7, {"written": 1}), (3, {"written": 1})]
 
 
 def test_what_cannot_be_judged_or_written_is_the_answer_of_its_input_alone() -> None:
@@ -49,8 +49,8 @@ def test_what_cannot_be_judged_or_written_is_the_answer_of_its_input_alone() -> 
             raise damaged
         return of[each]
 
-    told = judge_task(list(enumerate(["full", "bad", "done", "ok"])), judge)
-    assert told == [(0, full), (1, damaged), (2, {"written": 0}), (3, {"written": 2})]
+    answers = judge_task(list(enumerate(["full", "bad", "done", "ok"])), judge)
+    assert answers == [(0, full), (1, damaged), (2, {"written": 0}), (3, {"written": 2})]
 
 
 def test_what_nobody_expects_ends_the_task() -> None:

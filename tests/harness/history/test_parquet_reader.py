@@ -124,9 +124,9 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 def test_integers_of_any_kind_and_of_a_slice(kind: pa.DataType, given: list[int | None]) -> None:
     column = pa.array([None, *given, 1, None] * 3).cast(kind)
     batch = pa.record_batch({"n": column.slice(1, len(given))})
-    told = integers(batch, "n")
-    assert told.dtype == np.int64
-    assert told.tolist() == [NULL if number is None else number for number in given]
+    found = integers(batch, "n")
+    assert found.dtype == np.int64
+    assert found.tolist() == [NULL if number is None else number for number in given]
 
 
 def test_texts() -> None:
