@@ -19,7 +19,6 @@ from analysis.comparison.model import (
     CampaignComparison,
     ComparedCell,
 )
-from analysis.palette import DARK, LIGHT
 from analysis.statistics.samples import CLASSES
 from harness.history.run_folder import write_atomically
 from reports import formatting, html, markdown
@@ -52,12 +51,11 @@ def as_markdown(comparison: CampaignComparison) -> str:
 
 def write_page(comparison: CampaignComparison, path: Path) -> None:
     """Write the comparison as one HTML file. Raises EnvironmentFailure if that is not possible."""
-    stills = {
-        name: html.picture(
-            drawing.svg(draw_trend(comparison.trend, comparison.campaigns, colours=colours)),
+    stills = html.on_both_papers(
+        lambda colours: drawing.svg(
+            draw_trend(comparison.trend, comparison.campaigns, colours=colours)
         )
-        for name, colours in (("light", LIGHT), ("dark", DARK))
-    }
+    )
     page = html.render(
         "campaign_comparison.html.j2",
         data=[],

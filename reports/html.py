@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -68,6 +68,11 @@ def picture(svg: bytes) -> Markup:
         text = text.replace('"', "'")
     uri = "data:image/svg+xml," + quote(text, safe=" /:=',()+;")
     return Markup(uri)  # noqa: S704 it has no character that ends the attribute or begins markup
+
+
+def on_both_papers(draw: Callable[[Mapping[str, str]], bytes]) -> dict[str, str]:
+    """A drawing, made with the colours of light and of dark paper, as data URIs."""
+    return {name: picture(draw(colours)) for name, colours in (("light", LIGHT), ("dark", DARK))}
 
 
 def _hash(text: str) -> str:

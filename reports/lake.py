@@ -12,7 +12,6 @@ from analysis.comparison.figure import draw_trend
 from analysis.comparison.model import Side, Trend, TrendPoint
 from analysis.comparison.sampled import CampaignSummary
 from analysis.lake.overview.model import AtVersion, Group, Overview, Pool
-from analysis.palette import DARK, LIGHT
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding
 from reports import formatting, html, markdown
@@ -274,9 +273,6 @@ def _stills(lines: Sequence[Trend], campaigns: Sequence[CampaignSummary]) -> dic
     """The picture on light and on dark paper."""
     if not lines:
         return None
-    return {
-        name: html.picture(
-            drawing.svg(draw_trend(lines, campaigns, colours=colours), outlines=False)
-        )
-        for name, colours in (("light", LIGHT), ("dark", DARK))
-    }
+    return html.on_both_papers(
+        lambda colours: drawing.svg(draw_trend(lines, campaigns, colours=colours), outlines=False)
+    )

@@ -12,7 +12,6 @@ from pathlib import Path
 from analysis import drawing, figures
 from analysis.logs import logged
 from analysis.lost import write_csv
-from analysis.palette import DARK, LIGHT
 from harness.history.run_folder import RunDir, write_atomically
 from reports import html
 from reports.cells import write_cells
@@ -64,9 +63,8 @@ def write_report(run: RunDir) -> Path:
 
 def stills(view: RunView) -> dict[str, str]:
     """The timeline as still pictures on light and on dark paper, as data URIs."""
-    return {
-        name: html.picture(
-            drawing.svg(figures.draw(view.line, colours=colours, labels=view.outcome_labels)),
+    return html.on_both_papers(
+        lambda colours: drawing.svg(
+            figures.draw(view.line, colours=colours, labels=view.outcome_labels)
         )
-        for name, colours in (("light", LIGHT), ("dark", DARK))
-    }
+    )
