@@ -1,15 +1,16 @@
 """Finds the input whose judging kills its Python worker, so that every other has its answer.
 
-A worker that dies ends the entire job. Each task is then judged again in a separate job. A task
-whose worker dies once more is judged in ever smaller pieces, until the input that kills its worker
-is alone. If no worker dies, nothing is judged twice.
+A worker that dies ends the entire job. Each task that had not been answered is then judged again in
+a separate job. A task whose worker dies once more is judged in ever smaller pieces, until the input
+that kills its worker is alone. If no worker dies, nothing is judged twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, Generic, TypeVar
 
 from checkers.judging.tasks import Answer, Task
@@ -22,7 +23,12 @@ _PIECES: Final = 8
 
 
 class WorkerDied(HarnessFailure):
-    """A process that was judging is gone: killed, or out of memory."""
+    """A process that was judging is gone: killed, or out of memory. `answered`: the answers of each
+    task that was over by then, by the task's place in the job."""
+
+    def __init__(self, what: str, answered: Mapping[int, Answers] | None = None) -> None:
+        super().__init__(what)
+        self.answered = answered or {}
 
 
 @dataclass(frozen=True)
@@ -38,12 +44,14 @@ class Isolated(Generic[Input]):
         """The answers for all inputs of these tasks, in any order."""
         try:
             return self.job(tasks)
-        except WorkerDied:
+        except WorkerDied as death:
             if len(tasks) == len(tasks[0]) == 1:
                 return [self._dead(*tasks[0][0])]
+            answered = death.answered
+        left = [task for place, task in enumerate(tasks) if place not in answered]
         pool = ThreadPoolExecutor(self.at_once)
         try:
-            return [answer for answers in pool.map(self._alone, tasks) for answer in answers]
+            return list(chain(*answered.values(), *pool.map(self._alone, left)))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

@@ -8,10 +8,9 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from functools import partial
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnContext, SpawnProcess
@@ -43,14 +42,15 @@ class Processes(SpawnContext):
         if self._ended:
             raise RuntimeError("nothing is judged any more")
         with ProcessPoolExecutor(min(self._at_once, len(tasks)), self, _begin) as pool:
+            futures = [pool.submit(judge_task, task, self._judge) for task in tasks]
             try:
-                answered = list(pool.map(partial(judge_task, judge=self._judge), tasks))
+                return [answer for future in futures for answer in future.result()]
             except BrokenProcessPool as error:
-                raise WorkerDied("a process that was judging died") from error
+                answered = {n: each.result() for n, each in enumerate(futures) if _is_over(each)}
+                raise WorkerDied("a process that was judging died", answered) from error
             except BaseException:
                 self._end()  # or the pool waits for what it has begun
                 raise
-        return [answer for answers in answered for answer in answers]
 
     def __enter__(self) -> Self:
         return self
@@ -83,6 +83,10 @@ class _Judging(SpawnProcess):
             with suppress(OSError, ValueError):  # it may be closed
                 stream.flush()
         os._exit(0)
+
+
+def _is_over(future: Future[Answers]) -> bool:
+    return future.done() and future.exception() is None
 
 
 def _open_missing() -> None:
