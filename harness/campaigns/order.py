@@ -3,10 +3,10 @@
 All first repetitions come before all second ones, and so on. Within a round a worker gets a cell
 that fits its cluster, because keeping a cluster is cheapest, and otherwise one whose cluster no
 other worker has. If there are more clusters than workers, such as those of fourteen versions,
-rounds are run in blocks of five: a new cluster costs a start and a warm-up, and then serves five
-repetitions. Cells that are to come first (those that lost in an earlier campaign) come first in
-their round. Cells that share their runs are one task for each repetition, without those that have
-finished it.
+rounds are run in blocks of a tenth of all, and of five at least: a new cluster costs a start and a
+warm-up, and then serves that many repetitions. Cells that are to come first (those that lost in an
+earlier campaign) come first in their round. Cells that share their runs are one task for each
+repetition, without those that have finished it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from harness.campaigns.plan import Cell
 from harness.campaigns.sharing import Group
 
 _ROUNDS: Final = 5
-"""Rounds of a block, where clusters are not kept otherwise."""
+"""The fewest rounds of a block, where clusters are not kept otherwise."""
 
 
-def rounds_together(clusters: Collection[Hashable], workers: int) -> int:
+def rounds_together(clusters: Collection[Hashable], workers: int, rounds: int) -> int:
     """The number of rounds in a block: one where every cluster can be kept by a worker."""
-    return 1 if len(set(clusters)) <= workers else _ROUNDS
+    return 1 if len(set(clusters)) <= workers else max(_ROUNDS, rounds // 10)
 
 
 @dataclass(frozen=True)

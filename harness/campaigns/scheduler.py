@@ -105,7 +105,8 @@ class Scheduler:
             self._journal.write(RunBroken(run_id=run.run_id, why="its process ended"))
         self._keys = {cell.name: cluster_key(cell.resolved) for cell in self.campaign.possible}
         groups = groups_of_campaign(self.campaign)
-        together = rounds_together(self._keys.values(), self.workers)
+        rounds = max((cell.repetitions for cell in self.campaign.possible), default=0)
+        together = rounds_together(self._keys.values(), self.workers, rounds)
         self._order = Order(groups, self._keys, progress.finished(), self.first, together)
         self._ends_s = self.now_s() + (self.campaign.plan.budget.hours or 1e6) * 3600
         self._journal.write(SessionBegun(workers=self.workers))

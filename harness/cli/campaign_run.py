@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from harness.cli.campaign_status import print_progress
-from harness.cli.output import Output, with_client_option, with_output
+from harness.cli.output import Output, about, with_client_option, with_output
 from harness.cli.plans import FileOrName
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def _schedule(
     workers = len(given.inventories) or workers
     left = estimate(campaign, read_progress(where.journal).finished(), workers)
     out.say(f"{campaign.plan.name}  {len(campaign.possible)} cells  {where.path}", style="bold")
-    out.say(f"{left.runs:,} runs are left, about {left.seconds / 3600:.1f} h")
+    out.say(f"{left.runs:,} runs are left, {about(left.seconds)}")
     if campaign.simulated:
         out.say(SIMULATED, style="yellow")
     with interrupts.raising():

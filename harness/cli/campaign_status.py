@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from harness.cli.output import Output, plain, with_output
+from harness.cli.output import Output, about, plain, with_output
 from harness.cli.plans import FileOrName
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
         runs += f" in {estimated.executions:,} executions"
     out.say(
         f"{campaign.plan.name}: {len(campaign.cells)} cells{impossible}, {runs}, "
-        f"about {estimated.seconds / 3600:.1f} h on {estimated.workers} workers, "
+        f"{about(estimated.seconds)} on {estimated.workers} workers, "
         f"about {estimated.disk_mb:,.0f} MiB"
     )
 

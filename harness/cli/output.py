@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import sys
 import traceback
@@ -27,6 +28,13 @@ EXIT_BY_VERDICT = {"valid": 0, "invalid": 1, "unknown": 3}
 def plain(text: object) -> str:
     """Text from any source, safe for a terminal: control characters are shown, not sent."""
     return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in str(text))
+
+
+def about(seconds: float) -> str:
+    """An estimated time: minutes, from an hour on hours."""
+    if seconds < 3600:
+        return f"about {math.ceil(seconds / 60)} min"
+    return f"about {seconds / 3600:.1f} h"
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,10 @@ class Mode(Protocol):
         """Create the plan's topic. Raises PlanError if one of its settings is refused."""
         ...
 
+    def delete_topics(self, cluster: Cluster, names: Sequence[str]) -> None:
+        """Delete topics. Raises HarnessFailure when one stays."""
+        ...
+
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A node's own view; null when it does not answer."""
         ...

@@ -1,7 +1,8 @@
 """One cluster for many runs: each on its own topic, removed when the run is over.
 
-Only where Kafka keeps its own metadata: 0.8.0 and 0.8.1 cannot delete topics, and a cluster with
-ZooKeeper is up in a few seconds.
+Brokers before 0.11 report their settings only in the log of their start, which is emptied after a
+run, and 0.8.0 and 0.8.1 cannot delete topics: their clusters serve one run, as do those whose plan
+turns deletion off.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import orjson
 
 from harness.levers.proxied import proxied
 from harness.protocols import NODE_DATA, Cluster
-from targets.kafka.configuration import LOGS
-from targets.kafka.eras import KRAFT, metadata_of
-from targets.kafka.kraft.admin import delete_topics
+from targets.kafka.configuration import LOGS, text
+from targets.kafka.eras import era_for
+from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.topics import topic_plans
 
@@ -22,7 +23,7 @@ from targets.kafka.transactions.topics import topic_plans
 def cluster_key(plan: KafkaPlan, clients: Sequence[str]) -> str | None:
     """What a cluster is made of: everything of the plan's target, nodes of clients (their names),
     and proxies. Null: it serves one run."""
-    if metadata_of(plan) != KRAFT:
+    if not _can_be_kept(plan):
         return None
     body = {
         **plan.target.model_dump(mode="json"),
@@ -30,6 +31,11 @@ def cluster_key(plan: KafkaPlan, clients: Sequence[str]) -> str | None:
         "proxied": proxied(plan),
     }
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _can_be_kept(plan: KafkaPlan) -> bool:
+    is_off = text(plan.target.settings.get("delete.topic.enable")) == "false"
+    return era_for(plan).requests.describe_configs is not None and not is_off
 
 
 def fresh(plan: KafkaPlan, number: int) -> KafkaPlan:
@@ -44,7 +50,8 @@ def forget(cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
 
     Raises HarnessFailure if a topic remains.
     """
-    delete_topics(cluster, [each.topic.name for plan in plans for each in topic_plans(plan)])
+    names = [each.topic.name for plan in plans for each in topic_plans(plan)]
+    mode_of(plans[0]).delete_topics(cluster, names)
     for node in cluster.nodes.values():
         folder = f"{NODE_DATA}/{LOGS}"
         node.admin(["find", folder, "-type", "f", "-exec", "truncate", "-s", "0", "{}", "+"])

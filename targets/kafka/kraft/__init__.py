@@ -46,6 +46,10 @@ class Kraft:
             admin.create_topic(cluster, commits, deadline)
         admin.create_topic(cluster, plan, deadline)
 
+    def delete_topics(self, cluster: Cluster, names: Sequence[str]) -> None:
+        """By DeleteTopics, all in one request."""
+        admin.delete_topics(cluster, names)
+
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A broker's partitions, a controller's idea of who is active."""
         return admin.observe(node, plan, timeout_s=timeout_s)

@@ -55,6 +55,10 @@ class ZooKeeper:
         """By the znodes that Kafka's own tool writes."""
         admin.create_topic(cluster, plan, deadline)
 
+    def delete_topics(self, cluster: Cluster, names: Sequence[str]) -> None:
+        """By the znodes that Kafka's own tool writes; 0.8.2 and later."""
+        admin.delete_topics(cluster, names)
+
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A broker's partitions as it reports them to clients; what ZooKeeper has of them."""
         return admin.observe(node, plan, timeout_s=timeout_s)

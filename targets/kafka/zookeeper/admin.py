@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, Final
 
 import orjson
 
+from harness.errors import HarnessFailure
 from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Cluster, Node, NodeView, PartitionView, with_role
 from targets.kafka import brokers
@@ -20,6 +22,8 @@ from targets.kafka.configuration import names_by_id, node_ids, text
 from targets.kafka.placements import assignment
 from targets.kafka.plan import KafkaPlan
 from targets.zookeeper import asking
+
+_DELETE_S: Final = 15.0
 
 
 def observe(node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
@@ -132,12 +136,37 @@ def create_topic(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
     brokers.await_none(cluster, missing, deadline)
 
 
+def delete_topics(cluster: Cluster, names: Sequence[str]) -> None:
+    """Request it as Kafka's TopicCommand does, and wait until the controller has removed the
+    topics: it does so once every replica is deleted. Raises HarnessFailure when one stays."""
+    left = sorted(names)
+
+    def missing() -> str | None:
+        nonlocal left
+        try:
+            told(cluster.nodes, write({f"/admin/delete_topics/{name}": None for name in left}))
+            there = [
+                asking.children(server.address, "/brokers/topics", timeout_s=brokers.ASK_S)
+                for server in with_role(cluster, "zookeeper")
+            ]
+        except NoAnswer as error:
+            return str(error)
+        left = sorted(set(left).intersection(chain(*there)))
+        return f"{left[0]} is still there" if left else None
+
+    try:
+        brokers.await_none(cluster, missing, time.monotonic() + _DELETE_S)
+    except TimeoutError as error:
+        raise HarnessFailure(f"the run's topics could not be deleted: {error}") from error
+
+
 def write(znodes: Mapping[str, Any]) -> Callable[[str], None]:
-    """Writes these znodes, in this order, to the server at an address."""
+    """Writes these znodes, in this order, to the server at an address; null is an empty one."""
 
     def to(address: str) -> None:
         for path, document in znodes.items():
-            asking.create(address, path, orjson.dumps(document), timeout_s=brokers.ASK_S)
+            data = b"" if document is None else orjson.dumps(document)
+            asking.create(address, path, data, timeout_s=brokers.ASK_S)
 
     return to
 

@@ -41,6 +41,7 @@ DEFAULTS: Final[tuple[tuple[str, Any, tuple[int, ...]], ...]] = (
     ("replica.fetch.backoff.ms", 200, (0, 8, 3)),
     ("request.timeout.ms", 3000, (0, 9)),
     ("group.initial.rebalance.delay.ms", 0, (0, 11)),
+    ("delete.topic.enable", True, (0, 11)),
 )
 # Sessions may be two to twenty ticks long.
 _TICK_MS: Final = 500

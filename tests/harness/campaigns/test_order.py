@@ -74,8 +74,9 @@ def test_a_new_worker_takes_a_cell_whose_cluster_no_other_has() -> None:
 
 def test_with_more_clusters_than_workers_a_cluster_serves_five_rounds_before_the_next() -> None:
     clusters = {"a=x": "1", "a=y": "2", "a=z": "3"}
-    assert rounds_together(clusters.values(), 3) == 1
-    block = rounds_together(clusters.values(), 2)
+    assert rounds_together(clusters.values(), 3, 10) == 1
+    assert rounds_together(clusters.values(), 2, 100) == 10
+    block = rounds_together(clusters.values(), 2, 10)
     runs = taken(order(cells(x=10, y=10, z=6), cluster_of=clusters, block=block))
     in_a_row = [(name, len(list(of_name))) for name, of_name in groupby(name for name, _ in runs)]
     assert in_a_row == [("a=x", 5), ("a=y", 5), ("a=z", 6), ("a=x", 5), ("a=y", 5)]

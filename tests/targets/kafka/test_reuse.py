@@ -70,6 +70,24 @@ def test_only_what_is_left_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -
     assert [names for _, names in world.asked] == [both, both, ["ackloss-b"], ["ackloss-b"]]
 
 
+@pytest.mark.parametrize(
+    ("target", "is_kept"),
+    [
+        ({"version": "0.10.2.2"}, False),
+        ({"version": "0.11.0.3"}, True),
+        ({"version": "2.8.2"}, True),
+        ({"version": "3.9.2", "metadata": "zookeeper"}, True),
+        ({"version": "3.9.2", "settings": {"delete.topic.enable": False}}, False),
+        ({}, True),
+    ],
+)
+def test_a_cluster_serves_several_runs_if_it_tells_its_settings_and_deletes_topics(
+    target: dict[str, Any], is_kept: bool
+) -> None:
+    plan: Any = parse_plan({"schema": 1, "name": "x", "target": target})
+    assert (reuse.cluster_key(plan, []) is not None) == is_kept
+
+
 def test_a_topic_that_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, {"ackloss-a": 0, "ackloss-b": BUSY})
     with pytest.raises(HarnessFailure, match="ackloss-b could not be deleted: NotController"):

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from harness.errors import HarnessFailure
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
@@ -153,3 +154,40 @@ def test_the_topics_settings_are_written_before_the_topic(
             {"version": 1, "partitions": {"0": [1, 2, 3], "1": [1, 2, 3]}},
         ),
     ]
+
+
+class Topics:
+    """Servers that have these topics; each query sees the next of them removed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *there: str, stays: str = "") -> None:
+        self.nodes = {"z1": SERVER}
+        self.there, self.stays = list(there), stays
+        self.written: list[tuple[str, bytes]] = []
+        monkeypatch.setattr(asking, "create", self._create)
+        monkeypatch.setattr(asking, "children", self._children)
+        monkeypatch.setattr(admin, "_DELETE_S", 0.5)
+
+    def _create(self, address: str, path: str, data: bytes, *, timeout_s: float) -> None:
+        self.written.append((path, data))
+
+    def _children(self, address: str, path: str, *, timeout_s: float) -> list[str]:
+        assert path == "/brokers/topics"
+        there = list(self.there)
+        gone = next((name for name in self.there if name.startswith("run")), self.stays)
+        if gone != self.stays:
+            self.there.remove(gone)
+        return there
+
+
+def test_topics_are_deleted_once_no_server_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Topics(monkeypatch, "run-a", "run-b", "other")
+    admin.delete_topics(world, ["run-b", "run-a"])  # type: ignore[arg-type]
+    assert world.there == ["other"]
+    requests = {name: (f"/admin/delete_topics/{name}", b"") for name in ("run-a", "run-b")}
+    assert world.written == [*requests.values(), *requests.values(), requests["run-b"]]
+
+
+def test_a_topic_that_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Topics(monkeypatch, "run-a", "other", stays="run-a")
+    with pytest.raises(HarnessFailure, match="could not be deleted: run-a is still there"):
+        admin.delete_topics(world, ["run-a"])  # type: ignore[arg-type]

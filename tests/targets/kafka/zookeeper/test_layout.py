@@ -72,7 +72,7 @@ def test_a_broker_listens_by_the_keys_of_its_version(version: str, listens: dict
         ("0.8.2.2", 12, "offsets.topic.num.partitions"),
         ("0.9.0.1", 14, "request.timeout.ms"),
         ("0.10.2.2", 14, "request.timeout.ms"),
-        ("2.8.2", 15, "group.initial.rebalance.delay.ms"),
+        ("2.8.2", 16, "delete.topic.enable"),
     ],
 )
 def test_only_defaults_that_a_version_knows_are_sent(version: str, count: int, last: str) -> None:
