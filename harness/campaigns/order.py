@@ -1,12 +1,11 @@
 """Which run is next: cells in turn, so that a campaign that is stopped early is balanced.
 
-All first repetitions come before all second ones, and so on. Within a round a worker gets a cell
-that fits its cluster, because keeping a cluster is cheapest, and otherwise one whose cluster no
-other worker has. If there are more clusters than workers, such as those of fourteen versions,
-rounds are run in blocks of a tenth of all, and of five at least: a new cluster costs a start and a
-warm-up, and then serves that many repetitions. Cells that are to come first (those that lost in an
-earlier campaign) come first in their round. Cells that share their runs are one task for each
-repetition, without those that have finished it.
+All first repetitions come before all second ones, and so on, but a new cluster costs a start and a
+warm-up. So a worker gets a cell that fits its cluster as long as that is less than so many rounds
+ahead of the cell that is furthest behind: a tenth of all rounds, five at least. Otherwise it gets
+one whose cluster no other worker has. Cells that are to come first (those that lost in an earlier
+campaign) come first in their round. Cells that share their runs are one task for each repetition,
+without those that have finished it.
 """
 
 from __future__ import annotations
@@ -19,13 +18,7 @@ from typing import Final
 from harness.campaigns.plan import Cell
 from harness.campaigns.sharing import Group
 
-_ROUNDS: Final = 5
-"""The fewest rounds of a block, where clusters are not kept otherwise."""
-
-
-def rounds_together(clusters: Collection[Hashable], workers: int, rounds: int) -> int:
-    """The number of rounds in a block: one where every cluster can be kept by a worker."""
-    return 1 if len(set(clusters)) <= workers else max(_ROUNDS, rounds // 10)
+_AHEAD_AT_LEAST: Final = 5
 
 
 @dataclass(frozen=True)
@@ -45,19 +38,20 @@ class Task:
 @dataclass
 class Order:
     """The runs that are left. `groups` are the cells that share their runs. `cluster_of` gives for
-    each cell's name the key of its cluster: cells with equal keys can use one. `first` names the
-    cells that come first, with the cells that share their runs; `block` rounds are
-    taken together."""
+    each cell's name the key of its cluster, null if that serves one run: cells with equal keys can
+    use one. `first` names the cells that come first, with the cells that share their runs."""
 
     groups: Collection[Group]
     cluster_of: Mapping[str, Hashable]
     finished: Collection[tuple[str, int]] = ()
     first: Collection[str] = ()
-    block: int = 1
+    _ahead: int = field(init=False)
+    """Rounds."""
     _left: list[Task] = field(init=False)
 
     def __post_init__(self) -> None:
         rounds = max((cell.repetitions for group in self.groups for cell in group), default=0)
+        self._ahead = max(_AHEAD_AT_LEAST, rounds // 10)
         ordered = sorted(
             self.groups, key=lambda group: not any(cell.name in self.first for cell in group)
         )
@@ -79,14 +73,16 @@ class Order:
         `elsewhere`. `None` when no run is left."""
         if not self._left:
             return None
-        current = self._left[0].repetition // self.block
+        ahead = min(task.repetition for task in self._left) + self._ahead
         workers_with = Counter(elsewhere)
 
         def cost(place: int) -> tuple[bool, int, int]:
             wanted = self.cluster_of[self._left[place].cell.name]
+            if wanted is None:
+                return True, 0, place
             return wanted != kept, workers_with[wanted], place
 
-        places = [p for p, t in enumerate(self._left) if t.repetition // self.block == current]
+        places = [p for p, task in enumerate(self._left) if task.repetition < ahead]
         return self._left.pop(min(places, key=cost))
 
     def put_back(self, task: Task) -> None:

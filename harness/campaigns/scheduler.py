@@ -30,12 +30,12 @@ from harness.campaigns.journal import (
     SessionBegun,
     SessionEnded,
 )
-from harness.campaigns.order import Order, Task, rounds_together
+from harness.campaigns.order import Order, Task
 from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.processes import Process, Start, remove_cluster, start_process
 from harness.campaigns.progress import read_progress
 from harness.campaigns.sharing import groups_of_campaign, shared_plan
-from harness.campaigns.worker import Answer, Assignment, Built, Judge, cluster_key
+from harness.campaigns.worker import Answer, Assignment, Built, Judge, cluster_key, may_be_kept
 from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.history.run_folder import new_run_id
 from harness.plan import Plan
@@ -103,11 +103,12 @@ class Scheduler:
         self._journal = Journal(self.folder.journal)
         for run in progress.in_state("begun"):
             self._journal.write(RunBroken(run_id=run.run_id, why="its process ended"))
-        self._keys = {cell.name: cluster_key(cell.resolved) for cell in self.campaign.possible}
+        self._keys = {
+            cell.name: cluster_key(cell.resolved) if may_be_kept(cell.resolved) else None
+            for cell in self.campaign.possible
+        }
         groups = groups_of_campaign(self.campaign)
-        rounds = max((cell.repetitions for cell in self.campaign.possible), default=0)
-        together = rounds_together(self._keys.values(), self.workers, rounds)
-        self._order = Order(groups, self._keys, progress.finished(), self.first, together)
+        self._order = Order(groups, self._keys, progress.finished(), self.first)
         self._ends_s = self.now_s() + (self.campaign.plan.budget.hours or 1e6) * 3600
         self._journal.write(SessionBegun(workers=self.workers))
         why = "interrupted"

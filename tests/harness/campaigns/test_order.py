@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import groupby
 from typing import Any
 
-from harness.campaigns.order import Order, Task, rounds_together
+from harness.campaigns.order import Order, Task
 from harness.campaigns.plan import Cell
 from harness.campaigns.sharing import Group
 
@@ -42,11 +42,23 @@ def test_every_cell_has_one_run_before_any_has_a_second() -> None:
 
 def test_the_order_is_balanced_wherever_it_stops() -> None:
     of = cells(w=20, x=20, y=20, z=20)
-    clusters = {"a=w": "1", "a=x": "2", "a=y": "1", "a=z": "2"}
-    runs = taken(order(of, cluster_of=clusters))
-    for stop in range(len(runs)):
-        counts = Counter(name for name, _ in runs[:stop])
-        assert max(counts.values(), default=0) - min(counts[c.name] for c in of) <= 1
+    assert lead(order(of), of) == 1
+    single_use = {"a=w": None, "a=x": None, "a=y": None, "a=z": None}
+    assert lead(order(of, cluster_of=single_use), of) == 1
+    kept = {"a=w": "1", "a=x": "2", "a=y": "1", "a=z": "2"}
+    assert lead(order(of, cluster_of=kept), of) == 5
+    many = cells(w=100, x=100, y=100, z=100)
+    assert lead(order(many, cluster_of=kept), many) == 10
+
+
+def lead(order: Order, of: list[Cell]) -> int:
+    """The most runs that one cell is ahead of another, wherever the campaign stops."""
+    counts = Counter({cell.name: 0 for cell in of})
+    most = 0
+    for name, _ in taken(order):
+        counts[name] += 1
+        most = max(most, max(counts.values()) - min(counts.values()))
+    return most
 
 
 def test_finished_runs_are_left_out_and_a_broken_one_comes_first() -> None:
@@ -59,10 +71,21 @@ def test_finished_runs_are_left_out_and_a_broken_one_comes_first() -> None:
     assert taken(left) == [("a=y", 0), ("a=x", 1)]
 
 
-def test_a_worker_keeps_its_cluster_within_a_round() -> None:
+def test_a_worker_keeps_its_cluster_for_five_rounds() -> None:
     clusters = {"a=w": "1", "a=x": "2", "a=y": "1", "a=z": "2"}
-    runs = taken(order(cells(w=2, x=2, y=2, z=2), cluster_of=clusters), kept="2")
-    assert [name[-1] for name, _ in runs] == ["x", "z", "w", "y", "w", "y", "x", "z"]
+    runs = taken(order(cells(w=6, x=6, y=6, z=6), cluster_of=clusters), kept="2")
+    assert "".join(name[-1] for name, _ in runs) == "xz" * 5 + "wy" * 6 + "xz"
+
+
+def test_a_worker_keeps_its_cluster_while_another_worker_is_slow() -> None:
+    left = order(cells(x=9, y=9), cluster_of={"a=x": "1", "a=y": "2"})
+    assert left.next("1", ["2"]) == Task(left.groups[0][0], 0)  # type: ignore[index]
+    found = []
+    while (task := left.next("2", ["1"])) is not None and task.cell.name == "a=y":
+        found.append(task.repetition)
+    assert found == [0, 1, 2, 3, 4, 5]
+    assert task is not None
+    assert (task.cell.name, task.repetition) == ("a=x", 1)
 
 
 def test_a_new_worker_takes_a_cell_whose_cluster_no_other_has() -> None:
@@ -74,10 +97,7 @@ def test_a_new_worker_takes_a_cell_whose_cluster_no_other_has() -> None:
 
 def test_with_more_clusters_than_workers_a_cluster_serves_five_rounds_before_the_next() -> None:
     clusters = {"a=x": "1", "a=y": "2", "a=z": "3"}
-    assert rounds_together(clusters.values(), 3, 10) == 1
-    assert rounds_together(clusters.values(), 2, 100) == 10
-    block = rounds_together(clusters.values(), 2, 10)
-    runs = taken(order(cells(x=10, y=10, z=6), cluster_of=clusters, block=block))
+    runs = taken(order(cells(x=10, y=10, z=6), cluster_of=clusters))
     in_a_row = [(name, len(list(of_name))) for name, of_name in groupby(name for name, _ in runs)]
     assert in_a_row == [("a=x", 5), ("a=y", 5), ("a=z", 6), ("a=x", 5), ("a=y", 5)]
     for stop in range(len(runs)):
