@@ -38,6 +38,8 @@ _LEFT_IN: Final = 0.95
 _NONE: Final = -0.09
 _LABEL: Final = 80
 """The number of characters of a cell's name beside its row."""
+_NUMBERS: Final = 48
+"""The number of characters of a label that names points."""
 _ROW_PX: Final = 14
 _CHARACTER_PX: Final = 6
 """The approximate height of a row and width of a small letter, to detect labels that overlap."""
@@ -202,8 +204,8 @@ def _lines(panel: Axes, x: _Ends, y: _Ends, **style: Any) -> None:
 def _numbers(
     panel: Axes, points: Sequence[tuple[float, float, int, int]], colours: Colours
 ) -> None:
-    """Each point's number beside it. Points on the same spot share one label. A label that would
-    overlap another stands below its point."""
+    """Each point's number beside it: right of it if the panel has room there. Points on the same
+    spot share one label. A label that would overlap another stands below its point."""
     groups: list[tuple[npt.NDArray[np.float64], list[int]]] = []
     for gap, percent, number, _ in sorted(points):
         at = panel.transData.transform((gap, percent))
@@ -217,15 +219,26 @@ def _numbers(
     written: list[tuple[float, float]] = []  # where labels above their points end
     for at, numbers in groups:
         x, y = back.transform(at)
-        label = ranges(numbers)
-        above = all(at[0] > end or abs(at[1] - row) > _ROW_PX for end, row in written)
+        label = _short(ranges(numbers))
+        wide = _CHARACTER_PX * (len(label) + 2)
+        right = at[0] + wide <= panel.bbox.x1
+        begin = at[0] if right else at[0] - wide
+        above = all(begin > end or abs(at[1] - row) > _ROW_PX for end, row in written)
         if above:
-            written.append((at[0] + _CHARACTER_PX * (len(label) + 2), at[1]))
+            written.append((begin + wide, at[1]))
         panel.annotate(
-            label, (x, y), xytext=(5, 4 if above else -10), textcoords="offset points", fontsize=7,
+            label, (x, y), xytext=(5 if right else -5, 4 if above else -10),
+            textcoords="offset points", ha="left" if right else "right", fontsize=7,
             color=colours["ink"], zorder=4,
             bbox={"facecolor": colours["paper"], "alpha": 0.6, "linewidth": 0, "pad": 0.5},
         )  # fmt: skip
+
+
+def _short(label: str) -> str:
+    """A label of many numbers ends where the others would cross the picture."""
+    if len(label) <= _NUMBERS:
+        return label
+    return f"{label[:_NUMBERS].rpartition(', ')[0]}, …"
 
 
 def ranges(numbers: Iterable[int]) -> str:

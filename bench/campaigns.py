@@ -1,13 +1,13 @@
-"""Runs an hour by lanes, and whether many lanes find what one lane finds.
+"""Runs an hour by workers, and whether many workers find what one worker finds.
 
-The same short plan (`plans/short-unclean.toml`) is played on one lane and on several, the same
+The same short plan (`plans/short-unclean.toml`) is run on one worker and on several, the same
 number of runs each. The rate is that of a long campaign: from the first finished run to the last,
-so the start of clusters and their warm-up are left out; the whole time is told too. The share of
-lossy runs must be equivalent within 5 points (two one-sided exact tests), and starved runs are
+so the start of clusters and their warm-up are left out; the time of all is printed, too. The share
+of lossy runs must be equivalent within 5 points (two one-sided exact tests), and starved runs are
 counted. Every run of this plan loses, so the shares say little of the workers: for that there is
 `campaigns/workers-equivalence.toml`, and `ackloss campaign compare`.
 
-    python -m bench.campaigns [RUNS] [LANES ...]       default: 60 runs on 1 and on 3 lanes
+    python -m bench.campaigns [RUNS] [WORKERS ...]     default: 60 runs on 1 and on 3 workers
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.campaigns.plan import Campaign
 from harness.campaigns.scheduler import Scheduler
 
 RUNS = 60
-LANES = (1, 3)
+WORKERS = (1, 3)
 BAR_PER_HOUR = 600
 PLAN = Path(__file__).parents[1] / "plans" / "short-unclean.toml"
 
@@ -39,7 +39,7 @@ PLAN = Path(__file__).parents[1] / "plans" / "short-unclean.toml"
 class Played:
     """One campaign: runs and how they ended, and how long it took."""
 
-    lanes: int
+    workers: int
     classes: dict[str, int]
     lossy: Share
     per_hour: float
@@ -69,32 +69,32 @@ def steady_an_hour(ends_s: Sequence[float], first: int) -> float:
     return (len(steady) - 1) / (steady[-1] - steady[0]) * 3600
 
 
-def played(runs: int, lanes: int, folder: Path) -> Played:
-    """Play the plan so many times on so many lanes."""
+def played(runs: int, workers: int, folder: Path) -> Played:
+    """Play the plan so many times on so many workers."""
     file = folder / "campaign.toml"
     file.write_text(f'schema = 1\nname = "bench"\nplan = "{PLAN}"\nrepetitions = {runs}\n')
     campaign = load_campaign(file)
-    where = CampaignDir.create(folder / f"lanes-{lanes}", campaign)
-    ends_s, seconds = run_all(campaign, where, lanes)
+    where = CampaignDir.create(folder / f"workers-{workers}", campaign)
+    ends_s, seconds = run_all(campaign, where, workers)
     classes: dict[str, int] = {}
     rows = run_rows(where)
     counted = [row["class"] == "loss" for row in rows if row["conclusive"]]
     for row in rows:
         classes[row["class"]] = classes.get(row["class"], 0) + 1
     lossy = Share(sum(counted), len(counted))
-    return Played(lanes, classes, lossy, steady_an_hour(ends_s, lanes), seconds)
+    return Played(workers, classes, lossy, steady_an_hour(ends_s, workers), seconds)
 
 
-def main(runs: int, lanes: list[int]) -> int:
+def main(runs: int, workers: list[int]) -> int:
     """Play, print a table, compare; 1 when a bar is missed."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        for number in lanes:
+        for number in workers:
             each = played(runs, number, Path(folder))
             found.append(each)
             print(
-                f"{number} lanes: {each.per_hour:,.0f} runs an hour, {each.seconds:,.0f} s in all, "
-                f"{each.classes}",
+                f"{number} workers: {each.per_hour:,.0f} runs an hour, {each.seconds:,.0f} s in "
+                f"all, {each.classes}",
                 flush=True,
             )
     missed = max(each.per_hour for each in found) < BAR_PER_HOUR
@@ -103,7 +103,7 @@ def main(runs: int, lanes: list[int]) -> int:
         told = equivalence(first.lossy, other.lossy)
         missed |= not told.equivalent
         print(
-            f"{first.lanes} against {other.lanes} lanes: lossy {first.lossy.part} of "
+            f"{first.workers} against {other.workers} workers: lossy {first.lossy.part} of "
             f"{first.lossy.whole} and {other.lossy.part} of {other.lossy.whole}, "
             f"{'equivalent' if told.equivalent else 'NOT SHOWN to be equivalent'} within "
             f"{told.margin * 100:.0f} points (p = {told.p:.3f})"
@@ -113,4 +113,4 @@ def main(runs: int, lanes: list[int]) -> int:
 
 if __name__ == "__main__":
     numbers = [int(word) for word in sys.argv[1:]]
-    sys.exit(main(numbers[0] if numbers else RUNS, numbers[1:] or list(LANES)))
+    sys.exit(main(numbers[0] if numbers else RUNS, numbers[1:] or list(WORKERS)))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.text import Text
+from matplotlib.text import Annotation, Text
 
 from analysis import drawing
 from analysis.campaign import CampaignDocument, RunRow, campaign_document, run_rows
@@ -90,6 +90,22 @@ def test_every_conclusive_run_is_a_point(tmp_path: Path) -> None:
     for panel in figure.axes:
         points = [p for p in panel.collections if hasattr(p, "get_sizes") and len(p.get_sizes())]
         assert sum(len(p.get_offsets()) for p in points) == judged
+
+
+def test_no_label_crosses_the_edge_of_its_picture(tmp_path: Path) -> None:
+    """Every second cell is at the same place, on the right: one label has all their numbers."""
+    document, table, rows = loaded(tmp_path / "campaign", Synthetic(runs=3))
+    share, cells = document.cells[0].lossy_share, list(document.cells)
+    for number, place in enumerate(table.in_order):
+        gap = replace(cells[place].longest_gap_s, median=5.0 if number % 2 else 1.0)
+        cells[place] = replace(cells[place], lossy_share=share, longest_gap_s=gap)
+    figure = drawn(replace(document, cells=cells), table, rows, LIGHT)["trade-off"]
+    figure.draw_without_rendering()
+    labels = figure.findobj(Annotation)
+    assert any("…" in label.get_text() for label in labels)
+    for label in labels:
+        box = label.get_window_extent()
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1, label.get_text()
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
