@@ -11,16 +11,15 @@ runs beside the campaign is counted with the brokers, so let nothing.
 from __future__ import annotations
 
 import re
-import resource
 import sys
 import tempfile
 import tomllib
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from analysis.campaign import run_rows
 from bench.campaigns import run_all, steady_an_hour
+from bench.processors import Processors
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.loading import load_campaign
 from harness.campaigns.plan import Campaign
@@ -31,32 +30,6 @@ CELLS = 12
 BAR_AN_HOUR = 10_000
 FILE = Path(__file__).parents[1] / "campaigns" / "isr-settings.toml"
 """Its choices of faults that take ten seconds; the storm takes forty."""
-
-
-@dataclass
-class Processors:
-    """Seconds that the processors of this machine worked since it was made."""
-
-    _machine_s: float = field(default_factory=lambda: _machine_s())
-    _workers_s: float = field(default_factory=lambda: _workers_s())
-
-    def split(self) -> tuple[float, float]:
-        """Of the campaign's own processes that have ended, and of everything else."""
-        workers_s = _workers_s() - self._workers_s
-        return workers_s, _machine_s() - self._machine_s - workers_s
-
-
-def _machine_s() -> float:
-    """Not idle, not waiting for a disk, not taken by a hypervisor (proc(5), the first line)."""
-    user, nice, system, _, _, irq, softirq, *_ = map(
-        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
-    )
-    return (user + nice + system + irq + softirq) / 100
-
-
-def _workers_s() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def campaign_of(runs: int, folder: Path) -> Campaign:

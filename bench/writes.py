@@ -4,7 +4,9 @@ The same cluster in the same run: 3 controllers and 3 brokers on this machine, o
 1 partition, then of 3), acks=all, linger 5 ms, no idempotence, 10-byte values. ProducerPerformance
 is of the cluster's version and runs in one of its containers; its JVM's start is not counted. What
 ackloss does more: it records every invocation and every acknowledgement in Parquet. The two take
-turns, each round gives a ratio, and their median is a shape's result: bar 0.5, aim 1.0.
+turns, each round gives a ratio, and their median is a shape's result: bar 0.5, aim 1.0. Where the
+rest goes: the processor time of a write in the thread of the load, in the other threads of ackloss,
+and everywhere else; `bench.interpreter` has the part of the first that needs no client.
 
     python -m bench.writes [ROUNDS]
 """
@@ -16,10 +18,13 @@ import statistics
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
+from bench.processors import Processors
 from harness.clusters.docker.cluster import DockerCluster
 from harness.errors import HarnessFailure
 from harness.history.run_folder import new_run_id
@@ -63,9 +68,29 @@ def shape(partitions: int) -> Plan:
 TARGET = Kafka()
 
 
-def recorded_per_s(cluster: Cluster, plan: Plan) -> float:
-    """Acknowledged writes a second, from the first invocation to the last acknowledgement."""
+class Recorded(NamedTuple):
+    """Acknowledged writes a second, from the first invocation to the last acknowledgement, and the
+    processor seconds of a write: in the thread of the load, in other threads of this process
+    (librdkafka's, the recorder's), and elsewhere (brokers)."""
+
+    per_s: float
+    load_s: float
+    others_s: float
+    elsewhere_s: float
+
+    def __str__(self) -> str:
+        parts = (self.load_s, self.others_s, self.elsewhere_s)
+        load, others, elsewhere = (f"{part * 1e6:.1f} us" for part in parts)
+        return (
+            f"a write: {load} in the thread of the load, which has {self.load_s * self.per_s:.0%} "
+            f"of a core, {others} in other threads of ackloss, {elsewhere} elsewhere"
+        )
+
+
+def recorded(cluster: Cluster, plan: Plan) -> Recorded:
+    """Run the plan's workload in this thread."""
     client = TARGET.client(cluster, plan)
+    processors, load_s = Processors(), time.thread_time()
     with tempfile.TemporaryDirectory() as folder:
         clock = RunClock()
         with Recorder(Path(folder), run_id="bench") as recorder:
@@ -81,7 +106,10 @@ def recorded_per_s(cluster: Cluster, plan: Plan) -> float:
             acknowledged = len(recorder.written().acknowledged)
         if acknowledged != report.attempted:
             raise HarnessFailure(f"{acknowledged} of {report.attempted} writes acknowledged")
-        return acknowledged / took_s
+    load_s = time.thread_time() - load_s
+    ours_s, elsewhere_s = processors.split()
+    costs_s = (load_s, ours_s - load_s, elsewhere_s)
+    return Recorded(acknowledged / took_s, *(cost_s / acknowledged for cost_s in costs_s))
 
 
 def producer_performance_per_s(cluster: Cluster, plan: Plan, *, records: int) -> float:
@@ -123,14 +151,14 @@ def running_cluster(plan: Plan) -> Iterator[DockerCluster]:
             state.forget(run_id)
 
 
-def measure(plan: Plan, rounds: int) -> Iterator[tuple[float, float]]:
-    """(recorded, ProducerPerformance) in writes a second, round by round after a warm-up."""
+def measure(plan: Plan, rounds: int) -> Iterator[tuple[Recorded, float]]:
+    """Both sides, ProducerPerformance in writes a second, round by round after a warm-up."""
     with running_cluster(plan) as cluster:
-        records = int(recorded_per_s(cluster, plan) * ROUND_S)
+        records = int(recorded(cluster, plan).per_s * ROUND_S)
         producer_performance_per_s(cluster, plan, records=records)
         for _ in range(rounds):
             yield (
-                recorded_per_s(cluster, plan),
+                recorded(cluster, plan),
                 producer_performance_per_s(cluster, plan, records=records),
             )
 
@@ -138,11 +166,12 @@ def measure(plan: Plan, rounds: int) -> Iterator[tuple[float, float]]:
 def met(partitions: int, rounds: int) -> bool:
     """Take turns on one shape, print both sides and their ratio: whether it meets the bar."""
     ratios = []
-    for recorded, kafkas in measure(shape(partitions), rounds):
-        ratios.append(recorded / kafkas)
+    for ours, kafkas in measure(shape(partitions), rounds):
+        ratios.append(ours.per_s / kafkas)
         print(
             f"partitions {partitions}, round {len(ratios)}: recorded and acknowledged "
-            f"{recorded:,.0f}/s, ProducerPerformance {kafkas:,.0f}/s, ratio {ratios[-1]:.2f}",
+            f"{ours.per_s:,.0f}/s, ProducerPerformance {kafkas:,.0f}/s, ratio {ratios[-1]:.2f}\n"
+            f"  {ours}",
             flush=True,
         )
     median = statistics.median(ratios)
