@@ -103,11 +103,11 @@ def recorded(cluster: Cluster, plan: Plan) -> Recorded:
                 stop=threading.Event(),
             )
             took_s = (clock.now_ns() - report.begun_ns) / 1e9
+            load_s = time.thread_time() - load_s
+            ours_s, elsewhere_s = processors.split()
             acknowledged = len(recorder.written().acknowledged)
         if acknowledged != report.attempted:
             raise HarnessFailure(f"{acknowledged} of {report.attempted} writes acknowledged")
-    load_s = time.thread_time() - load_s
-    ours_s, elsewhere_s = processors.split()
     costs_s = (load_s, ours_s - load_s, elsewhere_s)
     return Recorded(acknowledged / took_s, *(cost_s / acknowledged for cost_s in costs_s))
 

@@ -42,8 +42,9 @@ class Processes(SpawnContext):
         if self._ended:
             raise RuntimeError("nothing is judged any more")
         with ProcessPoolExecutor(min(self._at_once, len(tasks)), self, _begin) as pool:
-            futures = [pool.submit(judge_task, task, self._judge) for task in tasks]
+            futures: list[Future[Answers]] = []
             try:
+                futures.extend(pool.submit(judge_task, task, self._judge) for task in tasks)
                 return [answer for future in futures for answer in future.result()]
             except BrokenProcessPool as error:
                 answered = {n: each.result() for n, each in enumerate(futures) if _is_over(each)}

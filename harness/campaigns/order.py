@@ -2,10 +2,10 @@
 
 All first repetitions come before all second ones, and so on, but a new cluster costs a start and a
 warm-up. So a worker gets a cell that fits its cluster as long as that is less than so many rounds
-ahead of the cell that is furthest behind: a tenth of all rounds, five at least. Otherwise it gets
-one whose cluster no other worker has. Cells that are to come first (those that lost in an earlier
-campaign) come first in their round. Cells that share their runs are one task for each repetition,
-without those that have finished it.
+ahead of the cell that is furthest behind: a tenth of all rounds, but five to twenty. Otherwise it
+gets one whose cluster no other worker has. Cells that are to come first (those that lost in an
+earlier campaign) come first in their round. Cells that share their runs are one task for each
+repetition, without those that have finished it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from harness.campaigns.plan import Cell
 from harness.campaigns.sharing import Group
 
 _AHEAD_AT_LEAST: Final = 5
+_AHEAD_AT_MOST: Final = 20
+"""Then a start and a warm-up are a tenth of the runs of a cluster."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Order:
 
     def __post_init__(self) -> None:
         rounds = max((cell.repetitions for group in self.groups for cell in group), default=0)
-        self._ahead = max(_AHEAD_AT_LEAST, rounds // 10)
+        self._ahead = min(max(_AHEAD_AT_LEAST, rounds // 10), _AHEAD_AT_MOST)
         ordered = sorted(
             self.groups, key=lambda group: not any(cell.name in self.first for cell in group)
         )
@@ -86,5 +88,5 @@ class Order:
         return self._left.pop(min(places, key=cost))
 
     def put_back(self, task: Task) -> None:
-        """Put back a run that broke off: it is repeated before all others."""
+        """Put back a run that broke off: among those that fit a worker's cluster it comes first."""
         self._left.insert(0, task)

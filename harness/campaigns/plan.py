@@ -122,7 +122,11 @@ class CampaignPlan(_Section):
         description="Clusters in parallel; default: as many as the machine can run.",
     )
     limit_s: float | None = Field(
-        None, gt=0, le=86_400, description="A run that takes longer has failed."
+        None,
+        gt=0,
+        le=86_400,
+        description="A run that takes longer, with the start and the "
+        "warm-up of its cluster, has failed.",
     )
     share: Literal["auto", "always", "never"] = Field(
         "never",

@@ -222,15 +222,20 @@ class _Worker:
             kept.stack.close()
 
     def _cluster_for(self, plan: ResolvedPlan) -> _KeptCluster:
-        """The kept cluster if it fits the plan, else a new one, warmed up if it may be kept."""
+        """The kept cluster if it fits the plan, else a new one, warmed up if it may be kept. A plan
+        whose cluster cannot be kept always gets a new one: all of its runs are equally cold."""
         key = cluster_key(plan)
-        if self.kept is not None and (not self.kept.reusable or self.kept.key != key):
+        if self.kept is not None and not (
+            self.kept.reusable and self.kept.key == key and may_be_kept(plan)
+        ):
             self.drop()
         if self.kept is None:
             self.kept = self._build(plan, key)
             if may_be_kept(plan):
                 with scratch() as folder:
                     self._run(self.kept, plan, Path(folder), new_run_id())
+                if not self.kept.reusable:
+                    raise _Unusable("the cluster could not be used again after its warm-up")
         return self.kept
 
     def _build(self, plan: ResolvedPlan, key: str) -> _KeptCluster:

@@ -41,8 +41,9 @@ class Mode(Protocol):
         """Create the plan's topic. Raises PlanError if one of its settings is refused."""
         ...
 
-    def delete_topics(self, cluster: Cluster, names: Sequence[str]) -> None:
-        """Delete topics. Raises HarnessFailure when one stays."""
+    def forget(self, cluster: Cluster, topics: Sequence[str]) -> None:
+        """Delete a run's topics, and undo what else it has decided for later runs. Raises
+        HarnessFailure if a topic stays."""
         ...
 
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:

@@ -12,16 +12,18 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from kazoo.exceptions import ConnectionClosedError, NodeExistsError, NoNodeError, ZookeeperError
-from kazoo.protocol.serialization import Connect, Create, GetChildren, GetData, ReplyHeader
+from kazoo.protocol.serialization import Connect, Create, Delete, GetChildren, GetData, ReplyHeader
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from harness.faults.own_traffic import NoAnswer, own_connection
 from targets.zookeeper.configuration import CLIENT_PORT
 
 _SESSION_MS: Final = 10_000
+_ANY_VERSION: Final = -1
 _LENGTH: Final = struct.Struct(">i")
 _TWO: Final = struct.Struct(">ii")
 _LOST: Final = (OSError, struct.error, ConnectionClosedError)
@@ -103,7 +105,7 @@ def del_session(address: str) -> None:
 def get(address: str, path: str, *, timeout_s: float) -> bytes | None:
     """A znode's data; null if there is no such znode."""
     try:
-        data, _ = ask(address, GetData(path, None), timeout_s=timeout_s)
+        data, _ = _answer(address, GetData(path, None), timeout_s)
     except NoNodeError:
         return None
     return bytes(data or b"")
@@ -112,7 +114,7 @@ def get(address: str, path: str, *, timeout_s: float) -> bytes | None:
 def children(address: str, path: str, *, timeout_s: float) -> Sequence[str]:
     """The names of a znode's children; none if there is no such znode."""
     try:
-        return list(ask(address, GetChildren(path, None), timeout_s=timeout_s))
+        return list(_answer(address, GetChildren(path, None), timeout_s))
     except NoNodeError:
         return []
 
@@ -121,12 +123,29 @@ def create(address: str, path: str, data: bytes, *, timeout_s: float) -> None:
     """Create a znode, and its parents if they are missing. An existing one is left unchanged."""
     parent = path.rpartition("/")[0]
     try:
-        ask(address, Create(path, data, OPEN_ACL_UNSAFE, 0), timeout_s=timeout_s)
+        _answer(address, Create(path, data, OPEN_ACL_UNSAFE, 0), timeout_s)
     except NodeExistsError:
         return
     except NoNodeError:
         create(address, parent, b"", timeout_s=timeout_s)
         create(address, path, data, timeout_s=timeout_s)
+
+
+def delete(address: str, path: str, *, timeout_s: float) -> None:
+    """Delete a znode, if it is there."""
+    with suppress(NoNodeError):
+        _answer(address, Delete(path, _ANY_VERSION), timeout_s)
+
+
+def _answer(address: str, request: Any, timeout_s: float) -> Any:
+    """What the server answers. Raises NoAnswer, also for most refusals; NoNodeError,
+    NodeExistsError."""
+    try:
+        return ask(address, request, timeout_s=timeout_s)
+    except (NoNodeError, NodeExistsError):
+        raise
+    except ZookeeperError as error:
+        raise NoAnswer(f"{address}:{CLIENT_PORT}: {error}") from error
 
 
 def _left_s(deadline: float) -> float:

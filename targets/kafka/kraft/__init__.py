@@ -46,9 +46,9 @@ class Kraft:
             admin.create_topic(cluster, commits, deadline)
         admin.create_topic(cluster, plan, deadline)
 
-    def delete_topics(self, cluster: Cluster, names: Sequence[str]) -> None:
-        """By DeleteTopics, all in one request."""
-        admin.delete_topics(cluster, names)
+    def forget(self, cluster: Cluster, topics: Sequence[str]) -> None:
+        """Topics by DeleteTopics, all in one request; nothing else."""
+        admin.delete_topics(cluster, topics)
 
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A broker's partitions, a controller's idea of who is active."""

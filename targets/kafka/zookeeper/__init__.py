@@ -55,9 +55,9 @@ class ZooKeeper:
         """By the znodes that Kafka's own tool writes."""
         admin.create_topic(cluster, plan, deadline)
 
-    def delete_topics(self, cluster: Cluster, names: Sequence[str]) -> None:
-        """By the znodes that Kafka's own tool writes; 0.8.2 and later."""
-        admin.delete_topics(cluster, names)
+    def forget(self, cluster: Cluster, topics: Sequence[str]) -> None:
+        """Topics by the znodes that Kafka's own tool writes; a controller is elected again."""
+        admin.forget(cluster, topics)
 
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A broker's partitions as it reports them to clients; what ZooKeeper has of them."""

@@ -136,28 +136,51 @@ def create_topic(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
     brokers.await_none(cluster, missing, deadline)
 
 
-def delete_topics(cluster: Cluster, names: Sequence[str]) -> None:
+def forget(cluster: Cluster, topics: Sequence[str]) -> None:
+    """Delete topics, and have a controller elected again. Raises HarnessFailure if a topic stays.
+
+    A broker that was cut off or killed is the controller no longer: without another election, no
+    later run on the cluster would have a fault of its first leader meet the controller, too.
+    """
+    why = _delete_topics(cluster, topics)
+    if why is None:
+        try:
+            told(cluster.nodes, _elect_controller)
+        except NoAnswer as error:
+            why = str(error)
+    if why is not None:
+        raise HarnessFailure(f"the cluster cannot be used for another run: {why}")
+
+
+def _delete_topics(cluster: Cluster, topics: Sequence[str]) -> str | None:
     """Request it as Kafka's TopicCommand does, and wait until the controller has removed the
-    topics: it does so once every replica is deleted. Raises HarnessFailure when one stays."""
-    left = sorted(names)
+    topics: it does so once every replica is deleted. Returns why one stays."""
+    requested = False
 
     def missing() -> str | None:
-        nonlocal left
+        nonlocal requested
         try:
-            told(cluster.nodes, write({f"/admin/delete_topics/{name}": None for name in left}))
+            if not requested:
+                told(cluster.nodes, write({f"/admin/delete_topics/{t}": None for t in topics}))
+                requested = True
             there = [
                 asking.children(server.address, "/brokers/topics", timeout_s=brokers.ASK_S)
                 for server in with_role(cluster, "zookeeper")
             ]
         except NoAnswer as error:
             return str(error)
-        left = sorted(set(left).intersection(chain(*there)))
-        return f"{left[0]} is still there" if left else None
+        left = sorted(set(topics).intersection(chain(*there)))
+        return f"the topic {left[0]} could not be deleted" if left else None
 
     try:
         brokers.await_none(cluster, missing, time.monotonic() + _DELETE_S)
     except TimeoutError as error:
-        raise HarnessFailure(f"the run's topics could not be deleted: {error}") from error
+        return str(error)
+    return None
+
+
+def _elect_controller(address: str) -> None:
+    asking.delete(address, "/controller", timeout_s=brokers.ASK_S)
 
 
 def write(znodes: Mapping[str, Any]) -> Callable[[str], None]:

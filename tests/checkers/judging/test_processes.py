@@ -5,11 +5,14 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from checkers.judging.isolation import Isolated
+from checkers.judging.isolation import Isolated, WorkerDied
 from checkers.judging.processes import Processes
 from checkers.judging.results import Document
 
@@ -32,6 +35,24 @@ def test_a_process_that_has_judged_tidies_up(
         assert processes.judged([[(5, tmp_path)]]) == [(5, {"left": True})]
     assert not (tmp_path / "left").exists()
     assert capfd.readouterr() == ("", SAID), "what a checker prints is none of our output"
+
+
+class Broken(ProcessPoolExecutor):
+    """Its second process dies while tasks are handed out."""
+
+    def submit(self, *args: Any, **kwargs: Any) -> Any:
+        if getattr(self, "submitted", False):
+            raise BrokenProcessPool("a child died")
+        self.submitted = True
+        return super().submit(*args, **kwargs)
+
+
+def test_a_death_while_tasks_are_handed_out_is_one_of_a_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("checkers.judging.processes.ProcessPoolExecutor", Broken)
+    with Processes(leaving_something, 1) as processes, pytest.raises(WorkerDied):
+        processes.judged([[(0, tmp_path)], [(1, tmp_path)]])
 
 
 def dying_at_the_last(file: Path) -> Document:

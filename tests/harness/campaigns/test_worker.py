@@ -37,6 +37,7 @@ from harness.run.resolving import ResolvedPlan, resolve
 
 KILL = {"id": "k", "at_s": 2, "nemesis": "kill", "for_s": 2}
 CLOCK = {"id": "c", "at_s": 2, "nemesis": "clock", "for_s": 2}
+WIPE = {**CLOCK, "nemesis": "disk", "form": "wipe", "nodes": "follower(0)"}
 
 
 def document(name: str = "base", **how: Any) -> dict[str, Any]:
@@ -164,6 +165,23 @@ def test_a_fault_that_damages_what_is_stored_makes_the_cluster_single_use(world:
     assert len(world.executed) == 1  # no warm-up on a cluster that serves one run
     world.execute("two", **damaging)
     assert world.clusters == ["cluster-0", "cluster-1"]
+
+
+def test_such_a_fault_never_meets_a_cluster_that_has_served_other_runs(world: World) -> None:
+    damaging = {"faults": [WIPE]}
+    assert cluster_key(resolved(**damaging)) == cluster_key(resolved())
+    world.execute("one")
+    world.execute("two", **damaging)
+    assert world.clusters == ["cluster-0", "cluster-1"]
+
+
+def test_a_cluster_that_its_warm_up_did_not_leave_reusable_serves_no_run(world: World) -> None:
+    world.reusable = False
+    answer = world.execute("one")
+    assert (answer.broken, answer.verdict) == (True, None)
+    assert "after its warm-up" in (answer.error or "")
+    assert [cluster.downs for cluster in world.worker.built] == [1]
+    assert world.clusters == []
 
 
 def test_a_cluster_that_a_run_did_not_leave_reusable_is_replaced(world: World) -> None:

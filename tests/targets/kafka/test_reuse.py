@@ -88,6 +88,15 @@ def test_a_cluster_serves_several_runs_if_it_tells_its_settings_and_deletes_topi
     assert (reuse.cluster_key(plan, []) is not None) == is_kept
 
 
+@pytest.mark.parametrize(("version", "is_kept"), [("3.9.2", True), ("2.8.2", False)])
+def test_with_zookeeper_a_cluster_of_groups_serves_one_run(version: str, is_kept: bool) -> None:
+    workload = {"name": "consume"}
+    plan: Any = parse_plan(
+        {"schema": 1, "name": "x", "target": {"version": version}, "workload": workload}
+    )
+    assert (reuse.cluster_key(plan, []) is not None) == is_kept
+
+
 def test_a_topic_that_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, {"ackloss-a": 0, "ackloss-b": BUSY})
     with pytest.raises(HarnessFailure, match="ackloss-b could not be deleted: NotController"):

@@ -157,37 +157,51 @@ def test_the_topics_settings_are_written_before_the_topic(
 
 
 class Topics:
-    """Servers that have these topics; each query sees the next of them removed."""
+    """A server that has these topics; each query sees the next of the run's removed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *there: str, stays: str = "") -> None:
         self.nodes = {"z1": SERVER}
         self.there, self.stays = list(there), stays
-        self.written: list[tuple[str, bytes]] = []
+        self.written: list[tuple[str, bytes | None]] = []
+        self.answers = True
         monkeypatch.setattr(asking, "create", self._create)
+        monkeypatch.setattr(asking, "delete", self._delete)
         monkeypatch.setattr(asking, "children", self._children)
         monkeypatch.setattr(admin, "_DELETE_S", 0.5)
 
     def _create(self, address: str, path: str, data: bytes, *, timeout_s: float) -> None:
+        if not self.answers:
+            self.answers = True
+            raise NoAnswer("is starting")
         self.written.append((path, data))
+
+    def _delete(self, address: str, path: str, *, timeout_s: float) -> None:
+        self.written.append((path, None))
 
     def _children(self, address: str, path: str, *, timeout_s: float) -> list[str]:
         assert path == "/brokers/topics"
         there = list(self.there)
-        gone = next((name for name in self.there if name.startswith("run")), self.stays)
-        if gone != self.stays:
-            self.there.remove(gone)
+        gone = [name for name in there if name.startswith("run") and name != self.stays]
+        self.there = [name for name in there if name not in gone[:1]]
         return there
 
 
-def test_topics_are_deleted_once_no_server_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("answers", [True, False])
+def test_topics_are_deleted_and_a_controller_is_elected_once_they_are_gone(
+    monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
     world = Topics(monkeypatch, "run-a", "run-b", "other")
-    admin.delete_topics(world, ["run-b", "run-a"])  # type: ignore[arg-type]
+    world.answers = answers
+    admin.forget(world, ["run-a", "run-b"])  # type: ignore[arg-type]
     assert world.there == ["other"]
-    requests = {name: (f"/admin/delete_topics/{name}", b"") for name in ("run-a", "run-b")}
-    assert world.written == [*requests.values(), *requests.values(), requests["run-b"]]
+    assert world.written == [
+        ("/admin/delete_topics/run-a", b""),
+        ("/admin/delete_topics/run-b", b""),
+        ("/controller", None),
+    ]
 
 
 def test_a_topic_that_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = Topics(monkeypatch, "run-a", "other", stays="run-a")
-    with pytest.raises(HarnessFailure, match="could not be deleted: run-a is still there"):
-        admin.delete_topics(world, ["run-a"])  # type: ignore[arg-type]
+    world = Topics(monkeypatch, "run-a", "run-b", stays="run-b")
+    with pytest.raises(HarnessFailure, match="the topic run-b could not be deleted"):
+        admin.forget(world, ["run-a", "run-b"])  # type: ignore[arg-type]
