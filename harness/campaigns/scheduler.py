@@ -35,7 +35,7 @@ from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.processes import Process, Start, remove_cluster, start_process
 from harness.campaigns.progress import read_progress
 from harness.campaigns.sharing import groups_of_campaign, shared_plan
-from harness.campaigns.worker import Answer, Assignment, Built, Judge, cluster_key, may_be_kept
+from harness.campaigns.worker import Answer, Assignment, Built, Judge, cluster_key
 from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.history.run_folder import new_run_id
 from harness.plan import Plan
@@ -103,10 +103,7 @@ class Scheduler:
         self._journal = Journal(self.folder.journal)
         for run in progress.in_state("begun"):
             self._journal.write(RunBroken(run_id=run.run_id, why="its process ended"))
-        self._keys = {
-            cell.name: cluster_key(cell.resolved) if may_be_kept(cell.resolved) else None
-            for cell in self.campaign.possible
-        }
+        self._keys = {cell.name: cluster_key(cell.resolved) for cell in self.campaign.possible}
         groups = groups_of_campaign(self.campaign)
         self._order = Order(groups, self._keys, progress.finished(), self.first)
         self._ends_s = self.now_s() + (self.campaign.plan.budget.hours or 1e6) * 3600

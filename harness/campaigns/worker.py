@@ -84,22 +84,22 @@ class _KeptCluster:
 
     cluster: RunCluster
     provider: Provider
-    key: str
+    key: str | None
     runs: int = 0
     reusable: bool = True
     stack: ExitStack = field(default_factory=ExitStack)
 
 
-def cluster_key(plan: ResolvedPlan) -> str:
-    """Equal for two plans that may be run on one cluster."""
+def cluster_key(plan: ResolvedPlan) -> str | None:
+    """Equal for two plans that may be run on one cluster; null: it serves one run."""
+    single_use = any(isinstance(s.nemesis, SingleUse) and s.nemesis.single_use for s in plan.steps)
     key = _target_key(plan)
-    return f"{key} {sorted(plan.needs)}" if key else new_run_id()
+    return None if single_use or key is None else f"{key} {sorted(plan.needs)}"
 
 
 def may_be_kept(plan: ResolvedPlan) -> bool:
     """Whether a cluster can be used again after this plan."""
-    single_use = any(isinstance(s.nemesis, SingleUse) and s.nemesis.single_use for s in plan.steps)
-    return _target_key(plan) is not None and not single_use
+    return cluster_key(plan) is not None
 
 
 def _target_key(plan: ResolvedPlan) -> str | None:
@@ -225,20 +225,20 @@ class _Worker:
         """The kept cluster if it fits the plan, else a new one, warmed up if it may be kept. A plan
         whose cluster cannot be kept always gets a new one: all of its runs are equally cold."""
         key = cluster_key(plan)
-        if self.kept is not None and not (
-            self.kept.reusable and self.kept.key == key and may_be_kept(plan)
+        if self.kept is not None and (
+            not self.kept.reusable or key is None or self.kept.key != key
         ):
             self.drop()
         if self.kept is None:
             self.kept = self._build(plan, key)
-            if may_be_kept(plan):
+            if key is not None:
                 with scratch() as folder:
                     self._run(self.kept, plan, Path(folder), new_run_id())
                 if not self.kept.reusable:
                     raise _Unusable("the cluster could not be used again after its warm-up")
         return self.kept
 
-    def _build(self, plan: ResolvedPlan, key: str) -> _KeptCluster:
+    def _build(self, plan: ResolvedPlan, key: str | None) -> _KeptCluster:
         provider, run_id = plan.provider, new_run_id()
         through_a_restart(provider)(provider.reach)
         with self.interrupts.raising():

@@ -142,19 +142,17 @@ def forget(cluster: Cluster, topics: Sequence[str]) -> None:
     A broker that was cut off or killed is the controller no longer: without another election, no
     later run on the cluster would have a fault of its first leader meet the controller, too.
     """
-    why = _delete_topics(cluster, topics)
-    if why is None:
-        try:
-            told(cluster.nodes, _elect_controller)
-        except NoAnswer as error:
-            why = str(error)
-    if why is not None:
-        raise HarnessFailure(f"the cluster cannot be used for another run: {why}")
+    deadline = time.monotonic() + _DELETE_S
+    try:
+        brokers.await_none(cluster, _deletion(cluster, topics), deadline)
+        told(cluster.nodes, _elect_controller)
+    except (TimeoutError, NoAnswer) as error:
+        raise HarnessFailure(f"the cluster cannot be used for another run: {error}") from error
 
 
-def _delete_topics(cluster: Cluster, topics: Sequence[str]) -> str | None:
-    """Request it as Kafka's TopicCommand does, and wait until the controller has removed the
-    topics: it does so once every replica is deleted. Returns why one stays."""
+def _deletion(cluster: Cluster, topics: Sequence[str]) -> Callable[[], str | None]:
+    """Requests it as Kafka's TopicCommand does, once; then says which topic is still there. The
+    controller removes one when every replica of it is deleted."""
     requested = False
 
     def missing() -> str | None:
@@ -172,11 +170,7 @@ def _delete_topics(cluster: Cluster, topics: Sequence[str]) -> str | None:
         left = sorted(set(topics).intersection(chain(*there)))
         return f"the topic {left[0]} could not be deleted" if left else None
 
-    try:
-        brokers.await_none(cluster, missing, time.monotonic() + _DELETE_S)
-    except TimeoutError as error:
-        return str(error)
-    return None
+    return missing
 
 
 def _elect_controller(address: str) -> None:
