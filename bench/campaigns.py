@@ -36,7 +36,7 @@ PLAN = Path(__file__).parents[1] / "plans" / "short-unclean.toml"
 
 
 @dataclass(frozen=True)
-class Played:
+class Ran:
     """One campaign: runs and how they ended, and how long it took."""
 
     workers: int
@@ -69,7 +69,7 @@ def steady_an_hour(ends_s: Sequence[float], first: int) -> float:
     return (len(steady) - 1) / (steady[-1] - steady[0]) * 3600
 
 
-def played(runs: int, workers: int, folder: Path) -> Played:
+def ran(runs: int, workers: int, folder: Path) -> Ran:
     """Play the plan so many times on so many workers."""
     file = folder / "campaign.toml"
     file.write_text(f'schema = 1\nname = "bench"\nplan = "{PLAN}"\nrepetitions = {runs}\n')
@@ -82,7 +82,7 @@ def played(runs: int, workers: int, folder: Path) -> Played:
     for row in rows:
         classes[row["class"]] = classes.get(row["class"], 0) + 1
     lossy = Share(sum(counted), len(counted))
-    return Played(workers, classes, lossy, steady_an_hour(ends_s, workers), seconds)
+    return Ran(workers, classes, lossy, steady_an_hour(ends_s, workers), seconds)
 
 
 def main(runs: int, workers: list[int]) -> int:
@@ -90,7 +90,7 @@ def main(runs: int, workers: list[int]) -> int:
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for number in workers:
-            each = played(runs, number, Path(folder))
+            each = ran(runs, number, Path(folder))
             found.append(each)
             print(
                 f"{number} workers: {each.per_hour:,.0f} runs an hour, {each.seconds:,.0f} s in "

@@ -128,7 +128,7 @@ def create_topic(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
 
     def missing() -> str | None:
         try:
-            told(cluster.nodes, write(znodes))
+            by_first_server(cluster.nodes, write(znodes))
         except NoAnswer as error:
             return f"the topic could not be made: {error}"
         return None
@@ -145,7 +145,7 @@ def forget(cluster: Cluster, topics: Sequence[str]) -> None:
     deadline = time.monotonic() + _DELETE_S
     try:
         brokers.await_none(cluster, _deletion(cluster, topics), deadline)
-        told(cluster.nodes, _elect_controller)
+        by_first_server(cluster.nodes, _elect_controller)
     except (TimeoutError, NoAnswer) as error:
         raise HarnessFailure(f"the cluster cannot be used for another run: {error}") from error
 
@@ -159,7 +159,9 @@ def _deletion(cluster: Cluster, topics: Sequence[str]) -> Callable[[], str | Non
         nonlocal requested
         try:
             if not requested:
-                told(cluster.nodes, write({f"/admin/delete_topics/{t}": None for t in topics}))
+                by_first_server(
+                    cluster.nodes, write({f"/admin/delete_topics/{t}": None for t in topics})
+                )
                 requested = True
             there = [
                 asking.children(server.address, "/brokers/topics", timeout_s=brokers.ASK_S)
@@ -188,14 +190,14 @@ def write(znodes: Mapping[str, Any]) -> Callable[[str], None]:
     return to
 
 
-def told(nodes: Mapping[str, Node], tell: Callable[[str], None]) -> None:
+def by_first_server(nodes: Mapping[str, Node], act: Callable[[str], None]) -> None:
     """Write to the first ZooKeeper server that answers. Raises NoAnswer when none does."""
     why = "there is no ZooKeeper server"
     for node in nodes.values():
         if "zookeeper" not in node.roles:
             continue
         try:
-            return tell(node.address)
+            return act(node.address)
         except NoAnswer as error:
             why = str(error)
     raise NoAnswer(why)

@@ -81,7 +81,7 @@ class ZooKeeperLeadership:
         while time.monotonic() < deadline:
             try:
                 if not asked:
-                    admin.told(self.nodes, admin.write(request))
+                    admin.by_first_server(self.nodes, admin.write(request))
                     asked = True
                 elif not self._is_there(path):
                     return
@@ -96,5 +96,5 @@ class ZooKeeperLeadership:
         def look(address: str) -> None:
             found.append(asking.get(address, path, timeout_s=_ASK_S) is not None)
 
-        admin.told(self.nodes, look)
+        admin.by_first_server(self.nodes, look)
         return found[-1]

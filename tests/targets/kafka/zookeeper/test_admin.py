@@ -122,13 +122,13 @@ def test_the_first_server_that_answers_is_told() -> None:
             raise NoAnswer(f"{address} is deaf")
 
     deaf = {"z1"}
-    admin.told(nodes, tell)
+    admin.by_first_server(nodes, tell)
     assert asked == ["z1", "z2"]
     deaf = {"z1", "z2", "z3"}
     with pytest.raises(NoAnswer, match="z3 is deaf"):
-        admin.told(nodes, tell)
+        admin.by_first_server(nodes, tell)
     with pytest.raises(NoAnswer, match="no ZooKeeper server"):
-        admin.told({"b1": nodes["b1"]}, tell)
+        admin.by_first_server({"b1": nodes["b1"]}, tell)
 
 
 def test_the_topics_settings_are_written_before_the_topic(
