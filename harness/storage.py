@@ -39,8 +39,15 @@ _DENIED: Final = re.compile(
 )
 _NAMES: Final = re.compile(r"'[^']*'")
 """Of keys and buckets, in what a file system says."""
+_CREDENTIALS: Final = ("AWS_", "AZURE_", "CLOUDSDK_", "GOOGLE_", "HADOOP_")
 _WITHOUT_FOLDERS: Final = ("s3", "gcs")
 """pyarrow's names of file systems whose folders need not be made."""
+
+
+def environment() -> dict[str, str]:
+    """The variables from which storages' clients have endpoints and credentials, as they are now:
+    for a process that started before they were set."""
+    return {name: value for name, value in os.environ.items() if name.startswith(_CREDENTIALS)}
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from harness.errors import AcklossError
 from harness.history.outside import histories
 from harness.history.remote_run import RemoteRun
 from harness.history.run_folder import RunDir
+from harness.storage import environment
 
 _TASKS_PER_CORE: Final = 4
 _INPUTS_PER_TASK: Final = 4
@@ -160,6 +161,8 @@ class _Judging(Generic[Input]):
             sized = [(size, self.absolute(each)) for size, each in sized]
             judge = self.there
             tasks_at_most = max(tasks_at_most, -(-len(sized) // _INPUTS_PER_TASK))
+        else:  # its workers would have the environment in which the JVM was started
+            spark.environment.update(environment())
 
         def judge_all(dealt: Sequence[Task[Input]]) -> Answers:
             with told_clearly():

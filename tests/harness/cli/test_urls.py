@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from checkers.judging import tasks
 from checkers.judging.results import Judged
@@ -84,6 +85,18 @@ def test_a_check_that_is_denied_costs_no_other_run(s3: S3, place: str, tmp_path:
     assert "here  VALID" in with_another.stdout
     assert contents(place) == before
     assert ackloss("check", place).exit_code == 0
+
+
+def test_credentials_may_be_set_after_spark_was_started(
+    spark: SparkContext, tmp_path: Path
+) -> None:
+    """Its local workers get those of this process, as processes of our own do."""
+    with s3_bucket(tmp_path, "another") as s3:
+        made = Made(writes=[W(1)], reads=[R(1)]).build(tmp_path / "runs", "one")
+        s3.put(made.path, "another/one")
+        done = ackloss("check", "s3://another")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("one  VALID")
 
 
 def test_a_verdict_that_may_not_be_written_is_printed(
