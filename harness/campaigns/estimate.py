@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import psutil
 
+from harness.campaigns.order import rounds_ahead
 from harness.campaigns.plan import Campaign, Cell
-from harness.campaigns.sharing import groups_of_campaign
-from harness.campaigns.worker import may_be_kept
+from harness.campaigns.sharing import Group, groups_of_campaign
+from harness.campaigns.worker import cluster_key, may_be_kept
 from harness.protocols import Cost
 
 _WORKERS_PER_CORE = 1.5
@@ -38,6 +39,7 @@ def estimate(
     campaign's own, else as many as the machine can run."""
     done, workers = set(finished), workers or campaign.plan.workers or workers_for(campaign)
     runs, executions, seconds, stored = 0, 0, 0.0, 0.0
+    starts = _Starts(workers)
     for group in groups_of_campaign(campaign):
         left = Counter(
             n for cell in group for n in range(cell.repetitions) if (cell.name, n) not in done
@@ -45,10 +47,41 @@ def estimate(
         runs += left.total()
         executions += len(left)
         seconds += _seconds(_cost(group[0]), left.values())
+        starts.add(group, len(left))
         load = group[0].resolved.plan.workload
         writes = load.rate_per_s * load.duration_s
         stored += left.total() * (writes * _BYTES_PER_WRITE + _BYTES_PER_RUN)
+    seconds += starts.seconds()
     return Estimate(workers, runs, executions, seconds / workers, stored / 2**20)
+
+
+class _Starts:
+    """The clusters that are kept from run to run: each is started, and warmed up by a run."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._rounds: dict[str, int] = {}
+        self._each_s: dict[str, float] = {}
+        self._executions = 0
+
+    def add(self, group: Group, rounds: int) -> None:
+        """Runs of these cells are left in so many rounds."""
+        plan = group[0].resolved
+        if rounds and (key := cluster_key(plan)) is not None:
+            self._rounds[key] = max(self._rounds.get(key, 0), rounds)
+            self._each_s[key] = plan.provider.cost(plan.order, kept=False).seconds
+            self._executions += rounds
+
+    def seconds(self) -> float:
+        """Each key has a new cluster when others had their turn (`order`), each worker has one."""
+        if not self._rounds:
+            return 0.0
+        clusters = {key: -(-left // rounds_ahead(left)) for key, left in self._rounds.items()}
+        if len(self._rounds) <= self._workers:
+            clusters = dict.fromkeys(self._rounds, 1)
+        at_least = min(self._workers, self._executions) / sum(clusters.values())
+        each_s = sum(self._each_s[key] * number for key, number in clusters.items())
+        return each_s * max(1.0, at_least)
 
 
 def _seconds(cost: Cost, cells: Iterable[int]) -> float:

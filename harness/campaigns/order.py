@@ -23,6 +23,11 @@ _AHEAD_AT_MOST: Final = 20
 """Then a start and a warm-up are a tenth of the runs of a cluster."""
 
 
+def rounds_ahead(rounds: int) -> int:
+    """How many rounds a cluster serves before others have their turn, of so many."""
+    return min(max(_AHEAD_AT_LEAST, rounds // 10), _AHEAD_AT_MOST)
+
+
 @dataclass(frozen=True)
 class Task:
     """One run to be executed, of one cell or of several that share it."""
@@ -53,7 +58,7 @@ class Order:
 
     def __post_init__(self) -> None:
         rounds = max((cell.repetitions for group in self.groups for cell in group), default=0)
-        self._ahead = min(max(_AHEAD_AT_LEAST, rounds // 10), _AHEAD_AT_MOST)
+        self._ahead = rounds_ahead(rounds)
         ordered = sorted(
             self.groups, key=lambda group: not any(cell.name in self.first for cell in group)
         )

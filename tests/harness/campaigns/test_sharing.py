@@ -238,12 +238,42 @@ def test_a_shared_run_takes_the_time_of_one_and_a_little_for_each_further_cell(
     assert (alone.runs, alone.executions) == (24, 24)
     assert (together.runs, together.executions) == (24, 6)
     cell = shared.possible[0]
-    further_s = cell.resolved.provider.cost(cell.resolved.order, kept=True).further_cell_s
-    assert further_s > 0
-    assert together.seconds == pytest.approx(alone.seconds / 4 + 6 * 3 * further_s)
+    kept, new = (
+        cell.resolved.provider.cost(cell.resolved.order, kept=kept) for kept in (True, False)
+    )
+    assert kept.further_cell_s > 0
+    starts_s = 2 * new.seconds
+    assert alone.seconds == pytest.approx(24 * kept.seconds + starts_s)
+    further_s = 3 * kept.further_cell_s
+    assert together.seconds == pytest.approx(6 * (kept.seconds + further_s) + starts_s)
     first = groups_of_campaign(shared)[0]
     left = estimate(shared, [(each.name, 0) for each in first[1:]], workers=1)
     assert (left.runs, left.executions) == (21, 6), "the cell that is left runs alone"
+
+
+@pytest.mark.usefixtures("kafka_shares")
+@pytest.mark.parametrize(
+    ("repetitions", "workers", "clusters"),
+    [
+        (3, 1, 2),  # one for each of the two versions
+        (3, 2, 2),
+        (3, 3, 3),  # the third worker needs one, too
+        (20, 1, 8),  # a version has its turn for five rounds
+        (20, 2, 2),  # each has a worker of its own
+        (100, 1, 20),
+    ],
+)
+def test_an_estimate_counts_the_clusters_that_are_started_and_warmed_up(
+    tmp_path: Path, repetitions: int, workers: int, clusters: int
+) -> None:
+    given = campaign(tmp_path, f"repetitions = {repetitions}")
+    cell = given.possible[0]
+    kept_s, new_s = (
+        cell.resolved.provider.cost(cell.resolved.order, kept=kept).seconds
+        for kept in (True, False)
+    )
+    estimated = estimate(given, workers=workers)
+    assert estimated.seconds * workers == pytest.approx(8 * repetitions * kept_s + clusters * new_s)
 
 
 @pytest.mark.usefixtures("kafka_shares")
