@@ -1,9 +1,10 @@
 """One cluster for many runs: each on its own topic, removed when the run is over.
 
-Brokers before 0.11 report their settings only in the log of their start, which is emptied after a
-run, and 0.8.0 and 0.8.1 cannot delete topics: their clusters serve one run. So do those whose plan
-turns deletion off, and with ZooKeeper those of groups and transactions: a replica of Kafka's own
-topics, which stay, may remain out of sync there (KAFKA-2729, before 1.1).
+Some clusters serve one run: those of brokers before 0.11, which report their settings only in the
+log of their start, emptied after a run (and 0.8.0 and 0.8.1 cannot delete topics); those whose plan
+turns deletion off; with KRaft those whose brokers are the controllers, too, as the quorum's leader
+would be one that no fault has hit; and with ZooKeeper those of groups and transactions: a replica
+of Kafka's own topics, which stay, may remain out of sync there (KAFKA-2729, before 1.1).
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ def cluster_key(plan: KafkaPlan, clients: Sequence[str]) -> str | None:
 
 def _can_be_kept(plan: KafkaPlan) -> bool:
     if text(plan.target.settings.get("delete.topic.enable")) == "false":
+        return False
+    if plan.target.combined and plan.target.controllers > 1:
         return False
     plain = promises.model_of(plan.workload.name) == LOG.name
     if metadata_of(plan) != KRAFT and not plain:

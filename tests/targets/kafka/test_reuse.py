@@ -78,10 +78,12 @@ def test_only_what_is_left_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -
         ({"version": "2.8.2"}, True),
         ({"version": "3.9.2", "metadata": "zookeeper"}, True),
         ({"version": "3.9.2", "settings": {"delete.topic.enable": False}}, False),
+        ({"combined": True, "controllers": 3}, False),
+        ({"combined": True, "controllers": 1}, True),
         ({}, True),
     ],
 )
-def test_a_cluster_serves_several_runs_if_it_tells_its_settings_and_deletes_topics(
+def test_a_cluster_serves_several_runs_if_the_next_one_meets_it_as_the_first_did(
     target: dict[str, Any], is_kept: bool
 ) -> None:
     plan: Any = parse_plan({"schema": 1, "name": "x", "target": target})
