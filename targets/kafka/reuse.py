@@ -20,6 +20,7 @@ from targets.kafka import promises
 from targets.kafka.configuration import LOGS, text
 from targets.kafka.eras import KRAFT, era_for, metadata_of
 from targets.kafka.modes import mode_of
+from targets.kafka.own_topics import restore_leaders
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.topics import topic_plans
 
@@ -42,10 +43,14 @@ def _can_be_kept(plan: KafkaPlan) -> bool:
         return False
     if plan.target.combined and plan.target.controllers > 1:
         return False
-    plain = promises.model_of(plan.workload.name) == LOG.name
-    if metadata_of(plan) != KRAFT and not plain:
+    if metadata_of(plan) != KRAFT and not _is_plain(plan):
         return False
     return era_for(plan).requests.describe_configs is not None
+
+
+def _is_plain(plan: KafkaPlan) -> bool:
+    """Whether its runs have no groups and no transactions, for which Kafka makes topics."""
+    return promises.model_of(plan.workload.name) == LOG.name
 
 
 def fresh(plan: KafkaPlan, number: int) -> KafkaPlan:
@@ -56,12 +61,14 @@ def fresh(plan: KafkaPlan, number: int) -> KafkaPlan:
 
 def forget(cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
     """Delete the topics of a run's cells, or its own, and empty the nodes' log files, which the run
-    has kept.
+    has kept. Kafka's own topics stay, led by those brokers that led them at first.
 
-    Raises HarnessFailure if a topic remains.
+    Raises HarnessFailure if a topic remains, TimeoutError if one of Kafka's own stays incomplete.
     """
     names = [each.topic.name for plan in plans for each in topic_plans(plan)]
     mode_of(plans[0]).forget(cluster, names)
+    if not _is_plain(plans[0]):
+        restore_leaders(cluster, plans[0])
     for node in cluster.nodes.values():
         folder = f"{NODE_DATA}/{LOGS}"
         node.admin(["find", folder, "-type", "f", "-exec", "truncate", "-s", "0", "{}", "+"])
