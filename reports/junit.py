@@ -54,9 +54,9 @@ class Junit:
     def _finding(self) -> PrimaryFinding:
         return of_campaign(self.campaign)
 
-    def write(self) -> None:
-        """Write the file from the current journal."""
-        progress = read_progress(self.folder.journal)
+    def write(self, progress: Progress | None = None) -> None:
+        """Write the file for this progress, by default that of the journal."""
+        progress = progress or read_progress(self.folder.journal)
         self._read_new(progress)
         write_atomically(self.folder.junit, xml.document(self._suite(progress)))
 

@@ -18,7 +18,7 @@ from typing import Final
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress
 from harness.errors import AcklossError, HistoryError
-from harness.history.run_folder import RunDir, parts_of
+from harness.history.run_folder import RunDir
 from harness.storage import Folder
 
 _RUNS_AT_ONCE: Final = 2
@@ -41,21 +41,25 @@ class Archive:
         Raises AcklossError if the URL cannot be read and written: nothing has begun then."""
         self.place.send(self._named((self.campaign.file, self.campaign.base)))
         there = self.place.files()
-        for run in _judged(progress):
-            if self._name(self._run(run).manifest) not in there:
-                self._ask(run)
+        self._asked = {
+            run for run in progress.executions if self._name(self._run(run).manifest) in there
+        }
+        self._ask_judged(progress)
 
-    def add(self, run_id: str, progress: Progress) -> None:
-        """Copy a run that has ended, in the background, as soon as all of its cells have."""
-        run = parts_of(run_id)[0]
-        states = [each.state for each in progress.runs.values() if parts_of(each.run_id)[0] == run]
-        if "begun" not in states and "done" in states:
-            self._ask(run)
+    def add(self, run: str) -> None:
+        """Copy a judged run in the background."""
+        with self._lock:
+            if run in self._asked:
+                return
+            self._asked.add(run)
+            self._missing[run] = None
+        self._pool.submit(self._copy, run)
 
-    def finish(self, *, at_once: bool = False) -> list[str]:
+    def finish(self, progress: Progress, *, at_once: bool = False) -> list[str]:
         """Wait for all copies, with `at_once` only for those that have begun; then copy the
         campaign's own files. Returns the runs that are not at the URL, which are already reported.
         """
+        self._ask_judged(progress)  # nobody reported one that a crash had left half judged
         self._pool.shutdown(cancel_futures=at_once)
         for run in [] if at_once else list(self._missing):
             self._copy(run)
@@ -79,13 +83,9 @@ class Archive:
             self.say(f"the campaign's own files were not copied: {why}")
         return sorted(self._missing)
 
-    def _ask(self, run: str) -> None:
-        with self._lock:
-            if run in self._asked:
-                return
-            self._asked.add(run)
-            self._missing[run] = None
-        self._pool.submit(self._copy, run)
+    def _ask_judged(self, progress: Progress) -> None:
+        for run in filter(progress.is_judged, progress.executions):
+            self.add(run)
 
     def _copy(self, run: str) -> None:
         """Copy a run, its manifest last; a failure is noted."""
@@ -127,11 +127,3 @@ def _files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink() and not path.name.startswith("."):
             yield path
-
-
-def _judged(progress: Progress) -> list[str]:
-    """The runs of which every cell has ended, one of them with a verdict."""
-    states: dict[str, set[str]] = {}
-    for run in progress.runs.values():
-        states.setdefault(parts_of(run.run_id)[0], set()).add(run.state)
-    return [run for run, ended in states.items() if "done" in ended and "begun" not in ended]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from harness.campaigns.journal import (
     Entry,
@@ -16,6 +17,9 @@ from harness.campaigns.journal import (
     SessionEnded,
     read_journal,
 )
+from harness.history.run_folder import parts_of
+
+_FINISHED: Final = ("done", "failed")
 
 
 @dataclass(frozen=True)
@@ -39,22 +43,33 @@ class Progress:
     """The state of a campaign; `workers` and `ended` are of the last session.
 
     A run whose state is `begun` is in progress, or broke off together with its process.
+    `ended_runs` counts those that are not repeated; `executions` has the run ids of all cells of
+    an execution.
     """
 
     runs: dict[str, Run] = field(default_factory=dict)
+    executions: dict[str, list[str]] = field(default_factory=dict)
+    ended_runs: int = 0
     said: list[str] = field(default_factory=list)
     sessions: int = 0
     started: str | None = None
     ended: str | None = None
     workers: int | None = None
 
+    def is_over(self, execution: str) -> bool:
+        """Whether all cells of an execution have ended."""
+        return "begun" not in self._states(execution)
+
+    def is_judged(self, execution: str) -> bool:
+        """Whether all cells of an execution have ended, one of them with a verdict."""
+        return self.is_over(execution) and "done" in self._states(execution)
+
+    def _states(self, execution: str) -> set[str]:
+        return {self.runs[run_id].state for run_id in self.executions[execution]}
+
     def finished(self) -> set[tuple[str, int]]:
         """Cells and repetitions that are not repeated."""
-        return {
-            (run.cell, run.repetition)
-            for run in self.runs.values()
-            if run.state in ("done", "failed")
-        }
+        return {(run.cell, run.repetition) for run in self.runs.values() if run.state in _FINISHED}
 
     def lossy_cells(self) -> tuple[str, ...]:
         """The names of the cells in which a run was `invalid`."""
@@ -64,7 +79,8 @@ class Progress:
     def in_state(self, state: str) -> list[Run]:
         return [run for run in self.runs.values() if run.state == state]
 
-    def _add(self, entry: Entry) -> None:
+    def add(self, entry: Entry) -> None:
+        """Take in the next entry of the journal."""
         match entry:
             case SessionBegun():
                 self.sessions += 1
@@ -78,6 +94,7 @@ class Progress:
                 self.runs[entry.run_id] = Run(
                     entry.run_id, entry.cell, entry.repetition, entry.worker, entry.shared
                 )
+                self.executions.setdefault(parts_of(entry.run_id)[0], []).append(entry.run_id)
             case RunDone():
                 self._end(entry, verdict=entry.verdict, seconds=entry.seconds)
             case RunFailed():
@@ -95,6 +112,7 @@ class Progress:
     ) -> None:
         """Set how a run ended; a run whose begin is not in the journal is ignored."""
         if (run := self.runs.get(entry.run_id)) is not None:
+            self.ended_runs += entry.type in _FINISHED
             self.runs[run.run_id] = replace(
                 run, state=entry.type, verdict=verdict, seconds=seconds, error=error
             )
@@ -104,5 +122,5 @@ def read_progress(path: Path) -> Progress:
     """The progress that a journal records; empty if there is no journal."""
     progress = Progress()
     for entry in read_journal(path):
-        progress._add(entry)
+        progress.add(entry)
     return progress

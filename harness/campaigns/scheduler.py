@@ -33,10 +33,10 @@ from harness.campaigns.journal import (
 from harness.campaigns.order import Order, Task
 from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.processes import Process, Start, remove_cluster, start_process
-from harness.campaigns.progress import read_progress
+from harness.campaigns.progress import Progress, Run, read_progress
 from harness.campaigns.sharing import groups_of_campaign, shared_plan
 from harness.campaigns.worker import Answer, Assignment, Built, Judge, cluster_key
-from harness.errors import EnvironmentFailure, HarnessFailure
+from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.history.run_folder import new_run_id
 from harness.plan import Plan
 
@@ -69,7 +69,8 @@ class _Worker:
 
 @dataclass
 class Scheduler:
-    """Runs what is left of a campaign. `after` is called with each run's id when it has ended.
+    """Runs what is left of a campaign. `after` gets each cell's run that has ended, and the
+    campaign's progress.
 
     `start`, `remove`, `now_s` and `tick_s` represent the environment: processes, clusters, time.
     """
@@ -80,7 +81,7 @@ class Scheduler:
     workers: int
     stop: threading.Event
     say: Callable[[str], None] = lambda _: None
-    after: Callable[[str], None] = lambda _: None
+    after: Callable[[Run, Progress], None] = lambda _run, _progress: None
     first: tuple[str, ...] = ()
     start: Start = start_process
     remove: Callable[[str], None] = remove_cluster
@@ -92,6 +93,7 @@ class Scheduler:
     _broken: dict[tuple[str, int], int] = field(default_factory=dict)
     _paused: bool = False
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _progress: Progress = field(default_factory=Progress)
 
     def run(self) -> str:
         """Run until everything is finished, the budget is spent or `stop` is set; returns which.
@@ -99,23 +101,27 @@ class Scheduler:
         Raises HarnessFailure when several runs in a row fail. All workers have ended when this
         returns.
         """
-        progress = read_progress(self.folder.journal)
+        progress = self._progress = read_progress(self.folder.journal)
         self._journal = Journal(self.folder.journal)
         for run in progress.in_state("begun"):
-            self._journal.write(RunBroken(run_id=run.run_id, why="its process ended"))
+            self._enter(RunBroken(run_id=run.run_id, why="its process ended"))
         self._keys = {cell.name: cluster_key(cell.resolved) for cell in self.campaign.possible}
         groups = groups_of_campaign(self.campaign)
         self._order = Order(groups, self._keys, progress.finished(), self.first)
         self._ends_s = self.now_s() + (self.campaign.plan.budget.hours or 1e6) * 3600
-        self._journal.write(SessionBegun(workers=self.workers))
-        why = "interrupted"
+        self._enter(SessionBegun(workers=self.workers))
+        why, at_once = "interrupted", True
         try:
             why = self._run_all()
+            at_once = self.stop.is_set()
             return why
+        except AcklossError as error:
+            why = error.what
+            raise
         finally:
-            self._end_workers(at_once=why == "interrupted")
+            self._end_workers(at_once=at_once)
             with suppress(EnvironmentFailure):
-                self._journal.write(SessionEnded(why=why))
+                self._enter(SessionEnded(why=why))
             self._journal.close()
 
     def _run_all(self) -> str:
@@ -201,6 +207,9 @@ class Scheduler:
             worker.process.join(self.tick_s)
             self._replace(worker, f"its worker died (exit code {worker.process.exitcode})")
             return
+        self._take(worker, message)
+
+    def _take(self, worker: _Worker, message: object) -> None:
         if isinstance(message, Built):
             worker.cluster_id = message.cluster_id
         elif isinstance(message, Answer):
@@ -208,6 +217,12 @@ class Scheduler:
                 self._end_cell(worker, worker.task, message)
             if not worker.left:
                 self._end_task(worker)
+
+    def _receive_rest(self, worker: _Worker) -> None:
+        """Take what a worker answered before it is ended: that has been judged."""
+        with suppress(EOFError, OSError):
+            while worker.task is not None and worker.pipe.poll(0):
+                self._take(worker, worker.pipe.recv())
 
     def _end_cell(self, worker: _Worker, task: Task, answer: Answer) -> None:
         cell = worker.left.pop(answer.run_id)
@@ -221,7 +236,10 @@ class Scheduler:
             self._write(
                 RunDone(run_id=answer.run_id, verdict=answer.verdict, seconds=answer.seconds)
             )
-        self.after(answer.run_id)
+        self._ended(answer.run_id)
+
+    def _ended(self, run_id: str) -> None:
+        self.after(self._progress.runs[run_id], self._progress)
 
     def _end_task(self, worker: _Worker) -> None:
         """The worker's run is over. Cells of it that broke off share another run; a run in which
@@ -251,6 +269,8 @@ class Scheduler:
                 continue
             limit_s = self.campaign.plan.limit_s or limit_of(worker.task.cell.resolved.plan)
             if self.now_s() - worker.begun_s > limit_s:
+                self._receive_rest(worker)  # ending another one may have taken a while
+            if worker.task is not None and self.now_s() - worker.begun_s > limit_s:
                 self._replace(worker, f"it took longer than its limit of {limit_s:.0f} s")
 
     def _replace(self, worker: _Worker, why: str) -> None:
@@ -259,7 +279,7 @@ class Scheduler:
         self._end(worker)
         for run_id in worker.left:
             self._fail(run_id, why)
-            self.after(run_id)
+            self._ended(run_id)
         self._end_task(worker)
 
     def _new_worker(self) -> _Worker:
@@ -278,9 +298,10 @@ class Scheduler:
         for worker in self._workers:
             worker.process.join(max(0.1, deadline_s - self.now_s()))
         for worker in self._workers:
-            for run_id in worker.left:
-                with suppress(EnvironmentFailure):
-                    self._journal.write(RunBroken(run_id=run_id, why="interrupted"))
+            with suppress(EnvironmentFailure):
+                self._receive_rest(worker)
+                for run_id in worker.left:
+                    self._enter(RunBroken(run_id=run_id, why="interrupted"))
             self._end(worker)
 
     def _end(self, worker: _Worker) -> None:
@@ -299,12 +320,16 @@ class Scheduler:
         """Write to the journal; wait while the disk is full, unless the user stops the campaign."""
         while True:
             try:
-                self._journal.write(entry)
+                self._enter(entry)
                 return
             except EnvironmentFailure as error:
                 self.say(str(error))
                 if self.stop.wait(_DISK_RETRY_S):
                     raise
+
+    def _enter(self, entry: Entry) -> None:
+        self._journal.write(entry)
+        self._progress.add(entry)
 
 
 def limit_of(plan: Plan) -> float:

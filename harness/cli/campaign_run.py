@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.plan import Campaign
     from harness.campaigns.processes import Start
+    from harness.campaigns.progress import Progress, Run
     from harness.protocols import Provider
     from harness.run.client_process import ClientCommand
     from harness.run.interrupts import Interrupts
@@ -197,13 +198,13 @@ def _run(
                 why = _schedule(out, where, campaign, workers, given, first, interrupts, archive)
         except AcklossError:
             if archive is not None:
-                archive.finish()
+                archive.finish(read_progress(where.journal))
             raise
         progress = read_progress(where.journal)
         print_progress(out, where, campaign, progress)
         out.say(f"{why}: {where.path}", style="bold")
     _write_page(out, where)
-    missing = archive.finish(at_once=why == "interrupted") if archive else []
+    missing = archive.finish(progress, at_once=why == "interrupted") if archive else []
     if why == "interrupted":
         sys.exit(130)
     tallies = tallies_of(campaign, by_cell_of(campaign, results_of(where, progress)))
@@ -260,7 +261,7 @@ def _schedule(
         left.workers,
         interrupts.stop,
         say=partial(out.say, style="yellow"),
-        after=lambda run_id: _report_run(out, where, run_id, junit, archive),
+        after=partial(_report_run, out, junit, archive),
         first=first,
         start=given.start(),
     )
@@ -290,24 +291,24 @@ def _prepare(out: Output, campaign: Campaign, where: CampaignDir, given: _Given)
 
 
 def _report_run(
-    out: Output, where: CampaignDir, run_id: str, junit: Junit, archive: Archive | None
+    out: Output, junit: Junit, archive: Archive | None, run: Run, progress: Progress
 ) -> None:
-    """Print how a run ended, write the JUnit report again, and have the run copied."""
-    from harness.campaigns.progress import read_progress
+    """Print how a cell's run ended. Once all cells of its execution have, write the JUnit report
+    again, and have the run copied."""
     from harness.errors import EnvironmentFailure
+    from harness.history.run_folder import parts_of
 
-    progress = read_progress(where.journal)
-    run = progress.runs[run_id]
     ended = run.verdict or f"{run.state}: {run.error}"
-    done = len(progress.finished())
     took = f" in {run.seconds:.0f} s" if run.seconds else ""
-    out.say(f"  {done:5}  worker {run.worker}  {run.cell}  {ended}{took}")
-    if archive is not None:
-        archive.add(run_id, progress)
-    try:
-        junit.write()
-    except EnvironmentFailure as error:  # a full disk: the campaign continues
-        out.say(str(error), style="yellow")
+    out.say(f"  {progress.ended_runs:5}  worker {run.worker}  {run.cell}  {ended}{took}")
+    execution = parts_of(run.run_id)[0]
+    if archive is not None and progress.is_judged(execution):
+        archive.add(execution)
+    if progress.is_over(execution):
+        try:
+            junit.write(progress)
+        except EnvironmentFailure as error:  # a full disk: the campaign continues
+            out.say(str(error), style="yellow")
 
 
 def _write_page(out: Output, where: CampaignDir) -> None:

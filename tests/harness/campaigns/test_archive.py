@@ -86,22 +86,20 @@ def test_judged_runs_are_copied_and_the_copy_is_a_campaign(
     place, said = Folder.at(f"file://{tmp_path}/there"), list[str]()
     archive = Archive(campaign, place, said.append)
     archive.begin(progress(campaign))
-    archive.add("s.x", progress(campaign))  # its other cell is under way
-    assert archive.finish() == []
+    assert archive.finish(progress(campaign)) == []  # the other cell of s is under way
     assert copied(place) == files_of("done")
     assert {"campaign.toml", "base.json", "journal.jsonl"} <= set(place.files())
     assert said == []
 
 
-def test_a_shared_run_is_copied_once_all_its_cells_have_ended(
+def test_a_shared_run_that_a_crash_left_half_judged_is_copied_at_the_end(
     campaign: CampaignDir, tmp_path: Path
 ) -> None:
     place = Folder.at(f"file://{tmp_path}/there")
     archive = Archive(campaign, place, pytest.fail)
     archive.begin(progress(campaign))
     Journal(campaign.journal).write(RunFailed(run_id=cell_id("s", "y"), error="no"))
-    archive.add("s.y", progress(campaign))
-    archive.finish()
+    assert archive.finish(progress(campaign)) == []
     assert copied(place) == files_of("done", "s", "s/cells/x", "s/cells/y")
 
 
@@ -109,7 +107,7 @@ def test_the_manifest_is_the_last_file_of_a_copy(campaign: CampaignDir, s3: S3) 
     Journal(campaign.journal).write(RunDone(run_id="s.y", verdict="valid", seconds=1.0))
     archive = Archive(campaign, Folder.at("s3://bucket/c"), pytest.fail)
     archive.begin(progress(campaign))
-    archive.finish()
+    archive.finish(progress(campaign))
     put = s3.requested(re.compile(r'"(?:PUT|POST) /bucket/c/runs/(s/[^? ]+)'))
     names = list(dict.fromkeys(put))
     assert names[-1] == "s/manifest.json"
@@ -128,8 +126,8 @@ def test_a_storage_that_goes_away_costs_no_run_and_is_reported(
     archive = Archive(campaign, Folder.at("s3://bucket/c"), said.append)
     archive.begin(Progress())
     server.close()
-    archive.add("done", progress(campaign))
-    assert archive.finish() == ["done"]
+    archive.add("done")
+    assert archive.finish(progress(campaign)) == ["done"]
     (sentence,) = said
     assert sentence.startswith("1 judged run was not copied to s3://bucket/c (s3://bucket/c/")
     assert sentence.endswith("`ackloss campaign resume --archive` copies what is missing")
@@ -143,7 +141,7 @@ def test_a_storage_that_goes_away_costs_no_run_and_is_reported(
         )
         archive = Archive(campaign, Folder.at(url), pytest.fail)
         archive.begin(progress(campaign))
-        assert archive.finish() == []
+        assert archive.finish(progress(campaign)) == []
         assert copied(Folder.at(url)) == files_of("done")
 
 
@@ -162,6 +160,6 @@ def test_what_has_been_copied_is_not_copied_again(campaign: CampaignDir, tmp_pat
         campaign.run("done").run.write_text(content)
         archive = Archive(campaign, place, pytest.fail)
         archive.begin(progress(campaign))
-        archive.finish()
+        archive.finish(progress(campaign))
     assert place.read("runs/done/run.json") == b"first"
     assert json.loads(place.read("base.json")) == {}

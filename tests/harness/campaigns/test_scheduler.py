@@ -26,7 +26,7 @@ from harness.campaigns.journal import (
     SessionEnded,
 )
 from harness.campaigns.loading import load_campaign
-from harness.campaigns.progress import read_progress
+from harness.campaigns.progress import Progress, Run, read_progress
 from harness.campaigns.scheduler import Scheduler, limit_of
 from harness.campaigns.worker import Answer, Assignment, Built
 from harness.errors import EnvironmentFailure, HarnessFailure
@@ -85,6 +85,9 @@ class Worker:
 
     def recv(self) -> Any:
         return self.ours.recv()
+
+    def poll(self, timeout: float) -> bool:
+        return self.ours.poll(timeout)
 
     def close(self) -> None:
         self.ours.close()
@@ -155,8 +158,10 @@ class Stage:
             )
             return made[-1], made[-1]
 
-        def ended(run_id: str) -> None:
-            after.append(run_id)
+        def ended(run: Run, progress: Progress) -> None:
+            assert progress == read_progress(folder.journal)
+            assert progress.runs[run.run_id] == run
+            after.append(run.run_id)
             if len(after) == stop_after:
                 stop.set()
 
@@ -275,6 +280,28 @@ def test_without_a_limit_in_the_campaign_the_plan_determines_it(stage: Stage) ->
     assert stage.now_s > limit_of(plan)
 
 
+def test_a_run_that_was_judged_while_another_worker_was_ended_has_not_failed(stage: Stage) -> None:
+    """Ending a worker that hangs takes up to 45 s, and by then its limit is over, too."""
+    stage.make(f"{HEAD}\nlimit_s = 50")
+    other: list[tuple[Worker, Assignment]] = []
+
+    def hangs_long(worker: Worker, _: Assignment) -> None:
+        def terminate() -> None:
+            worker.alive = False
+            stage.now_s += 45
+            answers(*other[0])
+
+        worker.terminate = terminate  # type: ignore[method-assign]
+
+    def answers_later(worker: Worker, assignment: Assignment) -> None:
+        other.append((worker, assignment))
+
+    stage.run(hangs_long, answers_later, workers=2)
+    assert stage.states() == {"done": 5, "failed": 1}
+    (failed,) = stage.lines("failed")
+    assert failed["run_id"] != other[0][1].run_id
+
+
 def test_the_limit_starts_with_each_run(stage: Stage) -> None:
     """Six runs of about 9 s each, one after the other, with a limit of 20 s."""
     stage.make(f"{HEAD}\nlimit_s = 20")
@@ -298,7 +325,7 @@ def test_six_failures_in_a_row_stop_the_campaign(stage: Stage) -> None:
         stage.run(*[fails] * 10)
     assert str(stage.folder and stage.folder.journal) in str(stopped.value)
     assert stage.states() == {"failed": 6}
-    assert [line["why"] for line in stage.lines("ended")] == ["interrupted"]
+    assert [line["why"] for line in stage.lines("ended")] == ["6 runs in a row failed: stopped"]
 
 
 def test_failures_with_a_success_between_are_not_in_a_row(stage: Stage) -> None:
@@ -542,6 +569,13 @@ def test_of_an_interrupted_shared_run_the_missing_cells_are_repeated(shared: Sta
     assert shared.run(answers, *[each(VALID, VALID)] * 2).why == "finished"
     assert begun(shared)[2:] == [(OFF, 0), (ON, 1), (OFF, 1), (ON, 2), (OFF, 2)]
     assert shared.states() == {"done": 6, "broken": 1}
+
+
+def test_a_cell_that_was_judged_before_an_interrupt_is_not_repeated(shared: Stage) -> None:
+    """Both have been answered for; the interrupt comes when the first answer is taken."""
+    assert shared.run(each(VALID, LOSSY), stop_after=1).why == "interrupted"
+    assert [line["verdict"] for line in shared.lines("done")] == ["valid", "invalid"]
+    assert shared.states() == {"done": 2}
 
 
 def test_a_budget_of_runs_counts_each_cell(shared: Stage) -> None:
