@@ -39,6 +39,7 @@ def _conditions(sampled: SampledCampaign) -> dict[str, Mapping[str, object]]:
         "campaign": {
             "plan_hash": campaign.digest,
             "workers": sampled.progress.workers,
+            "cells_per_run": max(map(len, sampled.progress.executions.values()), default=None),
             **{key: plan[key] for key in ("name", "seed", "repetitions", "share", "exclude")},
         },
         "axis": {

@@ -240,12 +240,11 @@ def campaign_of(plan: CampaignPlan, text: str, base: Document, *, file: str) -> 
         )
     if all(cell.impossible for cell in cells):
         raise PlanError(f"no cell can be run: {cells[0].impossible}", file=file, key="axes")
-    kept = plan.model_dump(
-        mode="json",
-        include={"name", "seed", "axes", "exclude"},
-        # Whether runs are shared decides no run's seed.
-        exclude={"axes": {"__all__": {"share"}}},
-    )
+    kept = plan.model_dump(mode="json", include={"name", "seed", "axes", "exclude"})
+    for axis in kept["axes"].values():  # whether runs are shared decides no run's seed
+        del axis["share"]
+        for choice in axis["choices"].values():
+            choice["share"] = None  # the key stays: seeds of stored campaigns were made with it
     body = orjson.dumps([kept, base], option=orjson.OPT_SORT_KEYS)
     return Campaign(plan, text, base, cells, hashlib.sha256(body).hexdigest())
 

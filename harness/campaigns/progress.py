@@ -17,7 +17,6 @@ from harness.campaigns.journal import (
     SessionEnded,
     read_journal,
 )
-from harness.history.run_folder import parts_of
 
 _FINISHED: Final = ("done", "failed")
 
@@ -36,6 +35,11 @@ class Run:
     verdict: str | None = None
     seconds: float | None = None
     error: str | None = None
+
+    @property
+    def execution(self) -> str:
+        """The run that the cells share, or this one."""
+        return self.shared or self.run_id
 
 
 @dataclass
@@ -91,10 +95,10 @@ class Progress:
             case Remark():
                 self.said.append(entry.what)
             case RunBegun():
-                self.runs[entry.run_id] = Run(
+                run = self.runs[entry.run_id] = Run(
                     entry.run_id, entry.cell, entry.repetition, entry.worker, entry.shared
                 )
-                self.executions.setdefault(parts_of(entry.run_id)[0], []).append(entry.run_id)
+                self.executions.setdefault(run.execution, []).append(run.run_id)
             case RunDone():
                 self._end(entry, verdict=entry.verdict, seconds=entry.seconds)
             case RunFailed():

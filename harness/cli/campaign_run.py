@@ -296,15 +296,13 @@ def _report_run(
     """Print how a cell's run ended. Once all cells of its execution have, write the JUnit report
     again, and have the run copied."""
     from harness.errors import EnvironmentFailure
-    from harness.history.run_folder import parts_of
 
     ended = run.verdict or f"{run.state}: {run.error}"
     took = f" in {run.seconds:.0f} s" if run.seconds else ""
     out.say(f"  {progress.ended_runs:5}  worker {run.worker}  {run.cell}  {ended}{took}")
-    execution = parts_of(run.run_id)[0]
-    if archive is not None and progress.is_judged(execution):
-        archive.add(execution)
-    if progress.is_over(execution):
+    if archive is not None and progress.is_judged(run.execution):
+        archive.add(run.execution)
+    if progress.is_over(run.execution):
         try:
             junit.write(progress)
         except EnvironmentFailure as error:  # a full disk: the campaign continues

@@ -273,3 +273,14 @@ def test_the_number_of_workers_is_one_of_the_conditions(tmp_path: Path) -> None:
     document = compare_campaigns([old, new]).json()
     assert [each["workers"] for each in document["campaigns"]] == [1, 3]
     assert [(d["key"], d["old"], d["new"]) for d in document["differs"]] == [("workers", 1, 3)]
+
+
+def test_how_many_cells_share_a_run_is_one_of_the_conditions(tmp_path: Path) -> None:
+    """However it came about: by the campaign's `share`, an axis', or a load that fits no run."""
+    runs = {ON: [run(), run()], OFF: [run(), run()]}
+    old, new = build(tmp_path / "old", runs), build(tmp_path / "new", runs, shared=True)
+    document = compare_campaigns([old, new]).json()
+    assert [(d["key"], d["old"], d["new"]) for d in document["differs"]] == [
+        ("cells_per_run", 1, 2)
+    ]
+    assert "differ in their conditions (1 key of the campaign)" in document["conclusion"][-1]

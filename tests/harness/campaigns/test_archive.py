@@ -45,7 +45,8 @@ def campaign(tmp_path: Path) -> CampaignDir:
     folder.base.write_text("{}")
     journal = Journal(folder.journal)
     for number, run_id in enumerate(["done", "failed", "begun", "s.x", "s.y"]):
-        journal.write(RunBegun(cell="c", repetition=number, run_id=run_id, worker=1))
+        shared = "s" if "." in run_id else None
+        journal.write(RunBegun(cell="c", repetition=number, run_id=run_id, worker=1, shared=shared))
         write(folder, run_id)
     write(folder, "s")
     journal.write(RunDone(run_id="done", verdict="valid", seconds=1.0))

@@ -89,6 +89,10 @@ def test_the_seeds_of_stored_campaigns_stay(tmp_path: Path) -> None:
         tmp_path, AXES.replace("values = [1, 2]", 'values = [1, 2]\nshare = "always"')
     )
     assert shared.digest == given.digest
+    kill = "[axes.faults.choices.kill]"
+    alone = campaign(tmp_path, AXES.replace(kill, f"{kill}\nshare = 'never'"))
+    assert alone.plan.axes["faults"].choices["kill"].share == "never"
+    assert alone.digest == given.digest
 
 
 def test_a_mix_is_drawn_again_for_every_run(tmp_path: Path) -> None:
