@@ -44,7 +44,7 @@ def query(
         raise QueryError(
             f"several columns of the answer are named {min(twice)}",
             key="SQL",
-            hint="give each a name of its own with AS",
+            hint="give each its own name with AS",
         )
     return answer
 

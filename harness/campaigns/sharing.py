@@ -52,7 +52,7 @@ def why_without_cells(cell: Cell) -> str | None:
     if not isinstance(target, HoldsCells):
         return f"{target.plugin} cannot hold several cells in one run"
     if plan.cells:
-        return "their plan has cells of its own"
+        return "their plan has cells itself"
     try:
         target.of_cell(plan, "cell", 0)
     except PlanError as error:  # with these clients, say

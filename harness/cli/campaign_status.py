@@ -87,6 +87,7 @@ def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
     from harness.campaigns.loading import load_campaign
     from harness.campaigns.sharing import groups_of_campaign
     from harness.plan.shipped import CAMPAIGNS, find
+    from reports.wording import counted
 
     campaign = load_campaign(find(CAMPAIGNS, file), changes)
     estimated, groups = estimate(campaign), groups_of_campaign(campaign)
@@ -109,12 +110,12 @@ def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
         _print_sharing(out, by_axis)
     count = len(campaign.cells) - len(campaign.possible)
     impossible = f", {count} of them impossible" if count else ""
-    runs = f"{estimated.runs:,} runs"
+    runs = counted(estimated.runs, "run")
     if estimated.executions < estimated.runs:
-        runs += f" in {estimated.executions:,} executions"
+        runs += f" in {counted(estimated.executions, 'execution')}"
     out.say(
-        f"{campaign.plan.name}: {len(campaign.cells)} cells{impossible}, {runs}, "
-        f"{about(estimated.seconds)} on {estimated.workers} workers, "
+        f"{campaign.plan.name}: {counted(len(campaign.cells), 'cell')}{impossible}, {runs}, "
+        f"{about(estimated.seconds)} on {counted(estimated.workers, 'worker')}, "
         f"about {estimated.disk_mb:,.0f} MiB"
     )
 

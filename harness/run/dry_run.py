@@ -179,13 +179,14 @@ class DryRunCluster:
         return all_levers(self.nodes)
 
 
-def as_if_first_led(plan: Plan, names: list[str]) -> Situation:
-    """A situation in which the first node leads every partition and all replicas are in sync."""
-    in_sync = tuple(names[: plan.replicas])
+def as_if_first_led(plan: Plan, members: Sequence[str], controller: str) -> Situation:
+    """A situation in which the first of the nodes that hold replicas leads every partition, and all
+    replicas are in sync."""
+    in_sync = tuple(members[: plan.replicas])
     view = [
         PartitionView(
-            partition=p, leader=names[0], leader_epoch=0, members=in_sync, replicas=in_sync
+            partition=p, leader=members[0], leader_epoch=0, members=in_sync, replicas=in_sync
         )
         for p in range(plan.partitions)
     ]
-    return Situation(time_ns=0, partitions={v.partition: v for v in view}, controller=names[-1])
+    return Situation(time_ns=0, partitions={v.partition: v for v in view}, controller=controller)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from harness import registry
@@ -18,6 +19,7 @@ from harness.protocols import (
     Lever,
     Nemesis,
     Node,
+    Situation,
     TakesClusterFile,
     vocabulary_of,
 )
@@ -38,7 +40,8 @@ from harness.run.schedule import ResolvedStep
 def dry_run(bound: ResolvedPlan) -> dict[str, Any]:
     """The nodes that would start and, for every step, when it begins and what it would run.
 
-    Selectors are looked up when a fault begins; here they are shown as if the first node led.
+    Selectors are looked up when a fault begins; here they are shown as if the first node that
+    holds replicas led.
     """
     plan, outline = bound.plan, bound.provider.outline(bound.order)
     nodes = {each.name: DryRunNode(each.name, each.roles, each.address) for each in outline}
@@ -138,10 +141,12 @@ def _dry_acts(
         return acts, [act.record.node for act in acts]
     choice = Choice(
         roles={name: node.roles for name, node in nodes.items()},
-        situation=as_if_first_led(plan, [n for n in nodes if CLIENT_ROLE not in nodes[n].roles]),
+        situation=Situation(time_ns=0, partitions={}),
         vocabulary=vocabulary_of(bound.target),
         earlier=met,
     )
+    last = [name for name, node in nodes.items() if CLIENT_ROLE not in node.roles][-1]
+    choice = replace(choice, situation=as_if_first_led(plan, choice.members, last))
     names = selectors.select(step.nodes, choice)
 
     def select(text: str) -> list[Node]:

@@ -141,7 +141,7 @@ def features(cluster: Cluster) -> dict[str, int]:
 
 def delete_topics(cluster: Cluster, names: Sequence[str]) -> None:
     """Delete topics, all in one request. Raises HarnessFailure when one stays."""
-    left, deadline, why = list(names), time.monotonic() + _DELETE_S, "nobody was asked"
+    left, deadline, why = list(names), time.monotonic() + _DELETE_S, "no broker answered"
     while time.monotonic() < deadline:
         for broker in with_role(cluster, "broker"):
             request = DeleteTopicsRequest[3](topic_names=left, timeout_ms=5000)

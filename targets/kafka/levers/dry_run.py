@@ -19,7 +19,7 @@ class DryRunLeadership:
     say: Callable[[str], None]
 
     def placements(self) -> Mapping[int, PartitionView]:
-        return as_if_first_led(self.plan, list(self.names)).partitions
+        return as_if_first_led(self.plan, self.names, self.names[-1]).partitions
 
     def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
         for partition, replicas in wanted.items():

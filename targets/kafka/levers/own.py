@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.levers.disk import DiskLever
 from harness.levers.protocol import ProtocolLever
-from harness.protocols import CLIENT_ROLE, Cluster, Lever
+from harness.protocols import Cluster, Lever, with_role
 from targets.kafka.levers import requests
 from targets.kafka.levers.dry_run import DryRunLeadership
 from targets.kafka.levers.leadership import LeadershipLever
@@ -26,7 +26,7 @@ def own_levers(
     disks, which learns how Kafka stores. With `say`, for a dry run: nothing is asked or moved."""
     leadership = mode_of(plan).leadership(cluster.nodes, plan)
     if say is not None:
-        names = [name for name, node in cluster.nodes.items() if CLIENT_ROLE not in node.roles]
+        names = [node.name for node in with_role(cluster, "broker")]
         leadership = DryRunLeadership(plan, names, say)
     found: dict[str, Lever[Any]] = {
         LeadershipLever.name: LeadershipLever(leadership, cluster.nodes)

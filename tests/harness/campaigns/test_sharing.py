@@ -461,7 +461,7 @@ def test_plans_with_cells_of_their_own_share_no_run(tmp_path: Path) -> None:
     assert [len(each.resolved.cells) for each in shared.cells] == [2, 2]
     assert [len(group) for group in groups_of_campaign(shared)] == [1, 1]
     file.write_text(file.read_text().replace('"auto"', '"always"'))
-    with pytest.raises(PlanError, match="their plan has cells of its own"):
+    with pytest.raises(PlanError, match="their plan has cells itself"):
         load_campaign(file)
 
 
