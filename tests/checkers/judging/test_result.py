@@ -31,6 +31,7 @@ class Asked(InProcess):
     """Keeps what it was asked to deal out."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.given: list[tuple[Any, Any]] = []
         self.tasks: list[list[tuple[int, Any]]] = []
         self.slices: int | None = None
