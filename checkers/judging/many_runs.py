@@ -209,11 +209,15 @@ def _spark_runs() -> bool:
 
 
 def _size_bytes(run: Stored) -> int:
-    """The size of its operations and records, which take the time."""
+    """The size of its operations and records, which take the time; 0 where it is not known: who
+    judges the run reports what cannot be read."""
     if isinstance(run, RemoteRun):
         return run.size_bytes
-    parts = (*run.parts(run.history), *run.parts(run.reads))
-    return sum(part.stat().st_size for part in parts)
+    try:
+        parts = (*run.parts(run.history), *run.parts(run.reads))
+        return sum(part.stat().st_size for part in parts)
+    except OSError:
+        return 0
 
 
 def _absolute_run(run: Stored) -> Stored:

@@ -153,6 +153,18 @@ def test_what_cannot_be_judged_is_an_error_among_documents(spark: Asked, tmp_pat
         check_runs(runs)
 
 
+def test_a_part_that_leads_nowhere_is_an_error_among_documents(
+    spark: Asked, tmp_path: Path
+) -> None:
+    runs = [build(tmp_path, number) for number in range(2)]
+    (part,) = runs[0].parts(runs[0].history)
+    part.unlink()
+    part.symlink_to("nowhere")
+    errors: list[AcklossError] = []
+    assert [each["run_id"] for each in check_runs(runs, errors=errors)] == ["run-1"]
+    assert [(type(error), error.file) for error in errors] == [(HistoryError, str(part))]
+
+
 def test_a_folder_that_takes_no_findings_is_told(spark: Asked, tmp_path: Path) -> None:
     lossy = Made(writes=[W(0), W(1)], reads=[R(0)]).build(tmp_path, "lossy")
     lossy.loss.mkdir(parents=True)
