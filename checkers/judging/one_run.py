@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from checkers.judging.errors import ErrorCodes
 from checkers.judging.json_models import convert_operations, model_outside
 from checkers.judging.jsonlines import convert
 from checkers.judging.leaders import leaders_of_cell
-from checkers.judging.results import Document, Judged, packed
+from checkers.judging.results import Document, Judged, fault_document, packed
 from checkers.judging.verdict import is_complete, judge
 from checkers.judging.watched_rows import WatchedRows
 from harness import registry
@@ -281,11 +281,7 @@ def _document(facts: Facts, examined: Examined, *, begun_s: float) -> Document:
         "clients": facts.clients.document() if facts.clients else None,
         "lost_spans": first.details.get("lost_spans", []),
         "faults": [
-            {
-                **{name: value for name, value in asdict(window).items() if name != "why"},
-                "ops_begun": begun,
-                "ops_acknowledged": acknowledged,
-            }
+            fault_document(window, ops_begun=begun, ops_acknowledged=acknowledged)
             for window, begun, acknowledged in zip(
                 facts.windows, ops_begun, ops_acknowledged, strict=True
             )
