@@ -107,7 +107,7 @@ def _of_run(run: Document, plan: Document, known: Sequence[Document]) -> Documen
         "model": first.get("model", "log"),
         "simulated": bool(run.get("simulated")),
         "gaps": [],
-        "forced": first.get("forced", []),
+        "forced": list(dict.fromkeys(forced for each in known for forced in each["forced"])),
         "counts": _sum(each["counts"] for each in known) or dict(_NOTHING),
         "rates": {},
         "checks": [],

@@ -224,6 +224,14 @@ def test_a_run_has_its_faults_whatever_becomes_of_a_cell(
         assert [fault[name] for fault in document["faults"]] == left
 
 
+def test_what_was_forced_is_known_whichever_cell_breaks(run: RunDir) -> None:
+    forced = {"key": "topic.x", "what": "ignored by 0.8", "source": "KIP-0"}
+    for folder in (run, *run.cell_folders()):
+        folder.write_json(folder.run, {**folder.read_json(folder.run), "forced": [forced]})
+    document = judge_run(run, {"loss": Breaks(cell=CELLS[0])})
+    assert document["forced"] == ["topic.x: ignored by 0.8 (KIP-0)"]
+
+
 def test_a_journal_of_the_run_that_is_none_is_a_doubt_of_the_run(run: RunDir) -> None:
     with run.faults.open("ab") as journal:
         journal.write(b'{"type": "step"}\n')
