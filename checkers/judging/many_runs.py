@@ -187,10 +187,9 @@ class _Judging(Generic[Input]):
                 return None, answer
             if not isinstance(answer, Judged):
                 return answer, None
-            try:
-                return self.write(inputs[place], answer), None
-            except AcklossError as error:
-                return answer.document, error
+            each = inputs[place]
+            done = tasks.answered(each, partial(self.write, each, answer))
+            return (answer.document, done) if isinstance(done, AcklossError) else (done, None)
 
         with ThreadPoolExecutor(_WRITERS) as pool:
             done = list(pool.map(written, sorted(answers, key=lambda answer: answer[0])))

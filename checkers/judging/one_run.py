@@ -7,7 +7,7 @@ facts, rows -> each checker: shards -> parts -> result
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -63,9 +63,20 @@ def judge_run(rundir: RunDir, checks: Checks | None = None) -> Document:
 
 def judged_run(rundir: RunDir, checks: Checks | None = None) -> Judged:
     """What `judge_run` writes; nothing is written."""
+    judge = partial(_unless_broken, partial(_judged_folder, checks=checks))
     if rundir.cell_names():
-        return judge_cells(rundir, partial(_judged_folder, checks=checks))
-    return _judged_folder(rundir, checks)
+        return _unless_broken(partial(judge_cells, judge=judge), rundir)
+    return judge(rundir)
+
+
+def _unless_broken(judge: Callable[[RunDir], Judged], rundir: RunDir) -> Judged:
+    """What `judge` returns; if it raises anything but an AcklossError, a run that is `unknown`."""
+    try:
+        return judge(rundir)
+    except AcklossError:
+        raise
+    except (Exception, SystemExit) as error:
+        return broken_run(rundir, raised(error))
 
 
 def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
@@ -88,8 +99,6 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
     except AcklossError as error:
         error.file = error.file or str(rundir.path)
         raise
-    except (Exception, SystemExit) as error:
-        return broken_run(rundir, raised(error))
     return Judged(document, found)
 
 

@@ -224,6 +224,19 @@ def test_a_run_has_its_faults_whatever_becomes_of_a_cell(
         assert [fault[name] for fault in document["faults"]] == left
 
 
+def test_a_run_whose_cells_cannot_be_put_together_is_unknown(
+    run: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any, **__: Any) -> Judged:
+        raise IndexError("planted")
+
+    monkeypatch.setattr("checkers.judging.one_run.judge_cells", failing)
+    document = judge_run(run)
+    assert (document["verdict"], document["doubts"]) == ("unknown", ["checker"])
+    assert document["reason"].startswith("judging raised IndexError: planted (test_cells.py, ")
+    result_of(document)
+
+
 def test_what_was_forced_is_known_whichever_cell_breaks(run: RunDir) -> None:
     forced = {"key": "topic.x", "what": "ignored by 0.8", "source": "KIP-0"}
     for folder in (run, *run.cell_folders()):

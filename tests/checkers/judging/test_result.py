@@ -17,7 +17,13 @@ from checkers.judging import many_runs
 from checkers.judging import spark as real_spark
 from checkers.judging.many_runs import check_histories, check_runs
 from checkers.judging.processes import Processes
-from harness.errors import AcklossError, EnvironmentFailure, HistoryError, PlanError
+from harness.errors import (
+    AcklossError,
+    EnvironmentFailure,
+    HarnessFailure,
+    HistoryError,
+    PlanError,
+)
 from harness.history.remote_run import remote_runs
 from harness.history.run_folder import RunDir
 from harness.storage import Folder
@@ -194,6 +200,23 @@ def test_a_cluster_gets_small_tasks_and_hands_results_back(
     assert [run.read_json(run.result)["verdict"] for run in runs] == ["invalid"] + 40 * ["valid"]
     assert [document["run_id"] for document in documents] == [run.run_id for run in runs]
     assert lossy.loss.exists()
+
+
+class Unwritable(RunDir):
+    @property
+    def findings(self) -> Path:
+        raise ZeroDivisionError("planted")
+
+
+def test_a_write_that_nobody_expects_to_fail_leaves_every_verdict(
+    cluster: Asked, tmp_path: Path
+) -> None:
+    errors: list[AcklossError] = []
+    runs = [Unwritable(build(tmp_path, 0).path), build(tmp_path, 1)]
+    assert [each["verdict"] for each in check_runs(runs, errors=errors)] == ["valid"] * 2
+    (error,) = errors
+    assert (type(error), error.file) == (HarnessFailure, str(runs[0].path))
+    assert "ZeroDivisionError: planted" in error.what
 
 
 def test_an_executor_that_does_not_see_a_folder_says_so(cluster: Asked, tmp_path: Path) -> None:
