@@ -12,15 +12,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from checkers.judging.results import Document, Judged
-from harness.errors import AcklossError
+from checkers.judging.results import Document, Judged, fault_document
+from harness.errors import AcklossError, HistoryError
+from harness.faults.journal import windows
 from harness.history.gaps import gaps_of_files
 from harness.history.run_folder import SCHEMA_VERSION, RunDir, cell_id
-from harness.protocols import DONE, DOUBTS, INVALID, OUTCOME_DOUBTS, UNKNOWN, VALID
+from harness.protocols import (
+    DONE,
+    DOUBTS,
+    INVALID,
+    OUTCOME_DOUBTS,
+    UNKNOWN,
+    VALID,
+    FaultWindow,
+)
 
 _NOTHING = {"attempted": 0, "acknowledged": 0, "lost": 0}
-_IN_FORCE = ("ops_begun", "ops_acknowledged")
-"""What each cell counts while a fault is in force."""
 
 
 def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
@@ -41,11 +48,13 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
     ]
     by_name = {each["name"]: answer for each, answer in judged if isinstance(answer, Judged)}
     known = [answer.document for answer in by_name.values()]
+    faults, unread = _journal(rundir)
     timings = {name: run["timings"].get(name) for name in ("cluster_s", "run_s", "read_s")}
     check_s = round(time.monotonic() - begun_s, 3)
     document = {
         **_of_run(run, plan, known),
-        **_verdict(cells, _doubts(rundir, run, plan)),
+        **_verdict(cells, [*_doubts(rundir, run, plan), *unread]),
+        "faults": _faults(faults, known),
         "cells": cells,
         "timings": {**timings, "check_s": check_s, "report_s": None},
     }
@@ -88,8 +97,7 @@ def _cell(listed: Mapping[str, Any], answer: Judged | str) -> Document:
 
 
 def _of_run(run: Document, plan: Document, known: Sequence[Document]) -> Document:
-    """What a run's result states beside its verdict. Faults are those of the journal that all cells
-    share, with the operations that all of them began meanwhile."""
+    """What a run's result states beside its verdict and its faults."""
     first = known[0] if known else {}
     return {
         "schema": SCHEMA_VERSION,
@@ -99,7 +107,7 @@ def _of_run(run: Document, plan: Document, known: Sequence[Document]) -> Documen
         "model": first.get("model", "log"),
         "simulated": bool(run.get("simulated")),
         "gaps": [],
-        "forced": first.get("forced", []),
+        "forced": list(dict.fromkeys(forced for each in known for forced in each["forced"])),
         "counts": _sum(each["counts"] for each in known) or dict(_NOTHING),
         "rates": {},
         "checks": [],
@@ -109,11 +117,34 @@ def _of_run(run: Document, plan: Document, known: Sequence[Document]) -> Documen
         },
         "clients": None,
         "lost_spans": [],
-        "faults": [
-            fault | {name: sum(each["faults"][place][name] for each in known) for name in _IN_FORCE}
-            for place, fault in enumerate(first.get("faults", []))
-        ],
     }
+
+
+def _journal(rundir: RunDir) -> tuple[list[FaultWindow], list[tuple[str, str]]]:
+    """The faults of the run's own journal, of which its cells have copies. Where it cannot be read
+    there are none, and a doubt: cells that can be judged by their copies still are."""
+    try:
+        return windows(rundir.faults), []
+    except HistoryError as error:
+        return [], [(DOUBTS.incomplete, str(error))]
+
+
+def _faults(faults: Sequence[FaultWindow], known: Sequence[Document]) -> list[Document]:
+    """The faults with what all cells counted while each was in force. A cell whose checker broke,
+    or whose copy of the journal is damaged, does not have them all."""
+    begun, acknowledged = (_in_force(name, known) for name in ("ops_begun", "ops_acknowledged"))
+    return [
+        fault_document(fault, ops_begun=begun[fault.id], ops_acknowledged=acknowledged[fault.id])
+        for fault in faults
+    ]
+
+
+def _in_force(name: str, known: Sequence[Document]) -> Counter[str]:
+    """What all cells counted under this name, by the fault."""
+    total: Counter[str] = Counter()
+    for each in known:
+        total.update({fault["id"]: fault[name] for fault in each["faults"]})
+    return total
 
 
 def _sum(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

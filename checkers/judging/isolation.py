@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Final, Generic, TypeVar
 
-from checkers.judging.tasks import Answer, Task
-from harness.errors import AcklossError, HarnessFailure
+from checkers.judging.tasks import Answer, Task, answered
+from harness.errors import HarnessFailure
 
 Input = TypeVar("Input")
 Answers = list[tuple[int, Answer]]
@@ -64,10 +65,7 @@ class Isolated(Generic[Input]):
         return [answer for piece in _pieces(task) for answer in self._alone(piece)]
 
     def _dead(self, place: int, culprit: Input) -> tuple[int, Answer]:
-        try:
-            return place, self.died(culprit)
-        except AcklossError as error:
-            return place, error
+        return place, answered(culprit, partial(self.died, culprit))
 
 
 def _pieces(task: Task[Input]) -> Iterator[Task[Input]]:

@@ -187,10 +187,9 @@ class _Judging(Generic[Input]):
                 return None, answer
             if not isinstance(answer, Judged):
                 return answer, None
-            try:
-                return self.write(inputs[place], answer), None
-            except AcklossError as error:
-                return answer.document, error
+            each = inputs[place]
+            done = tasks.answered(each, partial(self.write, each, answer))
+            return (answer.document, done) if isinstance(done, AcklossError) else (done, None)
 
         with ThreadPoolExecutor(_WRITERS) as pool:
             done = list(pool.map(written, sorted(answers, key=lambda answer: answer[0])))
@@ -209,11 +208,15 @@ def _spark_runs() -> bool:
 
 
 def _size_bytes(run: Stored) -> int:
-    """The size of its operations and records, which take the time."""
+    """The size of its operations and records, which take the time; 0 where it is not known: who
+    judges the run reports what cannot be read."""
     if isinstance(run, RemoteRun):
         return run.size_bytes
-    parts = (*run.parts(run.history), *run.parts(run.reads))
-    return sum(part.stat().st_size for part in parts)
+    try:
+        parts = (*run.parts(run.history), *run.parts(run.reads))
+        return sum(part.stat().st_size for part in parts)
+    except OSError:
+        return 0
 
 
 def _absolute_run(run: Stored) -> Stored:

@@ -7,8 +7,8 @@ facts, rows -> each checker: shards -> parts -> result
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from checkers.judging.errors import ErrorCodes
 from checkers.judging.json_models import convert_operations, model_outside
 from checkers.judging.jsonlines import convert
 from checkers.judging.leaders import leaders_of_cell
-from checkers.judging.results import Document, Judged, packed
+from checkers.judging.results import Document, Judged, fault_document, packed
 from checkers.judging.verdict import is_complete, judge
 from checkers.judging.watched_rows import WatchedRows
 from harness import registry
@@ -63,9 +63,20 @@ def judge_run(rundir: RunDir, checks: Checks | None = None) -> Document:
 
 def judged_run(rundir: RunDir, checks: Checks | None = None) -> Judged:
     """What `judge_run` writes; nothing is written."""
+    judge = partial(_unless_broken, partial(_judged_folder, checks=checks))
     if rundir.cell_names():
-        return judge_cells(rundir, partial(_judged_folder, checks=checks))
-    return _judged_folder(rundir, checks)
+        return _unless_broken(partial(judge_cells, judge=judge), rundir)
+    return judge(rundir)
+
+
+def _unless_broken(judge: Callable[[RunDir], Judged], rundir: RunDir) -> Judged:
+    """What `judge` returns; if it raises anything but an AcklossError, a run that is `unknown`."""
+    try:
+        return judge(rundir)
+    except AcklossError:
+        raise
+    except (Exception, SystemExit) as error:
+        return broken_run(rundir, raised(error))
 
 
 def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
@@ -88,8 +99,6 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
     except AcklossError as error:
         error.file = error.file or str(rundir.path)
         raise
-    except (Exception, SystemExit) as error:
-        return broken_run(rundir, raised(error))
     return Judged(document, found)
 
 
@@ -281,11 +290,7 @@ def _document(facts: Facts, examined: Examined, *, begun_s: float) -> Document:
         "clients": facts.clients.document() if facts.clients else None,
         "lost_spans": first.details.get("lost_spans", []),
         "faults": [
-            {
-                **{name: value for name, value in asdict(window).items() if name != "why"},
-                "ops_begun": begun,
-                "ops_acknowledged": acknowledged,
-            }
+            fault_document(window, ops_begun=begun, ops_acknowledged=acknowledged)
             for window, begun, acknowledged in zip(
                 facts.windows, ops_begun, ops_acknowledged, strict=True
             )

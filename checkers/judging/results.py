@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from harness.errors import EnvironmentFailure
 from harness.history.remote_run import RemoteRun
 from harness.history.run_folder import RunDir
+from harness.protocols import FaultWindow
 
 Document = dict[str, Any]
 
@@ -62,6 +63,12 @@ class Judged:
             yield rundir.findings_of(check).as_posix(), content
         body = orjson.dumps(self.document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
         yield rundir.result.as_posix(), body + b"\n"
+
+
+def fault_document(window: FaultWindow, *, ops_begun: int, ops_acknowledged: int) -> Document:
+    """A fault as result.json has it, with what was counted while it was in force."""
+    window_only = {name: value for name, value in asdict(window).items() if name != "why"}
+    return {**window_only, "ops_begun": ops_begun, "ops_acknowledged": ops_acknowledged}
 
 
 def packed(findings: pa.Table | pa.RecordBatchReader) -> bytes:

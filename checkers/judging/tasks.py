@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from checkers.judging.broken import DIED
+from checkers.judging.broken import DIED, raised
 from checkers.judging.one_run import (
     Checks,
     broken_history,
@@ -23,7 +23,7 @@ from checkers.judging.one_run import (
     judged_run,
 )
 from checkers.judging.results import Document, Judged
-from harness.errors import AcklossError, HistoryError
+from harness.errors import AcklossError, HarnessFailure, HistoryError
 from harness.history.remote_run import RemoteRun
 from harness.history.run_folder import RunDir
 from harness.machine.scratch import scratch
@@ -48,28 +48,39 @@ def judge_task(task: Task[Input], judge: Judge[Input]) -> list[tuple[int, Answer
     """What `judge` returns for each input, or why it cannot be judged, with its place. What is to
     be written here is written while the next input is judged: most of that is waiting for a disk.
     """
-    answers: list[tuple[int, Answer | Future[Document]]] = []
+    answers: list[tuple[int, Input, Answer | Future[Document]]] = []
     writing: list[Future[Document]] = []
     with ThreadPoolExecutor(1) as disk:
         for place, each in task:
-            answer = _answer(judge, each)
+            answer = answered(each, partial(judge, each))
             if callable(answer):
                 wait(writing)  # so that findings of one run wait at most
                 writing = [disk.submit(answer)]
-                answers.append((place, writing[0]))
+                answers.append((place, each, writing[0]))
             else:
-                answers.append((place, answer))
+                answers.append((place, each, answer))
     return [
-        (place, _answer(Future.result, each) if isinstance(each, Future) else each)
-        for place, each in answers
+        (place, answered(each, answer.result) if isinstance(answer, Future) else answer)
+        for place, each, answer in answers
     ]
 
 
-def _answer(ask: Callable[[Input], Made], each: Input) -> Made | AcklossError:
+def answered(each: Input, ask: Callable[[], Made]) -> Made | AcklossError:
+    """What `ask` returns for an input, or why it returns nothing. An exception that nobody expects
+    is a failure of ackloss at this input alone: the others are still judged."""
     try:
-        return ask(each)
+        return ask()
     except AcklossError as error:
         return error
+    except (Exception, SystemExit) as error:
+        return HarnessFailure(raised(error), file=_place(each))
+
+
+def _place(each: object) -> str:
+    """Where an input is."""
+    if isinstance(each, RemoteRun):
+        return each.folder.place()
+    return str(each.path if isinstance(each, RunDir) else each)
 
 
 def judge_and_write(run: Stored) -> Document:

@@ -23,9 +23,13 @@ def together(
 
     def work() -> None:
         failures = []
-        while left:
+        while True:
             try:
-                left.popleft()()
+                call = left.popleft()
+            except IndexError:  # none is left; to look before taking one would be a race
+                break
+            try:
+                call()
             except Exception as error:
                 failures.append(error)
         if failures:

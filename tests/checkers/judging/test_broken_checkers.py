@@ -21,7 +21,7 @@ from checkers.judging import many_runs
 from checkers.judging.many_runs import check_runs
 from checkers.judging.one_run import judge_history, judge_run
 from checkers.loss.checker import Found, Loss, Slice
-from harness.errors import AcklossError, PlanError
+from harness.errors import AcklossError, HarnessFailure, PlanError
 from harness.history.run_folder import RunDir
 from harness.protocols import Run
 from tests.fixtures.hand_made import E, Made, R, W
@@ -177,6 +177,29 @@ def test_one_that_kills_its_worker_leaves_the_others_their_answers(
 def test_one_alone_that_kills_its_worker(by: str, tmp_path: Path) -> None:
     (document,) = check_runs(runs(tmp_path, "killed"), checks=PLANTED)
     assert unknown(document).endswith(f": {tmp_path / 'killed'}")
+
+
+@dataclass(frozen=True)
+class Odd(RunDir):
+    """A run at which ackloss itself fails, before any checker is asked."""
+
+    def cell_names(self) -> tuple[str, ...]:
+        """See RunDir."""
+        raise ZeroDivisionError("planted")
+
+
+def test_one_at_which_ackloss_fails_leaves_the_others_their_answers(
+    by: str, tmp_path: Path
+) -> None:
+    first, odd, last = runs(tmp_path, "first", "odd", "last")
+    errors: list[AcklossError] = []
+    documents = check_runs([first, Odd(odd.path), last], errors=errors)
+    assert [document["run_id"] for document in documents] == ["first", "last"]
+    assert {document["verdict"] for document in documents} == {"valid"}
+    (error,) = errors
+    assert (type(error), error.file) == (HarnessFailure, str(odd.path))
+    assert "ZeroDivisionError: planted" in error.what
+    assert not odd.result.exists()
 
 
 CHECKS = f"""

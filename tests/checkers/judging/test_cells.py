@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from checkers.judging.cells import judge_cells
 from checkers.judging.leaders import met_leaders
 from checkers.judging.one_run import judge_run
 from checkers.judging.results import Judged
+from checkers.loss.checker import Found, Loss, Slice
 from harness.errors import HistoryError
 from harness.history import OBSERVATIONS
 from harness.history.documents import read_result, result_of
 from harness.history.manifest import write_manifest
 from harness.history.run_folder import RunDir
+from harness.protocols import Run
 from tests.fixtures.memory_cells import CELLS, played
 
 VALID = {"cells.1.target.defects": [], "cells.2.target.defects": []}
@@ -182,6 +185,75 @@ def test_a_list_of_cells_that_is_none_is_bad_input(run: RunDir) -> None:
     run.write_json(run.run, {**run.read_json(run.run), "cells": [3]})
     with pytest.raises(HistoryError, match="is not a list of cells"):
         judge_run(run)
+
+
+@dataclass(frozen=True)
+class Breaks(Loss):
+    """Raises at this cell."""
+
+    cell: str = ""
+
+    def check(self, run: Run, shard: Slice) -> Found:
+        if run.facts.run_id.endswith(f".{self.cell}"):
+            raise ValueError("planted")
+        return super().check(run, shard)
+
+
+def without_counts(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    counts = {"ops_begun", "ops_acknowledged"}
+    return [{k: v for k, v in fault.items() if k not in counts} for fault in faults]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("damage", ["its checker raises", "its journal is cut off"])
+def test_a_run_has_its_faults_whatever_becomes_of_a_cell(
+    run: RunDir, cell: str, damage: str
+) -> None:
+    intact = judge_run(run)["faults"]
+    assert intact
+    own = run.read_json(run.cell(cell).result)["faults"]
+    broken = Breaks(cell=cell if damage == "its checker raises" else "none")
+    if damage == "its journal is cut off":
+        run.cell(cell).faults.write_bytes(b"")
+    document = judge_run(run, {"loss": broken})
+    assert [each["name"] for each in document["cells"] if each["verdict"] == "unknown"] == [cell]
+    assert document["verdict"] == "unknown"
+    assert without_counts(document["faults"]) == without_counts(intact)
+    for name in ("ops_begun", "ops_acknowledged"):
+        left = [every[name] - its[name] for every, its in zip(intact, own, strict=True)]
+        assert [fault[name] for fault in document["faults"]] == left
+
+
+def test_a_run_whose_cells_cannot_be_put_together_is_unknown(
+    run: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any, **__: Any) -> Judged:
+        raise IndexError("planted")
+
+    monkeypatch.setattr("checkers.judging.one_run.judge_cells", failing)
+    document = judge_run(run)
+    assert (document["verdict"], document["doubts"]) == ("unknown", ["checker"])
+    assert document["reason"].startswith("judging raised IndexError: planted (test_cells.py, ")
+    result_of(document)
+
+
+def test_what_was_forced_is_known_whichever_cell_breaks(run: RunDir) -> None:
+    forced = {"key": "topic.x", "what": "ignored by 0.8", "source": "KIP-0"}
+    for folder in (run, *run.cell_folders()):
+        folder.write_json(folder.run, {**folder.read_json(folder.run), "forced": [forced]})
+    document = judge_run(run, {"loss": Breaks(cell=CELLS[0])})
+    assert document["forced"] == ["topic.x: ignored by 0.8 (KIP-0)"]
+
+
+def test_a_journal_of_the_run_that_is_none_is_a_doubt_of_the_run(run: RunDir) -> None:
+    with run.faults.open("ab") as journal:
+        journal.write(b'{"type": "step"}\n')
+    judged = of_verdicts("valid", "invalid", "valid", "valid")
+    assert judge_cells(run, judged).document["verdict"] == "invalid"
+    document = judge_run(run)
+    assert (document["verdict"], document["faults"]) == ("unknown", [])
+    assert "is not a journal as ackloss writes it: KeyError" in document["reason"]
+    assert {cell["verdict"] for cell in document["cells"]} == {"valid"}
 
 
 def observed(folder: Path, *rows: tuple[float, str, int, str | None, int]) -> RunDir:

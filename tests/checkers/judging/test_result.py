@@ -17,7 +17,13 @@ from checkers.judging import many_runs
 from checkers.judging import spark as real_spark
 from checkers.judging.many_runs import check_histories, check_runs
 from checkers.judging.processes import Processes
-from harness.errors import AcklossError, EnvironmentFailure, HistoryError, PlanError
+from harness.errors import (
+    AcklossError,
+    EnvironmentFailure,
+    HarnessFailure,
+    HistoryError,
+    PlanError,
+)
 from harness.history.remote_run import remote_runs
 from harness.history.run_folder import RunDir
 from harness.storage import Folder
@@ -31,6 +37,7 @@ class Asked(InProcess):
     """Keeps what it was asked to deal out."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.given: list[tuple[Any, Any]] = []
         self.tasks: list[list[tuple[int, Any]]] = []
         self.slices: int | None = None
@@ -152,6 +159,18 @@ def test_what_cannot_be_judged_is_an_error_among_documents(spark: Asked, tmp_pat
         check_runs(runs)
 
 
+def test_a_part_that_leads_nowhere_is_an_error_among_documents(
+    spark: Asked, tmp_path: Path
+) -> None:
+    runs = [build(tmp_path, number) for number in range(2)]
+    (part,) = runs[0].parts(runs[0].history)
+    part.unlink()
+    part.symlink_to("nowhere")
+    errors: list[AcklossError] = []
+    assert [each["run_id"] for each in check_runs(runs, errors=errors)] == ["run-1"]
+    assert [(type(error), error.file) for error in errors] == [(HistoryError, str(part))]
+
+
 def test_a_folder_that_takes_no_findings_is_told(spark: Asked, tmp_path: Path) -> None:
     lossy = Made(writes=[W(0), W(1)], reads=[R(0)]).build(tmp_path, "lossy")
     lossy.loss.mkdir(parents=True)
@@ -181,6 +200,23 @@ def test_a_cluster_gets_small_tasks_and_hands_results_back(
     assert [run.read_json(run.result)["verdict"] for run in runs] == ["invalid"] + 40 * ["valid"]
     assert [document["run_id"] for document in documents] == [run.run_id for run in runs]
     assert lossy.loss.exists()
+
+
+class Unwritable(RunDir):
+    @property
+    def findings(self) -> Path:
+        raise ZeroDivisionError("planted")
+
+
+def test_a_write_that_nobody_expects_to_fail_leaves_every_verdict(
+    cluster: Asked, tmp_path: Path
+) -> None:
+    errors: list[AcklossError] = []
+    runs = [Unwritable(build(tmp_path, 0).path), build(tmp_path, 1)]
+    assert [each["verdict"] for each in check_runs(runs, errors=errors)] == ["valid"] * 2
+    (error,) = errors
+    assert (type(error), error.file) == (HarnessFailure, str(runs[0].path))
+    assert "ZeroDivisionError: planted" in error.what
 
 
 def test_an_executor_that_does_not_see_a_folder_says_so(cluster: Asked, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from checkers.judging.results import Document
 from checkers.judging.tasks import Answer, Unwritten, judge_task
-from harness.errors import EnvironmentFailure, HistoryError
+from harness.errors import EnvironmentFailure, HarnessFailure, HistoryError
 
 LIMIT_S = 20.0
 
@@ -20,7 +20,7 @@ def written(place: int, *, after: Event | None = None) -> Document:
     return {"written": place}
 
 
-def refused(error: Exception) -> Document:
+def refused(error: BaseException) -> Document:
     raise error
 
 
@@ -53,6 +53,26 @@ def test_what_cannot_be_judged_or_written_is_the_answer_of_its_input_alone() -> 
     assert answers == [(0, full), (1, damaged), (2, {"written": 0}), (3, {"written": 2})]
 
 
-def test_what_nobody_expects_ends_the_task() -> None:
-    with pytest.raises(ZeroDivisionError):
-        judge_task([(0, "a")], lambda _: partial(refused, ZeroDivisionError()))
+@pytest.mark.parametrize("when", ["judged", "written"])
+@pytest.mark.parametrize("error", [ZeroDivisionError("by\nzero"), SystemExit(3)], ids=repr)
+def test_what_nobody_expects_is_a_failure_at_its_input_alone(
+    error: BaseException, when: str
+) -> None:
+    def judge(each: str) -> Answer | Unwritten:
+        if each == "odd":
+            return partial(refused, error) if when == "written" else refused(error)
+        return {"written": each}
+
+    first, odd, last = judge_task(list(enumerate(["a", "odd", "b"])), judge)
+    assert (first, last) == ((0, {"written": "a"}), (2, {"written": "b"}))
+    failure = odd[1]
+    assert isinstance(failure, HarnessFailure)
+    assert failure.file == "odd"
+    assert failure.what.startswith(f"judging raised {type(error).__name__}: ")
+    assert "test_tasks.py, line " in failure.what
+    assert "\n" not in failure.what
+
+
+def test_an_interrupt_ends_the_task() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        judge_task([(0, "a")], lambda _: refused(KeyboardInterrupt()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from functools import partial
 from typing import Any
 
@@ -38,6 +39,33 @@ def test_one_alone_is_made_in_the_thread_of_the_caller() -> None:
     seen: list[int] = []
     together(RealClock(), "one", [lambda: seen.append(threading.get_ident())])
     assert seen == [threading.get_ident()]
+
+
+def test_two_that_come_for_the_last_call_make_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    both_came = threading.Barrier(2, timeout=10)
+
+    class Contended(deque[Any]):
+        """The last of its calls is taken once both threads have seen that it is left."""
+
+        def popleft(self) -> Any:
+            if len(self) == 1:
+                both_came.wait()
+            return super().popleft()
+
+    monkeypatch.setattr("harness.run.together.deque", Contended)
+    made: list[int] = []
+    together(RealClock(), "call", [partial(made.append, n) for n in range(3)], at_most=2)
+    assert sorted(made) == [0, 1, 2]
+
+
+def test_an_index_error_of_a_call_is_raised_and_ends_no_other() -> None:
+    def fail(clock: VirtualClock) -> None:
+        raise IndexError("of the call")
+
+    made: list[int] = []
+    with pytest.raises(IndexError, match="of the call"):
+        play(fail, lambda _: made.append(1), at_most=1)
+    assert made == [1]
 
 
 @pytest.mark.parametrize("calls", [[broken], [second, broken, second]])
