@@ -209,10 +209,13 @@ def _spark_runs() -> bool:
 
 
 def _size_bytes(run: Stored) -> int:
-    """The size of its operations and records, which take the time."""
+    """The size of its operations and records, which take the time, and of those of its cells."""
     if isinstance(run, RemoteRun):
         return run.size_bytes
-    parts = (*run.parts(run.history), *run.parts(run.reads))
+    folders = (run, *map(RunDir, run.cells.glob("*")))
+    parts = (
+        part for each in folders for kind in (each.history, each.reads) for part in each.parts(kind)
+    )
     return sum(part.stat().st_size for part in parts)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from checkers.judging.cells import judge_cells
 from checkers.judging.leaders import met_leaders
+from checkers.judging.many_runs import _size_bytes
 from checkers.judging.one_run import judge_run
 from checkers.judging.results import Judged
 from harness.errors import HistoryError
@@ -179,6 +180,11 @@ def test_a_run_without_a_manifest_was_killed(run: RunDir) -> None:
     document = judge_run(run)
     assert document["verdict"] == "unknown"
     assert "missing: manifest.json" in document["reason"]
+
+
+def test_a_run_is_as_large_as_its_cells(run: RunDir) -> None:
+    """The largest runs are judged first."""
+    assert _size_bytes(run) == sum(map(_size_bytes, run.cell_folders())) > 0
 
 
 def test_a_list_of_cells_that_is_none_is_bad_input(run: RunDir) -> None:
