@@ -229,6 +229,20 @@ def test_a_run_whose_plan_has_cells_is_judged_again_with_them(
         assert set(lake.read(table, ["verdict"])["verdict"]) == {"unknown"}
 
 
+def test_a_cell_that_is_judged_again_by_itself_replaces_its_row(
+    celled: CampaignDir, tmp_path: Path
+) -> None:
+    folder = CampaignDir(tmp_path / "celled")
+    shutil.copytree(celled.path, folder.path)
+    lake_of(tmp_path / "lake", folder)
+    (run,) = folder.runs.iterdir()
+    shutil.rmtree(folder.run(f"{run.name}.unclean").reads)
+    done = CliRunner().invoke(main, ["check", str(run / "cells" / "unclean")])
+    assert done.exit_code == 3, done.output
+    cells = lake_of(tmp_path / "lake", folder).read(CELLS, ["run_cell", "verdict"])
+    assert dict(cells.to_numpy())["unclean"] == "unknown"
+
+
 def test_what_is_pruned_stays_in_the_lake(
     shared: CampaignDir, lake: StoredLake, tmp_path: Path
 ) -> None:
