@@ -125,12 +125,14 @@ class Source:
     @cached_property
     def digest(self) -> str:
         """Equal as long as the campaign says the same of this run: SHA-256 over how each of its
-        cells ended, and over their result.json."""
+        cells ended, and over their result.json, with those of the cells of a plan that has some."""
         hashed = hashlib.sha256()
         for run in self.runs:
             hashed.update(f"{run.run_id}\n{run.state}\n{run.error}\n".encode())
-            result = self.campaign.folder.run(run.run_id).result
-            hashed.update(result.read_bytes() if result.is_file() else b"")
+            folder = self.campaign.folder.run(run.run_id)
+            inner = sorted(folder.cells.glob(f"*/{folder.result.name}"))
+            for result in (folder.result, *inner):
+                hashed.update(result.read_bytes() if result.is_file() else b"")
         return hashed.hexdigest()
 
     @cached_property

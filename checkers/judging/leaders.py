@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from harness.faults.affected import affected_nodes
 from harness.history.run_folder import RunDir
 
 _COLUMNS = ["time_ns", "partition", "leader", "leader_epoch"]
@@ -22,8 +23,8 @@ _COLUMNS = ["time_ns", "partition", "leader", "leader_epoch"]
 
 @dataclass(frozen=True, kw_only=True)
 class MetLeader:
-    """One fault: who led when it came into force, or while it was; whether one of them was among
-    its nodes, `None` if no leader is known."""
+    """One fault: who led when it came into force, or while it was; whether it affected one of them,
+    `None` if no leader is known."""
 
     fault: str
     leaders: tuple[str, ...]
@@ -36,9 +37,9 @@ def met_leaders(
     """Each fault of `nodes` that was in force, as result.json has it, compared with who led
     meanwhile. A fault of clients or of consumers meets no leader. `nodes` is empty if they were not
     recorded: then all faults are taken to be faults of nodes."""
-    answers_of = _answers(rundir)
+    answers_of, affected = _answers(rundir), affected_nodes(rundir.faults)
     return [
-        _met(answers_of, fault)
+        _met(answers_of, fault, affected.get(fault["id"], fault["nodes"]))
         for fault in faults
         if fault["from_s"] is not None and (not nodes or not set(nodes).isdisjoint(fault["nodes"]))
     ]
@@ -61,14 +62,14 @@ Answers = dict[int, list[tuple[float, str | None]]]
 """By partition who led from when on, in seconds since the run's start."""
 
 
-def _met(answers_of: Answers, fault: dict[str, Any]) -> MetLeader:
+def _met(answers_of: Answers, fault: dict[str, Any], affected: Collection[str]) -> MetLeader:
     until_s = fault["to_s"] if fault["to_s"] is not None else float("inf")
     led: dict[str, None] = {}
     for answers in answers_of.values():
         before = [leader for at_s, leader in answers if at_s <= fault["from_s"]]
         during = [leader for at_s, leader in answers if fault["from_s"] < at_s <= until_s]
         led |= {leader: None for leader in (*before[-1:], *during) if leader is not None}
-    met = bool(led.keys() & set(fault["nodes"])) if led else None
+    met = not led.keys().isdisjoint(affected) if led else None
     return MetLeader(fault=fault["id"], leaders=tuple(led), met=met)
 
 

@@ -208,13 +208,16 @@ def _spark_runs() -> bool:
 
 
 def _size_bytes(run: Stored) -> int:
-    """The size of its operations and records, which take the time; 0 where it is not known: who
-    judges the run reports what cannot be read."""
+    """The size of its operations and records, which take the time, and of those of its cells; 0
+    where it is not known: who judges the run reports what cannot be read."""
     if isinstance(run, RemoteRun):
         return run.size_bytes
+    folders = (run, *map(RunDir, run.cells.glob("*")))
+    kinds = (
+        kind for each in folders for kind in (each.parts(each.history), each.parts(each.reads))
+    )
     try:
-        parts = (*run.parts(run.history), *run.parts(run.reads))
-        return sum(part.stat().st_size for part in parts)
+        return sum(part.stat().st_size for parts in kinds for part in parts)
     except OSError:
         return 0
 

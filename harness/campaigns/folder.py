@@ -110,11 +110,18 @@ class CampaignDir:
         return RunDir(self.runs / run).cell(cell) if cell else RunDir(self.runs / run)
 
     def runs_with_history(self) -> list[RunDir]:
-        """The runs that still have their history, oldest first. A shared run is each of its
-        cells."""
-        histories = [*self.runs.glob("*/history"), *self.runs.glob(f"*/{CELLS}/*/history")]
-        runs = [RunDir(history.parent) for history in sorted(histories)]
-        return [run for run in runs if not run.cells.is_dir()]
+        """The runs that still have their history, oldest first. A run that cells of the campaign
+        shared is each of its cells; one whose plan has cells is itself. Raises HistoryError."""
+        from harness.campaigns.progress import read_progress
+
+        shared = read_progress(self.journal).shared_runs()
+        runs = {history.parent for history in self.runs.glob("*/history")}
+        cells = {history.parent for history in self.runs.glob(f"*/{CELLS}/*/history")}
+        found = {run for run in runs if run.name not in shared}
+        for cell in cells:
+            run = cell.parents[1]
+            found.add(cell if run.name in shared else run)
+        return [RunDir(path) for path in sorted(found)]
 
     @property
     def file(self) -> Path:

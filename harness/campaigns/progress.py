@@ -17,6 +17,7 @@ from harness.campaigns.journal import (
     SessionEnded,
     read_journal,
 )
+from harness.history.run_folder import parts_of
 
 _FINISHED: Final = ("done", "failed")
 
@@ -79,6 +80,10 @@ class Progress:
         """The names of the cells in which a run was `invalid`."""
         lossy = (run.cell for run in self.runs.values() if run.verdict == "invalid")
         return tuple(dict.fromkeys(lossy))
+
+    def shared_runs(self) -> set[str]:
+        """The ids of the runs that cells of the campaign shared."""
+        return {run for run, cell in map(parts_of, self.runs) if cell}
 
     def in_state(self, state: str) -> list[Run]:
         return [run for run in self.runs.values() if run.state == state]

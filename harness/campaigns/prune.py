@@ -63,8 +63,7 @@ def prune(
             run_bytes = sum(_remove(path, dry_run) for path in _bulk(folder, run.run_id))
             pruned += run_bytes > 0
             freed_bytes += run_bytes
-        shared_runs = {run for run, cell in map(parts_of, progress.runs) if cell}
-        for shared in sorted(shared_runs - whole):
+        for shared in sorted(progress.shared_runs() - whole):
             if not folder.run(shared).cells.is_dir():
                 continue
             freed_bytes += sum(_remove(path, dry_run) for path in _bulk(folder, shared))
@@ -80,17 +79,21 @@ def _newest(progress: Progress, keep: int) -> set[str]:
 
 
 def _bulk(folder: CampaignDir, run_id: str) -> Iterator[Path]:
-    """What may be deleted of a run; nothing where its id leads to another folder, or to a link."""
+    """What may be deleted of a run and of its cells; nothing where its id leads to another folder,
+    or to a link."""
     if not all(NAME.fullmatch(part) for part in run_id.split(".", 1)):
         return
-    path = folder.run(run_id).path
+    run = folder.run(run_id)
+    path = run.path
     way = takewhile(lambda parent: parent != folder.runs, (path, *path.parents))
     if any(part.is_symlink() for part in way) or not path.is_dir():
         return
-    for name in _BULK:
-        inner = path / name
-        if inner.exists() and not inner.is_symlink():
-            yield inner
+    cells = [] if run.cells.is_symlink() else sorted(run.cells.glob("*"))
+    for owner in (path, *(cell for cell in cells if not cell.is_symlink())):
+        for name in _BULK:
+            inner = owner / name
+            if inner.exists() and not inner.is_symlink():
+                yield inner
 
 
 def _remove(path: Path, dry_run: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +13,7 @@ from harness.urls import is_url
 
 if TYPE_CHECKING:
     from harness.history.remote_run import RemoteRun
+    from harness.storage import Folder
 
 
 class StoredRuns(NamedTuple):
@@ -33,7 +35,9 @@ def stored_runs(given: str | Path) -> StoredRuns:
     from harness.storage import Folder
 
     folder = Folder.at(str(given))
-    return StoredRuns(remote_runs(folder)) if folder.local is None else _at_path(folder.local)
+    if folder.local is not None:
+        return _at_path(folder.local)
+    return StoredRuns(remote_runs(folder, partial(_shared_runs_at, folder)))
 
 
 def _at_path(path: Path) -> StoredRuns:
@@ -43,6 +47,25 @@ def _at_path(path: Path) -> StoredRuns:
     if not RunDir(path).run.is_file() and (runs := sorted(path.glob("*/run.json"))):
         return StoredRuns([RunDir(run.parent) for run in runs])
     return StoredRuns([RunDir.open(path)])
+
+
+def _shared_runs_at(folder: Folder) -> set[str]:
+    """The ids of the runs that cells of a campaign at a URL shared, by its journal; none before the
+    campaign ends, as the journal is copied last: until then each run is judged with its cells."""
+    from harness.campaigns.progress import read_progress
+    from harness.machine.scratch import scratch
+
+    name = CampaignDir(Path()).journal.name
+    if not folder.has(name):
+        return set()
+    with scratch() as parent:
+        copy = Path(parent) / name
+        folder.fetch({name: copy})
+        try:
+            return read_progress(copy).shared_runs()
+        except HistoryError as error:
+            error.file = folder.place(name)
+            raise
 
 
 def _of_campaign(campaign: CampaignDir) -> StoredRuns:

@@ -6,7 +6,7 @@ its evidence is fetched once, into a temporary folder: one request for each file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -52,9 +52,11 @@ class RemoteRun:
         return "/".join(parts[-3:] if parts[-2] == CELLS else parts[-1:])
 
 
-def remote_runs(folder: Folder) -> list[RemoteRun]:
+def remote_runs(
+    folder: Folder, shared_runs: Callable[[], Collection[str]] = frozenset
+) -> list[RemoteRun]:
     """The runs at a URL, in order: the run itself, those of a campaign that still have their
-    history (for a shared run, each of its cells), or those of a folder of runs.
+    history (for each of its `shared_runs`, the cells), or those of a folder of runs.
 
     Raises HistoryError if there are none, and what `harness.storage` raises.
     """
@@ -63,7 +65,8 @@ def remote_runs(folder: Folder) -> list[RemoteRun]:
         return [_run(folder, "", files)]
     places = [name.removesuffix(f"/{_RUN}") for name in files if name.endswith(f"/{_RUN}")]
     if _CAMPAIGN in files:
-        found = [place for place in places if _is_judged_alone(place, files)]
+        shared = shared_runs()
+        found = [place for place in places if _is_judged_alone(place, files, shared)]
     else:
         found = [place for place in places if "/" not in place]
     if not found:
@@ -75,11 +78,13 @@ def remote_runs(folder: Folder) -> list[RemoteRun]:
     return [_run(folder, place, files) for place in found]
 
 
-def _is_judged_alone(place: str, files: Mapping[str, int]) -> bool:
-    """Whether a folder has a history, and not cells with theirs."""
-    below = list(_below(place, files))
-    has_cells = any(name.startswith(f"{CELLS}/") for name in below)
-    return not has_cells and any(name.startswith(_JUDGED[0]) for name in below)
+def _is_judged_alone(place: str, files: Mapping[str, int], shared: Collection[str]) -> bool:
+    """Whether the folder of a run or a cell has a history, which is not judged with its run or by
+    its cells."""
+    run, _, cell = place.partition(f"/{CELLS}/")
+    is_shared = PurePosixPath(run).name in shared
+    has_history = any(_in(name, _JUDGED[:1]) for name in _below(place, files))
+    return has_history and bool(cell) == is_shared
 
 
 def _run(folder: Folder, place: str, files: Mapping[str, int]) -> RemoteRun:

@@ -208,6 +208,41 @@ def test_what_an_earlier_ackloss_knew_of_leaders_is_read(
     assert faults["leader_met"].notna().all()
 
 
+@pytest.mark.parametrize("scheme", ["", "local://"], ids=["here", "at a URL"])
+def test_a_run_whose_plan_has_cells_is_judged_again_with_them(
+    celled: CampaignDir, tmp_path: Path, scheme: str
+) -> None:
+    """Else the campaign and the lake go on counting what was found at first."""
+    folder = CampaignDir(tmp_path / "celled")
+    shutil.copytree(celled.path, folder.path)
+    before = lake_of(tmp_path / "lake", folder).read(CELLS, ["verdict"])
+    assert campaign_document(folder).cells[0].verdicts["loss"] == 1
+    assert "invalid" in set(before["verdict"])
+    for reads in folder.runs.glob("*/cells/*/reads"):
+        shutil.rmtree(reads)
+    done = CliRunner().invoke(main, ["check", f"{scheme}{folder.path}"])
+    assert done.exit_code == 3, done.output
+    assert "no history" not in done.output
+    assert campaign_document(folder).cells[0].verdicts["loss"] == 0
+    lake = lake_of(tmp_path / "lake", folder)
+    for table in (RUNS, CELLS):
+        assert set(lake.read(table, ["verdict"])["verdict"]) == {"unknown"}
+
+
+def test_a_cell_that_is_judged_again_by_itself_replaces_its_row(
+    celled: CampaignDir, tmp_path: Path
+) -> None:
+    folder = CampaignDir(tmp_path / "celled")
+    shutil.copytree(celled.path, folder.path)
+    lake_of(tmp_path / "lake", folder)
+    (run,) = folder.runs.iterdir()
+    shutil.rmtree(folder.run(f"{run.name}.unclean").reads)
+    done = CliRunner().invoke(main, ["check", str(run / "cells" / "unclean")])
+    assert done.exit_code == 3, done.output
+    cells = lake_of(tmp_path / "lake", folder).read(CELLS, ["run_cell", "verdict"])
+    assert dict(cells.to_numpy())["unclean"] == "unknown"
+
+
 def test_what_is_pruned_stays_in_the_lake(
     shared: CampaignDir, lake: StoredLake, tmp_path: Path
 ) -> None:

@@ -14,10 +14,14 @@ import pytest
 
 from checkers.judging.cells import judge_cells
 from checkers.judging.leaders import met_leaders
+from checkers.judging.many_runs import _size_bytes
 from checkers.judging.one_run import judge_run
 from checkers.judging.results import Judged
 from checkers.loss.checker import Found, Loss, Slice
 from harness.errors import HistoryError
+from harness.faults.grudges import bridge
+from harness.faults.journal import Journal
+from harness.faults.records import NetRecord, Peer
 from harness.history import OBSERVATIONS
 from harness.history.documents import read_result, result_of
 from harness.history.manifest import write_manifest
@@ -181,6 +185,11 @@ def test_a_run_without_a_manifest_was_killed(run: RunDir) -> None:
     assert "missing: manifest.json" in document["reason"]
 
 
+def test_a_run_is_as_large_as_its_cells(run: RunDir) -> None:
+    """The largest runs are judged first."""
+    assert _size_bytes(run) == sum(map(_size_bytes, run.cell_folders())) > 0
+
+
 def test_a_list_of_cells_that_is_none_is_bad_input(run: RunDir) -> None:
     run.write_json(run.run, {**run.read_json(run.run), "cells": [3]})
     with pytest.raises(HistoryError, match="is not a list of cells"):
@@ -309,6 +318,22 @@ def test_a_fault_meets_who_leads_when_it_begins_or_while_it_lasts(tmp_path: Path
     }
     (met,) = met_leaders(rundir, [fault("f", "b1", from_s=1, to_s=2)], [])
     assert met.met, "an earlier ackloss did not record the nodes"
+
+
+@pytest.mark.parametrize(("leader", "met"), [("b1", False), ("b2", True), ("b3", True)])
+def test_the_middle_of_a_bridge_is_not_met_and_those_that_it_joins_are(
+    tmp_path: Path, leader: str, met: bool
+) -> None:
+    rundir = observed(tmp_path, (0, "b1", 0, leader, 1))
+    journal = Journal(rundir.faults, lambda: 0)
+    journal.write("step", fault="f", nemesis="partition", nodes=["b1"], met=None, why="")
+    for node, peers in bridge(["b1"], ["b1", "b2", "b3"]).items():
+        if peers:
+            record = NetRecord(node=node, fault="f", peers=tuple(Peer(name=p) for p in peers))
+            journal.intent(fault="f", lever="net", record=record)
+    journal.close()
+    (found,) = met_leaders(rundir, [fault("f", "b1", from_s=1, to_s=2)], NODES)
+    assert found.met is met
 
 
 def test_one_partition_is_enough_and_nobody_is_not_known(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,23 @@ def test_a_link_in_place_of_the_runs_is_refused(tmp_path: Path) -> None:
     assert done.exit_code == 5
     assert "symbolic link" in done.output
     assert (tmp_path / "moved" / "00000-r" / "history").is_dir()
+
+
+def test_the_cells_of_a_plan_are_pruned_with_their_run(tmp_path: Path) -> None:
+    folder = build(tmp_path / "c", {ON: [run()] * 2})
+    for each in folder.runs.iterdir():
+        shutil.copytree(each, tmp_path / "cell")
+        for name in ("a", "b"):
+            shutil.copytree(tmp_path / "cell", each / "cells" / name)
+        shutil.rmtree(tmp_path / "cell")
+        (each / "cells" / "link").symlink_to(each / "cells" / "a")
+    document = prune(folder, "--keep", "1")
+    old, new = sorted(folder.runs.iterdir())
+    for name in ("a", "b"):
+        assert {path.name for path in (old / "cells" / name).iterdir()} == KEPT
+        assert {path.name for path in (new / "cells" / name).iterdir()} == KEPT | BULK
+    assert document["freed_bytes"] >= 3 * 20_000
+    assert (document["runs"], document["kept"]) == (1, 1)
 
 
 def test_it_refuses_while_the_campaign_is_running(tmp_path: Path) -> None:

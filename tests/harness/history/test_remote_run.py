@@ -22,8 +22,9 @@ def build(folder: Path, *places: str, names: tuple[str, ...] = RUN) -> Folder:
     return Folder.at(f"file://{folder}")
 
 
-def found(folder: Folder) -> list[str]:
-    return [run.folder.url.removeprefix(f"{folder.url}/") for run in remote_runs(folder)]
+def found(folder: Folder, *shared: str) -> list[str]:
+    runs = remote_runs(folder, lambda: shared)
+    return [run.folder.url.removeprefix(f"{folder.url}/") for run in runs]
 
 
 def test_a_run_is_itself(tmp_path: Path) -> None:
@@ -39,8 +40,10 @@ def test_a_folder_of_runs_is_all_of_them_in_order(tmp_path: Path) -> None:
 def test_a_campaign_is_its_runs_with_history_and_each_cell_of_a_shared_one(tmp_path: Path) -> None:
     folder = build(tmp_path, "runs/a", "runs/s/cells/x", "runs/s/cells/y")
     build(tmp_path, "runs/s", "runs/pruned", names=("run.json", "result.json"))
+    build(tmp_path, "runs/c/cells/x", "runs/c/cells/y")
+    build(tmp_path, "runs/c", names=("run.json", "result.json"))
     (tmp_path / "campaign.toml").touch()
-    assert found(folder) == ["runs/a", "runs/s/cells/x", "runs/s/cells/y"]
+    assert found(folder, "s") == ["runs/a", "runs/c", "runs/s/cells/x", "runs/s/cells/y"]
 
 
 def test_a_place_without_runs_is_refused(tmp_path: Path) -> None:
