@@ -1,8 +1,8 @@
 """Deletes the bulk of runs that nobody will inspect, so that many campaigns fit on a disk.
 
 A pruned run keeps the files that the campaign counts (result.json, run.json, plan.json,
-faults.jsonl, findings/), so every count stays the same; its operations, reads, observations, logs
-and pages are deleted. Failures and the newest runs of every cell stay complete. Only run folders
+faults.jsonl, findings/), so every count stays the same; its operations, reads, observations,
+deliveries, logs and pages are deleted. Failures and the newest runs of every cell stay complete. Only run folders
 that the campaign's own journal names are touched, and no symbolic link is followed.
 """
 
@@ -22,7 +22,10 @@ from harness.errors import EnvironmentFailure
 from harness.history.run_folder import parts_of
 from harness.plan.steps import NAME
 
-_BULK: Final = ("history", "reads", "observations", "nodes", "report.html", "timeline.png")
+_BULK: Final = (
+    *("history", "reads", "observations", "deliveries"),
+    *("nodes", "clients", "report.html", "timeline.png"),
+)
 _BLOCK_BYTES: Final = 512
 """The unit of `st_blocks`, whatever the block size of the file system is."""
 

@@ -24,7 +24,8 @@ RUNS = {
     OFF: [run()] * 6 + [UNKNOWN] * 3,
 }
 KEPT = {"result.json", "run.json", "plan.json", "faults.jsonl", "findings"}
-BULK = {"history", "reads", "observations", "nodes", "report.html", "timeline.png"}
+BULK = {"history", "reads", "observations", "deliveries", "nodes", "clients"}
+BULK |= {"report.html", "timeline.png"}
 
 
 def prune(folder: CampaignDir, *words: str) -> dict[str, Any]:
