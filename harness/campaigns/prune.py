@@ -2,8 +2,9 @@
 
 A pruned run keeps the files that the campaign counts (result.json, run.json, plan.json,
 faults.jsonl, findings/), so every count stays the same; its operations, reads, observations,
-deliveries, logs and pages are deleted. Failures and the newest runs of every cell stay complete. Only run folders
-that the campaign's own journal names are touched, and no symbolic link is followed.
+deliveries, logs and pages are deleted. Failures and the newest runs of every cell stay complete.
+Only run folders that the campaign's own journal names are touched, and no symbolic link is
+followed.
 """
 
 from __future__ import annotations

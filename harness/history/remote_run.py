@@ -6,7 +6,8 @@ its evidence is fetched once, into a temporary folder: one request for each file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -62,11 +63,12 @@ def remote_runs(
     """
     files = folder.files()
     if _RUN in files:
-        return [_run(folder, "", files)]
+        return [_run(folder, "", files, list(files))]
+    names = sorted(files)
     places = [name.removesuffix(f"/{_RUN}") for name in files if name.endswith(f"/{_RUN}")]
     if _CAMPAIGN in files:
         shared = shared_runs()
-        found = [place for place in places if _is_judged_alone(place, files, shared)]
+        found = [place for place in places if _is_judged_alone(place, names, shared)]
     else:
         found = [place for place in places if "/" not in place]
     if not found:
@@ -75,20 +77,20 @@ def remote_runs(
             file=folder.place(),
             hint="name the folder of a run, of runs, or of a campaign",
         )
-    return [_run(folder, place, files) for place in found]
+    return [_run(folder, place, files, names) for place in found]
 
 
-def _is_judged_alone(place: str, files: Mapping[str, int], shared: Collection[str]) -> bool:
+def _is_judged_alone(place: str, names: Sequence[str], shared: Collection[str]) -> bool:
     """Whether the folder of a run or a cell has a history, which is not judged with its run or by
     its cells."""
     run, _, cell = place.partition(f"/{CELLS}/")
     is_shared = PurePosixPath(run).name in shared
-    has_history = any(_in(name, _JUDGED[:1]) for name in _below(place, files))
+    has_history = any(_in(name, _JUDGED[:1]) for name in _below(place, names))
     return has_history and bool(cell) == is_shared
 
 
-def _run(folder: Folder, place: str, files: Mapping[str, int]) -> RemoteRun:
-    sizes = {name: files[f"{place}/{name}" if place else name] for name in _below(place, files)}
+def _run(folder: Folder, place: str, files: Mapping[str, int], names: Sequence[str]) -> RemoteRun:
+    sizes = {name: files[f"{place}/{name}" if place else name] for name in _below(place, names)}
     return RemoteRun(
         folder.below(place),
         sum(size for name, size in sizes.items() if _in(name, _JUDGED)),
@@ -96,9 +98,13 @@ def _run(folder: Folder, place: str, files: Mapping[str, int]) -> RemoteRun:
     )
 
 
-def _below(place: str, files: Iterable[str]) -> Iterator[str]:
-    prefix = f"{place}/" if place else ""
-    return (name[len(prefix) :] for name in files if name.startswith(prefix))
+def _below(place: str, names: Sequence[str]) -> Iterator[str]:
+    """The names below a place, of names in order: an archive may have a million of them."""
+    if not place:
+        return iter(names)
+    prefix = f"{place}/"
+    first, behind = bisect_left(names, prefix), bisect_left(names, f"{place}0")  # "0" follows "/"
+    return (name[len(prefix) :] for name in names[first:behind])
 
 
 def _in(name: str, folders: Iterable[str]) -> bool:
