@@ -40,6 +40,9 @@ machine that goes takes little with it."""
 _FEW: Final = 5_000
 """Up to so many inputs Spark's start takes more than a few percent of the time: on one machine it
 judges no faster (`bench.check --linear`)."""
+_JOB_BYTES: Final = 2**31
+"""Of inputs at most in one job on a cluster: what was found in them comes back through the JVM
+here, which takes a GiB (`spark.driver.maxResultSize`)."""
 _WRITERS: Final = 8
 
 Input = TypeVar("Input")
@@ -134,10 +137,8 @@ class _Judging(Generic[Input]):
         if not sized:
             return []
         if master is None and not conf and len(sized) <= _FEW and not _spark_runs():
-            answers = self._by_processes(sized)
-        else:
-            answers = self._by_spark(sized, master, conf)
-        return self._written([each for _, each in sized], answers, errors)
+            return self._written(sized, self._by_processes(sized), errors)
+        return self._by_spark(sized, master, conf, errors)
 
     def _by_processes(self, sized: Sequence[tuple[int, Input]]) -> Answers:
         at_once = min(len(sized), len(os.sched_getaffinity(0)))
@@ -150,18 +151,15 @@ class _Judging(Generic[Input]):
         sized: Sequence[tuple[int, Input]],
         master: str | None,
         conf: Mapping[str, str] | None,
-    ) -> Answers:
+        errors: list[AcklossError] | None,
+    ) -> list[Document]:
         from checkers.judging.cluster import is_local
         from checkers.judging.spark import context, told_clearly
 
         spark = context(master, conf)
         cluster = not is_local(str(spark.master))
-        judge, tasks_at_most = self.here, _TASKS_PER_CORE * spark.defaultParallelism
-        if cluster:
-            sized = [(size, self.absolute(each)) for size, each in sized]
-            judge = self.there
-            tasks_at_most = max(tasks_at_most, -(-len(sized) // _INPUTS_PER_TASK))
-        else:  # its workers would have the environment in which the JVM was started
+        judge = self.there if cluster else self.here
+        if not cluster:  # its workers would have the environment in which the JVM was started
             spark.environment.update(environment())
 
         def judge_all(dealt: Sequence[Task[Input]]) -> Answers:
@@ -170,11 +168,22 @@ class _Judging(Generic[Input]):
                 answers: Answers = job.flatMap(partial(tasks.judge_task, judge=judge)).collect()
                 return answers
 
-        isolated = Isolated(judge_all, self.died, spark.defaultParallelism)
-        return isolated.judged(_dealt(sized, tasks_at_most))
+        documents: list[Document] = []
+        at_most = _TASKS_PER_CORE * spark.defaultParallelism
+        for job in _jobs(sized) if cluster else [sized]:
+            given = job
+            if cluster:
+                given = [(size, self.absolute(each)) for size, each in job]
+                at_most = max(at_most, -(-len(job) // _INPUTS_PER_TASK))
+            isolated = Isolated(judge_all, self.died, spark.defaultParallelism)
+            documents += self._written(job, isolated.judged(_dealt(given, at_most)), errors)
+        return documents
 
     def _written(
-        self, inputs: Sequence[Input], answers: Answers, errors: list[AcklossError] | None
+        self,
+        sized: Sequence[tuple[int, Input]],
+        answers: Answers,
+        errors: list[AcklossError] | None,
     ) -> list[Document]:
         """The documents, once everything that was handed back is written. A verdict that could not
         be written is still one."""
@@ -187,7 +196,7 @@ class _Judging(Generic[Input]):
                 return None, answer
             if not isinstance(answer, Judged):
                 return answer, None
-            each = inputs[place]
+            _, each = sized[place]
             done = tasks.answered(each, partial(self.write, each, answer))
             return (answer.document, done) if isinstance(done, AcklossError) else (done, None)
 
@@ -224,6 +233,18 @@ def _size_bytes(run: Stored) -> int:
 
 def _absolute_run(run: Stored) -> Stored:
     return RunDir(run.path.absolute()) if isinstance(run, RunDir) else run
+
+
+def _jobs(sized: Sequence[tuple[int, Input]]) -> Sequence[Sequence[tuple[int, Input]]]:
+    """The inputs in order, in jobs of a limited size; one that is larger has its own."""
+    jobs, left = [list[tuple[int, Input]]()], _JOB_BYTES
+    for size, each in sized:
+        if size > left and jobs[-1]:
+            jobs.append([])
+            left = _JOB_BYTES
+        jobs[-1].append((size, each))
+        left -= size
+    return jobs
 
 
 def _dealt(sized: Sequence[tuple[int, Input]], tasks: int) -> list[Task[Input]]:

@@ -40,10 +40,12 @@ class Asked(InProcess):
         super().__init__()
         self.given: list[tuple[Any, Any]] = []
         self.tasks: list[list[tuple[int, Any]]] = []
+        self.jobs: list[list[list[tuple[int, Any]]]] = []
         self.slices: int | None = None
 
     def parallelize(self, items: Iterable[Any], slices: int | None = None) -> Dealt:
         self.tasks, self.slices = [list(task) for task in items], slices
+        self.jobs.append(self.tasks)
         return super().parallelize(reversed(self.tasks), slices)  # answers come as they come
 
 
@@ -126,6 +128,19 @@ def test_the_largest_are_begun_first_and_no_task_is_empty(spark: Asked, tmp_path
     check_runs(runs)
     assert [place for task in spark.tasks for place, _ in task] == [3, 1, 2, 0]
     assert spark.slices == len(spark.tasks) == 4
+
+
+def test_jobs_on_a_cluster_have_a_limited_size_and_the_order_stays(
+    spark: Asked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What was found in all runs of a large campaign would not fit into the JVM at once."""
+    monkeypatch.setattr(many_runs, "_JOB_BYTES", 100)
+    sizes = {"run-0": 60, "run-1": 40, "run-2": 1, "run-3": 500, "run-4": 99}
+    monkeypatch.setattr(many_runs, "_size_bytes", lambda run: sizes[run.run_id])
+    spark.master = "spark://127.0.0.1:7077"
+    runs = [build(tmp_path, number) for number in range(5)]
+    assert [each["run_id"] for each in check_runs(runs)] == list(sizes)
+    assert [sum(map(len, tasks)) for tasks in spark.jobs] == [2, 1, 1, 1]
 
 
 def test_there_are_four_tasks_a_core_at_most(spark: Asked, tmp_path: Path) -> None:
