@@ -244,10 +244,12 @@ def _schedule(
     from reports.formatting import SIMULATED
     from reports.junit import Junit
     from reports.summary import write_summary
+    from reports.wording import counted
 
     workers = len(given.inventories) or workers
     left = estimate(campaign, read_progress(where.journal).finished(), workers)
-    out.say(f"{campaign.plan.name}  {len(campaign.possible)} cells  {where.path}", style="bold")
+    cells = counted(len(campaign.possible), "cell")
+    out.say(f"{campaign.plan.name}  {cells}  {where.path}", style="bold")
     out.say(f"{left.runs:,} runs are left, {about(left.seconds)}")
     if campaign.simulated:
         out.say(SIMULATED, style="yellow")
