@@ -113,7 +113,8 @@ def _of_run(run: Document, plan: Document, known: Sequence[Document]) -> Documen
         "checks": [],
         "availability": {},
         "errors": {
-            kind: _sum(each["errors"][kind] for each in known) for kind in first.get("errors", {})
+            kind: _sum(each["errors"].get(kind, {}) for each in known)
+            for kind in dict.fromkeys(kind for each in known for kind in each["errors"])
         },
         "clients": None,
         "lost_spans": [],
