@@ -110,7 +110,7 @@ def test_a_plan_is_found_by_name(installed: Path, tmp_path: Path, name: str) -> 
 def test_a_campaign_is_found_by_name_with_its_base_plan(installed: Path, tmp_path: Path) -> None:
     done = python(installed, tmp_path, "-m", "harness", "campaign", "plan", "always-valid")
     assert done.returncode == 0, done.stderr
-    assert "always-valid: 1 cells, 100 runs" in done.stdout
+    assert "always-valid: 1 cell, 100 runs" in done.stdout
 
 
 def test_an_unknown_name_is_refused(installed: Path, tmp_path: Path) -> None:
