@@ -70,7 +70,7 @@ def steady_an_hour(ends_s: Sequence[float], first: int) -> float:
 
 
 def ran(runs: int, workers: int, folder: Path) -> Ran:
-    """Play the plan so many times on so many workers."""
+    """Run the plan so many times on so many workers."""
     file = folder / "campaign.toml"
     file.write_text(f'schema = 1\nname = "bench"\nplan = "{PLAN}"\nrepetitions = {runs}\n')
     campaign = load_campaign(file)

@@ -62,9 +62,9 @@ def remote_runs(
     Raises HistoryError if there are none, and what `harness.storage` raises.
     """
     files = folder.files()
-    if _RUN in files:
-        return [_run(folder, "", files, list(files))]
     names = sorted(files)
+    if _RUN in files:
+        return [_run(folder, "", files, names)]
     places = [name.removesuffix(f"/{_RUN}") for name in files if name.endswith(f"/{_RUN}")]
     if _CAMPAIGN in files:
         shared = shared_runs()

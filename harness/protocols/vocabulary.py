@@ -59,6 +59,15 @@ class Vocabulary:
     numbered: Mapping[str, Callable[[Choice, int], AbstractSet[str]]] = field(default_factory=dict)
     conditions: tuple[ConditionForm, ...] = ()
 
+    def members(self, roles: Mapping[str, frozenset[str]]) -> list[str]:
+        """Of nodes with these roles, those that hold what clients write."""
+        wanted = self.member_roles
+        return [
+            name
+            for name, own in roles.items()
+            if (own & wanted if wanted else CLIENT_ROLE not in own)
+        ]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
@@ -74,12 +83,7 @@ class Choice:
     @property
     def members(self) -> list[str]:
         """The nodes that hold what clients write."""
-        wanted = self.vocabulary.member_roles
-        return [
-            name
-            for name, roles in self.roles.items()
-            if (roles & wanted if wanted else CLIENT_ROLE not in roles)
-        ]
+        return self.vocabulary.members(self.roles)
 
 
 @runtime_checkable

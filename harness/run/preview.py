@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from harness import registry
@@ -19,7 +18,6 @@ from harness.protocols import (
     Lever,
     Nemesis,
     Node,
-    Situation,
     TakesClusterFile,
     vocabulary_of,
 )
@@ -139,14 +137,13 @@ def _dry_acts(
         draw = random.Random(f"{plan.seed}/{step.id}")
         acts = nemesis.client_acts(names_met(nemesis, plan), draw)
         return acts, [act.record.node for act in acts]
-    choice = Choice(
-        roles={name: node.roles for name, node in nodes.items()},
-        situation=Situation(time_ns=0, partitions={}),
-        vocabulary=vocabulary_of(bound.target),
-        earlier=met,
+    roles, vocabulary = (
+        {name: node.roles for name, node in nodes.items()},
+        vocabulary_of(bound.target),
     )
-    last = [name for name, node in nodes.items() if CLIENT_ROLE not in node.roles][-1]
-    choice = replace(choice, situation=as_if_first_led(plan, choice.members, last))
+    last = [name for name, own in roles.items() if CLIENT_ROLE not in own][-1]
+    situation = as_if_first_led(plan, vocabulary.members(roles), last)
+    choice = Choice(roles=roles, situation=situation, vocabulary=vocabulary, earlier=met)
     names = selectors.select(step.nodes, choice)
 
     def select(text: str) -> list[Node]:

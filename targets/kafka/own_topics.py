@@ -41,15 +41,12 @@ def restore_leaders(cluster: Cluster, plan: KafkaPlan) -> None:
 
 def _existing(cluster: Cluster, plan: KafkaPlan, name: str) -> KafkaPlan | None:
     """The plan with this topic for its own, as it is; `None`: there is none."""
-    own = plan.model_copy(update={"topic": plan.topic.model_copy(update={"name": name})})
+    own = plan.with_topic(name=name)
     first = brokers.first(cluster)
     view = mode_of(plan).observe(first, own, timeout_s=brokers.ASK_S)
     if view is None:
         raise HarnessFailure(f"{first.name} does not say whether there is {name}")
     if not view.partitions:
         return None
-    found = {
-        "partitions": len(view.partitions),
-        "replication_factor": len(view.partitions[0].replicas),
-    }
-    return own.model_copy(update={"topic": own.topic.model_copy(update=found)})
+    replicas = len(view.partitions[0].replicas)
+    return own.with_topic(partitions=len(view.partitions), replication_factor=replicas)

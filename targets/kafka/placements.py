@@ -31,16 +31,12 @@ def of_commits(plan: KafkaPlan, partitions: int) -> KafkaPlan:
     """The plan with the topic of the groups' commits for its own, as Kafka makes it when the first
     group comes, but led by the broker that is to coordinate."""
     replicas = min(3, plan.target.brokers)
-    topic = plan.topic.model_copy(
-        update={
-            "name": OFFSETS_TOPIC,
-            "partitions": int(plan.target.settings.get("offsets.topic.num.partitions", partitions)),
-            "replication_factor": int(
-                plan.target.settings.get("offsets.topic.replication.factor", replicas)
-            ),
-            "leaders": "one",
-            "first_leader": plan.target.coordinator,
-            "settings": _AS_KAFKA_MAKES_IT,
-        }
+    settings = plan.target.settings
+    return plan.with_topic(
+        name=OFFSETS_TOPIC,
+        partitions=int(settings.get("offsets.topic.num.partitions", partitions)),
+        replication_factor=int(settings.get("offsets.topic.replication.factor", replicas)),
+        leaders="one",
+        first_leader=plan.target.coordinator,
+        settings=_AS_KAFKA_MAKES_IT,
     )
-    return plan.model_copy(update={"topic": topic})

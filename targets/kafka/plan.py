@@ -101,6 +101,10 @@ class KafkaPlan(Plan):
         """The cell of a run whose plan this is; `None` for the plan of a complete run."""
         return self._cell
 
+    def with_topic(self, **changes: object) -> KafkaPlan:
+        """With these keys of its topic changed; they are not validated again."""
+        return self.model_copy(update={"topic": self.topic.model_copy(update=changes)})
+
     def of_cell(self, name: str, topic: TopicPlan) -> KafkaPlan:
         """As the plan of a cell, with its own topic."""
         made = self.model_copy(update={"topic": topic})

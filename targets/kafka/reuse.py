@@ -55,8 +55,7 @@ def _is_plain(plan: KafkaPlan) -> bool:
 
 def fresh(plan: KafkaPlan, number: int) -> KafkaPlan:
     """The plan with a topic that no earlier run on its cluster has had."""
-    topic = plan.topic.model_copy(update={"name": f"{plan.topic.name}-{number}"})
-    return plan.model_copy(update={"topic": topic})
+    return plan.with_topic(name=f"{plan.topic.name}-{number}")
 
 
 def forget(cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:

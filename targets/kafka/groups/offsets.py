@@ -69,8 +69,7 @@ def _row(node: str, part: Any, begun_ns: int, now_ns: int) -> Delivery:
 
 def offsets_plan(plan: KafkaPlan) -> KafkaPlan:
     """A plan whose topic is the one in which groups keep what they have committed."""
-    topic = plan.topic.model_copy(update={"name": OFFSETS_TOPIC})
-    return plan.model_copy(update={"topic": topic})
+    return plan.with_topic(name=OFFSETS_TOPIC)
 
 
 def coordination(plan: KafkaPlan, partitions: tuple[PartitionView, ...]) -> PartitionView | None:
