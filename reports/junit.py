@@ -64,7 +64,7 @@ class Junit:
         new = {
             run_id: run
             for run_id, run in progress.runs.items()
-            if run.state in ("done", "failed") and run_id not in self._classes
+            if run.is_finished and run_id not in self._classes
         }
         for run, outcome in results_of(self.folder, Progress(runs=new)):
             self._classes[run.run_id] = verdict_class(outcome)

@@ -29,8 +29,6 @@ from harness.history.run_folder import RunDir, parts_of
 from harness.plan import Plan
 from harness.run.cells import CellPlan
 
-_FINISHED = ("done", "failed")
-
 
 @dataclass(frozen=True)
 class Copied:
@@ -211,7 +209,7 @@ class LoadedCampaign:
     def _finished(self) -> dict[str, list[Run]]:
         runs: dict[str, list[Run]] = {}
         for run in self.progress.runs.values():
-            if run.state in _FINISHED:
+            if run.is_finished:
                 runs.setdefault(parts_of(run.run_id)[0], []).append(run)
         return runs
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
 
 from harness.campaigns.journal import (
     Entry,
@@ -18,8 +17,6 @@ from harness.campaigns.journal import (
     read_journal,
 )
 from harness.history.run_folder import parts_of
-
-_FINISHED: Final = ("done", "failed")
 
 
 @dataclass(frozen=True)
@@ -41,6 +38,11 @@ class Run:
     def execution(self) -> str:
         """The run that the cells share, or this one."""
         return self.shared or self.run_id
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it is not repeated."""
+        return self.state in ("done", "failed")
 
 
 @dataclass
@@ -74,7 +76,7 @@ class Progress:
 
     def finished(self) -> set[tuple[str, int]]:
         """Cells and repetitions that are not repeated."""
-        return {(run.cell, run.repetition) for run in self.runs.values() if run.state in _FINISHED}
+        return {(run.cell, run.repetition) for run in self.runs.values() if run.is_finished}
 
     def lossy_cells(self) -> tuple[str, ...]:
         """The names of the cells in which a run was `invalid`."""
@@ -121,10 +123,9 @@ class Progress:
     ) -> None:
         """Set how a run ended; a run whose begin is not in the journal is ignored."""
         if (run := self.runs.get(entry.run_id)) is not None:
-            self.ended_runs += entry.type in _FINISHED
-            self.runs[run.run_id] = replace(
-                run, state=entry.type, verdict=verdict, seconds=seconds, error=error
-            )
+            ended = replace(run, state=entry.type, verdict=verdict, seconds=seconds, error=error)
+            self.runs[run.run_id] = ended
+            self.ended_runs += ended.is_finished
 
 
 def read_progress(path: Path) -> Progress:

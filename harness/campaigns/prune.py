@@ -77,7 +77,7 @@ def prune(
 def _newest(progress: Progress, keep: int) -> set[str]:
     by_cell: dict[str, list[str]] = {}
     for run in progress.runs.values():
-        if run.state in ("done", "failed"):
+        if run.is_finished:
             by_cell.setdefault(run.cell, []).append(run.run_id)
     return {run_id for runs in by_cell.values() for run_id in runs[max(0, len(runs) - keep) :]}
 
