@@ -50,7 +50,7 @@ def run(
     from checkers.judging.one_run import judge_run
     from harness.history.run_folder import new_run_id
     from harness.run.before import clean_before, require
-    from harness.run.runner import RunOptions, play
+    from harness.run.runner import RunOptions, run_plan
 
     changes, folder = dict(set or {}), Path(out)
     theirs = Path(cluster) if cluster is not None else None
@@ -66,7 +66,7 @@ def run(
             command=_command(Path(plan), changes, client, theirs, force=force),
             plan_file=str(plan),
         )
-        rundir = play(resolved, how)
+        rundir = run_plan(resolved, how)
         judge_run(rundir)
     return Run(rundir.path)
 

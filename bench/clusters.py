@@ -32,7 +32,7 @@ SEED: Final = 2013
 BEGIN, END = "<!-- bench/clusters.py writes from here -->\n", "<!-- to here, clusters -->\n"
 
 
-def played(
+def simulated(
     correlation: float, spread: tuple[int, ...], campaigns: int = CAMPAIGNS
 ) -> tuple[float, float, float]:
     """How often Barnard's test and the one within clusters call a difference; the correlation that
@@ -75,7 +75,7 @@ def tables() -> Iterator[tuple[str, float]]:
     yield f"| {' | '.join(heads)} | within clusters | correlation found |", 0.0
     yield "|" + "---|" * 5, 0.0
     for spread, correlation in product(SPREADS, CORRELATIONS):
-        barnard, within, found = played(correlation, SPREADS[spread])
+        barnard, within, found = simulated(correlation, SPREADS[spread])
         mean = "-" if np.isnan(found) else f"{found:.2f}"
         yield f"| {correlation:g} | {spread} | {barnard:.3f} | {within:.3f} | {mean} |", within
 

@@ -96,7 +96,7 @@ def bare_loop_per_s() -> float:
 
 
 def thread_per_worker_per_s() -> float:
-    """Scripts played by threads: the loop hands each free worker an operation through its queue,
+    """Scripts run by threads: the loop hands each free worker an operation through its queue,
     and all answer into one."""
     answers: SimpleQueue[tuple[int, Completion]] = SimpleQueue()
     inboxes: list[SimpleQueue[Invoke | None]] = [SimpleQueue() for _ in range(WORKERS)]

@@ -60,7 +60,7 @@ KINDS: Final = (
 MEASURES: Final = ("mcnemar", "barnard", "tango", "newcombe", "pairs", "strangers")
 
 
-def played(kind: Kind, campaigns: int = CAMPAIGNS, *, rates: bool = True) -> dict[str, float]:
+def simulated(kind: Kind, campaigns: int = CAMPAIGNS, *, rates: bool = True) -> dict[str, float]:
     """How often the tests call a difference and the intervals cover it; the correlation of whether
     the cells are lossy. Intervals of loss rates are NaN unless `rates`."""
     rng = np.random.default_rng(SEED)
@@ -120,7 +120,7 @@ def tables() -> Iterator[tuple[str, float]]:
     yield f"| {' | '.join(heads)} |", 0.0
     yield "|" + "---|" * len(heads), 0.0
     for kind in KINDS:
-        found = played(kind)
+        found = simulated(kind)
         cells = [f"{found[name]:.3f}".replace("nan", "-") for name in MEASURES]
         shares = f"{kind.share_a:g} and {kind.share_b:g}"
         line = f"| {shares} | {kind.shared_part:g} | {found['correlation']:.2f} |"

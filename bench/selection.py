@@ -132,7 +132,7 @@ def _differ(a: Share, b: Share) -> bool:
     return p is not None and p <= ALPHA
 
 
-def played(kind: Kind, campaigns: int = CAMPAIGNS) -> dict[str, float]:
+def simulated(kind: Kind, campaigns: int = CAMPAIGNS) -> dict[str, float]:
     """How often each rule says that A and B differ, and how often B's share is covered."""
     rng = np.random.default_rng(SEED)
     found = []
@@ -164,7 +164,7 @@ def tables() -> Iterator[str]:
     yield f"| {' | '.join(heads)} |"
     yield "|" + "---|" * len(heads)
     for kind in KINDS:
-        told = played(kind)
+        told = simulated(kind)
         numbers = " | ".join(f"{number:.3f}" for number in told.values())
         yield f"| {kind.name} | {kind.share_a:g} and {kind.share_b:g} | {numbers} |"
 
@@ -179,7 +179,7 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--write"]:
         write_lines(BEGIN, END, lines)
     most = ALPHA + 4 * (ALPHA * (1 - ALPHA) / CAMPAIGNS) ** 0.5
-    return int(any(played(kind)["called"] > most for kind in KINDS if not kind.differs))
+    return int(any(simulated(kind)["called"] > most for kind in KINDS if not kind.differs))
 
 
 if __name__ == "__main__":

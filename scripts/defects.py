@@ -27,7 +27,7 @@ from harness.history.run_folder import new_run_id
 from harness.plan import parse_plan, read_plan
 from harness.run.interrupts import Interrupts
 from harness.run.resolving import resolve
-from harness.run.runner import RunOptions, play
+from harness.run.runner import RunOptions, run_plan
 from targets.memory.settings import (
     DEFECTS,
     DUPLICATES,
@@ -202,7 +202,7 @@ def outcome(cell: Cell, seed: int) -> Outcome:
     resolved = resolve(parse_plan(document(cell, seed)))
     with tempfile.TemporaryDirectory() as folder, Interrupts() as interrupts:
         how = RunOptions(run_id=new_run_id(), folder=Path(folder), interrupts=interrupts)
-        result = judge_run(play(resolved, how))
+        result = judge_run(run_plan(resolved, how))
     return result["verdict"], tuple(result["counter_examples"] or result["doubts"])
 
 

@@ -1,7 +1,7 @@
 """Which tests run side by side (`pytest -n 5`, loaded by `conftest.py`).
 
 Real runs starve each other on two cores, and a starved run is `unknown`. So what needs Docker or
-plays in real time (the markers `docker` and `real_time`) is in groups, in each one test after the
+runs in real time (the markers `docker` and `real_time`) is in groups, in each one test after the
 other, of which three are under way at a time: one of the files with plans on real clusters (the
 marker `e2e`), and beside it both groups on pods, which mostly wait for connections to time out.
 What needs no cluster computes meanwhile, at a low priority, in the other processes. A test that
@@ -73,7 +73,7 @@ tests wait for answers with a timeout. Tests on clusters have no larger one than
 brokers are in sessions of their own, and would wait."""
 
 NICE_OF_LITTLE = -5
-"""Of those that play in real time and need little."""
+"""Of those that run in real time and need little."""
 
 
 def kind(group_of_tests: str) -> Kind:

@@ -94,7 +94,7 @@ class CellRun:
         ):
             yield Watched(self.bound.plan, observations.append)
 
-    def play(self, healed: Meeting, stop: threading.Event) -> None:
+    def run(self, healed: Meeting, stop: threading.Event) -> None:
         """Run the workload. All cells meet before they drain."""
         with self._failing_alone():
             try:

@@ -41,7 +41,7 @@ def run_workload(
     scripts = rules.scripts(workload.script, plan)
     loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=asked.rate_per_s)
     with _RARE_COLLECTIONS, closing(loop):
-        report = loop.play(int(asked.duration_s * 1e9))
+        report = loop.run(int(asked.duration_s * 1e9))
         healed = clock.spawn("before-drain", before_drain)
         loop.turn_until(healed.done)
         healed.result()
@@ -67,7 +67,7 @@ def run_final(
     scripts = rules.scripts(workload.final, plan)
     loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=0, first=first)
     with _RARE_COLLECTIONS, closing(loop):
-        final = loop.play(int(plan.final.read_s * 1e9))
+        final = loop.run(int(plan.final.read_s * 1e9))
         loop.drain(plan.final.drain_s)
     return replace(
         load,

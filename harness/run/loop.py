@@ -123,7 +123,7 @@ class Loop:
     ) -> None:
         self._threads = [_Thread(first + t, s, rules.first(s)) for t, s in enumerate(scripts)]
         self._free = deque(self._threads)
-        self._processes = self._playing = len(scripts)
+        self._processes = self._running = len(scripts)
         self._rules, self._places, self._writes = rules, rules.places, rules.model.writes
         self._clock, self._client_raised, self._own_error = clock, False, False
         self.last_process = first + self._processes - 1
@@ -137,11 +137,11 @@ class Loop:
         self._hand_over_ns = 0
         self._held_up_ns: list[int] = []
 
-    def play(self, duration_ns: int) -> LoadReport:
+    def run(self, duration_ns: int) -> LoadReport:
         """Begin operations until the time is up, `stop` is set, or every script has ended."""
         self._begun_ns = now_ns = self._now_ns()
         end_ns = now_ns + duration_ns
-        while now_ns < end_ns and self._playing and not self._stopped():
+        while now_ns < end_ns and self._running and not self._stopped():
             accepted = self._begin_due()
             wait_ns = self._wait_ns(end_ns) if accepted else _WAIT_NS
             self._turn(wait_ns)
@@ -169,7 +169,7 @@ class Loop:
 
         def over() -> bool:
             limit_s = _STOPPED_DRAIN_S if self._stopped() else at_most_s
-            idle = len(self._free) == self._playing
+            idle = len(self._free) == self._running
             return idle or self._now_ns() - begun_ns >= limit_s * 1e9
 
         self.turn_until(over)
@@ -277,7 +277,7 @@ class Loop:
             if partition not in self._places[f] or (value == NULL and f in self._writes):
                 self._rules.check(op)
         except StopIteration:
-            self._playing -= 1
+            self._running -= 1
         except Exception:
             self._own_error = True
             check_completion(ended, self._rules.system)

@@ -94,7 +94,7 @@ class RunOptions:
     plan_file: str = "plan"
 
 
-def play(bound: ResolvedPlan, how: RunOptions) -> RunDir:
+def run_plan(bound: ResolvedPlan, how: RunOptions) -> RunDir:
     """Run one plan; returns its folder. Whatever is raised, what was begun has been undone and
     what was recorded is in the folder."""
     begin_by_hand(bound)
@@ -259,7 +259,7 @@ def _play_load(
     schedule = Schedule(first, bound.steps, cluster.nodes, faults, observer, clock, words)
     healed = Meeting(clock, len(cells), schedule.finish)
     with record.timed("run_s"), _share(bound, cells), schedule.running():
-        together(clock, "load", [partial(cell.play, healed, how.interrupts.stop) for cell in cells])
+        together(clock, "load", [partial(cell.run, healed, how.interrupts.stop) for cell in cells])
 
 
 def _share(bound: ResolvedPlan, cells: Sequence[CellRun]) -> AbstractContextManager[object]:

@@ -1,4 +1,4 @@
-"""Files of runs that were played before a column was added are read; others lack it wrongly."""
+"""Files of runs that were recorded before a column was added are read; others lack it wrongly."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What the client family promises: real producers against librdkafka's own test cluster, in this
-process; no Kafka, no containers. What real brokers keep is played by plans/faults/."""
+process; no Kafka, no containers. What real brokers keep is shown by plans/faults/."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def brokers() -> Iterator[str]:
         yield addresses_of(owner)
 
 
-class Played:
+class PolledByAThread:
     """A client that a thread of its own polls, as the interpreter does."""
 
     def __init__(self, client: KafkaClient) -> None:
@@ -117,7 +117,7 @@ def client(library: Writer, brokers: str) -> Iterator[KafkaClient]:
         assert poll_until(
             lambda process=process: client.submit(process, invoke("append", process, 0)), within_s=9
         )
-    with closing(Played(client)):
+    with closing(PolledByAThread(client)):
         yield client
 
 
@@ -310,7 +310,7 @@ def test_healing_one_of_two_overlapping_faults_leaves_the_other(
 def test_undone_from_a_journal_by_another_process_it_is_harmless_and_says_so(
     client: KafkaClient,
 ) -> None:
-    """There the clients are others, and nobody need play them."""
+    """There the clients are others, and nobody needs to check them."""
     record = crash(acts({"clients": [2]})[0], "x")
     ClientLever(client).apply(record)
     other = Librdkafka().producing(NOBODY, plan_for())
@@ -339,7 +339,7 @@ def test_a_client_that_nobody_plays_is_waited_for_only_so_long(
 
 def test_a_client_that_reaches_nobody_crashes_too(library: Writer) -> None:
     client = library.producing(NOBODY, plan_for())
-    with closing(Played(client)):
+    with closing(PolledByAThread(client)):
         client.crash(1, "x", at_once=False)
         deadline = time.monotonic() + 4
         while (death := client.state(1, "x").death) is None or not death.gone:
@@ -352,13 +352,13 @@ def test_while_all_are_dead_nothing_is_taken_and_polling_waits(
     library: Writer, brokers: str
 ) -> None:
     client = writing(library, brokers, plan_for(producer=LINGERS))
-    with closing(Played(client)) as played:
+    with closing(PolledByAThread(client)) as polled:
         assert client.submit(1, invoke("append", 1, 0))
         for number in (1, 2, 3):
             client.crash(number, "x", at_once=False)
         assert not client.submit(2, invoke("append", 2, 0))
-        played.close()
-        assert played.ended == {1: completion(INFO, error=CRASHED)}
+        polled.close()
+        assert polled.ended == {1: completion(INFO, error=CRASHED)}
         began, used = time.monotonic(), time.thread_time()
         client.poll(0.3, do_nothing)
         assert time.monotonic() - began >= 0.29
@@ -385,16 +385,16 @@ def test_what_was_queued_in_a_client_that_crashed_is_never_sent(
     first = 10_000 * (1 + WRITERS.index(library))  # what the other wrote is there too
     values = range(first, first + 300)
     client = writing(library, brokers, plan_for(producer={"linger.ms": 500}))
-    with closing(Played(client)) as played:
+    with closing(PolledByAThread(client)) as polled:
         for process in values:
             assert client.submit(process, invoke("append", process, process % 4))
         client.crash(2, "x", at_once=True)
         deadline = time.monotonic() + 10
-        while len(played.ended) < 300:
+        while len(polled.ended) < 300:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         time.sleep(1)
-    crashed = {process for process, ended in played.ended.items() if ended[2] == CRASHED}
+    crashed = {process for process, ended in polled.ended.items() if ended[2] == CRASHED}
     assert crashed == {process for process in values if process % 3 == 1}
     there = [value for value in read(brokers) if value in values]
     assert sorted(there) == sorted(set(values) - crashed)
@@ -410,7 +410,7 @@ class Blind:
         return True
 
 
-def play(
+def run_load(
     library: Writer, brokers: str, folder: Path, plan: Plan
 ) -> tuple[LoadReport, pd.DataFrame, ResolvedPlan]:
     """Play a plan's workload and faults, without a cluster."""
@@ -448,7 +448,7 @@ def test_every_operation_that_was_taken_is_completed_once_and_the_load_goes_on(
         duration_s=9,
         processes=600,
     )
-    report, rows, _ = play(library, brokers, tmp_path, plan)
+    report, rows, _ = run_load(library, brokers, tmp_path, plan)
     found = windows(tmp_path / "faults.jsonl")
     assert [window.id for window in found if window.proven] == ["one", "at-once", "all"], found
     assert found[2].nodes == NAMES

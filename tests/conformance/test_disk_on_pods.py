@@ -48,7 +48,7 @@ def record(node: Node, **options: Any) -> DiskRecord:
     return replace(act.record, fault="x", seed=1)
 
 
-def played(node: Node, asked: DiskRecord) -> dict[str, bytes]:
+def files_after(node: Node, asked: DiskRecord) -> dict[str, bytes]:
     """Apply, prove, undo from the record alone, prove; the data folder as the fault left it."""
     lever = DiskLever({node.name: node}, KafkaStorage())
     lever.apply(asked)
@@ -66,7 +66,7 @@ def played(node: Node, asked: DiskRecord) -> dict[str, bytes]:
 
 
 def test_wipe_deletes_the_topic_and_nothing_else(node: Node) -> None:
-    left = played(node, record(node, form="wipe"))
+    left = files_after(node, record(node, form="wipe"))
     assert left == {
         path.removeprefix("data/"): content
         for path, content in FILES.items()
@@ -75,7 +75,7 @@ def test_wipe_deletes_the_topic_and_nothing_else(node: Node) -> None:
 
 
 def test_reformat_leaves_a_formatted_disk_with_another_id(node: Node) -> None:
-    left = played(node, record(node, form="reformat"))
+    left = files_after(node, record(node, form="reformat"))
     assert set(left) == {"meta.properties", "bootstrap.checkpoint"}
     assert left["bootstrap.checkpoint"] == b"c"
     assert left["meta.properties"].startswith(META.partition(b"directory.id=")[0])
@@ -87,13 +87,13 @@ def test_reformat_leaves_a_formatted_disk_with_another_id(node: Node) -> None:
     [("clean", SEGMENT[:268]), ("zeros", SEGMENT[:268] + bytes(len(SEGMENT) - 268))],
 )
 def test_power_loss_cuts_at_the_recovery_point(node: Node, tail: str, log: bytes) -> None:
-    left = played(node, record(node, form="unsynced", tail=tail))
+    left = files_after(node, record(node, form="unsynced", tail=tail))
     assert left[f"ackloss-0/{LOG}"] == log
     assert left["meta.properties"] == META
 
 
 def test_a_torn_tail_ends_inside_a_batch(node: Node) -> None:
-    left = played(node, record(node, form="unsynced", tail="torn"))[f"ackloss-0/{LOG}"]
+    left = files_after(node, record(node, form="unsynced", tail="torn"))[f"ackloss-0/{LOG}"]
     assert SEGMENT.startswith(left)
     assert 268 < len(left) < 346
 
@@ -103,7 +103,7 @@ def test_every_byte_can_be_flipped_to_any_other(node: Node) -> None:
     node.put({f"{FOLDER}/{LOG}": before})
     pid = node.pid()
     asked = record(node, form="flip", flip_count=1024, alive=True)
-    after = played(node, asked)[f"ackloss-0/{LOG}"]
+    after = files_after(node, asked)[f"ackloss-0/{LOG}"]
     assert len(after) == 256
     assert sum((a ^ b).bit_count() for a, b in zip(before, after, strict=True)) == 1024
     assert len(set(after)) > 100

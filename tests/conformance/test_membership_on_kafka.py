@@ -93,7 +93,7 @@ def preferred_lead(placements: Mapping[int, PartitionView]) -> bool:
     return all(view.leader == view.replicas[0] for view in placements.values())
 
 
-def played(faults: Faults, acts: list[Act], journal: Path) -> FaultWindow:
+def window_of(faults: Faults, acts: list[Act], journal: Path) -> FaultWindow:
     """Begin a fault and heal it three times; its window."""
     faults.journal.write("step", fault="x", nemesis="membership", nodes=[], met=None, why="")
     faults.inject("x", "membership", acts)
@@ -132,7 +132,7 @@ def test_a_move_is_proven_on_and_proven_off_and_leaves_nothing(
     kafka: RunCluster, leadership: Leadership, faults: Faults, tmp_path: Path, names: str
 ) -> None:
     before = leaders(leadership)
-    window = played(faults, acts_on(kafka, names), tmp_path / "faults.jsonl")
+    window = window_of(faults, acts_on(kafka, names), tmp_path / "faults.jsonl")
     assert window.proven, window.evidence
     phases = [e["phase"] for e in entries(tmp_path / "faults.jsonl") if e["type"] == "proof"]
     assert phases == ["applied", "held", "undone"]
@@ -179,7 +179,7 @@ def test_requests_that_are_never_sent_are_found_out(
     monkeypatch.setattr(KraftLeadership, "reorder", lambda *_: None)
     monkeypatch.setattr(KraftLeadership, "elect", lambda *_: {})
     monkeypatch.setattr("targets.kafka.levers.leadership._SEEN_S", 0.5)
-    window = played(faults, acts_on(kafka, "b1 b2", form), tmp_path / "faults.jsonl")
+    window = window_of(faults, acts_on(kafka, "b1 b2", form), tmp_path / "faults.jsonl")
     assert not window.proven, window.evidence
     assert "no leader has changed" in window.evidence
 
@@ -214,7 +214,7 @@ def test_a_dead_leader_can_be_led_for_and_is_elected_when_it_is_back(
         lambda: all(len(v.members) == 3 for v in leadership.placements().values()), within_s=30
     )
     assert not preferred_lead(leadership.placements())
-    window = played(
+    window = window_of(
         Faults(faults.levers, Journal(tmp_path / "elected.jsonl", lambda: 0)),
         acts_on(kafka, "b1 b2 b3", "elect"),
         tmp_path / "elected.jsonl",

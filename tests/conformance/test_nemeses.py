@@ -1,7 +1,7 @@
-"""What every nemesis promises, whatever it does: found in the registry, played on real pods whose
+"""What every nemesis promises, whatever it does: found in the registry, applied on real pods whose
 processes talk; and on quiet ones, where nothing can meet it, it proves nothing.
 
-Nearly all of the time is waiting for connections to time out, so the promises are played side by
+Nearly all of the time is waiting for connections to time out, so the promises are checked side by
 side, each on one of a few clusters; a test tells what came out of one.
 """
 
@@ -58,7 +58,7 @@ MORE: list[Variant] = [
     ("lossy", {"rate_kbit": 20_000}),
     ("disk", {"tail": "zeros"}),
 ]
-"""Further combinations of the same levers: `make e2e` plays them too."""
+"""Further combinations of the same levers: `make e2e` checks them too."""
 VARIANTS: list[Variant] = [
     *((name, {}) for name in NEMESES),
     ("partition", {"ports": [9092], "direction": "in", "peers": "role:broker"}),
@@ -234,7 +234,7 @@ def leftover_state(pods: Pods) -> list[str]:
 
 
 def store_files(pods: Pods) -> None:
-    """Files as Kafka keeps them: what was played before has damaged them."""
+    """Files as Kafka keeps them: what was applied before has damaged them."""
     files = {
         f"data/ackloss-0/{0:020}.log": SEGMENT.read_bytes(),
         "data/meta.properties": b"version=1\ndirectory.id=old\n",
@@ -275,10 +275,10 @@ def quiet(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simpl
 def under_way(
     test: str, clusters: SimpleQueue[Pods], request: pytest.FixtureRequest, base: Path
 ) -> Iterator[Outcomes]:
-    """What was selected of a test's cases on this kind of cluster, being played, by their names."""
+    """The selected cases of a test on this kind of cluster, being checked, by their names."""
     kind = request.getfixturevalue("kind")
 
-    def play(name: str, promise: Promise, variant: Variant) -> None:
+    def check(name: str, promise: Promise, variant: Variant) -> None:
         folder = base / name
         folder.mkdir()
         pods = clusters.get()
@@ -295,7 +295,7 @@ def under_way(
     with ThreadPoolExecutor(CLUSTERS) as pool:
         yield {
             item.name: pool.submit(
-                play, item.name, item.callspec.params["promise"], item.callspec.params["variant"]
+                check, item.name, item.callspec.params["promise"], item.callspec.params["variant"]
             )
             for item in request.session.items
             if isinstance(item, pytest.Function)

@@ -16,13 +16,13 @@ from harness.history.run_folder import RunDir
 from reports.cells import write_cells
 from reports.page import write_report
 from tests.fixtures.command_line import ackloss
-from tests.fixtures.memory_cells import CELLS, PLAN, played
+from tests.fixtures.memory_cells import CELLS, PLAN, run_of_cells
 from tests.reports.test_page import parsed, policy
 
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
-    run = played(tmp_path_factory.mktemp("cells"))
+    run = run_of_cells(tmp_path_factory.mktemp("cells"))
     judge_run(run)
     write_report(run)
     return run

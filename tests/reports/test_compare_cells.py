@@ -15,7 +15,7 @@ from harness.history.run_folder import RunDir
 from reports.page import write_report
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.long import LONG
-from tests.fixtures.memory_cells import CELLS, PLAN, played
+from tests.fixtures.memory_cells import CELLS, PLAN, run_of_cells
 from tests.reports.test_page import Parsed, policy
 
 CHANGES = {"cells.1.target.defects": [], "final.settle_s": 12, "cells.0.name": "renamed"}
@@ -25,7 +25,7 @@ CHANGES = {"cells.1.target.defects": [], "final.settle_s": 12, "cells.0.name": "
 def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDir, RunDir]:
     """The plan, and the same with one defect less, another time to settle and a cell of another
     name."""
-    first, second = (played(tmp_path_factory.mktemp(name), change) for name, change in
+    first, second = (run_of_cells(tmp_path_factory.mktemp(name), change) for name, change in
                      (("one", None), ("other", CHANGES)))  # fmt: skip
     for run in (first, second):
         judge_run(run)

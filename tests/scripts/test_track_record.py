@@ -150,7 +150,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def play(monkeypatch: pytest.MonkeyPatch, *words: str, missed: str | None = None) -> int:
+def exit_code(monkeypatch: pytest.MonkeyPatch, *words: str, missed: str | None = None) -> int:
     """Play rows whose runs show what they are to show, but for the row `missed`."""
 
     def shows(row: Any, side: Any) -> Any:
@@ -170,26 +170,26 @@ def play(monkeypatch: pytest.MonkeyPatch, *words: str, missed: str | None = None
 def test_every_row_is_played_and_one_that_is_missed_fails(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert play(monkeypatch) == 0
+    assert exit_code(monkeypatch) == 0
     page = (files / "page.md").read_text()
     assert set(track.seen()) == {row.ticket for row in ROWS}
     assert "Not seen" not in page
     assert "Never run" not in page
     for row in ROWS:
-        assert play(monkeypatch, "--only", row.ticket, missed=row.ticket) == 1
+        assert exit_code(monkeypatch, "--only", row.ticket, missed=row.ticket) == 1
         found, not_seen = (files / "page.md").read_text().split("## Not seen")
         assert f"| {row.ticket} |" not in found
         assert f"| {row.ticket} |" in not_seen
-        assert play(monkeypatch, "--only", row.ticket) == 0
+        assert exit_code(monkeypatch, "--only", row.ticket) == 0
 
 
 def test_results_of_rows_that_were_not_run_are_kept(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = ROWS[0].ticket, ROWS[1].ticket
-    play(monkeypatch, "--only", first)
+    exit_code(monkeypatch, "--only", first)
     kept = track.seen()[first]
-    assert play(monkeypatch, "--only", second) == 0
+    assert exit_code(monkeypatch, "--only", second) == 0
     assert track.seen()[first] == kept
     assert set(track.seen()) == {first, second}
     assert f"| {first} |" in (files / "page.md").read_text()
@@ -199,7 +199,7 @@ def test_an_unknown_ticket_is_refused(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        play(monkeypatch, "--only", "KAFKA-0")
+        exit_code(monkeypatch, "--only", "KAFKA-0")
     assert ended.value.code == 2
     assert "KAFKA-0" in capsys.readouterr().err
     assert not any(files.iterdir())

@@ -10,7 +10,7 @@ from harness.protocols import OK, completion
 from workloads.watches import Watches
 
 
-def played(
+def operations_of(
     workload: Watches, process: int, seed: int = 1, count: int = 300
 ) -> list[tuple[object, ...]]:
     script = workload.script(process, 3, 1, seed)
@@ -18,7 +18,7 @@ def played(
 
 
 def test_it_writes_and_watches_all_keys_in_its_shares() -> None:
-    done = played(Watches(keys_count=2, write_share=0.25), 1)
+    done = operations_of(Watches(keys_count=2, write_share=0.25), 1)
     by_function = Counter(op[0] for op in done)
     assert 50 < by_function["write"] < 100
     assert by_function["write"] + by_function["watch"] == 300
@@ -28,8 +28,8 @@ def test_it_writes_and_watches_all_keys_in_its_shares() -> None:
 
 def test_the_seed_and_the_process_decide() -> None:
     workload = Watches()
-    assert played(workload, 0) == played(workload, 0)
-    assert played(workload, 0) != played(workload, 0, seed=2)
+    assert operations_of(workload, 0) == operations_of(workload, 0)
+    assert operations_of(workload, 0) != operations_of(workload, 0, seed=2)
 
 
 @pytest.mark.parametrize("options", [{"keys_count": 0}, {"write_share": 0.0}, {"write_share": 1.0}])

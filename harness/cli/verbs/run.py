@@ -224,7 +224,7 @@ def _run_one(
     from harness.models import LOG
     from harness.run.before import clean_before, require
     from harness.run.interrupts import Interrupts
-    from harness.run.runner import RunOptions, Status, play
+    from harness.run.runner import RunOptions, Status, run_plan
     from reports.formatting import SIMULATED
 
     plan, run_id, status = resolved.plan, new_run_id(), Status()
@@ -253,7 +253,7 @@ def _run_one(
             command=command,
             plan_file=command[2],
         )
-        rundir = play(resolved, how)
+        rundir = run_plan(resolved, how)
         status.enter("checking")
         result = _judged(rundir, options.master)
         status.enter("writing the page")

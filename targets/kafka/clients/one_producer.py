@@ -1,8 +1,8 @@
 """One producer with what is in progress in it: it lives, or it crashed.
 
 A library's own producer is a subclass of `OneProducer`. All of it is called by the thread that
-plays the client, but for `gone`. A producer that crashed is given up at once, queued and in flight,
-so that nothing more is sent, and ended by a thread of its own: that waits for the producer's
+drives the client, but for `gone`. A producer that crashed is given up at once, queued and in
+flight, so that nothing more is sent, and a separate thread ends it: that waits for the producer's
 threads, and nothing else should.
 """
 

@@ -17,7 +17,7 @@ kafka-python  does not, but for the halves of a batch that was refused as too la
               each attempt
 java          the same, after 10 alone (`Sender.completeBatch`)
 
-Everything else is `info`, unknown codes included. tests/targets/kafka/test_attempts.py plays every
+Everything else is `info`, unknown codes included. tests/targets/kafka/test_attempts.py sends every
 code to each library.
 """
 

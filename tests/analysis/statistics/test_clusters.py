@@ -14,7 +14,7 @@ from analysis.statistics.clusters import WITHIN, p_within, resemblance, share_cl
 from analysis.statistics.comparisons import comparisons_of
 from analysis.statistics.contrasts import exact_test
 from analysis.statistics.shares import Share
-from bench.clusters import SPREADS, played
+from bench.clusters import SPREADS, simulated
 from tests.fixtures import result_documents
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.synthetic_results import lossy, run
@@ -134,6 +134,6 @@ def test_a_campaign_reports_the_similarity_by_cluster_and_worker(tmp_path: Any) 
 
 def test_clusters_that_differ_mislead_a_test_that_ignores_them() -> None:
     """A few campaigns; docs/statistics.md has more, of other kinds."""
-    barnard, within, _ = played(0.3, SPREADS["unevenly"], campaigns=80)
+    barnard, within, _ = simulated(0.3, SPREADS["unevenly"], campaigns=80)
     assert barnard > 0.2
     assert within <= 0.1

@@ -34,7 +34,7 @@ from analysis.statistics.pairs import (
 )
 from analysis.statistics.resampling import PAIRED_T, mean_of_differences
 from analysis.statistics.shares import Share
-from bench.pairs import Kind, played
+from bench.pairs import Kind, simulated
 from tests.fixtures import result_documents
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.synthetic_results import FAILED, lossy, run
@@ -225,19 +225,19 @@ def test_rates_of_pairs() -> None:
 def test_simulated_pairs_err_as_promised_and_find_what_independent_tests_miss() -> None:
     """Cells that a run moves in the same direction: the test for independent samples is
     conservative, and misses a difference that pairs show."""
-    same = played(Kind(0.3, 0.3, 0.8), campaigns=300, rates=False)
+    same = simulated(Kind(0.3, 0.3, 0.8), campaigns=300, rates=False)
     assert same["correlation"] > 0.4
     assert same["mcnemar"] <= ALPHA
     assert same["barnard"] <= 0.01
     assert same["tango"] >= 0.93
     assert same["newcombe"] >= 0.98
-    apart = played(Kind(0.3, 0.5, 0.9), campaigns=300, rates=False)
+    apart = simulated(Kind(0.3, 0.5, 0.9), campaigns=300, rates=False)
     assert apart["mcnemar"] > apart["barnard"] + 0.2
     assert apart["tango"] >= 0.93
 
 
 def test_simulated_cells_that_a_run_moves_apart_mislead_the_independent_test() -> None:
-    found = played(Kind(0.3, 0.3, -0.9), campaigns=600, rates=False)
+    found = simulated(Kind(0.3, 0.3, -0.9), campaigns=600, rates=False)
     assert found["correlation"] < -0.3
     assert found["mcnemar"] <= ALPHA + 0.01
     assert found["barnard"] > 0.07
@@ -246,7 +246,7 @@ def test_simulated_cells_that_a_run_moves_apart_mislead_the_independent_test() -
 
 
 def test_simulated_rates_are_covered() -> None:
-    found = played(Kind(0.3, 0.3, 0.5), campaigns=60)
+    found = simulated(Kind(0.3, 0.3, 0.5), campaigns=60)
     assert found["pairs"] >= 0.9
 
 

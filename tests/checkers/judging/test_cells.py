@@ -27,14 +27,14 @@ from harness.history.documents import read_result, result_of
 from harness.history.manifest import write_manifest
 from harness.history.run_folder import RunDir
 from harness.protocols import Run
-from tests.fixtures.memory_cells import CELLS, played
+from tests.fixtures.memory_cells import CELLS, run_of_cells
 
 VALID = {"cells.1.target.defects": [], "cells.2.target.defects": []}
 
 
 @pytest.fixture(scope="module")
 def valid(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
-    return played(tmp_path_factory.mktemp("valid"), VALID)
+    return run_of_cells(tmp_path_factory.mktemp("valid"), VALID)
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_missing_cell_is_known_by_the_manifest_of_the_run_too(run: RunDir) -> 
 
 
 def test_a_cell_of_another_run_is_no_cell_of_this_one(run: RunDir, tmp_path: Path) -> None:
-    other = played(tmp_path / "other", {**VALID, "seed": 2})
+    other = run_of_cells(tmp_path / "other", {**VALID, "seed": 2})
     shutil.rmtree(run.cell("two").path)
     shutil.copytree(other.cell("two").path, run.cell("two").path)
     document = judge_run(run)

@@ -58,7 +58,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     opened.close()
 
 
-def played(
+def window_of(
     nodes: dict[str, Filtering], journal: Journal, tmp_path: Path, *records: NetRecord
 ) -> FaultWindow:
     """The window of a fault of these acts that stands already, and passes again once undone."""
@@ -80,7 +80,7 @@ def test_packets_of_the_system_prove_a_cut(
     nodes: dict[str, Filtering], journal: Journal, tmp_path: Path
 ) -> None:
     nodes["b1"].packets = {SYSTEM: 7, OWN: 1}
-    window = played(nodes, journal, tmp_path)
+    window = window_of(nodes, journal, tmp_path)
     assert (window.proven, window.touched) == (True, 7)
     assert (
         "b1: 7 packets of the system from b2 dropped by our rules, and 1 of our own"
@@ -93,7 +93,7 @@ def test_a_packet_of_the_probes_own_does_not(
 ) -> None:
     """As seen with ports = [9999]: "1 packets dropped by our rules", and all of them from nc."""
     nodes["b1"].packets = {SYSTEM: 0, OWN: 1}
-    window = played(nodes, journal, tmp_path)
+    window = window_of(nodes, journal, tmp_path)
     assert (window.proven, window.touched) == (False, 0)
     assert window.evidence[-1] == NOTHING_MET == "it did not affect the system"
 
@@ -104,7 +104,7 @@ def test_one_link_that_carries_something_is_enough(
     """Two followers have nothing to say to each other; the evidence names each link."""
     nodes["b1"].packets = {SYSTEM: 3, OWN: 1}
     nodes["b3"].packets = {SYSTEM: 0, OWN: 1}
-    window = played(nodes, journal, tmp_path, RECORD, replace(RECORD, node="b3"))
+    window = window_of(nodes, journal, tmp_path, RECORD, replace(RECORD, node="b3"))
     assert (window.proven, window.touched) == (True, 3)
     assert any("b3: 0 packets of the system from b2" in told for told in window.evidence)
 
@@ -113,7 +113,7 @@ def test_packets_of_the_system_alone_prove_nothing_about_the_mechanism(
     nodes: dict[str, Filtering], journal: Journal, tmp_path: Path
 ) -> None:
     nodes["b1"].packets = {SYSTEM: 7, OWN: 0}
-    assert not played(nodes, journal, tmp_path).proven
+    assert not window_of(nodes, journal, tmp_path).proven
 
 
 @pytest.mark.parametrize(("hit", "proven"), [(0, False), (11, True)])
@@ -121,7 +121,7 @@ def test_a_share_must_have_dropped_packets_of_the_system(
     nodes: dict[str, Filtering], journal: Journal, tmp_path: Path, hit: int, proven: bool
 ) -> None:
     nodes["b1"].packets = {SYSTEM: hit, f"{SYSTEM}/seen": 50, OWN: 40, f"{OWN}/seen": 200}
-    window = played(nodes, journal, tmp_path, replace(RECORD, share=0.2))
+    window = window_of(nodes, journal, tmp_path, replace(RECORD, share=0.2))
     assert (window.proven, window.touched) == (proven, hit)
     assert f"b1: {hit} of 50 packets of the system from b2 dropped" in window.evidence[0]
     assert f"with our own {hit + 40} of 250" in window.evidence[0]

@@ -20,12 +20,12 @@ from harness.run.interrupts import Interrupts
 from harness.run.runner import Status
 from targets.memory.plan import MemoryPlan
 from targets.memory.target import Memory
-from tests.fixtures.memory_cells import CELLS, bound, played
+from tests.fixtures.memory_cells import CELLS, bound, run_of_cells
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
-    rundir = played(tmp_path_factory.mktemp("cells"))
+    rundir = run_of_cells(tmp_path_factory.mktemp("cells"))
     judge_run(rundir)
     return rundir
 
@@ -55,7 +55,7 @@ def test_a_planted_defect_is_found_in_its_cell_and_in_no_other(run: RunDir) -> N
 
 
 def test_without_the_defects_nothing_is_lost(tmp_path: Path) -> None:
-    rundir = played(tmp_path, {"cells.1.target.defects": [], "cells.2.target.defects": []})
+    rundir = run_of_cells(tmp_path, {"cells.1.target.defects": [], "cells.2.target.defects": []})
     assert judge_run(rundir)["verdict"] == "valid"
     assert set(verdicts(rundir).values()) == {"valid"}
 
@@ -113,7 +113,7 @@ def test_the_run_has_no_history_of_its_own(run: RunDir) -> None:
 
 
 def test_the_same_seed_gives_the_same_run(run: RunDir, tmp_path: Path) -> None:
-    again = played(tmp_path)
+    again = run_of_cells(tmp_path)
     judge_run(again)
     assert read_result(again).cells == read_result(run).cells
 
@@ -132,7 +132,7 @@ def test_cells_of_every_model_are_judged_by_themselves(
         "cells.1.target": {"defects": [defect]},
         "cells.2.target": {"defects": []},
     }
-    rundir = played(tmp_path, changes)
+    rundir = run_of_cells(tmp_path, changes)
     judge_run(rundir)
     found = verdicts(rundir)
     assert found.pop("unclean") == "invalid"
@@ -151,7 +151,7 @@ def test_an_interrupted_run_keeps_the_records_of_all_cells(tmp_path: Path) -> No
 
         clock.spawn("stop", stop)
 
-    rundir = played(tmp_path, when_running=soon)
+    rundir = run_of_cells(tmp_path, when_running=soon)
     assert rundir.read_json(rundir.run)["state"] == "interrupted"
     assert judge_run(rundir)["verdict"] == "unknown"
     for cell in rundir.cell_folders():
@@ -183,7 +183,7 @@ def _refuse(*_: Any) -> None:
 
 def test_a_cell_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:
     plan = replace(bound({"cells.1.target.defects": []}), target=OneFails())
-    rundir = played(tmp_path, plan=plan)
+    rundir = run_of_cells(tmp_path, plan=plan)
     assert rundir.read_json(rundir.run)["state"] == "done"
     document = judge_run(rundir)
     assert verdicts(rundir) == {
@@ -208,7 +208,7 @@ class AllFail(Memory):
 
 
 def test_a_run_all_of_whose_cells_fail_has_failed(tmp_path: Path) -> None:
-    rundir = played(tmp_path, plan=replace(bound(), target=AllFail()))
+    rundir = run_of_cells(tmp_path, plan=replace(bound(), target=AllFail()))
     metadata = rundir.read_json(rundir.run)
     assert (metadata["state"], metadata["error"]) == ("failed", "this client is broken")
     assert judge_run(rundir)["verdict"] == "unknown"

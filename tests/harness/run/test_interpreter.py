@@ -31,7 +31,7 @@ def plan_for(**workload: Any) -> Plan:
     )
 
 
-def play(
+def run_load(
     folder: Path, client: VirtualClient, *, workload: Any = None, **asked: Any
 ) -> tuple[LoadReport, pd.DataFrame]:
     """Play in virtual time; the report and the recorded history."""
@@ -61,7 +61,7 @@ def invokes(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_open_loop_keeps_its_pace(tmp_path: Path) -> None:
-    report, rows = play(tmp_path, VirtualClient(), processes=4, rate_per_s=100, duration_s=2)
+    report, rows = run_load(tmp_path, VirtualClient(), processes=4, rate_per_s=100, duration_s=2)
     assert report.attempted == 200
     assert report.not_run == 0
     assert invokes(rows).intended_ns.tolist() == [k * 10 * MS for k in range(200)]
@@ -76,7 +76,9 @@ def test_a_stall_shows_as_lateness_and_intended_times_are_kept(tmp_path: Path) -
         answered_ns = now_ns + 5 * MS
         return (2 * S if S <= answered_ns < 2 * S else answered_ns), completion(OK)
 
-    report, rows = play(tmp_path, VirtualClient(stalls), processes=4, rate_per_s=100, duration_s=4)
+    report, rows = run_load(
+        tmp_path, VirtualClient(stalls), processes=4, rate_per_s=100, duration_s=4
+    )
     begun = invokes(rows)
     lateness_ms = (begun.time_ns - begun.intended_ns) // MS
     assert begun.intended_ns.tolist() == [k * 10 * MS for k in range(400)]
@@ -91,7 +93,7 @@ def test_operations_that_were_due_but_never_played_are_counted(tmp_path: Path) -
     def slow(now_ns: int, _: Invoke) -> tuple[int, Completion]:
         return now_ns + S, completion(OK)
 
-    report, _ = play(tmp_path, VirtualClient(slow), processes=1, rate_per_s=10, duration_s=5)
+    report, _ = run_load(tmp_path, VirtualClient(slow), processes=1, rate_per_s=10, duration_s=5)
     assert report.attempted == 5
     assert report.not_run == 45
 
@@ -106,7 +108,7 @@ def test_a_client_that_takes_nothing_for_seconds_makes_operations_late_not_lost(
         def submit(self, process: int, op: Invoke) -> bool:
             return not S <= self.now < until_s * S and super().submit(process, op)
 
-    report, rows = play(tmp_path, Dead(), processes=4, rate_per_s=100, duration_s=4)
+    report, rows = run_load(tmp_path, Dead(), processes=4, rate_per_s=100, duration_s=4)
     begun = invokes(rows)
     assert begun.intended_ns.tolist() == [k * 10 * MS for k in range(400 - not_run)]
     assert report.attempted == len(begun)
@@ -118,7 +120,7 @@ def test_a_client_that_takes_nothing_for_seconds_makes_operations_late_not_lost(
 
 def test_flat_out_a_full_queue_is_back_pressure_not_an_attempt(tmp_path: Path) -> None:
     client = VirtualClient(capacity=7)
-    report, rows = play(tmp_path, client, processes=50, rate_per_s=0, duration_s=0.2)
+    report, rows = run_load(tmp_path, client, processes=50, rate_per_s=0, duration_s=0.2)
     assert client.refusals > 100
     assert client.most_in_flight == 7
     assert report.attempted == len(invokes(rows)) == 7 * 200
@@ -155,7 +157,9 @@ def test_histories_are_well_formed(
 
     client = VirtualClient(answer, capacity=capacity)
     folder = tmp_path_factory.mktemp("run")
-    report, rows = play(folder, client, processes=processes, rate_per_s=rate_per_s, duration_s=1)
+    report, rows = run_load(
+        folder, client, processes=processes, rate_per_s=rate_per_s, duration_s=1
+    )
 
     begun = invokes(rows)
     assert report.attempted == len(begun) == (rows.type != "invoke").sum()
@@ -178,7 +182,7 @@ def test_no_operation_is_lost_when_nothing_is_ever_answered(tmp_path: Path) -> N
         return 10_000 * S, completion(OK)
 
     client = VirtualClient(never)
-    report, rows = play(tmp_path, client, processes=20, rate_per_s=0, duration_s=1)
+    report, rows = run_load(tmp_path, client, processes=20, rate_per_s=0, duration_s=1)
     assert client.closed
     assert report.attempted == 20
     assert (rows.type == "info").sum() == 20
@@ -189,7 +193,7 @@ def test_what_is_in_flight_at_the_end_is_waited_for(tmp_path: Path) -> None:
     def slow(now_ns: int, _: Invoke) -> tuple[int, Completion]:
         return now_ns + 8 * S, completion(OK)
 
-    report, rows = play(tmp_path, VirtualClient(slow), processes=5, rate_per_s=0, duration_s=1)
+    report, rows = run_load(tmp_path, VirtualClient(slow), processes=5, rate_per_s=0, duration_s=1)
     assert report.attempted == (rows.type == "ok").sum() == 5
     assert report.ended_ns == S, "the drain is not part of the load"
 
@@ -202,7 +206,7 @@ def test_stop_ends_it_early_and_everything_is_completed(tmp_path: Path) -> None:
             stop.set()
         return now_ns + MS, completion(OK)
 
-    report, rows = play(
+    report, rows = run_load(
         tmp_path, VirtualClient(answer), processes=3, rate_per_s=100, duration_s=60, stop=stop
     )
     assert S < report.ended_ns < 1.1 * S
@@ -231,7 +235,7 @@ def test_operations_complete_while_the_faults_are_being_healed(tmp_path: Path) -
     def heal() -> None:
         healed.append(polled.wait(timeout=10))
 
-    _, rows = play(tmp_path, client, processes=2, rate_per_s=0, duration_s=1, before_drain=heal)
+    _, rows = run_load(tmp_path, client, processes=2, rate_per_s=0, duration_s=1, before_drain=heal)
     assert healed == [True]
     assert rows[rows.type == "ok"].time_ns.tolist() == [1_500 * MS] * 2
 
@@ -242,7 +246,7 @@ def test_a_failure_to_heal_is_raised_and_the_client_is_closed(tmp_path: Path) ->
 
     client = VirtualClient()
     with pytest.raises(HarnessFailure, match="cannot heal"):
-        play(tmp_path, client, processes=2, rate_per_s=0, duration_s=0.1, before_drain=heal)
+        run_load(tmp_path, client, processes=2, rate_per_s=0, duration_s=0.1, before_drain=heal)
     assert client.closed
     rows = history(tmp_path)
     assert len(invokes(rows)) == (rows.type == "ok").sum() > 0
@@ -263,7 +267,7 @@ class ThreeEach:
 
 
 def test_it_ends_when_every_script_has_ended(tmp_path: Path) -> None:
-    report, rows = play(
+    report, rows = run_load(
         tmp_path, VirtualClient(), workload=ThreeEach(), processes=4, rate_per_s=0, duration_s=60
     )
     assert report.attempted == 12
@@ -281,7 +285,7 @@ def test_starvation_is_time_that_the_loop_did_not_choose_to_wait(tmp_path: Path)
             client.now += 2_500 * MS
 
     client.poll = held_up  # type: ignore[method-assign]
-    report, rows = play(tmp_path, client, processes=4, rate_per_s=100, duration_s=10)
+    report, rows = run_load(tmp_path, client, processes=4, rate_per_s=100, duration_s=10)
     assert report.longest_held_up_s == pytest.approx(2.5, abs=0.01)
     assert "2.5 s at a time" in (report.starved or "")
     late_ns = (invokes(rows).time_ns - invokes(rows).intended_ns).max()
@@ -297,7 +301,7 @@ def test_a_little_longer_than_it_chose_is_not_held_up(tmp_path: Path) -> None:
         client.now += 60 * MS
 
     client.poll = slow  # type: ignore[method-assign]
-    report, _ = play(tmp_path, client, processes=4, rate_per_s=2, duration_s=10)
+    report, _ = run_load(tmp_path, client, processes=4, rate_per_s=2, duration_s=10)
     assert report.held_up_s == 0
     assert report.starved is None
 
@@ -316,7 +320,7 @@ def test_flat_out_it_looks_for_completions_between_bursts(tmp_path: Path) -> Non
             super().poll(timeout_s, done)
 
     client = Counting()
-    play(tmp_path, client, processes=3000, rate_per_s=0, duration_s=0.05)
+    run_load(tmp_path, client, processes=3000, rate_per_s=0, duration_s=0.05)
     assert client.most == 256
 
 
@@ -335,7 +339,7 @@ def test_it_ends_when_the_recorder_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     recorder.close()
     rows = history(tmp_path / "gone")
-    assert (rows.type == "ok").sum() == report.attempted, "nothing that was played is lost"
+    assert (rows.type == "ok").sum() == report.attempted, "no operation is lost"
 
 
 def report(held_up_s: float, longest_s: float) -> LoadReport:
@@ -361,7 +365,7 @@ def test_the_same_plan_is_played_the_same_way(tmp_path: Path) -> None:
     runs = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        _, rows = play(
+        _, rows = run_load(
             tmp_path / name,
             VirtualClient(),
             processes=5,

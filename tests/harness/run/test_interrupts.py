@@ -29,7 +29,7 @@ class Lossy(LosesHosts):
         thread.join()
 
 
-def played(interrupts: Interrupts, cluster: Lossy, *steps: Callable[[], object]) -> None:
+def run_steps(interrupts: Interrupts, cluster: Lossy, *steps: Callable[[], object]) -> None:
     with interrupts.unless_lost(cluster):
         for step in steps:
             step()
@@ -42,7 +42,7 @@ def test_a_lost_host_stops_the_run_and_fails_it() -> None:
         stopped.append(interrupts.stop.is_set())
 
     with pytest.raises(HarnessFailure, match="h3 does not answer"):
-        played(interrupts, cluster, look, cluster.lose, look)
+        run_steps(interrupts, cluster, look, cluster.lose, look)
     assert stopped == [False, True]
     interrupts.check()
     assert not interrupts.stop.is_set(), "the next run is not stopped"
@@ -55,13 +55,13 @@ def test_what_the_run_itself_raises_is_kept() -> None:
         raise HarnessFailure("a command on b3 failed")
 
     with pytest.raises(HarnessFailure, match="a command on b3"):
-        played(interrupts, cluster, cluster.lose, fail)
+        run_steps(interrupts, cluster, cluster.lose, fail)
     assert not interrupts.stop.is_set()
 
 
 def test_a_host_that_is_lost_between_two_runs_stops_none() -> None:
     interrupts, cluster = Interrupts(), Lossy()
-    played(interrupts, cluster)
+    run_steps(interrupts, cluster)
     cluster.lose()
     assert not interrupts.stop.is_set()
 
@@ -70,6 +70,8 @@ def test_a_signal_stops_all_later_runs_too() -> None:
     cluster = Lossy()
     with Interrupts() as interrupts:
         with pytest.raises(HarnessFailure):
-            played(interrupts, cluster, cluster.lose, lambda: signal.raise_signal(signal.SIGTERM))
+            run_steps(
+                interrupts, cluster, cluster.lose, lambda: signal.raise_signal(signal.SIGTERM)
+            )
         with pytest.raises(Interrupted):
             interrupts.check()

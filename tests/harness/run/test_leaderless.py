@@ -13,7 +13,7 @@ from harness.plan import parse_plan
 from harness.protocols import HasLeaders
 from harness.run.interrupts import Interrupts
 from harness.run.resolving import resolve
-from harness.run.runner import RunOptions, play
+from harness.run.runner import RunOptions, run_plan
 from targets.memory.target import Memory
 
 PLAN = {
@@ -49,7 +49,7 @@ def test_it_runs_to_its_end_and_nothing_is_observed(
     resolved = resolve(parse_plan(PLAN))
     assert not isinstance(resolved.target, HasLeaders)
     with Interrupts() as interrupts:
-        rundir = play(resolved, RunOptions(run_id="r", folder=tmp_path, interrupts=interrupts))
+        rundir = run_plan(resolved, RunOptions(run_id="r", folder=tmp_path, interrupts=interrupts))
     metadata = rundir.read_json(rundir.run)
     assert metadata["state"] == "done"
     assert metadata["timings"]["read_s"] < 60, "it did not wait for what nobody can see"

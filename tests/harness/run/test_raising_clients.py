@@ -23,7 +23,7 @@ from tests.fixtures.virtual import MS, S, VirtualClient, at_once
 from workloads.append import Append
 
 
-def play(
+def run_load(
     folder: Path, client: VirtualClient, *, workload: Any = None, **asked: Any
 ) -> tuple[LoadReport, pd.DataFrame]:
     """Run a workload in virtual time; the report and the recorded history."""
@@ -87,7 +87,7 @@ def during(place: str) -> Callable[[str, int], bool]:
 
 def test_an_operation_whose_submit_raises_ends_in_info_and_the_run_goes_on(tmp_path: Path) -> None:
     client = Raising(at=during("submit"))
-    report, rows = play(tmp_path, client, processes=4, rate_per_s=10, duration_s=3)
+    report, rows = run_load(tmp_path, client, processes=4, rate_per_s=10, duration_s=3)
     assert report.attempted == 30
     ended = rows[rows.type != "invoke"]
     assert set(ended[ended.type == "info"].error) == {"LibraryError"}
@@ -101,7 +101,7 @@ def test_when_poll_raises_all_in_flight_is_unknown_and_later_answers_are_ignored
 ) -> None:
     slow = lambda now_ns, _: (now_ns + 500 * MS, completion(OK, 0))  # noqa: E731
     client = Raising(slow, at=during("poll"))
-    _, rows = play(tmp_path, client, processes=4, rate_per_s=rate_per_s, duration_s=4)
+    _, rows = run_load(tmp_path, client, processes=4, rate_per_s=rate_per_s, duration_s=4)
     ended = rows[rows.type != "invoke"]
     assert set(ended.type) == {"ok", "info"}
     assert set(ended[ended.type == "info"].error) == {"LibraryError"}
@@ -120,7 +120,7 @@ def test_what_is_reported_twice_or_never_began_is_ignored(tmp_path: Path) -> Non
 
             super().poll(timeout_s, babble)
 
-    _, rows = play(tmp_path, Babbling(), processes=4, rate_per_s=100, duration_s=1)
+    _, rows = run_load(tmp_path, Babbling(), processes=4, rate_per_s=100, duration_s=1)
     ended = rows[rows.type != "invoke"]
     assert list(zip(ended.process, ended.value, strict=True)) == [
         (number % 4, number) for number in range(100)
@@ -138,7 +138,7 @@ def test_what_a_client_leaves_when_it_is_closed_is_unknown(tmp_path: Path, where
     folder = tmp_path / where
     folder.mkdir()
     client = Careless(never)
-    _, rows = play(folder, client, processes=3, rate_per_s=100, duration_s=1)
+    _, rows = run_load(folder, client, processes=3, rate_per_s=100, duration_s=1)
     ended = rows[rows.type != "invoke"]
     expected = "LibraryError" if where == "raises" else "not-completed"
     assert [(row.type, row.error) for row in ended.itertuples()] == [("info", expected)] * 3
@@ -153,7 +153,7 @@ def test_a_client_that_wants_to_end_the_process_ends_its_operations_and_no_more(
     never = lambda now_ns, _: (now_ns + 9000 * S, completion(OK, 0))  # noqa: E731
     client = Raising(never if place == "close" else at_once, error=error)
     client.at = (lambda where, _: where == place) if place == "close" else during(place)
-    _, rows = play(tmp_path, client, processes=4, rate_per_s=100, duration_s=3)
+    _, rows = run_load(tmp_path, client, processes=4, rate_per_s=100, duration_s=3)
     ended = rows[rows.type != "invoke"]
     assert type(error).__name__ in set(ended[ended.type == "info"].error)
     assert sorted(ended.value) == sorted(invokes(rows).value), "each is completed once"
@@ -163,7 +163,7 @@ def test_a_client_that_wants_to_end_the_process_ends_its_operations_and_no_more(
 def test_an_interrupt_ends_the_run_and_every_operation(tmp_path: Path, place: str) -> None:
     client = Raising(at=lambda where, _: where == place, error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        play(tmp_path, client, processes=2, rate_per_s=10, duration_s=1)
+        run_load(tmp_path, client, processes=2, rate_per_s=10, duration_s=1)
     rows = history(tmp_path)
     assert (rows.type == "invoke").sum() == (rows.type != "invoke").sum() > 0
 
@@ -175,7 +175,7 @@ def test_the_harness_own_errors_end_the_run(tmp_path: Path) -> None:
         folder = tmp_path / place
         folder.mkdir()
         with pytest.raises(HarnessFailure, match="no client could be started"):
-            play(folder, client, processes=2, rate_per_s=10, duration_s=1)
+            run_load(folder, client, processes=2, rate_per_s=10, duration_s=1)
         rows = history(folder)
         assert (rows.type == "invoke").sum() == (rows.type != "invoke").sum()
 
@@ -187,4 +187,6 @@ def test_an_error_of_a_script_is_no_error_of_the_client(tmp_path: Path) -> None:
             raise LookupError("a bug in the workload")
 
     with pytest.raises(LookupError, match="a bug in the workload"):
-        play(tmp_path, VirtualClient(), workload=Wrong(), processes=2, rate_per_s=10, duration_s=1)
+        run_load(
+            tmp_path, VirtualClient(), workload=Wrong(), processes=2, rate_per_s=10, duration_s=1
+        )

@@ -111,7 +111,7 @@ class Staged:
     time: VirtualTime
     path: Path
 
-    def play(self) -> list[tuple[float, str, str, str]]:
+    def run(self) -> list[tuple[float, str, str, str]]:
         """Play until the workload ends: the pulls of the lever."""
         with self.schedule.running():
             assert self.schedule._task is not None
@@ -184,12 +184,12 @@ def kill(name: str, **how: Any) -> dict[str, Any]:
 
 def test_a_step_waits_for_the_first_answer_of_the_cluster(stage: Stage) -> None:
     """Under load that may come after the step is due, and `leader` would be nobody."""
-    (pull, *_) = stage(kill("k", nodes="leader", at_s=2), begun_s=2.5).play()
+    (pull, *_) = stage(kill("k", nodes="leader", at_s=2), begun_s=2.5).run()
     assert (round(pull[0], 1), pull[3]) == (2.5, "b1")
-    (pull, *_) = stage(kill("k", nodes="leader", at_s=4), begun_s=2.5).play()
+    (pull, *_) = stage(kill("k", nodes="leader", at_s=4), begun_s=2.5).run()
     assert (pull[0], pull[3]) == (4, "b1")
     silent = stage(kill("k", nodes="leader", at_s=2), kill("all", nodes="all", at_s=3), begun_s=99)
-    assert {(round(at_s, 1), node) for at_s, _, _, node in silent.play()} >= {
+    assert {(round(at_s, 1), node) for at_s, _, _, node in silent.run()} >= {
         (5.0, name) for name in NAMES
     }
     assert silent.lines("step")[0]["nodes"] == []
@@ -203,7 +203,7 @@ def at(pulls: Sequence[tuple[float, str, str, str]], what: str, fault: str) -> f
 
 def test_a_step_begins_at_its_time_and_is_healed_with_the_workload(stage: Stage) -> None:
     staged = stage(kill("one", at_s=7.5), ends_s=20)
-    assert staged.play() == [
+    assert staged.run() == [
         (7.5, "apply", "one", "b1"),
         (pytest.approx(20, abs=TICK_S), "undo", "one", "b1"),
     ]
@@ -212,21 +212,21 @@ def test_a_step_begins_at_its_time_and_is_healed_with_the_workload(stage: Stage)
 
 
 def test_a_step_begins_after_s_later(stage: Stage) -> None:
-    pulls = stage(kill("one", at_s=3, after_s=4), kill("two", after_s=2)).play()
+    pulls = stage(kill("one", at_s=3, after_s=4), kill("two", after_s=2)).run()
     assert at(pulls, "apply", "one") == 7
     assert at(pulls, "apply", "two") == 9
 
 
 def test_steps_begin_in_the_order_of_the_plan(stage: Stage) -> None:
     """A time that has passed already is now, not never, and no step overtakes another."""
-    pulls = stage(kill("late", when=NO_LEADER, within_s=9), kill("early", at_s=2)).play()
+    pulls = stage(kill("late", when=NO_LEADER, within_s=9), kill("early", at_s=2)).run()
     assert [pull[2] for pull in pulls if pull[1] == "apply"] == ["late", "early"]
     assert at(pulls, "apply", "early") == at(pulls, "apply", "late") > 8.9
 
 
 def test_a_step_that_waits_begins_when_its_condition_holds(stage: Stage) -> None:
     staged = stage(kill("one", when=NO_LEADER, after_s=1.5), leaderless_s=(4, 30))
-    assert at(staged.play(), "apply", "one") == pytest.approx(5.5, abs=TICK_S)
+    assert at(staged.run(), "apply", "one") == pytest.approx(5.5, abs=TICK_S)
     (step,) = staged.lines("step")
     assert step["met"] is True
     assert step["why"] == ": 'no leader' held after 4.0 s"
@@ -238,7 +238,7 @@ def test_a_condition_that_never_holds_is_waited_for_no_longer_than_within_s(
 ) -> None:
     steps = kill("one", when=NO_LEADER, within_s=6, **{"else": otherwise}), kill("two")
     staged = stage(*steps)
-    pulls = staged.play()
+    pulls = staged.run()
     assert at(pulls, "apply", "two") == pytest.approx(6, abs=2 * TICK_S)
     if otherwise == "continue":
         assert at(pulls, "apply", "one") == at(pulls, "apply", "two")
@@ -255,7 +255,7 @@ def test_a_condition_that_never_holds_is_waited_for_no_longer_than_within_s(
 def test_a_condition_that_held_before_it_was_waited_for_is_no_answer(stage: Stage) -> None:
     """What counts is the situation while the step waits."""
     staged = stage(kill("one", at_s=10), kill("two", when=NO_LEADER), leaderless_s=(2, 9))
-    staged.play()
+    staged.run()
     assert [step["met"] for step in staged.lines("step")] == [None, False]
 
 
@@ -266,7 +266,7 @@ def test_a_condition_looks_back_to_the_last_fault(stage: Stage) -> None:
         kill("one", at_s=5), kill("then", **moved, after_s=10), kill("two", at_s=20),
         kill("since", **moved), moves_s=6,
     )  # fmt: skip
-    staged.play()
+    staged.run()
     assert [step["met"] for step in staged.lines("step")] == [None, True, None, False]
 
 
@@ -277,7 +277,7 @@ def test_a_fault_with_a_length_is_healed_while_later_steps_are_waited_for(stage:
         kill("waits", when=NO_LEADER, within_s=8, nodes="node:b3"),
         kill("last", at_s=20),
     )
-    pulls = stage(*steps, ends_s=40).play()
+    pulls = stage(*steps, ends_s=40).run()
     assert at(pulls, "undo", "short") == pytest.approx(5, abs=2 * TICK_S)
     assert at(pulls, "apply", "waits") == pytest.approx(11, abs=2 * TICK_S)
     assert at(pulls, "undo", "long") == pytest.approx(15, abs=2 * TICK_S)
@@ -286,7 +286,7 @@ def test_a_fault_with_a_length_is_healed_while_later_steps_are_waited_for(stage:
 
 
 def test_a_fault_with_a_length_is_healed_after_the_last_step_too(stage: Stage) -> None:
-    pulls = stage(kill("one", at_s=2, for_s=3), ends_s=40).play()
+    pulls = stage(kill("one", at_s=2, for_s=3), ends_s=40).run()
     assert at(pulls, "undo", "one") == pytest.approx(5, abs=2 * TICK_S)
 
 
@@ -300,7 +300,7 @@ def test_a_heal_step_heals_the_faults_it_names_and_no_other(stage: Stage) -> Non
         heal("mend", ["three", "one"], at_s=5),
     )  # fmt: skip
     staged = stage(*steps, ends_s=30)
-    pulls = staged.play()
+    pulls = staged.run()
     assert [pull[2] for pull in pulls if pull[1] == "undo"] == ["three", "one", "two"]
     assert at(pulls, "undo", "one") == 5
     assert at(pulls, "undo", "two") == pytest.approx(30, abs=TICK_S)
@@ -311,7 +311,7 @@ def test_a_heal_step_heals_the_faults_it_names_and_no_other(stage: Stage) -> Non
 def test_a_heal_step_may_heal_all_that_is_in_force_the_latest_first(stage: Stage) -> None:
     steps = kill("one", for_s=2), kill("two", nodes="node:b2"), kill("three"), heal("x", "all")
     staged = stage(*steps[:3], {**steps[3], "at_s": 6})
-    pulls = staged.play()
+    pulls = staged.run()
     assert [pull[2] for pull in pulls if pull[1] == "undo"] == ["one", "three", "two"]
     assert staged.lines("heal")[0]["faults"] == ["two", "three"]
 
@@ -322,7 +322,7 @@ def test_what_a_heal_step_has_healed_is_not_healed_again_when_its_length_is_over
     """The same fault may be in force again by then, as another step's."""
     steps = kill("one", for_s=20), heal("mend", ["one"], at_s=4)
     staged = stage(*steps)
-    assert at(staged.play(), "undo", "one") == 4
+    assert at(staged.run(), "undo", "one") == 4
     assert len(staged.lines("healed")) == 1
     assert not staged.schedule._heal_at_ns
 
@@ -331,20 +331,20 @@ def test_a_heal_step_waits_for_its_condition(stage: Stage) -> None:
     staged = stage(
         kill("one"), heal("mend", "all", when=NO_LEADER, after_s=1), leaderless_s=(6, 60)
     )
-    assert at(staged.play(), "undo", "one") == pytest.approx(7, abs=2 * TICK_S)
+    assert at(staged.run(), "undo", "one") == pytest.approx(7, abs=2 * TICK_S)
     assert staged.lines("heal")[0]["met"] is True
 
 
 def test_a_heal_step_that_is_skipped_heals_nothing(stage: Stage) -> None:
     skipped = heal("mend", "all", when=NO_LEADER, within_s=1, **{"else": "skip"})
     staged = stage(kill("one"), skipped, ends_s=30)
-    assert at(staged.play(), "undo", "one") == pytest.approx(30, abs=TICK_S)
+    assert at(staged.run(), "undo", "one") == pytest.approx(30, abs=TICK_S)
     assert not staged.lines("heal", "skip")
 
 
 def test_a_repeated_step_is_as_many_steps(stage: Stage) -> None:
     step = kill("r", at_s=2, for_s=1, repeat={"times": 3, "every_s": 5}, nodes="broker({n})")
-    pulls = stage(step).play()
+    pulls = stage(step).run()
     assert [pull for pull in pulls if pull[1] == "apply"] == [
         (2, "apply", "r-1", "b1"), (7, "apply", "r-2", "b2"), (12, "apply", "r-3", "b3"),
     ]  # fmt: skip
@@ -360,7 +360,7 @@ def test_a_step_that_waits_when_the_workload_ends_is_skipped(
     stage: Stage, waiting: dict[str, Any]
 ) -> None:
     staged = stage(kill("one", at_s=1), kill("two", **waiting), kill("three"), ends_s=10)
-    pulls = staged.play()
+    pulls = staged.run()
     assert {pull[2] for pull in pulls} == {"one"}
     assert at(pulls, "undo", "one") == pytest.approx(10, abs=2 * TICK_S)
     skipped = [(skip["fault"], skip["why"]) for skip in staged.lines("skip")]
@@ -384,7 +384,7 @@ def test_a_failure_is_raised_once_and_all_is_healed(stage: Stage) -> None:
     """The second step's nemesis raises when it is asked what to do."""
     staged = stage(kill("one"), kill("two", at_s=2, also="nonsense("), ends_s=20)
     with pytest.raises(HarnessFailure, match="is not a selector"):
-        staged.play()
+        staged.run()
     assert [pull[1:3] for pull in staged.lever.pulls] == [("apply", "one"), ("undo", "one")]
     staged.schedule.finish()  # nothing is left to be raised
 
@@ -397,7 +397,7 @@ def test_a_fault_that_cannot_be_undone_is_a_failure_and_the_others_are_undone(
         ends_s=10, broken=("undo two",),
     )  # fmt: skip
     with pytest.raises(HarnessFailure, match="cannot undo two"):
-        staged.play()
+        staged.run()
     assert {pull[2] for pull in staged.lever.pulls if pull[1] == "undo"} == {"one", "three"}
 
 
@@ -406,13 +406,13 @@ def test_the_first_failure_is_the_one_that_is_raised(stage: Stage) -> None:
     steps = kill("one"), kill("two"), heal("mend", ["two"], at_s=3), kill("three", at_s=5)
     staged = stage(*steps, ends_s=10, broken=("undo one", "undo two"))
     with pytest.raises(HarnessFailure, match="cannot undo two"):
-        staged.play()
+        staged.run()
     assert not [pull for pull in staged.lever.pulls if pull[2] == "three"]
 
 
 def test_a_fault_that_cannot_be_applied_does_not_stop_the_schedule(stage: Stage) -> None:
     staged = stage(kill("one"), kill("two", at_s=4), broken=("apply one",))
-    assert at(staged.play(), "apply", "two") == 4
+    assert at(staged.run(), "apply", "two") == 4
     assert [line["error"] for line in staged.lines("failed")] == ["cannot apply one"]
 
 
@@ -421,7 +421,7 @@ def test_the_same_seed_draws_the_same_nodes_whatever_came_before(stage: Stage) -
 
     def drawn(*before: Mapping[str, Any], seed: int = 7) -> list[str]:
         staged = stage(*before, kill("x", at_s=5, nodes="random"), seed=seed)
-        return [pull[3] for pull in staged.play() if pull[1:3] == ("apply", "x")]
+        return [pull[3] for pull in staged.run() if pull[1:3] == ("apply", "x")]
 
     alone = drawn()
     assert drawn() == alone
@@ -431,13 +431,13 @@ def test_the_same_seed_draws_the_same_nodes_whatever_came_before(stage: Stage) -
 
 def test_a_step_meets_what_an_earlier_one_has_met(stage: Stage) -> None:
     steps = kill("one", nodes="one", for_s=1), kill("two", at_s=3, nodes="same:one")
-    pulls = stage(*steps, seed=3).play()
+    pulls = stage(*steps, seed=3).run()
     met = {pull[2]: pull[3] for pull in pulls if pull[1] == "apply"}
     assert met["one"] == met["two"]
 
 
 def test_a_nemesis_can_choose_further_nodes(stage: Stage) -> None:
     staged = stage(kill("one", nodes="leader", also="all - leader"))
-    pulls = [pull[3] for pull in staged.play() if pull[1] == "apply"]
+    pulls = [pull[3] for pull in staged.run() if pull[1] == "apply"]
     assert sorted(pulls) == ["b1", "b2", "b3"]
     assert staged.lines("step")[0]["nodes"] == ["b1"]

@@ -14,7 +14,7 @@ from harness.protocols.clock import RealClock
 from harness.run.together import Meeting, together
 
 
-def play(*calls: Any, at_most: int | None = None) -> float:
+def lasted_s(*calls: Any, at_most: int | None = None) -> float:
     """The virtual seconds that these calls take together."""
     clock = VirtualClock()
     with clock.taking_part("main"):
@@ -32,7 +32,7 @@ def broken(clock: VirtualClock) -> None:
 
 @pytest.mark.parametrize(("at_most", "lasts_s"), [(None, 1), (2, 2), (1, 4), (9, 1)])
 def test_so_many_are_made_at_a_time(at_most: int | None, lasts_s: float) -> None:
-    assert play(*[second] * 4, at_most=at_most) == lasts_s
+    assert lasted_s(*[second] * 4, at_most=at_most) == lasts_s
 
 
 def test_one_alone_is_made_in_the_thread_of_the_caller() -> None:
@@ -64,7 +64,7 @@ def test_an_index_error_of_a_call_is_raised_and_ends_no_other() -> None:
 
     made: list[int] = []
     with pytest.raises(IndexError, match="of the call"):
-        play(fail, lambda _: made.append(1), at_most=1)
+        lasted_s(fail, lambda _: made.append(1), at_most=1)
     assert made == [1]
 
 
@@ -77,7 +77,7 @@ def test_what_one_raises_is_raised_after_the_others_have_ended(calls: list[Any])
         ended.append(1)
 
     with pytest.raises(ValueError, match="broken"):
-        play(*calls, noted, at_most=1)
+        lasted_s(*calls, noted, at_most=1)
     assert ended == [1]
 
 

@@ -1,7 +1,7 @@
 """Truth rule 1 against the libraries themselves: no write that failed is in the log.
 
-A broker that appends, answers with an error, and refuses the same write when it comes again, plays
-every code of Kafka's protocol to each library that writes, which is told not to try again.
+A broker that appends, answers with an error, and refuses the same write when it comes again, sends
+every error code of Kafka's protocol to each library that writes, with retries disabled.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def test_no_write_that_failed_is_in_the_log(writer: Writer) -> None:
             broker.script += [answered(code), refused(19)]
             before = len(broker.produced)
             writer.write(client, value)
-            assert len(broker.produced) > before, "it was not played"
+            assert len(broker.produced) > before, "the broker was not reached"
             if len(broker.produced) > before + 1:
                 resent.add(code)
         writer.close(client)

@@ -189,14 +189,14 @@ def test_closing_takes_late_answers_and_the_rest_is_unknown(drivers: list[Driver
     for process in range(4):
         client.submit(process, invoke("append", process, 0))
 
-    def play(driver: Driver, *answered: str) -> None:
+    def answer(driver: Driver, *answered: str) -> None:
         while driver.hear() != "close":
             pass
         driver.tell(*answered)
 
     players = [
-        Thread(target=play, args=(drivers[0], "0 ok 1", "2 error KafkaException -1", "closed")),
-        Thread(target=play, args=(drivers[1], "1 ok 2")),  # never says that it is closed
+        Thread(target=answer, args=(drivers[0], "0 ok 1", "2 error KafkaException -1", "closed")),
+        Thread(target=answer, args=(drivers[1], "1 ok 2")),  # never says that it is closed
     ]
     for player in players:
         player.start()

@@ -300,7 +300,7 @@ def test_the_clients_of_one_run_are_gone_in_the_next(
     plan = plan_for(processes=5, rate_per_s=100, duration_s=0.1)
     clients: list[weakref.ref[KafkaClient]] = []
 
-    def play(number: int) -> int:
+    def clients_after(number: int) -> int:
         client = writing(library, brokers, plan)
         clients.append(weakref.ref(client))
         (tmp_path / str(number)).mkdir()
@@ -315,5 +315,5 @@ def test_the_clients_of_one_run_are_gone_in_the_next(
             )
         return sum(1 for each in clients if each() is not None)
 
-    assert play(1) == 1
-    assert play(2) == 1
+    assert clients_after(1) == 1
+    assert clients_after(2) == 1

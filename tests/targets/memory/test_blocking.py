@@ -19,7 +19,7 @@ from harness.protocols import Client, Cluster, Completion, Invoke, completion
 from harness.run.blocking import ThreadedClient
 from harness.run.interrupts import Interrupts
 from harness.run.resolving import resolve
-from harness.run.runner import RunOptions, play
+from harness.run.runner import RunOptions, run_plan
 from targets.memory.plan import MemoryPlan
 from targets.memory.requests import Command, Outcome
 from targets.memory.system import system_of
@@ -85,7 +85,7 @@ def run(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Run the plan; its operations, and what was read at the end."""
     with Interrupts() as interrupts:
         options = RunOptions(run_id="r", folder=folder, interrupts=interrupts)
-        rundir = play(resolve(parse_plan(PLAN)), options)
+        rundir = run_plan(resolve(parse_plan(PLAN)), options)
     history, reads = (
         pd.concat(pq.read_table(part).to_pandas() for part in rundir.parts(folder))
         for folder in (rundir.history, rundir.reads)

@@ -43,7 +43,7 @@ class Loop:
     free: list[int] = field(default_factory=lambda: list(range(20)))
     values: dict[int, int] = field(default_factory=dict)
 
-    def play(self, duration_s: float) -> None:
+    def run(self, duration_s: float) -> None:
         clock, begun, period_ns = self.cluster.clock, 0, S / self.rate_per_s
         from_ns = clock.now_ns()
         while (now_ns := clock.now_ns()) < from_ns + duration_s * S:
@@ -116,7 +116,7 @@ def run(seed: int, folder: Path, *, rate_per_s: float = 300, faulted: bool = Tru
         tasks = [clock.spawn(f"observe-{name}", lambda name=name: observe(name)) for name in nodes]
         tasks += [clock.spawn("schedule", schedule)] if faulted else []
         loop = Loop(cluster, LogClient(cluster, system.requests), rate_per_s)
-        loop.play(3)
+        loop.run(3)
         stop.set()
         for task in tasks:
             task.result()

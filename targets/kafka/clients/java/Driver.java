@@ -45,7 +45,7 @@ public final class Driver {
     }
 
     public static void main(String[] args) throws IOException {
-        listen(Integer.parseInt(args[0]), "driver", Driver::play);
+        listen(Integer.parseInt(args[0]), "driver", Driver::serve);
     }
 
     /** Serves each connection in a thread of its own, for ever. */
@@ -75,7 +75,7 @@ public final class Driver {
         }
     }
 
-    private static void play(BufferedReader lines, Answers answers) throws IOException {
+    private static void serve(BufferedReader lines, Answers answers) throws IOException {
         Properties settings = new Properties();
         String topic = setUp(lines, settings);
         if (topic == null) {

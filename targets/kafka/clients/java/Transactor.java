@@ -35,10 +35,10 @@ public final class Transactor {
     }
 
     public static void main(String[] args) throws IOException {
-        Driver.listen(Integer.parseInt(args[0]), "transactor", Transactor::play);
+        Driver.listen(Integer.parseInt(args[0]), "transactor", Transactor::serve);
     }
 
-    private static void play(BufferedReader lines, Driver.Answers answers) throws IOException {
+    private static void serve(BufferedReader lines, Driver.Answers answers) throws IOException {
         Properties settings = new Properties();
         String topic = Driver.setUp(lines, settings);
         if (topic == null) {

@@ -30,7 +30,7 @@ def together(clock: VirtualClock, *calls: Callable[[], object]) -> list[Task]:
     return tasks
 
 
-def play(seed: int) -> list[tuple[int, str]]:
+def events(seed: int) -> list[tuple[int, str]]:
     """Four threads that wait, wake each other and start others, over a ticking simulation."""
     simulation = Simulation(seed)
     host, clock = Host(simulation, "h"), VirtualClock(simulation)
@@ -60,10 +60,10 @@ def play(seed: int) -> list[tuple[int, str]]:
 
 
 def test_the_same_seed_gives_the_same_turns_a_hundred_times() -> None:
-    first = play(7)
+    first = events(7)
     assert len(first) > 150
-    assert all(play(7) == first for _ in range(100))
-    assert play(8) != first
+    assert all(events(7) == first for _ in range(100))
+    assert events(8) != first
     assert [at for at, _ in first] == sorted(at for at, _ in first)
 
 

@@ -33,7 +33,7 @@ class Clock:
         self.ms += round(wait_s * 1000)
 
 
-class Played(ConsumerLoop):
+class LoopOnAMock(ConsumerLoop):
     """Polls and answers what a test says."""
 
     def __init__(self, clock: Clock, **setup: Any) -> None:
@@ -80,13 +80,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def assigned(one: Played, *partitions: int) -> list[Record]:
+def assigned(one: LoopOnAMock, *partitions: int) -> list[Record]:
     one.assigned(dict.fromkeys(partitions, 0), one.clock.monotonic_ns())
     return []
 
 
 def test_an_auto_commit_that_is_reported_after_a_pause_began_before_it(clock: Clock) -> None:
-    one = Played(clock, commit="auto")
+    one = LoopOnAMock(clock, commit="auto")
 
     def after_the_pause() -> list[Record]:
         clock.ms += 14_000
@@ -117,7 +117,7 @@ def test_a_refusal_that_may_be_of_a_second_attempt_refuses_nothing(
     clock: Clock, after_ms: int, ended: str
 ) -> None:
     """The first may have been kept, and its answer be lost."""
-    one = Played(clock)
+    one = LoopOnAMock(clock)
     one.error, one.answers_after_ms = REFUSED, after_ms
     one.polls = [lambda: assigned(one, 0), lambda: [(0, 0, 10)]]
     one.run()
@@ -129,8 +129,8 @@ def test_a_refusal_that_may_be_of_a_second_attempt_refuses_nothing(
 def test_nor_does_a_late_one_of_a_commit_that_nobody_waits_for_if_it_is_sent_again(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, again: bool, ended: str
 ) -> None:
-    monkeypatch.setattr(Played, "sends_again", again)
-    one = Played(clock, commit="async")
+    monkeypatch.setattr(LoopOnAMock, "sends_again", again)
+    one = LoopOnAMock(clock, commit="async")
     one.error = REFUSED
 
     def later() -> list[Record]:
@@ -148,7 +148,7 @@ def test_nor_does_a_late_one_of_a_commit_that_nobody_waits_for_if_it_is_sent_aga
 def test_it_commits_what_it_owns_or_all_that_it_has_read(
     clock: Clock, which: str, named: list[list[int]]
 ) -> None:
-    one = Played(clock, commit_partitions=which)
+    one = LoopOnAMock(clock, commit_partitions=which)
 
     def taken_over() -> list[Record]:
         one.revoked([0])
