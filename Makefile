@@ -55,7 +55,7 @@ e2e:  ## Run every plan in plans/faults/ and plans/zookeeper/, all supported ver
 	@ACKLOSS_ORACLE_EXAMPLES=10000 $(BIN)/pytest -q -n 2 --timeout 7200 tests/checkers/register
 	@ACKLOSS_ORACLE_EXAMPLES=1000 $(BIN)/pytest -q -n 2 --timeout 7200 tests/checkers/*/test_oracle.py \
 		tests/checkers/*/test_*_oracle.py --ignore tests/checkers/register
-	@ACKLOSS_E2E=all $(BIN)/pytest -s tests/e2e/test_fault_plans.py tests/e2e/test_eras.py \
+	@ACKLOSS_E2E=all $(BIN)/pytest -s tests/e2e/test_fault_plans.py tests/e2e/test_versions.py \
 		tests/e2e/test_campaigns.py tests/e2e/test_any_client.py tests/e2e/test_ssh.py \
 		tests/e2e/test_external.py tests/e2e/test_compose.py tests/e2e/test_spark_cluster.py \
 		tests/e2e/test_unacknowledged.py tests/e2e/test_java_client.py tests/e2e/test_clean_up.py \

@@ -27,8 +27,8 @@ from confluent_kafka import Producer
 import harness.levers.protocol as lever
 from harness.images import maven
 from harness.levers.proxied import SOURCES
-from targets.kafka.eras import DEFAULT_VERSION, era_of
 from targets.kafka.levers import proxies
+from targets.kafka.versions import DEFAULT_VERSION, release_line
 
 BAR = 0.8
 ROUNDS = 5
@@ -78,13 +78,13 @@ def process(argv: list[str], log: Path) -> Iterator[None]:
 @contextmanager
 def broker_and_proxy(folder: Path) -> Iterator[tuple[str, str, int]]:
     """Where the broker is reached directly, and through its proxy; the port behind that."""
-    libs = maven.kept(era_of(DEFAULT_VERSION).recipe(DEFAULT_VERSION))
+    libs = maven.kept(release_line(DEFAULT_VERSION).recipe(DEFAULT_VERSION))
     names = ("direct", "behind", "controller", "proxied")
     ports = dict(zip(names, free_ports(4), strict=True))
     config = folder / "server.properties"
     config.write_text(_PROPERTIES.format(folder=folder, **ports))
     java = ["java", "-XX:+UseSerialGC", "-Xmx512m", "-cp", f"{libs}/*"]
-    tool = [era_of(DEFAULT_VERSION).format_class, "format", "-t", "ackloss-AAAAAAAAAAAAAA"]
+    tool = [release_line(DEFAULT_VERSION).format_class, "format", "-t", "ackloss-AAAAAAAAAAAAAA"]
     subprocess.run([*java, *tool, "-c", str(config)], check=True, stdout=subprocess.DEVNULL)
     classes = folder / "classes"
     sources = [*SOURCES.glob("*.java"), *proxies.OURS.glob("*.java")]

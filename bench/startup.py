@@ -32,7 +32,7 @@ from harness.machine import state
 from harness.plan import Plan, parse_plan
 from harness.protocols import NODE_DATA, NodeSpec
 from targets.kafka import Kafka
-from targets.kafka.eras import DEFAULT_VERSION
+from targets.kafka.versions import DEFAULT_VERSION
 
 ROUNDS = 5
 TARGET = Kafka()

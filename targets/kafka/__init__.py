@@ -1,6 +1,6 @@
 """Apache Kafka: its versions, its files, its administration, its clients and its final read.
 
-target         the plug-in        eras      ranges of versions, and what differs, as data
+target         the plug-in        versions  ranges of versions, and what differs, as data
 images         images, archives   asking    one query to one node
 configuration  files of a node    admin     topics, settings, features, who leads
 clients        what writes        reading   the final read

@@ -14,8 +14,8 @@ from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Cluster, Node, NodeView, PartitionView, with_role
 from targets.kafka.asking import ask
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT, names_by_id
-from targets.kafka.eras import era_for
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import release_line_of
 
 EARLIEST, LATEST = -2, -1
 TOPIC, BROKER = 2, 4
@@ -34,7 +34,7 @@ _NO_EPOCH = -1
 def metadata(node: Node, plan: KafkaPlan, *others: KafkaPlan, timeout_s: float) -> Any:
     """What this broker reports to clients about the brokers and the topic, and about topics of
     other plans. Raises NoAnswer."""
-    version = era_for(plan).requests.metadata
+    version = release_line_of(plan).requests.metadata
     kind = MetadataRequest[version]
     topics = [kind.MetadataRequestTopic(name=each.topic.name) for each in (plan, *others)]
     creates = {"allow_auto_topic_creation": False} if version >= 4 else {}
@@ -69,7 +69,7 @@ def offset(
 ) -> int | None:
     """Where a partition begins (`EARLIEST`) or ends (`LATEST`) for readers of an isolation, as its
     leader reports it; null when it does not."""
-    version = era_for(plan).requests.list_offsets
+    version = release_line_of(plan).requests.list_offsets
     kind = ListOffsetsRequest[version]
     of_partition = kind.ListOffsetsTopic.ListOffsetsPartition(
         partition_index=partition,
@@ -92,7 +92,7 @@ def offset(
 
 def configs(node: Node, plan: KafkaPlan, kind: int, name: str) -> dict[str, Any]:
     """Settings in force, by name, as the node reports them (DescribeConfigs). Raises NoAnswer."""
-    version = era_for(plan).requests.describe_configs
+    version = release_line_of(plan).requests.describe_configs
     request = DescribeConfigsRequest[version]
     resource = request.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=None

@@ -8,8 +8,8 @@ from typing import Any
 
 from harness.errors import PlanError
 from harness.protocols import NODE_DATA, STORED
-from targets.kafka.eras import ZOOKEEPER, metadata_of
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import ZOOKEEPER, metadata_of
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093

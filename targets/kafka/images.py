@@ -23,9 +23,16 @@ from harness.images.oneoff import OneOff, one_off
 from harness.images.recipe import FILES
 from harness.images.steps import Say, quietly, step
 from harness.protocols import ImageRef
-from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, KRAFT, VERSION_JAR, Era, era_of
 from targets.kafka.jars import formatted_here, is_jars, last_line
 from targets.kafka.plan import KafkaTargetPlan
+from targets.kafka.versions import (
+    DEFAULT_VERSION,
+    JAR_FOLDER,
+    KRAFT,
+    VERSION_JAR,
+    ReleaseLine,
+    release_line,
+)
 
 ARCHIVE_INSIDE = "/opt/ackloss/kafka.jsa"
 """Where a node sees the class-data archive."""
@@ -45,10 +52,10 @@ def resolve(target: KafkaTargetPlan, say: Say = quietly) -> ImageRef:
     """
     if target.image is None:
         version = target.version or DEFAULT_VERSION
-        return ensure(era_of(version).recipe(version), say)
+        return ensure(release_line(version).recipe(version), say)
     found = pulled(target.image, say)
     version = _version_inside(found.id)
-    if KRAFT not in era_of(version, key="target.image").metadata:
+    if KRAFT not in release_line(version, key="target.image").metadata:
         raise PlanError(
             f"it holds Kafka {version}, and images are taken from 3.3 on",
             key="target.image",
@@ -61,13 +68,13 @@ def archive(image: ImageRef, say: Say = quietly) -> Path | None:
     """The class-data archive of an image, made now unless it is there; to be mounted read-only at
     `ARCHIVE_INSIDE`. Null, with a remark to `say`, if this image's JVM cannot make or use one:
     nodes then only start more slowly."""
-    era = _era(image)
-    made = _archive_path(image, era)
+    release = _release(image)
+    made = _archive_path(image, release)
     refused = made.with_suffix(".refused")
     with alone(f"archive-{made.parent.name}"):
         if not made.exists() and not refused.exists():
             with step(say, f"class-data archive of {image.reference}"):
-                why = _make_archive(image, era, made, bootstrap_checkpoint(image, {}))
+                why = _make_archive(image, release, made, bootstrap_checkpoint(image, {}))
             if why is not None:
                 keep(refused, why.encode())
     if refused.exists():
@@ -84,7 +91,7 @@ def bootstrap_checkpoint(image: ImageRef, features: Mapping[str, int]) -> bytes:
     asked = json.dumps(dict(sorted(features.items())))
 
     def make() -> bytes:
-        return _format(image, _era(image), features)
+        return _format(image, _release(image), features)
 
     return kept(image, "bootstrap.checkpoint", asked, make).read_bytes()
 
@@ -93,27 +100,27 @@ def prepare(version: str = DEFAULT_VERSION, say: Say = quietly) -> ImageRef:
     """Make all that nodes of a version need: image, and with KRaft checkpoint and class-data
     archive."""
     image = resolve(KafkaTargetPlan.model_validate({"version": version}), say)
-    if KRAFT in era_of(version).metadata:
+    if KRAFT in release_line(version).metadata:
         archive(image, say)
     return image
 
 
 def prepared(version: str) -> tuple[ImageRef | None, Path | None]:
     """Which results of `prepare` exist: the image, its class-data archive. Makes nothing."""
-    era = era_of(version)
-    image = find(era.recipe(version).reference(base_reference()), version=version)
+    release = release_line(version)
+    image = find(release.recipe(version).reference(base_reference()), version=version)
     if image is None:
         return None, None
-    made = _archive_path(image, era)
+    made = _archive_path(image, release)
     return image, made if made.exists() else None
 
 
-def _archive_path(image: ImageRef, era: Era) -> Path:
-    return place(image, "kafka.jsa", " ".join(era.jvm))
+def _archive_path(image: ImageRef, release: ReleaseLine) -> Path:
+    return place(image, "kafka.jsa", " ".join(release.jvm))
 
 
-def _era(image: ImageRef) -> Era:
-    return era_of(image.version or _version_inside(image.id))
+def _release(image: ImageRef) -> ReleaseLine:
+    return release_line(image.version or _version_inside(image.id))
 
 
 @lru_cache(maxsize=16)
@@ -151,11 +158,11 @@ log.dirs={FILES}/data
 """
 
 
-def _format(image: ImageRef, era: Era, features: Mapping[str, int]) -> bytes:
+def _format(image: ImageRef, release: ReleaseLine, features: Mapping[str, int]) -> bytes:
     asked = ", ".join(f"{name} = {level}" for name, level in features.items())
     levels = (part for name, level in features.items() for part in ("--feature", f"{name}={level}"))
     try:
-        made = formatted(image, era, _PROPERTIES, [*levels], read=["bootstrap.checkpoint"])
+        made = formatted(image, release, _PROPERTIES, [*levels], read=["bootstrap.checkpoint"])
     except EnvironmentFailure as error:
         if features:
             raise PlanError(
@@ -167,7 +174,7 @@ def _format(image: ImageRef, era: Era, features: Mapping[str, int]) -> bytes:
 
 def formatted(
     image: ImageRef,
-    era: Era,
+    release: ReleaseLine,
     server_properties: str,
     options: Sequence[str],
     *,
@@ -180,11 +187,11 @@ def formatted(
     """
     if is_jars(image):
         return formatted_here(
-            image, era, server_properties, options, cluster_id=cluster_id, read=read
+            image, release, server_properties, options, cluster_id=cluster_id, read=read
         )
     argv = [
-        *era.java(heap_mb=_HEAP_MB),
-        era.format_class,
+        *release.java(heap_mb=_HEAP_MB),
+        release.format_class,
         "format",
         "--cluster-id",
         cluster_id,
@@ -208,20 +215,22 @@ def formatted(
 # --- class data ---------------------------------------------------------------------------------
 
 
-def _make_archive(image: ImageRef, era: Era, made: Path, checkpoint: bytes) -> str | None:
+def _make_archive(
+    image: ImageRef, release: ReleaseLine, made: Path, checkpoint: bytes
+) -> str | None:
     """Run a combined node until a write was acknowledged, stop it, keep the classes that it had
     loaded. Null, or why there is no archive."""
     inside = f"{FILES}/kafka.jsa"
-    java, *rest = era.process(
-        era.broker_class,
+    java, *rest = release.process(
+        release.broker_class,
         config=f"{FILES}/server.properties",
-        log_config=f"{FILES}/{era.log_file}",
+        log_config=f"{FILES}/{release.log_file}",
         log_folder=FILES,
         heap_mb=_HEAP_MB,
     )
     files = {
         "server.properties": _PROPERTIES.encode(),
-        era.log_file: era.log_config.encode(),
+        release.log_file: release.log_config.encode(),
         "data/bootstrap.checkpoint": checkpoint,
         "data/meta.properties": f"version=1\ncluster.id={_CLUSTER_ID}\nnode.id=1\n".encode(),
     }
@@ -230,13 +239,13 @@ def _make_archive(image: ImageRef, era: Era, made: Path, checkpoint: bytes) -> s
     ) as node:
         if not serves(node):
             return f"the node did not start: {last_line(node.output())}"
-        _write_something(node, era)
+        _write_something(node, release)
         node.stop()
         content = node.read(inside)
         if content is None:
             return f"this JVM made none: {last_line(node.output())}"
     keep(made, content)
-    if why := _unusable(image, era, made):
+    if why := _unusable(image, release, made):
         made.unlink()
         return why
     return None
@@ -255,19 +264,19 @@ def serves(node: OneOff) -> bool:
     return False
 
 
-def _write_something(node: OneOff, era: Era) -> None:
+def _write_something(node: OneOff, release: ReleaseLine) -> None:
     """A topic and a few acknowledged records, so that their classes are in the archive too. What
     fails here only makes the archive smaller."""
-    tool = [*era.java(heap_mb=64), "org.apache.kafka.tools.ProducerPerformance"]
+    tool = [*release.java(heap_mb=64), "org.apache.kafka.tools.ProducerPerformance"]
     producer = ["bootstrap.servers=127.0.0.1:9092", "acks=all", "enable.idempotence=false"]
     records = ["--topic", "warm", "--num-records", "10", "--record-size", "10", "--throughput"]
     node.run([*tool, *records, "100", "--producer-props", *producer])
 
 
-def _unusable(image: ImageRef, era: Era, made: Path) -> str | None:
+def _unusable(image: ImageRef, release: ReleaseLine, made: Path) -> str | None:
     """Why a JVM of this image does not use the archive: it would ignore it silently."""
-    java, *rest = era.java(heap_mb=_HEAP_MB * 2, archive=ARCHIVE_INSIDE)
-    argv = [java, "-Xlog:class+load", *rest, era.broker_class, "--version"]
+    java, *rest = release.java(heap_mb=_HEAP_MB * 2, archive=ARCHIVE_INSIDE)
+    argv = [java, "-Xlog:class+load", *rest, release.broker_class, "--version"]
     with one_off(image.id, argv, mounts={made: ARCHIVE_INSIDE}) as version:
         version.wait(limit_s=60)
         output = version.output()

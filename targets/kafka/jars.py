@@ -19,8 +19,14 @@ from harness.images.recipe import FILES
 from harness.images.steps import Say
 from harness.machine.scratch import scratch
 from harness.protocols import Distribution, ImageRef
-from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, VERSION_JAR, Era, era_of
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import (
+    DEFAULT_VERSION,
+    JAR_FOLDER,
+    VERSION_JAR,
+    ReleaseLine,
+    release_line,
+)
 
 PROGRAMS: Final = {"java": "openjdk-17-jre-headless"}
 """What a host must have besides, by the Debian package that has it."""
@@ -43,7 +49,7 @@ def resolve(plan: KafkaPlan, say: Callable[[str], None]) -> tuple[ImageRef, Path
             hint=f'such as version = "{DEFAULT_VERSION}"',
         )
     version = plan.target.version or DEFAULT_VERSION
-    recipe = era_of(version).recipe(version)
+    recipe = release_line(version).recipe(version)
     jars = maven.kept(recipe, say)
     made = ImageRef(
         reference=f"jars of Kafka {version}", id=jars.parent.name + _JARS, version=version
@@ -63,13 +69,13 @@ def compiled(
     here = None
     if is_jars(image):
         version = image.version or DEFAULT_VERSION
-        here = maven.kept(era_of(version).recipe(version))
+        here = maven.kept(release_line(version).recipe(version))
     return jar(image, name, sources, say, against=JAR_FOLDER, here=here, needed_by=needed_by)
 
 
 def formatted_here(
     image: ImageRef,
-    era: Era,
+    release: ReleaseLine,
     server_properties: str,
     options: Sequence[str],
     *,
@@ -78,14 +84,14 @@ def formatted_here(
 ) -> dict[str, bytes]:
     """Files of a log directory, `FILES`/data, that the version's own StorageTool formats on this
     machine. Raises EnvironmentFailure with its output as the hint."""
-    jars = maven.kept(era.recipe(image.version or DEFAULT_VERSION))
+    jars = maven.kept(release.recipe(image.version or DEFAULT_VERSION))
     java = java_here()
-    argv = [java if word == "java" else word for word in era.java(heap_mb=_HEAP_MB)]
+    argv = [java if word == "java" else word for word in release.java(heap_mb=_HEAP_MB)]
     argv[argv.index(f"{JAR_FOLDER}/*")] = f"{jars}/*"
     with scratch() as folder:
         config = Path(folder) / "server.properties"
         config.write_text(server_properties.replace(f"{FILES}/", f"{folder}/"), encoding="utf-8")
-        tool = [era.format_class, "format", "--cluster-id", cluster_id, "--config", str(config)]
+        tool = [release.format_class, "format", "--cluster-id", cluster_id, "--config", str(config)]
         try:
             done = subprocess.run(
                 [*argv, *tool, *options],

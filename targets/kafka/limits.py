@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from harness.plan import Scalar
-from targets.kafka.eras import KRAFT, ZOOKEEPER, number_of
+from targets.kafka.versions import KRAFT, ZOOKEEPER, number_of
 
 Place = Literal["broker", "topic", "feature", "producer", "target"]
 Kind = Literal["absent", "ignored", "refused"]

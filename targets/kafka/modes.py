@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
-from targets.kafka.eras import KRAFT, metadata_of
 from targets.kafka.kraft import Kraft
 from targets.kafka.levers.leaders import Leadership
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import KRAFT, metadata_of
 from targets.kafka.zookeeper import ZooKeeper
 
 

@@ -20,11 +20,11 @@ from harness.run.cells import cell_plans
 from targets.kafka import cells, support
 from targets.kafka.clients.nodes import client_files, client_names, client_nodes
 from targets.kafka.configuration import node_ids
-from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, era_for, era_of
 from targets.kafka.groups.java import nodes as members
 from targets.kafka.levers.proxies import proxy_files, with_proxies
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import DEFAULT_VERSION, JAR_FOLDER, release_line, release_line_of
 
 
 class KafkaNodes(
@@ -43,7 +43,7 @@ class KafkaNodes(
 
     def check_version(self, version: str, *, key: str) -> None:
         """Refuse unsupported versions."""
-        era_of(version, key=key)
+        release_line(version, key=key)
 
     def prepare_version(self, version: str, say: Callable[[str], None]) -> None:
         """The image, and its class-data archive."""
@@ -113,8 +113,10 @@ class KafkaNodes(
         """Every node with its files."""
         servers = mode_of(plan).specs(support.sent(plan), ingredients, addresses)
         servers = with_proxies(servers, plan, ingredients, addresses)
-        era = era_for(plan)
+        release = release_line_of(plan)
         consumers = [
-            spec for each in self._groups(plan) for spec in members.specs(each, era, ingredients)
+            spec
+            for each in self._groups(plan)
+            for spec in members.specs(each, release, ingredients)
         ]
-        return servers + client_nodes(plan, era, ingredients) + consumers
+        return servers + client_nodes(plan, release, ingredients) + consumers

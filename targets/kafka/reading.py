@@ -35,10 +35,10 @@ from targets.kafka.consumers import (
     read_ranges_with_librdkafka,
     read_with_librdkafka,
 )
-from targets.kafka.eras import era_for
 from targets.kafka.log_reader.fetching import Ask, read_log
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import release_line_of
 
 _TRIES: Final = 3
 _POLICIES: Final = ("cleanup.policy", "log.cleanup.policy")
@@ -68,7 +68,7 @@ def read_ranges(
 def source_of(cluster: Cluster, plan: KafkaPlan) -> Iterator[Source]:
     """One of our own clusters as the source to read from."""
     names = {node.name: node.address for node in with_role(cluster, "broker")}
-    with Connections(names, BROKER_PORT, speaks=era_for(plan).speaks) as connections:
+    with Connections(names, BROKER_PORT, speaks=release_line_of(plan).speaks) as connections:
         yield Source(
             addresses=bootstrap(cluster), ends=partial(_ends, cluster, plan), ask=connections.ask
         )

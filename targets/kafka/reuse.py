@@ -18,11 +18,11 @@ from harness.models import LOG
 from harness.protocols import NODE_DATA, Cluster
 from targets.kafka import promises
 from targets.kafka.configuration import LOGS, text
-from targets.kafka.eras import KRAFT, era_for, metadata_of
 from targets.kafka.modes import mode_of
 from targets.kafka.own_topics import restore_leaders
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.topics import topic_plans
+from targets.kafka.versions import KRAFT, metadata_of, release_line_of
 
 
 def cluster_key(plan: KafkaPlan, clients: Sequence[str]) -> str | None:
@@ -45,7 +45,7 @@ def _can_be_kept(plan: KafkaPlan) -> bool:
         return False
     if metadata_of(plan) != KRAFT and not _is_plain(plan):
         return False
-    return era_for(plan).requests.describe_configs is not None
+    return release_line_of(plan).requests.describe_configs is not None
 
 
 def _is_plain(plan: KafkaPlan) -> bool:

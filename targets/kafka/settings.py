@@ -15,8 +15,8 @@ from harness.errors import PlanError
 from harness.protocols import Cluster, Node
 from targets.kafka import brokers
 from targets.kafka.configuration import LOGS, node_ids, text
-from targets.kafka.eras import era_for
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import release_line_of
 
 Values = dict[str, str | None]
 
@@ -34,7 +34,7 @@ def effective(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
     Raises PlanError when one that the plan requests is unknown to a node or differs.
     """
     by_broker, topic = {}, Values()
-    requests = era_for(plan).requests
+    requests = release_line_of(plan).requests
     told = _from_log if requests.describe_configs is None else _described
     asked = {"broker", "controller"} if requests.controllers_tell else {"broker"}
     for node in cluster.nodes.values():
@@ -56,7 +56,7 @@ def unreported(cluster: Cluster, plan: KafkaPlan) -> list[str]:
         for node in cluster.nodes.values()
         if "controller" in node.roles and "broker" not in node.roles
     ]
-    if not silent or era_for(plan).requests.controllers_tell or not plan.target.settings:
+    if not silent or release_line_of(plan).requests.controllers_tell or not plan.target.settings:
         return []
     return [
         f"target.settings: {', '.join(silent)}: not compared, before 3.7 controllers report none"

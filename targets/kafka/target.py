@@ -58,7 +58,6 @@ from targets.kafka.clients.nodes import (
     client_names,
 )
 from targets.kafka.configuration import LOGS, check_settings
-from targets.kafka.eras import era_for
 from targets.kafka.external import KafkaGuest
 from targets.kafka.groups import offsets
 from targets.kafka.groups.group import KafkaConsumers
@@ -72,6 +71,7 @@ from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.client import transaction_client
 from targets.kafka.transactions.settings import check_transactions
 from targets.kafka.transactions.topics import topic_plans
+from targets.kafka.versions import release_line_of
 from targets.kafka.vocabulary import VOCABULARY
 
 
@@ -112,7 +112,7 @@ class Kafka(
         (library.check if transactions_of(plan) is None else check_transactions)(plan)
         if plan.target.version is None and plan.target.image is None:
             raise PlanError("is missing", key="target.version", hint='such as version = "4.3.1"')
-        era_for(plan)
+        release_line_of(plan)
         requests.check(plan)
         check_group(plan)
 

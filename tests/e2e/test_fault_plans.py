@@ -1,6 +1,5 @@
-"""Every plan in plans/faults/, plans/eras/, plans/zookeeper/, plans/groups/, plans/transactions/
-and plans/track-record/, and the one of twelve cells, has the verdict that it expects, with all its
-faults proven. `make e2e` runs all of them; otherwise two run.
+"""Every plan in plans/faults/, versions/, zookeeper/, groups/, transactions/ and track-record/, and
+the one of twelve cells, has the verdict that it expects, with all its faults proven. `make e2e` runs all of them; otherwise two run.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tests.fixtures.long import ALL
 
 ROOT = Path(__file__).parents[2]
 CHOICE = {"power-loss-no-force-sync", "isr-cells"}
-FOLDERS = ("faults", "eras", "zookeeper", "groups", "transactions", "track-record")
+FOLDERS = ("faults", "versions", "zookeeper", "groups", "transactions", "track-record")
 STOPS, GOES_ON = {"minority-stops"}, {"majority-goes-on", "observers"}
 """Plans that claim more than that nothing is lost: that nothing is acknowledged while there is no
 majority, and then writes resume; or that they go on."""

@@ -19,7 +19,7 @@ import pytest
 
 from harness.clusters.ssh.scripts import LEASE_S
 from harness.images import maven
-from targets.kafka.eras import era_of
+from targets.kafka.versions import release_line
 from tests.fixtures import machine
 from tests.fixtures.command_line import ackloss, ackloss_json
 from tests.fixtures.long import LONG
@@ -401,7 +401,7 @@ for_s = 4
 def with_kafka(hosts: Hosts) -> Hosts:
     """Kafka on the first four hosts as its users install it: a folder with the version in its name,
     and a link to it."""
-    jars = maven.kept(era_of("4.3.1").recipe("4.3.1"))
+    jars = maven.kept(release_line("4.3.1").recipe("4.3.1"))
     for name in ("h1", "h2", "h3", "h4"):
         hosts.on(name, "mkdir", f"{HOME}_2.13-4.3.1")
         hosts.give(name, jars, f"{HOME}_2.13-4.3.1/libs")

@@ -10,8 +10,8 @@ from typing import ClassVar, Final, Protocol
 
 from harness.protocols import Client, Cluster, with_role
 from targets.kafka.configuration import BROKER_PORT
-from targets.kafka.eras import era_for
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import release_line_of
 
 CONFLUENT: Final = "confluent-kafka"
 KAFKA_PYTHON: Final = "kafka-python"
@@ -54,7 +54,7 @@ class Library(Protocol):
 def protocol(plan: KafkaPlan) -> dict[str, str]:
     """The settings for the protocol of brokers that do not report it, by their names in plans; none
     where clients ask."""
-    speaks = era_for(plan).speaks
+    speaks = release_line_of(plan).speaks
     if speaks is None:
         return {}
     return {

@@ -11,8 +11,8 @@ from typing import Protocol, runtime_checkable
 from harness.images.steps import Say
 from harness.protocols import Cluster, ImageRef, Ingredients, NodeSpec
 from targets.kafka.clients import library_of
-from targets.kafka.eras import Era
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import ReleaseLine
 
 
 @runtime_checkable
@@ -27,7 +27,9 @@ class InNodes(Protocol):
         """What its nodes need and took long to make, by name: for the target's ingredients."""
         ...
 
-    def nodes(self, plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
+    def nodes(
+        self, plan: KafkaPlan, release: ReleaseLine, ingredients: Ingredients
+    ) -> list[NodeSpec]:
         """Its nodes."""
         ...
 
@@ -51,10 +53,10 @@ def client_files(plan: KafkaPlan, image: ImageRef, say: Say) -> dict[str, bytes]
     return library.files(plan, image, say) if isinstance(library, InNodes) else {}
 
 
-def client_nodes(plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
+def client_nodes(plan: KafkaPlan, release: ReleaseLine, ingredients: Ingredients) -> list[NodeSpec]:
     """The clients' nodes."""
     library = library_of(plan)
-    return library.nodes(plan, era, ingredients) if isinstance(library, InNodes) else []
+    return library.nodes(plan, release, ingredients) if isinstance(library, InNodes) else []
 
 
 def producers_settings(plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:

@@ -24,8 +24,8 @@ from targets.kafka.acks import NOBODY
 from targets.kafka.clients.library import bootstrap_of
 from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
 from targets.kafka.clients.outcomes import outcome
-from targets.kafka.eras import era_for
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import release_line_of
 
 _SLICES_S: Final = (0.001, 0.01)
 _SLICE_SHARE: Final = 1 / 16
@@ -76,7 +76,9 @@ class KafkaClient:
         ]
         self._topic = plan.topic.name
         self._proof = proof
-        self._offsets_told = era_for(plan).offsets_acknowledged and settings["acks"] != NOBODY
+        self._offsets_told = (
+            release_line_of(plan).offsets_acknowledged and settings["acks"] != NOBODY
+        )
         self._refused: list[tuple[int, Completion]] = []
         self._done: Done
         self._wishes = HandedOver()

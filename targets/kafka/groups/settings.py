@@ -9,9 +9,9 @@ from harness.errors import PlanError, nearest
 from harness.protocols.groups import GroupSettings
 from harness.run.workload import group_of
 from targets.kafka.clients.java.lines import JAVA
-from targets.kafka.eras import number_of
 from targets.kafka.groups.java.nodes import check_java
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import number_of
 
 LIBRDKAFKA, KAFKA_PYTHON = "librdkafka", "kafka-python"
 _WHERE: Final = "workload.consumer"

@@ -19,10 +19,10 @@ from targets.kafka.configuration import (
     rack_of,
     with_rack,
 )
-from targets.kafka.eras import DEFAULT_VERSION, Era, era_of
 from targets.kafka.jars import is_jars
 from targets.kafka.kraft import voters
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import DEFAULT_VERSION, ReleaseLine, release_line
 
 # What ackloss sets unless the plan says otherwise: short timeouts, so that a run takes a minute,
 # and a leader that stays where it is unless a fault moves it.
@@ -61,14 +61,14 @@ def ingredients(plan: KafkaPlan, image: ImageRef, say: Say) -> Ingredients:
 def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> list[NodeSpec]:
     """Every node with its files: configured, and formatted without starting a JVM, from the
     bootstrap.checkpoint that the version's own StorageTool wrote once."""
-    era = era_of(made.image.version or plan.target.version or DEFAULT_VERSION)
+    release = release_line(made.image.version or plan.target.version or DEFAULT_VERSION)
     cluster_id = new_cluster_id()
     directories = {name: new_cluster_id() for name in node_ids(plan)}
-    snapshot = _snapshot(plan, made.image, era, cluster_id, directories, addresses)
-    argv = era.process(
-        era.broker_class,
+    snapshot = _snapshot(plan, made.image, release, cluster_id, directories, addresses)
+    argv = release.process(
+        release.broker_class,
         config=f"{NODE_DATA}/server.properties",
-        log_config=f"{NODE_DATA}/{era.log_file}",
+        log_config=f"{NODE_DATA}/{release.log_file}",
         log_folder=f"{NODE_DATA}/{LOGS}",
         heap_mb=plan.target.memory_mb // 2,
         archive=next(iter(made.mounts.values()), None),
@@ -80,7 +80,7 @@ def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> l
             argv=argv,
             files={
                 "server.properties": server_properties(name, plan, addresses),
-                era.log_file: era.log_config.encode(),
+                release.log_file: release.log_config.encode(),
                 f"{LOGS}/server.log": b"",
                 f"{STORED}/meta.properties": _META.format(
                     cluster=cluster_id, number=number, directory=directories[name]
@@ -143,7 +143,7 @@ def _controllers(plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[int, str
 def _snapshot(
     plan: KafkaPlan,
     image: ImageRef,
-    era: Era,
+    release: ReleaseLine,
     cluster_id: str,
     directories: Mapping[str, str],
     addresses: Mapping[str, str],
@@ -153,7 +153,7 @@ def _snapshot(
         return {}
     by_id = {number: directories[name] for name, number in node_ids(plan).items()}
     controllers = _controllers(plan, addresses)
-    made = voters.first_snapshot(image, era, cluster_id, controllers, by_id)
+    made = voters.first_snapshot(image, release, cluster_id, controllers, by_id)
     return {f"{STORED}/{name}": content for name, content in made.items()}
 
 

@@ -13,8 +13,8 @@ from typing import Final
 from harness.images.recipe import FILES
 from harness.protocols import ImageRef
 from targets.kafka.configuration import CONTROLLER_PORT
-from targets.kafka.eras import Era
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import ReleaseLine
 
 FEATURE: Final = "kraft.version"
 _SNAPSHOT: Final = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
@@ -44,7 +44,7 @@ def quorum(plan: KafkaPlan, controllers: Mapping[int, str]) -> dict[str, str]:
 
 def first_snapshot(
     image: ImageRef,
-    era: Era,
+    release: ReleaseLine,
     cluster_id: str,
     controllers: Mapping[int, str],
     directories: Mapping[int, str],
@@ -65,7 +65,7 @@ def first_snapshot(
     from targets.kafka import images  # imports Docker's client
 
     return images.formatted(
-        image, era, properties, options, cluster_id=cluster_id, read=[_SNAPSHOT]
+        image, release, properties, options, cluster_id=cluster_id, read=[_SNAPSHOT]
     )
 
 

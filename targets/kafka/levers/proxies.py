@@ -13,10 +13,10 @@ from typing import Final
 from harness.images.steps import Say
 from harness.levers.proxied import HEAP_MB, JAR, SOURCES, proxied, with_proxy
 from harness.protocols import ImageRef, Ingredients, NodeSpec
-from targets.kafka.eras import DEFAULT_VERSION, KRAFT, era_for, metadata_of, number_of
 from targets.kafka.jars import compiled
 from targets.kafka.levers.requests import ERRORS_SINCE, ports_of_roles
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import DEFAULT_VERSION, KRAFT, metadata_of, number_of, release_line_of
 
 OURS: Final = Path(__file__).parent / "proxy"
 """The sources of what it must know of Kafka."""
@@ -45,7 +45,7 @@ def with_proxies(
     """The nodes, each with a proxy beside it, where the plan needs it."""
     if not proxied(plan):
         return list(specs)
-    java = era_for(plan).java(heap_mb=HEAP_MB)
+    java = release_line_of(plan).java(heap_mb=HEAP_MB)
     everywhere = metadata_of(plan) == KRAFT  # it listens at every address of its node
     return [
         with_proxy(

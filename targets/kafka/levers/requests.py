@@ -20,9 +20,9 @@ from harness.levers.protocol import Requests
 from harness.levers.proxied import ANY, Rule, check_name, rules
 from harness.protocols import Node
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
-from targets.kafka.eras import DEFAULT_VERSION, KRAFT, metadata_of, number_of
 from targets.kafka.levers.carried import CARRIED, SAME, UNEXPECTED
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import DEFAULT_VERSION, KRAFT, metadata_of, number_of
 
 ERRORS_SINCE: Final = "3.0"
 """Before it, kafka-clients has other ways to make an error's answer and to read requests."""

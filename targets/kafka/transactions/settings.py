@@ -19,8 +19,8 @@ from targets.kafka.clients.producer_settings import (
     effective_settings,
     place_of,
 )
-from targets.kafka.eras import number_of
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import number_of
 
 TIMEOUT: Final = "transaction.timeout.ms"
 _TIMEOUT_MS: Final = 10_000

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from harness.errors import PlanError
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
-from targets.kafka.eras import DEFAULT_VERSION, ZOOKEEPER, era_of
 from targets.kafka.levers.leaders import Leadership
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import DEFAULT_VERSION, ZOOKEEPER, release_line
 from targets.kafka.zookeeper import admin, layout
 from targets.kafka.zookeeper.leadership import ZooKeeperLeadership
 
@@ -27,7 +27,7 @@ class ZooKeeper:
         self, plan: KafkaPlan, image: ImageRef, say: Callable[[str], None]
     ) -> Ingredients:
         """The image alone: these JVMs are small and start fast."""
-        if ZOOKEEPER not in era_of(image.version or DEFAULT_VERSION).metadata:
+        if ZOOKEEPER not in release_line(image.version or DEFAULT_VERSION).metadata:
             raise PlanError(
                 f"Kafka {image.version} has no ZooKeeper mode any more",
                 key="target.metadata",

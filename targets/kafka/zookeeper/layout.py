@@ -19,8 +19,8 @@ from targets.kafka.configuration import (
     rack_of,
     with_rack,
 )
-from targets.kafka.eras import DEFAULT_VERSION, Era, era_of, number_of
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import DEFAULT_VERSION, ReleaseLine, number_of, release_line
 from targets.zookeeper.configuration import CLIENT_PORT, PORTS, Server, server_files
 
 # What ackloss sets unless the plan says otherwise, and the version from which Kafka knows it: short
@@ -68,26 +68,26 @@ def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> l
 def _spec(
     name: str, plan: KafkaPlan, made: Ingredients, version: str, addresses: Mapping[str, str]
 ) -> NodeSpec:
-    era = era_of(version)
+    release = release_line(version)
     if name.startswith("z"):
-        role, main, config = "zookeeper", era.zookeeper_class, "zoo.cfg"
+        role, main, config = "zookeeper", release.zookeeper_class, "zoo.cfg"
         files = zookeeper_files(name, plan, addresses)
     else:
-        role, main, config = "broker", era.broker_class, "server.properties"
-        files = {config: server_properties(name, plan, era, version, addresses)}
+        role, main, config = "broker", release.broker_class, "server.properties"
+        files = {config: server_properties(name, plan, release, version, addresses)}
     ports = {"zookeeper": PORTS, "broker": (BROKER_PORT,)}[role]
     return NodeSpec(
         name=name,
         roles=with_rack(frozenset({role}), name, plan),
-        argv=era.process(
+        argv=release.process(
             main,
             config=f"{NODE_DATA}/{config}",
-            log_config=f"{NODE_DATA}/{era.log_file}",
+            log_config=f"{NODE_DATA}/{release.log_file}",
             log_folder=f"{NODE_DATA}/{LOGS}",
             heap_mb=plan.target.memory_mb // 2,
             flags=_NO_LOG4J_BEANS if role == "zookeeper" else (),
         ),
-        files={**files, era.log_file: era.log_config.encode(), f"{LOGS}/server.log": b""},
+        files={**files, release.log_file: release.log_config.encode(), f"{LOGS}/server.log": b""},
         mounts=made.mounts,
         memory_mb=plan.target.memory_mb,
         ports=ports,
@@ -95,7 +95,7 @@ def _spec(
 
 
 def server_properties(
-    name: str, plan: KafkaPlan, era: Era, version: str, addresses: Mapping[str, str]
+    name: str, plan: KafkaPlan, release: ReleaseLine, version: str, addresses: Mapping[str, str]
 ) -> bytes:
     """server.properties of one broker: our defaults, the plan's settings, what ackloss owns."""
     number, address = number_of(version), addresses[name]
@@ -105,7 +105,7 @@ def server_properties(
         "log.dirs": DATA,
         "zookeeper.connect": ",".join(f"{server}:{CLIENT_PORT}" for server in servers),
     }
-    if era.host_keys:
+    if release.host_keys:
         owned |= {"host.name": address, "port": BROKER_PORT}
     else:
         here = f"PLAINTEXT://{address}:{BROKER_PORT}"

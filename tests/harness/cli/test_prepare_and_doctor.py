@@ -73,7 +73,7 @@ def test_prepare_without_docker_is_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_prepare_refuses_a_version_of_no_known_era() -> None:
+def test_prepare_refuses_an_unsupported_version() -> None:
     done = ackloss("prepare", "--version", "0.7.2")
     assert done.exit_code == 4
     assert done.stderr.startswith("ackloss: --version: Kafka 0.7.2 is an unsupported version")

@@ -12,8 +12,8 @@ from harness.images.building import infra_image
 from harness.images.oneoff import one_off
 from harness.images.recipe import FILES
 from targets.kafka import images
-from targets.kafka.eras import DEFAULT_VERSION, JAR_FOLDER, era_of
 from targets.kafka.plan import KafkaTargetPlan
+from targets.kafka.versions import DEFAULT_VERSION, JAR_FOLDER, release_line
 from tests.fixtures.long import LONG
 
 pytestmark = pytest.mark.docker
@@ -60,20 +60,20 @@ def test_an_image_holds_kafka_and_none_of_our_tools(version: str) -> None:
 def test_a_broker_takes_the_checkpoint_and_uses_the_archive(version: str) -> None:
     """Started as a cluster's node is: formatted without a JVM, classes from the archive, which a
     JVM ignores without a word when anything differs."""
-    image, era = images.resolve(target(version=version)), era_of(version)
+    image, release = images.resolve(target(version=version)), release_line(version)
     archive = images.archive(image)
     assert archive is not None
-    java, *rest = era.process(
-        era.broker_class,
+    java, *rest = release.process(
+        release.broker_class,
         config=f"{FILES}/server.properties",
-        log_config=f"{FILES}/{era.log_file}",
+        log_config=f"{FILES}/{release.log_file}",
         log_folder=FILES,
         heap_mb=256,
         archive=images.ARCHIVE_INSIDE,
     )
     files = {
         "server.properties": COMBINED.encode(),
-        era.log_file: era.log_config.encode(),
+        release.log_file: release.log_config.encode(),
         "data/bootstrap.checkpoint": images.bootstrap_checkpoint(image, {}),
         "data/meta.properties": b"version=1\ncluster.id=ackloss-AAAAAAAAAAAAAA\nnode.id=7\n"
         b"directory.id=ackloss-BBBBBBBBBBBBBB\n",

@@ -15,8 +15,8 @@ from harness.run.resolving import resolve
 from targets.kafka.clients import library_of
 from targets.kafka.clients.java import Java
 from targets.kafka.clients.nodes import client_names, client_nodes
-from targets.kafka.eras import era_of
 from targets.kafka.reuse import cluster_key
+from targets.kafka.versions import release_line
 
 
 def plan_for(**workload: Any) -> Plan:
@@ -32,7 +32,7 @@ def test_java_clients_are_nodes_and_others_are_not() -> None:
         files={"driver.jar": b"jar"},
         mounts={Path("/cache/kafka.jsa"): "/opt/kafka.jsa"},
     )
-    first, second = client_nodes(plan, era_of("4.3.1"), ingredients)
+    first, second = client_nodes(plan, release_line("4.3.1"), ingredients)
     assert (first.name, second.name) == ("k1", "k2")
     assert first.roles == {"client"}
     assert first.files["driver.jar"] == b"jar"

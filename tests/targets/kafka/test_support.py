@@ -9,10 +9,10 @@ import pytest
 
 from harness.plan import Plan, parse_plan
 from harness.protocols import Limited
-from targets.kafka.eras import ERAS, KRAFT, ZOOKEEPER, era_of
 from targets.kafka.limits import LIMITS, Limit
 from targets.kafka.support import comparable, sent, unheeded, unsupported
 from targets.kafka.target import Kafka
+from targets.kafka.versions import KRAFT, RELEASE_LINES, ZOOKEEPER, release_line
 
 PLACES = {
     "broker": ("target", "settings"),
@@ -113,13 +113,13 @@ def test_every_row_says_why_and_where_that_is_to_be_read() -> None:
         assert not limit.reason.endswith("."), limit
 
 
-def test_modes_are_those_that_eras_can_be_started_in() -> None:
+def test_modes_are_those_that_versions_can_be_started_in() -> None:
     for version in ("0.8.0", "2.8.2", "3.2.3", "3.3.2", "3.9.2", "4.0.1", "4.3.1"):
         honoured = {
             mode for mode in (KRAFT, ZOOKEEPER) if not unsupported(plan(f"{version} {mode}"))
         }
-        assert honoured == set(era_of(version).metadata), version
-    assert {mode for era in ERAS for mode in era.metadata} == {KRAFT, ZOOKEEPER}
+        assert honoured == set(release_line(version).metadata), version
+    assert {mode for release in RELEASE_LINES for mode in release.metadata} == {KRAFT, ZOOKEEPER}
 
 
 def test_a_plan_that_asks_nothing_is_played_on_every_version() -> None:

@@ -28,8 +28,8 @@ from targets.kafka.clients.java.settings import (
     why_refused,
 )
 from targets.kafka.clients.library import bootstrap, bootstrap_of
-from targets.kafka.eras import Era, number_of
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import ReleaseLine, number_of
 
 _MOST: Final = 9
 _OLDEST: Final = "2.0.0"
@@ -88,9 +88,11 @@ class Java:
         """The jar of the program that its nodes run."""
         return {nodes.program(plan).jar: nodes.jar(plan, image, say)}
 
-    def nodes(self, plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
+    def nodes(
+        self, plan: KafkaPlan, release: ReleaseLine, ingredients: Ingredients
+    ) -> list[NodeSpec]:
         """A JVM for each client."""
-        return nodes.specs(plan, era, ingredients)
+        return nodes.specs(plan, release, ingredients)
 
 
 def reported_by(

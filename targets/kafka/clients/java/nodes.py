@@ -17,9 +17,9 @@ from harness.protocols import (
 )
 from harness.run.workload import transactions_of
 from targets.kafka.clients.java.lines import DRIVER_PORT
-from targets.kafka.eras import Era
 from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import ReleaseLine
 
 _DRIVER: Final = Path(__file__).with_name("Driver.java")
 _TRANSACTOR: Final = Path(__file__).with_name("Transactor.java")
@@ -54,27 +54,27 @@ def jar(plan: KafkaPlan, image: ImageRef, say: Say) -> bytes:
     return compiled(image, one.jar, one.sources, say, needed_by="workload.client")
 
 
-def specs(plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
+def specs(plan: KafkaPlan, release: ReleaseLine, ingredients: Ingredients) -> list[NodeSpec]:
     """The nodes: one JVM each, which listens for us and logs what its Kafka client has to say."""
     roles, one = frozenset({CLIENT_ROLE}), program(plan)
     ran = (one.main_class, one.jar, DRIVER_PORT)
-    return [jvm(name, roles, ran, era, ingredients) for name in names(plan)]
+    return [jvm(name, roles, ran, release, ingredients) for name in names(plan)]
 
 
 def jvm(
     name: str,
     roles: frozenset[str],
     program: tuple[str, str, int],
-    era: Era,
+    release: ReleaseLine,
     ingredients: Ingredients,
 ) -> NodeSpec:
     """A node of a program of ours, beside Kafka's jars: its class, its jar among the ingredients,
     and the port at which it listens."""
     main_class, jar, port = program
-    argv = era.process(
+    argv = release.process(
         main_class,
         config=str(port),
-        log_config=f"{NODE_DATA}/{era.log_file}",
+        log_config=f"{NODE_DATA}/{release.log_file}",
         log_folder=f"{NODE_DATA}/{_LOGS}",
         heap_mb=_HEAP_MB,
         archive=next(iter(ingredients.mounts.values()), None),
@@ -87,7 +87,7 @@ def jvm(
         argv=argv,
         files={
             jar: ingredients.files.get(jar, b""),
-            era.log_file: era.log_config.encode(),
+            release.log_file: release.log_config.encode(),
             f"{_LOGS}/server.log": b"",
             f"{STORED}/none": b"",  # it stores nothing, and faults of the disk find the folder
         },

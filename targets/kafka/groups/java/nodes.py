@@ -16,10 +16,10 @@ from harness.protocols.groups import GroupSettings, consumer_name
 from harness.run.workload import group_of
 from targets.kafka.clients.java.lines import JAVA
 from targets.kafka.clients.java.nodes import jvm
-from targets.kafka.eras import Era, number_of
 from targets.kafka.groups.java.member import MEMBER_PORT
 from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import ReleaseLine, number_of
 
 JAR: Final = "member.jar"
 
@@ -76,7 +76,7 @@ def jar(image: ImageRef, say: Say) -> bytes:
     return compiled(image, JAR, [_SOURCE], say, needed_by=_KEY)
 
 
-def specs(plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]:
+def specs(plan: KafkaPlan, release: ReleaseLine, ingredients: Ingredients) -> list[NodeSpec]:
     """The nodes of a plan's own group: one JVM each, which waits for us."""
     group = group_of(plan)
     if group is None or not names(plan):
@@ -86,7 +86,7 @@ def specs(plan: KafkaPlan, era: Era, ingredients: Ingredients) -> list[NodeSpec]
             name(plan, number),
             frozenset({CLIENT_ROLE, consumer_name(number)}),
             ("Member", JAR, MEMBER_PORT),
-            era,
+            release,
             ingredients,
         )
         for number in numbers(plan, group)

@@ -9,7 +9,7 @@ import pytest
 from harness.plan import Plan, parse_plan
 from harness.protocols import ImageRef, Ingredients
 from targets.kafka.configuration import why_refused
-from targets.kafka.eras import era_of
+from targets.kafka.versions import release_line
 from targets.kafka.zookeeper import layout
 
 ADDRESSES = {"b1": "198.18.0.11", "b2": "198.18.0.12", "b3": "198.18.0.13"} | {
@@ -35,8 +35,8 @@ def read(body: bytes) -> dict[str, str]:
 
 def properties(version: str, **target: Any) -> dict[str, str]:
     plan = plan_of(version, metadata="zookeeper", **target)
-    era = era_of(version)
-    return read(layout.server_properties("b2", plan, era, version, ADDRESSES))
+    release = release_line(version)
+    return read(layout.server_properties("b2", plan, release, version, ADDRESSES))
 
 
 @pytest.mark.parametrize(

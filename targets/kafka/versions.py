@@ -87,7 +87,7 @@ class Requests:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Era:
+class ReleaseLine:
     """Versions that are built, configured and started alike.
 
     `versions` is a pattern of complete version numbers; `metadata` are the ways in which the
@@ -192,8 +192,8 @@ _OLDEST: Final = Requests(metadata=0, list_offsets=0, describe_configs=None)
 _KRAFT_REQUESTS: Final = Requests(metadata=12, list_offsets=7, describe_configs=4)
 
 
-def _era_3(name: str, versions: str, *, controllers_tell: bool) -> Era:
-    return Era(
+def _line_3(name: str, versions: str, *, controllers_tell: bool) -> ReleaseLine:
+    return ReleaseLine(
         name=name,
         versions=versions,
         metadata=(KRAFT, ZOOKEEPER),
@@ -203,8 +203,8 @@ def _era_3(name: str, versions: str, *, controllers_tell: bool) -> Era:
     )
 
 
-def _era_4(name: str, versions: str, log4j: str) -> Era:
-    return Era(
+def _line_4(name: str, versions: str, log4j: str) -> ReleaseLine:
+    return ReleaseLine(
         name=name,
         versions=versions,
         metadata=(KRAFT,),
@@ -217,8 +217,8 @@ def _era_4(name: str, versions: str, log4j: str) -> Era:
     )
 
 
-ERAS: Sequence[Era] = (
-    Era(
+RELEASE_LINES: Sequence[ReleaseLine] = (
+    ReleaseLine(
         name="0.8.0",
         versions=r"0\.8\.0(\.\d+)?",
         jars=(_kafka("2.10"),),
@@ -228,7 +228,7 @@ ERAS: Sequence[Era] = (
         host_keys=True,
         offsets_acknowledged=False,
     ),
-    Era(
+    ReleaseLine(
         name="0.8.1",
         versions=r"0\.8\.1(\.\d+)?",
         jars=(_kafka("2.10"),),
@@ -238,7 +238,7 @@ ERAS: Sequence[Era] = (
         host_keys=True,
         offsets_acknowledged=False,
     ),
-    Era(
+    ReleaseLine(
         name="0.8.2",
         versions=r"0\.8\.2\.\d+",
         jars=(_kafka("2.11"),),
@@ -247,7 +247,7 @@ ERAS: Sequence[Era] = (
         speaks=(0, 8, 2),
         host_keys=True,
     ),
-    Era(
+    ReleaseLine(
         name="0.9",
         versions=r"0\.9\.\d+\.\d+",
         jars=(_kafka("2.11"), _JAXB),
@@ -255,32 +255,32 @@ ERAS: Sequence[Era] = (
         requests=_OLDEST,
         speaks=(0, 9, 0),
     ),
-    Era(
+    ReleaseLine(
         name="0.10.0",
         versions=r"0\.10\.0\.\d+",
         jars=(_kafka("2.11"), _JAXB),
         requests=Requests(metadata=1, list_offsets=0, describe_configs=None),
     ),
-    Era(
+    ReleaseLine(
         name="0.10.1, 0.10.2",
         versions=r"0\.10\.\d+\.\d+",
         jars=(_kafka("2.11"), _JAXB),
         requests=Requests(metadata=1, list_offsets=1, describe_configs=None),
     ),
-    Era(
+    ReleaseLine(
         name="0.11, 1.0",
         versions=r"0\.11\.\d+\.\d+|1\.0\.\d+",
         jars=(_kafka("2.11"), _JAXB, _RELOAD4J),
         exclude=("org.slf4j:slf4j-log4j12", "log4j:log4j"),
         requests=Requests(metadata=4, list_offsets=2, describe_configs=0),
     ),
-    Era(
+    ReleaseLine(
         name="1.1",
         versions=r"1\.1\.\d+",
         jars=(_kafka("2.11"), _RELOAD4J),
         requests=Requests(metadata=5, list_offsets=2, describe_configs=1),
     ),
-    Era(
+    ReleaseLine(
         # Its own ZooKeeper client, 3.4.13 or .14, does not start on Java 14 and later
         # (ZOOKEEPER-3779); 3.5.9 does.
         name="2.0 to 2.3",
@@ -289,29 +289,29 @@ ERAS: Sequence[Era] = (
         exclude=("org.apache.zookeeper:zookeeper", "org.slf4j:slf4j-log4j12", "log4j:log4j"),
         requests=Requests(metadata=5, list_offsets=2, describe_configs=1),
     ),
-    Era(
+    ReleaseLine(
         name="2.4 to 3.2",
         versions=r"2\.[4-8]\.\d+|3\.[0-2]\.\d+",
         jars=(_kafka("2.13"), _RELOAD4J),
         exclude=("org.slf4j:slf4j-log4j12", "log4j:log4j"),
         requests=Requests(metadata=7, list_offsets=4, describe_configs=1),
     ),
-    _era_3("3.3 to 3.6", r"3\.[3-6]\.\d+", controllers_tell=False),
-    _era_3("3.7 to 3.9", r"3\.[7-9]\.\d+", controllers_tell=True),
-    _era_4("4.0, 4.1", r"4\.[01]\.\d+", "2.24.3"),
-    _era_4("4.2", r"4\.2\.\d+", "2.25.3"),
-    _era_4("4.x", r"4\.\d+\.\d+", "2.25.4"),
+    _line_3("3.3 to 3.6", r"3\.[3-6]\.\d+", controllers_tell=False),
+    _line_3("3.7 to 3.9", r"3\.[7-9]\.\d+", controllers_tell=True),
+    _line_4("4.0, 4.1", r"4\.[01]\.\d+", "2.24.3"),
+    _line_4("4.2", r"4\.2\.\d+", "2.25.3"),
+    _line_4("4.x", r"4\.\d+\.\d+", "2.25.4"),
 )
 """In order: the first whose pattern fits a version is its row."""
 
 DEFAULT_VERSION = "4.3.1"
 
 
-def era_of(version: str, *, key: str = "target.version") -> Era:
+def release_line(version: str, *, key: str = "target.version") -> ReleaseLine:
     """The row of a version. Raises PlanError for an unsupported one."""
-    for era in ERAS:
-        if re.fullmatch(era.versions, version):
-            return era
+    for release in RELEASE_LINES:
+        if re.fullmatch(release.versions, version):
+            return release
     raise PlanError(
         f"Kafka {version} is an unsupported version",
         key=key,
@@ -324,15 +324,15 @@ def number_of(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def era_for(plan: KafkaPlan) -> Era:
+def release_line_of(plan: KafkaPlan) -> ReleaseLine:
     """The row of a plan's version. An image's version is known only once it was pulled; images hold
     3.3 or later (`targets.kafka.images.resolve`), and requests to those are all alike.
 
     Raises PlanError for an unsupported version.
     """
-    return era_of(plan.target.version or DEFAULT_VERSION)
+    return release_line(plan.target.version or DEFAULT_VERSION)
 
 
 def metadata_of(plan: KafkaPlan) -> str:
     """Who keeps the metadata of a plan's cluster: `KRAFT` or `ZOOKEEPER`."""
-    return plan.target.metadata or era_for(plan).metadata[0]
+    return plan.target.metadata or release_line_of(plan).metadata[0]

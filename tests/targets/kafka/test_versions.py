@@ -1,4 +1,4 @@
-"""Eras are data: every version that is promised has one, and nothing else does."""
+"""Release lines are data: every supported version has one, and no other version does."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ import pytest
 
 from harness.errors import PlanError
 from harness.plan import parse_plan
-from targets.kafka.eras import DEFAULT_VERSION, ERAS, KRAFT, ZOOKEEPER, Era, era_of, metadata_of
 from targets.kafka.kraft import Kraft
 from targets.kafka.modes import mode_of
+from targets.kafka.versions import (
+    DEFAULT_VERSION,
+    KRAFT,
+    RELEASE_LINES,
+    ZOOKEEPER,
+    ReleaseLine,
+    metadata_of,
+    release_line,
+)
 from targets.kafka.zookeeper import ZooKeeper
 
 PROMISED = [
@@ -37,8 +45,8 @@ MODES = {KRAFT: Kraft(), ZOOKEEPER: ZooKeeper()}
 def test_a_promised_version_has_its_era_and_its_metadata(
     version: str, name: str, metadata: str
 ) -> None:
-    era = era_of(version)
-    assert (era.name, era.metadata[0]) == (name, metadata)
+    release = release_line(version)
+    assert (release.name, release.metadata[0]) == (name, metadata)
     plan = {"schema": 1, "name": "x", "target": {"version": version}}
     assert metadata_of(parse_plan(plan)) == metadata
     assert mode_of(parse_plan(plan)) == MODES[metadata]
@@ -49,19 +57,23 @@ def test_a_plan_chooses_where_there_is_a_choice() -> None:
     assert mode_of(parse_plan({"schema": 1, "name": "x", "target": target})) == MODES[ZOOKEEPER]
 
 
-@pytest.mark.parametrize("era", ERAS, ids=lambda era: era.name)
-def test_requests_are_those_that_an_era_has(era: Era) -> None:
+@pytest.mark.parametrize("release", RELEASE_LINES, ids=lambda release: release.name)
+def test_requests_are_those_that_a_release_line_has(release: ReleaseLine) -> None:
     """Metadata tells leader epochs from version 7 on, DescribeConfigs began with 0.11, and only
     brokers before 0.10 have to be told what to speak."""
-    number = ERAS.index(era)
-    earlier = ERAS[number - 1] if number else era
-    asked = [(e.requests.metadata, e.requests.list_offsets) for e in (earlier, era)]
-    assert asked[0] <= asked[1], "requests grow from era to era"
-    assert (era.requests.describe_configs is None) == era.name.startswith(("0.8", "0.9", "0.10"))
-    assert (era.speaks is not None) == era.name.startswith(("0.8", "0.9"))
-    assert era.host_keys == era.name.startswith("0.8")
-    assert era.offsets_acknowledged != (era.name in {"0.8.0", "0.8.1"})
-    assert (era.requests.metadata >= 7) == (number > [e.name for e in ERAS].index("2.0 to 2.3"))
+    number = RELEASE_LINES.index(release)
+    earlier = RELEASE_LINES[number - 1] if number else release
+    asked = [(e.requests.metadata, e.requests.list_offsets) for e in (earlier, release)]
+    assert asked[0] <= asked[1], "requests grow from release to release"
+    assert (release.requests.describe_configs is None) == release.name.startswith(
+        ("0.8", "0.9", "0.10")
+    )
+    assert (release.speaks is not None) == release.name.startswith(("0.8", "0.9"))
+    assert release.host_keys == release.name.startswith("0.8")
+    assert release.offsets_acknowledged != (release.name in {"0.8.0", "0.8.1"})
+    assert (release.requests.metadata >= 7) == (
+        number > [e.name for e in RELEASE_LINES].index("2.0 to 2.3")
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,9 +93,9 @@ def test_requests_are_those_that_an_era_has(era: Era) -> None:
 def test_a_version_has_its_era_and_its_logging_binding(
     version: str, name: str, binding: str
 ) -> None:
-    era = era_of(version)
-    assert era.name == name
-    jars = era.recipe(version).jars
+    release = release_line(version)
+    assert release.name == name
+    jars = release.recipe(version).jars
     assert f"org.apache.kafka:kafka_2.13:{version}" in jars
     assert any(jar.endswith(binding) for jar in jars)
 
@@ -91,19 +103,19 @@ def test_a_version_has_its_era_and_its_logging_binding(
 @pytest.mark.parametrize("version", ["0.7.2", "0.8", "0.11", "3.9", "4.1", "5.0.0", "14.0.0"])
 def test_other_versions_are_refused(version: str) -> None:
     with pytest.raises(PlanError, match=f"Kafka {version} is an unsupported version") as told:
-        era_of(version)
+        release_line(version)
     assert told.value.key == "target.version"
 
 
-@pytest.mark.parametrize("era", ERAS, ids=lambda era: era.name)
-def test_a_broker_starts_with_the_flags_of_its_archive(era: Era) -> None:
+@pytest.mark.parametrize("release", RELEASE_LINES, ids=lambda release: release.name)
+def test_a_broker_starts_with_the_flags_of_its_archive(release: ReleaseLine) -> None:
     paths = {"config": "/d/server.properties", "log_config": "/d/log", "log_folder": "/d/logs"}
-    with_archive = era.process(era.broker_class, heap_mb=256, archive="/opt/a.jsa", **paths)
-    without = era.process(era.broker_class, heap_mb=256, **paths)
+    with_archive = release.process(release.broker_class, heap_mb=256, archive="/opt/a.jsa", **paths)
+    without = release.process(release.broker_class, heap_mb=256, **paths)
     assert [part for part in with_archive if part not in without] == [
         "-XX:SharedArchiveFile=/opt/a.jsa"
     ]
     assert with_archive[-2:] == ["kafka.Kafka", "/d/server.properties"]
-    assert set(era.jvm) < set(with_archive)
+    assert set(release.jvm) < set(with_archive)
     assert "-Dkafka.logs.dir=/d/logs" in with_archive
     assert any(part.endswith("/d/log") for part in with_archive)
