@@ -247,8 +247,8 @@ def _in_one_sentence(url: str, *, writing: bool = False) -> Iterator[None]:
         if "NO_SUCH_BUCKET" in str(error):
             raise HistoryError("there is no such bucket", file=url) from error
         why = _first_line(error)
-        said = "the storage does not answer as it should" if is_url(url) else "cannot be used"
-        raise EnvironmentFailure(f"{said}: {why}", file=url) from error
+        what = "the storage does not answer as it should" if is_url(url) else "cannot be used"
+        raise EnvironmentFailure(f"{what}: {why}", file=url) from error
 
 
 def _first_line(error: BaseException) -> str:

@@ -20,8 +20,8 @@ class Manual(Nemesis):
     shown. ackloss does not observe the fault, so it is claimed, not proven: without a loss the
     verdict is `unknown`. The load continues while the run waits.
 
-    instruction       what the operator is asked to do; the chosen nodes are shown with it
-    undo_instruction  what the operator is asked to do when the fault is healed
+    instruction       what the operator should do; the chosen nodes are shown with it
+    undo_instruction  what the operator should do when the fault is healed
     at_most_s         how long to wait for each of the two
     """
 
@@ -46,7 +46,7 @@ class Manual(Nemesis):
         return [Act("manual", self._record(node, ()))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        """One act for all nodes: the operator is asked once."""
+        """One act for all nodes: the operator acts once."""
         if not nodes:
             return []
         names = ",".join(node.name for node in nodes)

@@ -272,5 +272,5 @@ def _case(row: Row) -> junit_xml.Case:
         name=cell.name,
         failure=failure if cell.verdict == "invalid" or row.as_expected is False else "",
         error=failure if cell.verdict == "unknown" and row.as_expected is None else "",
-        said=f"{settings}\n{cell.verdict}: {cell.reason}\nleader: {row.leader}",
+        output=f"{settings}\n{cell.verdict}: {cell.reason}\nleader: {row.leader}",
     )

@@ -11,12 +11,12 @@ from analysis.visible import visible
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A test case; what is empty is not the case. `said` is its output."""
+    """A test case; what is empty is not the case. `output` is what it printed."""
 
     name: str
     failure: str = ""
     error: str = ""
-    said: str = ""
+    output: str = ""
 
 
 def cases_of(suite: str, cases: Sequence[Case]) -> bytes:
@@ -28,7 +28,7 @@ def cases_of(suite: str, cases: Sequence[Case]) -> bytes:
             result(case, "failure", each.failure, type="verdict")
         elif each.error:
             result(case, "error", each.error, type="verdict")
-        element("system-out", case).text = visible(each.said)
+        element("system-out", case).text = visible(each.output)
     whole = element("testsuite", name=suite, **totals(made))
     whole.extend(made)
     return document(whole)

@@ -172,7 +172,7 @@ def named(at: AtVersion, pool: Pool) -> bool:
 
 
 def notes_of(at: AtVersion, pool: Pool, view: GroupView) -> list[str]:
-    """What is said of a pool besides its share."""
+    """A pool besides its share."""
     rate = pool.loss_rate.median if pool.lossy else None  # without loss it is 0
     found = [f"median loss rate {formatting.share(rate)}"] if rate is not None else []
     found += [text] if (text := others(pool, view.finding)) else []

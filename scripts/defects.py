@@ -187,7 +187,7 @@ def _check(plan: Mapping[str, Any], cell: Cell) -> object:
 
 
 def _repeated(step: dict[str, Any], longer: Mapping[str, Any]) -> dict[str, Any]:
-    """A step of a plan that is repeated as often as is asked for."""
+    """A step of a plan that is repeated as often as requested."""
     if "times" not in longer or "repeat" not in step:
         return step
     return {**step, "repeat": {**step["repeat"], "times": longer["times"]}}
@@ -223,7 +223,7 @@ def tally(outcomes: Iterable[Outcome]) -> Tally:
 
 
 def page(tallies: Mapping[Cell, Tally], before: str = "") -> str:
-    """docs/defects.md. Of cells that were not run it keeps what it said `before`."""
+    """docs/defects.md. Of cells that were not run it keeps the entries of `before`."""
     parts = [
         "# Which check finds which defect",
         "Made by `scripts/defects.py`: each plan in `plans/memory/` that is named "
@@ -250,10 +250,10 @@ def page(tallies: Mapping[Cell, Tally], before: str = "") -> str:
 
 def table(tallies: Mapping[Cell, Tally], before: str) -> str:
     """A row for each defect, a column for each check."""
-    said = dict(_entries_before(before))
+    earlier = dict(_entries_before(before))
     lines = [f"| defect | {' | '.join(CHECKS)} |", f"|---|{'---|' * len(CHECKS)}"]
     for defect in DEFECTS:
-        each = (_entry(tallies, defect, check, said) for check in CHECKS)
+        each = (_entry(tallies, defect, check, earlier) for check in CHECKS)
         lines.append(f"| {defect} | {' | '.join(each)} |")
     return "\n".join(lines)
 
@@ -306,12 +306,12 @@ def _entries_before(before: str) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def _entry(
-    tallies: Mapping[Cell, Tally], defect: str, check: str, said: Mapping[tuple[str, str], str]
+    tallies: Mapping[Cell, Tally], defect: str, check: str, earlier: Mapping[tuple[str, str], str]
 ) -> str:
     if (defect, check) in UNFIT:
         return "-"
     if Cell(defect, check, True) not in tallies:
-        return said.get((defect, check), "not run")
+        return earlier.get((defect, check), "not run")
     on, off = (tallies[Cell(defect, check, which)] for which in (True, False))
     return f"on {_counted(on)}; off {_counted(off)}"
 

@@ -161,13 +161,13 @@ def run_once(row: Row, side: Side) -> Run:
             argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             try:
-                said, complaint = process.communicate(timeout=LONGEST_S)
+                output, complaint = process.communicate(timeout=LONGEST_S)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGINT)  # it undoes its faults and removes its cluster
                 process.communicate()
                 return Run(verdict=None, reason=f"no result after {LONGEST_S} s")
     try:
-        result = orjson.loads(said)
+        result = orjson.loads(output)
     except orjson.JSONDecodeError:
         return Run(verdict=None, reason=complaint.strip()[-500:])
     return run_of(result, side)

@@ -265,9 +265,9 @@ def _rates(counts: Mapping[str, Number]) -> dict[str, float | None]:
 
 def _all_well(counts: Mapping[str, Number]) -> str:
     number, again = int(counts["acknowledged"] or 0), int(counts["reprocessed"] or 0)
-    said = f"all {number:,} acknowledged records" if number != 1 else "the acknowledged record"
+    records = f"all {number:,} acknowledged records" if number != 1 else "the acknowledged record"
     repeated = f", {again:,} of them again within the bound" if again else ", none twice"
-    return f"{said} were processed{repeated}, and no commit was lost"
+    return f"{records} were processed{repeated}, and no commit was lost"
 
 
 def _findings(run_id: str, judged: Judged) -> pa.Table:

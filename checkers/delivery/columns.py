@@ -168,8 +168,8 @@ def _did(parts: Iterable[Deliveries]) -> tuple[dict[str, Did], int, dict[int, st
             )
             kept[kind].append([column[chosen] for column in columns])
         of_group = np.flatnonzero(part.f.isin([KINDS.gate, KINDS.drain]))
-        said = part.error.objects()
-        errors.update({int(rows[at]): str(said[at] or "") for at in of_group})
+        messages = part.error.objects()
+        errors.update({int(rows[at]): str(messages[at] or "") for at in of_group})
     did = {kind: Did(*_joined(columns, len(Did._fields))) for kind, columns in kept.items()}
     return did, len(generations), errors
 

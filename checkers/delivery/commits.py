@@ -63,9 +63,9 @@ class Commits(NamedTuple):
 
     def lost(self, rows: GroupRows) -> tuple[Did, Ints]:
         """Reads of a committed offset that show that a commit was lost, and the offset that was."""
-        asked, final = rows.did[KINDS.committed], rows.did[KINDS.final]
-        asked, final = asked.some(asked.mark == OK), final.some(final.mark == OK)
-        reads = Did(*(np.concatenate(pair) for pair in zip(asked, final, strict=True)))
+        requested, final = rows.did[KINDS.committed], rows.did[KINDS.final]
+        requested, final = requested.some(requested.mark == OK), final.some(final.mark == OK)
+        reads = Did(*(np.concatenate(pair) for pair in zip(requested, final, strict=True)))
         lost = np.full(len(reads.row), NULL)
         for at in range(len(reads.row)):
             lost[at] = self._lost_by(reads.some(np.array([at])))

@@ -85,8 +85,8 @@ def prepare_archive(say: Callable[[str], object]) -> None:
             check=False,
         )
         if not partial.is_file():
-            told = (made.stderr.strip().splitlines() or ["the JVM wrote none"])[-1]
-            raise EnvironmentFailure(f"Spark's class-data archive was not made: {told}")
+            last_line = (made.stderr.strip().splitlines() or ["the JVM wrote none"])[-1]
+            raise EnvironmentFailure(f"Spark's class-data archive was not made: {last_line}")
         partial.replace(path)
         _remove_earlier(path)
     except OSError as error:

@@ -160,14 +160,14 @@ def _doubts(rundir: RunDir, run: Document, plan: Document) -> list[tuple[str, st
     """Doubts from the run's own folder, whatever its cells report: names and sentences."""
     gaps = gaps_of_files(rundir, run)
     doubts = [(DOUBTS.incomplete, sentence) for sentence in gaps.sentences]
-    asked = [each["name"] for each in plan.get("cells") or []]
+    requested = [each["name"] for each in plan.get("cells") or []]
     listed = [each["name"] for each in run["cells"]]
-    if sorted(listed) != sorted(asked):
+    if sorted(listed) != sorted(requested):
         sentence = (
-            f"not the cells of its plan, {', '.join(asked)}: run.json lists {', '.join(listed)}"
+            f"not the cells of its plan, {', '.join(requested)}: run.json lists {', '.join(listed)}"
         )
         doubts.append((DOUBTS.incomplete, sentence))
-    if strange := [f"cells/{name}" for name in _there(rundir) if name not in asked]:
+    if strange := [f"cells/{name}" for name in _there(rundir) if name not in requested]:
         doubts.append((DOUBTS.incomplete, f"not of its plan: {', '.join(strange)}"))
     if (state := run["state"]) != DONE:
         name = DOUBTS.interrupted if state == "interrupted" else DOUBTS.failed

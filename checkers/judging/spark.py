@@ -87,14 +87,14 @@ def _start(master: str, conf: Mapping[str, str], flags: Sequence[str]) -> SparkC
     # spark-submit gets what to start from a first, short-lived JVM.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    with tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as output:
         try:
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
-                spark_conf, popen_kwargs={"stdout": told, "stderr": told}
+                spark_conf, popen_kwargs={"stdout": output, "stderr": output}
             )
             spark = SparkContext(conf=spark_conf, gateway=gateway, pyFiles=code)
         except (PySparkException, Py4JError, OSError) as error:
-            raise _not_started(master, _last_line(told) or str(error)) from error
+            raise _not_started(master, _last_line(output) or str(error)) from error
     if not cluster.is_local(master):
         cluster.wait_for_executor(spark, wait_s)
     return spark
@@ -125,9 +125,9 @@ def _not_started(master: str, why: str) -> EnvironmentFailure:
     return EnvironmentFailure(f"Spark does not start on this master: {why}", file=master, hint=hint)
 
 
-def _last_line(told: IO[bytes]) -> str:
-    told.seek(0)
-    lines = told.read().decode(errors="replace").strip().splitlines()
+def _last_line(output: IO[bytes]) -> str:
+    output.seek(0)
+    lines = output.read().decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
 
 
@@ -143,8 +143,8 @@ def told_clearly() -> Iterator[None]:
             r"Traceback \(most recent call last\):.*?(?=\n SQLSTATE|\n\s*at )", str(error), re.S
         )
         lines = (in_worker[0] if in_worker else str(error)).strip().splitlines()
-        told = lines[-1 if in_worker else 0]
+        message = lines[-1 if in_worker else 0]
         if (unfit := cluster.unfit(str(error))) is not None:
             raise unfit from error
         died = any(words in str(error) for words in _DEATHS)
-        raise (WorkerDied if died else HarnessFailure)(f"Spark failed: {told}") from error
+        raise (WorkerDied if died else HarnessFailure)(f"Spark failed: {message}") from error

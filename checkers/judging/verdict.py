@@ -107,23 +107,25 @@ def _doubts_of_faults(facts: Facts, ops_begun: Sequence[int]) -> Iterator[Statem
             yield Statement(DOUBTS.vacuous, "no fault took place: none was drawn")
         return
     windows = {window.id: window for window in facts.windows}
-    asked = [fault for fault in facts.faults if not _left_out(fault, windows.get(fault.id))]
-    proven = [fault for fault in asked if fault.id in windows and windows[fault.id].proven]
-    if not asked:
+    requested = [fault for fault in facts.faults if not _left_out(fault, windows.get(fault.id))]
+    proven = [fault for fault in requested if fault.id in windows and windows[fault.id].proven]
+    if not requested:
         yield Statement(DOUBTS.vacuous, "no fault took place: every step was skipped")
-    elif facts.drawn and 2 * len(proven) < len(asked):
-        of = f"{len(proven)} of {len(asked)}"
+    elif facts.drawn and 2 * len(proven) < len(requested):
+        of = f"{len(proven)} of {len(requested)}"
         yield Statement(
             DOUBTS.unproven, f"only {of} faults drawn at random are proven, fewer than half"
         )
-    elif not facts.drawn and len(proven) < len(asked):
-        names = ", ".join(_named(fault, windows) for fault in asked if fault not in proven)
-        number = len(asked) - len(proven)
+    elif not facts.drawn and len(proven) < len(requested):
+        names = ", ".join(_named(fault, windows) for fault in requested if fault not in proven)
+        number = len(requested) - len(proven)
         are = "is" if number == 1 else "are"
         yield Statement(
-            DOUBTS.unproven, f"{number} of {_faults(len(asked))} {are} not proven: {names}"
+            DOUBTS.unproven, f"{number} of {_faults(len(requested))} {are} not proven: {names}"
         )
-    unmet = [fault.id for fault in asked if fault.id in windows and windows[fault.id].met is False]
+    unmet = [
+        fault.id for fault in requested if fault.id in windows and windows[fault.id].met is False
+    ]
     if unmet:
         yield Statement(
             DOUBTS.unmet, f"the condition never held that {', '.join(unmet)} waited for"
@@ -152,8 +154,8 @@ def _met(facts: Facts, ops_begun: Sequence[int]) -> Iterator[FaultWindow]:
 
 def _proven(facts: Facts) -> Iterator[FaultWindow]:
     """The proven windows of faults that the plan requests."""
-    asked = {fault.id for fault in facts.faults}
-    return (window for window in facts.windows if window.proven and window.id in asked)
+    requested = {fault.id for fault in facts.faults}
+    return (window for window in facts.windows if window.proven and window.id in requested)
 
 
 def _all_well(facts: Facts, results: Sequence[CheckResult], ops_begun: Sequence[int]) -> str:

@@ -76,18 +76,18 @@ def answers(
     max_states: int = MAX_STATES,
 ) -> Answers:
     """Judge every key. Raises ValueError for a consistency that is none."""
-    asked = consistency_named(consistency)
-    said = sources(operations, initial=initial, in_real_time=asked.in_real_time)
-    searched = said.ambiguous & ~said.unwritten
-    broken = said.unwritten | (asked.broken(said) & ~searched)
+    model = consistency_named(consistency)
+    of_keys = sources(operations, initial=initial, in_real_time=model.in_real_time)
+    searched = of_keys.ambiguous & ~of_keys.unwritten
+    broken = of_keys.unwritten | (model.broken(of_keys) & ~searched)
     verdicts = np.where(broken, INVALID, VALID).tolist()
-    states = np.zeros(len(said.keys), np.int64)
-    left = said.operations.take(searched[said.at])
+    states = np.zeros(len(of_keys.keys), np.int64)
+    left = of_keys.operations.take(searched[of_keys.at])
     for key, rows in by_key(left):
-        place = int(np.searchsorted(said.keys, key))
-        found = asked.search(list(left.take(rows)), initial=initial, max_states=max_states)
+        place = int(np.searchsorted(of_keys.keys, key))
+        found = model.search(list(left.take(rows)), initial=initial, max_states=max_states)
         verdicts[place], states[place] = found.verdict, found.states
-    return Answers(said.keys, tuple(verdicts), states)
+    return Answers(of_keys.keys, tuple(verdicts), states)
 
 
 def consistency_named(name: str) -> Consistency:

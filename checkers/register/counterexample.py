@@ -22,7 +22,7 @@ from checkers.register.answers import INVALID, LINEARIZABLE, answers, consistenc
 from checkers.register.linearization import MAX_STATES, Outcome
 from checkers.register.operations import NULL, OK, READ, Operation, Operations
 from checkers.register.parts import Part, consumers_of, prefix, window, without
-from checkers.register.sources import said, sources
+from checkers.register.sources import constraining, sources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ def counter_example(
 ) -> CounterExample | None:
     """A minimal counter-example of a key; None where none is found within the budget."""
     row = np.flatnonzero(operations.key == key)
-    kept, f = said(operations.take(row))
+    kept, f = constraining(operations.take(row))
     part = Part(operations.take(row[kept]).changed(f=f), row[kept])
     judge = _Judge(consistency, initial, max_states)
     if not judge.wrong(part):

@@ -89,27 +89,27 @@ class Judgement:
 
 def judge(operations: Operations, options: Options | None = None) -> Judgement:
     """Judge some keys, each with all of its operations."""
-    asked = options or Options()
+    requested = options or Options()
     found = answers(
         operations,
-        consistency=asked.consistency,
-        initial=asked.initial,
-        max_states=asked.max_states,
+        consistency=requested.consistency,
+        initial=requested.initial,
+        max_states=requested.max_states,
     )
     invalid, undecided = found.of(INVALID).tolist(), found.of(UNKNOWN).tolist()
     examples = (
         counter_example(
             operations,
             key,
-            consistency=asked.consistency,
-            initial=asked.initial,
-            max_states=asked.max_states,
+            consistency=requested.consistency,
+            initial=requested.initial,
+            max_states=requested.max_states,
         )
-        for key in invalid[: asked.examples]
+        for key in invalid[: requested.examples]
     )
     return Judgement(
         counts=_counts(operations, found),
-        staleness=staleness(operations, initial=asked.initial),
+        staleness=staleness(operations, initial=requested.initial),
         invalid=tuple(invalid),
         undecided=tuple(undecided),
         examples=tuple(each for each in examples if each is not None),

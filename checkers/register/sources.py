@@ -100,10 +100,10 @@ class Sources:
 
 
 def sources(operations: Operations, *, initial: int = NULL, in_real_time: bool = True) -> Sources:
-    """What the operations say. `in_real_time`: whether what completes before a write is invoked
-    cannot have consumed it; else only the orders of processes count."""
+    """What the operations observed. `in_real_time`: whether what completes before a write is
+    invoked cannot have consumed it; else only the orders of processes count."""
     keys, key_at = np.unique(operations.key, return_inverse=True)
-    row, f = said(operations)
+    row, f = constraining(operations)
     some = operations.take(row).changed(f=f)
     number = numbered(some, key_at[row], len(keys), initial)
     useful, candidate = _useful(some, number, in_real_time=in_real_time)
@@ -121,9 +121,9 @@ def sources(operations: Operations, *, initial: int = NULL, in_real_time: bool =
     )
 
 
-def said(operations: Operations) -> tuple[Ints, Ints]:
-    """The places of operations that may say something, and their functions: a compare-and-set of a
-    value to itself is a read."""
+def constraining(operations: Operations) -> tuple[Ints, Ints]:
+    """The places of operations that may constrain the order, and their functions: a compare-and-set
+    of a value to itself is a read."""
     idle = (operations.f == CAS) & (operations.expected == operations.value)
     f = np.where(idle, READ, operations.f)
     silent = (operations.type == FAIL) | ((operations.type == INFO) & (f == READ))

@@ -26,7 +26,7 @@ import numpy as np
 
 from checkers.register.dominance import counts_below
 from checkers.register.operations import NEVER, NULL, OK, READ, Bools, Ints, Operations
-from checkers.register.sources import NOTHING, Numbered, numbered, said
+from checkers.register.sources import NOTHING, Numbered, constraining, numbered
 
 BEFORE_ALL: Final = 0
 """The number of the instant at which initial values are known."""
@@ -88,7 +88,7 @@ def quantile(ages: Ints, share: float) -> int | None:
 def staleness(operations: Operations, *, initial: int = NULL) -> Staleness:
     """The ages of all `ok` reads."""
     keys, at = np.unique(operations.key, return_inverse=True)
-    row, f = said(operations)
+    row, f = constraining(operations)
     some, key = operations.take(row).changed(f=f), at[row]
     number = numbered(some, key, len(keys), initial)
     ok, instants = some.type == OK, _Instants.of(some)

@@ -68,16 +68,16 @@ class Set(Checker[Slice, Tally], HasPrimaryFinding):
     def merge(self, run: Run, parts: Sequence[Tally]) -> CheckResult:
         """The counts, findings and statements of all shards together."""
         whole = merge(parts)
-        said = opinion(whole, linearizable=self.linearizable)
-        document = said.document()
+        judged = opinion(whole, linearizable=self.linearizable)
+        document = judged.document()
         run_ids = pa.array([run.facts.run_id] * len(whole.findings), pa.string())
         number = whole.counts.acknowledged
         return CheckResult(
             counts=asdict(whole.counts),
             rates=whole.counts.rates(),
             findings=whole.findings.add_column(0, "run_id", run_ids),
-            counter_examples=said.counter_examples,
-            doubts=said.doubts,
+            counter_examples=judged.counter_examples,
+            doubts=judged.doubts,
             all_well=f"all {number:,} acknowledged elements were kept"
             if number != 1
             else "the 1 acknowledged element was kept",

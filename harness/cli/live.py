@@ -69,8 +69,8 @@ class _View:
             while not stop.wait(_LINE_EVERY_S):
                 if self.status.phase == "running" and (load := self._load()) is not None:
                     parts = [load, f"fault: {self._faults()}", self._leaders()]
-                    said = "; ".join(part for part in parts if part)
-                    self.out.say(f"[{self.elapsed_s():5.1f} s] {said}")
+                    line = "; ".join(part for part in parts if part)
+                    self.out.say(f"[{self.elapsed_s():5.1f} s] {line}")
 
         thread = threading.Thread(target=report, name="progress", daemon=True)
         thread.start()

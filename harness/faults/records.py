@@ -283,7 +283,7 @@ class ProtocolRecord(UndoRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class ManualRecord(UndoRecord):
-    """The operator is asked to do something, and later to undo it; each is waited for at most
+    """What the operator should do, and later undo; each is waited for at most
     `at_most_s`. `places` are the nodes with their addresses, as the operator reads them."""
 
     instruction: str

@@ -20,7 +20,7 @@ from harness.history.run_folder import RunDir
 from harness.models import APPEND
 
 Ends = Sequence[Mapping[str, Any]]
-Told = Iterator[tuple[str, str]]
+Found = Iterator[tuple[str, str]]
 """Sentences, each with the path, below the run folder, of what it is about."""
 
 _DONE: Final = "done"
@@ -29,7 +29,7 @@ _NAMED: Final = 3
 """How many files a sentence names; for more, it gives the number."""
 
 
-def numbers(rundir: RunDir) -> Told:
+def numbers(rundir: RunDir) -> Found:
     """Parts are numbered from 0, without a gap."""
     for folder in (rundir.history, rundir.reads, rundir.observations):
         names = [path.name for path in rundir.parts(folder)]
@@ -41,7 +41,7 @@ def numbers(rundir: RunDir) -> Told:
             yield folder.name, f"missing: {listed(missing)}"
 
 
-def of_other_runs(parts: Parts, run: Mapping[str, Any], ends: Ends) -> Told:
+def of_other_runs(parts: Parts, run: Mapping[str, Any], ends: Ends) -> Found:
     """Every row names its run."""
     ours = (None, (run["run_id"], run["run_id"]))
     for each in (parts.history, parts.reads, parts.observations):
@@ -53,7 +53,7 @@ def of_other_runs(parts: Parts, run: Mapping[str, Any], ends: Ends) -> Told:
         yield parts.damaged[0], f"damaged: {listed(parts.damaged)}"
 
 
-def of_other_plans(parts: Parts, ends: Ends, partitions: int) -> Told:
+def of_other_plans(parts: Parts, ends: Ends, partitions: int) -> Found:
     """Every partition that was written, read or observed is one that the plan requests."""
     spans = [part.ends_of("partition") for part in (*parts.history, *parts.reads)]
     met = {number for span in spans if span is not None for number in span}
@@ -63,7 +63,7 @@ def of_other_plans(parts: Parts, ends: Ends, partitions: int) -> Told:
         yield "plan.json", f"not of this plan, which has partitions 0 to {partitions - 1}: {names}"
 
 
-def operations(parts: Parts, run: Mapping[str, Any], *, by_rows: bool) -> Told:
+def operations(parts: Parts, run: Mapping[str, Any], *, by_rows: bool) -> Found:
     """Rows of the history are numbered from 0, and are as many as run.json has counted: each
     operation that was attempted began and ended. `by_rows`: row by row, not only by the statistics
     of each part."""
@@ -127,7 +127,7 @@ class _Indices(NamedTuple):
         )
 
 
-def records(rundir: RunDir, parts: Parts, run: Mapping[str, Any], ends: Ends) -> Told:
+def records(rundir: RunDir, parts: Parts, run: Mapping[str, Any], ends: Ends) -> Found:
     """If a reader passed offsets, there are records from it."""
     if parts.reads and not rundir.ends.exists() and run["state"] == _DONE:
         yield "reads", "missing: reads/ends.parquet"

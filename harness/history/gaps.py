@@ -24,7 +24,7 @@ from harness.errors import HistoryError
 from harness.faults.journal import damaged_lines, windows
 from harness.history.gap_rows import (
     Ends,
-    Told,
+    Found,
     listed,
     numbers,
     of_other_plans,
@@ -41,10 +41,10 @@ _DONE: Final = "done"
 _MANY_BYTES: Final = 2**27
 
 
-def gaps_of(told: Iterable[tuple[str, str]]) -> Gaps:
+def gaps_of(found: Iterable[tuple[str, str]]) -> Gaps:
     """Sentences, each with the path of what it is about."""
     by_field: dict[str, dict[str, None]] = {}
-    for path, sentence in told:
+    for path, sentence in found:
         by_field.setdefault(_field(path), {})[sentence] = None
     return Gaps(**{name: tuple(sentences) for name, sentences in by_field.items()})
 
@@ -74,7 +74,7 @@ def gaps_of_files(rundir: RunDir, run: Mapping[str, Any]) -> Gaps:
         raise HistoryError(f"cannot be read: {error}", file=str(rundir.path)) from error
 
 
-def _by_manifest(rundir: RunDir, run: Mapping[str, Any]) -> Told:
+def _by_manifest(rundir: RunDir, run: Mapping[str, Any]) -> Found:
     manifest = read_manifest(rundir)
     if manifest is not None:
         if manifest.run_id != run["run_id"]:
@@ -96,7 +96,7 @@ def _by_rows(
     partitions: int,
     *,
     seen: Gaps,
-) -> Told:
+) -> Found:
     """What rows show, except what has been `seen` in the files: it would be reported twice."""
     named = rundir.manifest.exists()
     if not named:
@@ -112,7 +112,7 @@ def _by_rows(
 # --- by the manifest --------------------------------------------------------------------------
 
 
-def _against(rundir: RunDir, files: Sequence[Evidence]) -> Told:
+def _against(rundir: RunDir, files: Sequence[Evidence]) -> Found:
     """Files that are missing, that differ from the manifest, and that it does not name."""
     missing: dict[str, list[str]] = {}
     changed: dict[str, list[str]] = {}
@@ -172,7 +172,7 @@ def _rows_left(path: Path, named: Evidence) -> str:
     return "" if rows == named.rows else f" ({rows:,} rows, not {named.rows:,})"
 
 
-def _journal(rundir: RunDir) -> Told:
+def _journal(rundir: RunDir) -> Found:
     """A run that was to have faults has a journal, and each of its lines is complete: a full disk
     leaves half a line, and a manifest that matches it."""
     if not rundir.faults.exists():
@@ -187,7 +187,7 @@ def _journal(rundir: RunDir) -> Told:
         yield from _windows(rundir)
 
 
-def _windows(rundir: RunDir) -> Told:
+def _windows(rundir: RunDir) -> Found:
     """Faults of a journal that its plan does not request, and those that were never undone."""
     asked = {step["id"] for step in rundir.read_json(rundir.plan).get("faults") or []}
     begun = windows(rundir.faults)
@@ -197,7 +197,7 @@ def _windows(rundir: RunDir) -> Told:
         yield "faults.jsonl", f"faults.jsonl does not say when {listed(left)} was undone"
 
 
-def _load(run: Mapping[str, Any]) -> Told:
+def _load(run: Mapping[str, Any]) -> Found:
     """A run that is done states how many operations it attempted, and whether its load was as
     requested; one with cells leaves that to them."""
     load = run.get("load") or {}

@@ -118,7 +118,7 @@ def decoded(
     footers: Footers = _UNKNOWN,
 ) -> Iterator[Made]:
     """The result of `decode` for each batch of these columns, or of all; `optional` ones may be
-    absent. Files whose `footers` are given are not asked for them again.
+    absent. The `footers` that are given are not read again.
 
     Raises HistoryError when a file is damaged, lacks a column, or has an unusable row.
     """

@@ -1,4 +1,4 @@
-"""The lever that is an operator: the operator is told what to do, and reports that it is done.
+"""The lever that is an operator: the operator reads what to do, and reports that it is done.
 
 ackloss itself does nothing and observes nothing, so its probes never prove anything: the window
 is what the operator claims. That holds on every kind of cluster whose time is real.
@@ -95,13 +95,13 @@ class ManualLever(Lever[ManualRecord]):
         """What the operator claims: never a proof."""
         if applied:
             claimed = self._claims.get((record.fault, True), False)
-            said = f"{CLAIMED}: {record.instruction}"
+            evidence = f"{CLAIMED}: {record.instruction}"
         else:
             claimed = self._claims.get((record.fault, False), False)
-            said = f"{CLAIMED}: {record.undo_instruction}"
+            evidence = f"{CLAIMED}: {record.undo_instruction}"
         if not claimed:
-            said = f"it was not reported: {said.partition(': ')[2]}"
-        return Proof(False, [said], claimed=claimed)
+            evidence = f"it was not reported: {evidence.partition(': ')[2]}"
+        return Proof(False, [evidence], claimed=claimed)
 
     def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002
         """Nothing is known."""

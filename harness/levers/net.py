@@ -120,17 +120,17 @@ class NetLever(Lever[NetRecord]):
         may shift it by 4 standard deviations, and we also allow a twentieth of the share."""
         self._with_all(many, node, record)
         packets = counted(node, record.fault)
-        asked, proven, met, evidence = record.share, bool(record.peers), 0, []
+        requested, proven, met, evidence = record.share, bool(record.peers), 0, []
         for peer in record.peers:
             now = packets.get(peer.name, Met())
             hit, of = now.system + now.own, now.system_seen + now.own_seen
-            far = 4 * sqrt(asked * (1 - asked) / max(of, 1)) + asked / 20
-            proven = proven and hit > 0 and abs(hit / max(of, 1) - asked) <= far
+            far = 4 * sqrt(requested * (1 - requested) / max(of, 1)) + requested / 20
+            proven = proven and hit > 0 and abs(hit / max(of, 1) - requested) <= far
             met += now.system
             counts = _of_system(now.system, record, peer, of=now.system_seen)
             evidence.append(
                 f"{node.name}: {counts} dropped by our rules; with our own {hit:,} of {of:,}, "
-                f"{hit / max(of, 1):.1%} (requested {asked:.1%} ± {far:.1%})"
+                f"{hit / max(of, 1):.1%} (requested {requested:.1%} ± {far:.1%})"
             )
         return Proof(proven, evidence, met)
 

@@ -67,7 +67,7 @@ def end_process(node: Node, record: Ends) -> None:
 
 
 def _send(node: Node, signal: str, pid: int) -> None:
-    """Send it; its supervisor is told first, or it would start the process again at once."""
+    """Send it; its supervisor is notified first, or it would start the process again at once."""
     if isinstance(node, Managed):
         node.end(signal)
         return

@@ -287,8 +287,8 @@ def _run(*argv: str) -> None:
         stdin=subprocess.DEVNULL,
     )
     if done.returncode:
-        said = (done.stderr or done.stdout).strip()[:300]
-        raise HarnessFailure(f"{argv[0]} failed: {said}", hint="`ackloss clean` removes disks")
+        output = (done.stderr or done.stdout).strip()[:300]
+        raise HarnessFailure(f"{argv[0]} failed: {output}", hint="`ackloss clean` removes disks")
 
 
 def _sync_folder(folder: Path) -> None:

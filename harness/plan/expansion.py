@@ -82,12 +82,12 @@ def _drawn(mix: Mix, seed: int, duration_s: float) -> Iterator[FaultStep]:
 
 def _copies(step: FaultStep) -> Iterator[dict[str, Any]]:
     """The step as often as it is to be repeated, later each time; `{n}` in its `nodes` counts."""
-    told = step.model_dump(mode="json", by_alias=True, exclude={"repeat"})
+    document = step.model_dump(mode="json", by_alias=True, exclude={"repeat"})
     if step.repeat is None:
-        yield told
+        yield document
         return
     for n in range(step.repeat.times):
-        copy = {**told, "id": f"{step.id}-{n + 1}"}
+        copy = {**document, "id": f"{step.id}-{n + 1}"}
         copy["nodes"] = step.nodes.replace("{n}", str(n + 1))
         if step.at_s is not None:
             copy["at_s"] = round(step.at_s + n * step.repeat.every_s, 3)

@@ -66,12 +66,12 @@ def raised(error: BaseException) -> Completion:
     name = type(error).__name__
     if not isinstance(error, _MISTAKES):
         return completion(INFO, error=name)
-    said = "" if isinstance(error, LookupError) else f": {error}".splitlines()[0]  # keys differ
+    message = "" if isinstance(error, LookupError) else f": {error}".splitlines()[0]  # keys differ
     places = [
         f" ({PurePath(frame.f_code.co_filename).name}, line {line})"
         for frame, line in walk_tb(error.__traceback__)
     ]
-    return completion(INFO, error=f"{name}{said:.100}{places[-1] if places else ''}")
+    return completion(INFO, error=f"{name}{message:.100}{places[-1] if places else ''}")
 
 
 Script = Generator[Invoke, Completion, None]

@@ -100,7 +100,7 @@ class DryRunNode:
 class DryRunClients:
     """Clients that never crash: what would happen to them is recorded."""
 
-    told: list[str] = field(default_factory=list)
+    announced: list[str] = field(default_factory=list)
 
     def crash(self, number: int, fault: str, *, at_once: bool) -> None:  # noqa: ARG002
         when = (
@@ -108,12 +108,12 @@ class DryRunClients:
             if at_once
             else "its place stays empty until it is healed"
         )
-        self.told.append(
+        self.announced.append(
             f"client-{number}: crash it without a flush, what is in flight in it is unknown; {when}"
         )
 
     def replace(self, number: int, fault: str) -> None:  # noqa: ARG002
-        self.told.append(f"client-{number}: a new client replaces it")
+        self.announced.append(f"client-{number}: a new client replaces it")
 
     def state(self, number: int, fault: str) -> ClientState:  # noqa: ARG002
         return ClientState(alive=f"client-{number}", kept_dead_by=frozenset(), death=None)

@@ -37,11 +37,11 @@ def run_workload(
     complete operations; then what is in flight is waited for, and the client is closed: every
     operation is completed when this returns. Raises what `before_drain` raised.
     """
-    asked, rules = plan.workload, Rules.of(workload, plan)
+    requested, rules = plan.workload, Rules.of(workload, plan)
     scripts = rules.scripts(workload.script, plan)
-    loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=asked.rate_per_s)
+    loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=requested.rate_per_s)
     with _RARE_COLLECTIONS, closing(loop):
-        report = loop.run(int(asked.duration_s * 1e9))
+        report = loop.run(int(requested.duration_s * 1e9))
         healed = clock.spawn("before-drain", before_drain)
         loop.turn_until(healed.done)
         healed.result()

@@ -134,9 +134,9 @@ class Observer:
 
 def merge(time_ns: int, answers: Iterable[tuple[int, NodeView]]) -> Situation:
     """The situation that follows from answers (time, view) of several nodes."""
-    by_partition: dict[int, list[_Told]] = {}
+    by_partition: dict[int, list[_Answer]] = {}
     controllers: list[tuple[int, str]] = []
-    coordination: list[_Told] = []
+    coordination: list[_Answer] = []
     answered = set()
     for at_ns, view in answers:
         answered.add(view.answered_by)
@@ -157,15 +157,15 @@ def merge(time_ns: int, answers: Iterable[tuple[int, NodeView]]) -> Situation:
     )
 
 
-_Told = tuple[bool, int, PartitionView]
+_Answer = tuple[bool, int, PartitionView]
 """By an authority or not, when, what."""
 
 
-def _believed(views: list[_Told]) -> PartitionView:
+def _believed(views: list[_Answer]) -> PartitionView:
     epoch = max(view.leader_epoch for _, _, view in views)
-    newest = [told for told in views if told[2].leader_epoch == epoch]
+    newest = [answer for answer in views if answer[2].leader_epoch == epoch]
     backing = Counter(view for _, _, view in newest)
-    return max(newest, key=lambda told: (told[0], backing[told[2]], told[1]))[2]
+    return max(newest, key=lambda answer: (answer[0], backing[answer[2]], answer[1]))[2]
 
 
 def _rows(time_ns: int, view: NodeView) -> Iterable[tuple[object, ...]]:

@@ -44,7 +44,7 @@ def dry_run(bound: ResolvedPlan) -> dict[str, Any]:
     plan, outline = bound.plan, bound.provider.outline(bound.order)
     nodes = {each.name: DryRunNode(each.name, each.roles, each.address) for each in outline}
     clients = DryRunClients()
-    say = clients.told.append
+    say = clients.announced.append
     consumers = [DryRunConsumers(say)]
     levers = levers_of(bound, DryRunCluster(nodes), clients, consumers, say=say)
     met: dict[str, tuple[str, ...]] = {}
@@ -86,13 +86,19 @@ def _dry_step(
     met: dict[str, tuple[str, ...]],
 ) -> dict[str, Any]:
     step, plan = bound_step.step, bound.plan
-    told: dict[str, Any] = {"id": step.id, "begins": _begins(bound_step)}
+    begins: dict[str, Any] = {"id": step.id, "begins": _begins(bound_step)}
     if bound_step.nemesis is None:
-        return {**told, "heals": step.heal}
+        return {**begins, "heals": step.heal}
     healed = f"after {step.for_s:g} s" if step.for_s else "by a later step, or at the end"
     if not nodes and not isinstance(bound_step.nemesis, ClientNemesis):
-        asked = f"{step.nodes} (which nodes these are is known when the cluster is queried)"
-        return {**told, "nemesis": step.nemesis, "nodes": asked, "commands": [], "healed": healed}
+        requested = f"{step.nodes} (which nodes these are is known when the cluster is queried)"
+        return {
+            **begins,
+            "nemesis": step.nemesis,
+            "nodes": requested,
+            "commands": [],
+            "healed": healed,
+        }
     acts, names = _dry_acts(bound_step.nemesis, step, bound, nodes, levers, met)
     met[step.id] = tuple(names)
     if bound.provider.simulated:
@@ -101,15 +107,16 @@ def _dry_step(
         for act in acts:
             lever = levers[act.lever]
             lever.apply(announced(lever, act, fault=step.id, seed=plan.seed))
-        commands = [command for node in nodes.values() for command in node.commands] + clients.told
-    clients.told.clear()
+        commands = [command for node in nodes.values() for command in node.commands]
+        commands += clients.announced
+    clients.announced.clear()
     for node in nodes.values():
         node.commands.clear()
-    asked = f"{step.nodes} (here as if {', '.join(names) or 'none'})"
+    requested = f"{step.nodes} (here as if {', '.join(names) or 'none'})"
     return {
-        **told,
+        **begins,
         "nemesis": step.nemesis,
-        "nodes": ", ".join(names) if isinstance(bound_step.nemesis, ClientNemesis) else asked,
+        "nodes": ", ".join(names) if isinstance(bound_step.nemesis, ClientNemesis) else requested,
         "commands": commands,
         "healed": healed,
     }

@@ -100,11 +100,11 @@ class Connections:
         if self.speaks is not None:
             return connection, BrokerVersionData(self.speaks)
         try:
-            told = connection.ask(ApiVersionsRequest[0](), timeout_s=timeout_s)
+            answer = connection.ask(ApiVersionsRequest[0](), timeout_s=timeout_s)
         except NoAnswer:
             connection.close()
             raise
-        versions = {each.api_key: (each.min_version, each.max_version) for each in told.api_keys}
+        versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
         return connection, BrokerVersionData(api_versions=versions)
 
     def __enter__(self) -> Self:

@@ -47,8 +47,8 @@ Partitions = tuple[PartitionView, ...]
 def partitions(node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float) -> list[Partitions]:
     """The topic of each plan as this broker reports it to clients. Raises NoAnswer."""
     names = names_by_id(plans[0])
-    told = metadata(node, *plans, timeout_s=timeout_s)
-    by_name = {topic.name: topic.partitions for topic in told.topics}
+    answer = metadata(node, *plans, timeout_s=timeout_s)
+    by_name = {topic.name: topic.partitions for topic in answer.topics}
     return [
         tuple(
             PartitionView(
@@ -84,10 +84,10 @@ def offset(
         answer = ask(leader.address, BROKER_PORT, request, timeout_s=5)
     except NoAnswer:
         return None
-    told = answer.topics[0].partitions[0]
-    if told.error_code:
+    of_leader = answer.topics[0].partitions[0]
+    if of_leader.error_code:
         return None
-    return int(told.old_style_offsets[0]) if version == 0 else int(told.offset)
+    return int(of_leader.old_style_offsets[0]) if version == 0 else int(of_leader.offset)
 
 
 def configs(node: Node, plan: KafkaPlan, kind: int, name: str) -> dict[str, Any]:

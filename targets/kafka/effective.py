@@ -35,7 +35,7 @@ def effective(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
     for feature, level in support.comparable(plan).target.features.items():
         if features.get(feature, 0) != level:
             raise PlanError(
-                f"the cluster has level {features.get(feature, 0)}, requested was {level}",
+                f"the cluster has level {features.get(feature, 0)}, but {level} was requested",
                 key=f'target.features."{feature}"',
             )
     return {"settings": found, "features": features, "warnings": warnings}

@@ -88,12 +88,12 @@ def bootstrap_checkpoint(image: ImageRef, features: Mapping[str, int]) -> bytes:
 
     Raises PlanError for a feature that this version does not have at this level.
     """
-    asked = json.dumps(dict(sorted(features.items())))
+    requested = json.dumps(dict(sorted(features.items())))
 
     def make() -> bytes:
         return _format(image, _release(image), features)
 
-    return kept(image, "bootstrap.checkpoint", asked, make).read_bytes()
+    return kept(image, "bootstrap.checkpoint", requested, make).read_bytes()
 
 
 def prepare(version: str = DEFAULT_VERSION, say: Say = quietly) -> ImageRef:
@@ -159,14 +159,14 @@ log.dirs={FILES}/data
 
 
 def _format(image: ImageRef, release: ReleaseLine, features: Mapping[str, int]) -> bytes:
-    asked = ", ".join(f"{name} = {level}" for name, level in features.items())
+    requested = ", ".join(f"{name} = {level}" for name, level in features.items())
     levels = (part for name, level in features.items() for part in ("--feature", f"{name}={level}"))
     try:
         made = formatted(image, release, _PROPERTIES, [*levels], read=["bootstrap.checkpoint"])
     except EnvironmentFailure as error:
         if features:
             raise PlanError(
-                f"Kafka {image.version} refuses {asked}: {error.hint}", key="target.features"
+                f"Kafka {image.version} refuses {requested}: {error.hint}", key="target.features"
             ) from error
         raise
     return made["bootstrap.checkpoint"]

@@ -105,9 +105,9 @@ def formatted_here(
             output = done.stdout + done.stderr
             made = {name: (Path(folder) / "data" / name).read_bytes() for name in read}
         except (OSError, subprocess.TimeoutExpired) as error:
-            said = output if isinstance(error, FileNotFoundError) else str(error)
+            message = output if isinstance(error, FileNotFoundError) else str(error)
             raise EnvironmentFailure(
-                f"the storage of {image.reference} could not be formatted", hint=last_line(said)
+                f"the storage of {image.reference} could not be formatted", hint=last_line(message)
             ) from error
     return made
 
@@ -115,7 +115,7 @@ def formatted_here(
 def last_line(output: str) -> str:
     """The last line of a tool's output that is not part of a stack trace."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("at ", "..."))]
-    if not told:
+    errors = [line for line in lines if not line.startswith(("at ", "..."))]
+    if not errors:
         return "it printed nothing"
-    return re.sub(r'^Exception in thread "\w+" [\w.$]+: ', "", told[-1])[:300]
+    return re.sub(r'^Exception in thread "\w+" [\w.$]+: ', "", errors[-1])[:300]

@@ -36,8 +36,8 @@ def size(plan: Mapping[str, Any]) -> list[str]:
     ours = _section(plan, "cluster").get("kind") != "external"
     brokers = _section(plan, "target").get("brokers") if ours else None
     factor = _section(plan, "topic").get("replication_factor")
-    told = [f"{brokers} brokers"] if brokers else [] if ours else ["a cluster of the user's"]
-    return [*told, f"replication factor {factor}"] if factor else told
+    facts = [f"{brokers} brokers"] if brokers else [] if ours else ["a cluster of the user's"]
+    return [*facts, f"replication factor {factor}"] if factor else facts
 
 
 def stored_request(plan: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

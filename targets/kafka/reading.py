@@ -192,25 +192,25 @@ def _gap(offsets: NDArray[np.int64], start: int, end: int, *, compacted: bool) -
 
 
 def _compacted(plan: KafkaPlan) -> bool:
-    asked = {**plan.target.settings, **plan.topic.settings}
-    return any("compact" in str(asked.get(policy, "")) for policy in _POLICIES)
+    requested = {**plan.target.settings, **plan.topic.settings}
+    return any("compact" in str(requested.get(policy, "")) for policy in _POLICIES)
 
 
 def _ends(cluster: Cluster, plan: KafkaPlan) -> dict[int, End]:
     """Log start and end of every partition as its leader reports them."""
     mode = mode_of(plan)
 
-    def told(leader: str, partition: int, which: int) -> int | None:
+    def reported(leader: str, partition: int, which: int) -> int | None:
         return offset(cluster.nodes[leader], plan, partition, which)
 
     answers = [mode.observe(node, plan, timeout_s=2) for node in cluster.nodes.values()]
-    return ends_of([view for view in answers if view], plan, told)
+    return ends_of([view for view in answers if view], plan, reported)
 
 
 def ends_of(
-    answers: Sequence[NodeView], plan: KafkaPlan, told: Callable[[str, int, int], int | None]
+    answers: Sequence[NodeView], plan: KafkaPlan, reported: Callable[[str, int, int], int | None]
 ) -> dict[int, End]:
-    """Log start and end of every partition as its leader reports them (`told`, by the leader's
+    """Log start and end of every partition as its leader reports them (`reported`, by the leader's
     name, the partition, and EARLIEST or LATEST); the leader is the one that all nodes' answers
     together name."""
     views = merge(0, [(0, view) for view in answers]).partitions
@@ -220,8 +220,8 @@ def ends_of(
         leader = view.leader if view else None
         ends[partition] = End(
             partition=partition,
-            log_start_offset=told(leader, partition, EARLIEST) if leader else None,
-            end_offset=told(leader, partition, LATEST) if leader else None,
+            log_start_offset=reported(leader, partition, EARLIEST) if leader else None,
+            end_offset=reported(leader, partition, LATEST) if leader else None,
             position=None,
             leader=leader,
             leader_epoch=view.leader_epoch if view else None,

@@ -35,12 +35,12 @@ def effective(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
     """
     by_broker, topic = {}, Values()
     requests = release_line_of(plan).requests
-    told = _from_log if requests.describe_configs is None else _described
-    asked = {"broker", "controller"} if requests.controllers_tell else {"broker"}
+    read = _from_log if requests.describe_configs is None else _described
+    requested = {"broker", "controller"} if requests.controllers_tell else {"broker"}
     for node in cluster.nodes.values():
-        if not node.roles & asked:
+        if not node.roles & requested:
             continue
-        of_node, of_topic = told(node, plan)
+        of_node, of_topic = read(node, plan)
         compare(plan.target.settings, of_node, where="target.settings", node=node.name)
         if "broker" in node.roles:
             by_broker[node.name], topic = of_node, topic | of_topic
@@ -106,14 +106,15 @@ def _topics(lines: list[str], topic: str) -> Iterator[tuple[str, str]]:
                 yield key, value
 
 
-def compare(asked: Mapping[str, Any], told: Values, *, where: str, node: str) -> None:
+def compare(requested: Mapping[str, Any], reported: Values, *, where: str, node: str) -> None:
     """Raise PlanError for the first setting that is requested and not in force."""
-    for key, value in asked.items():
-        if key not in told:
+    for key, value in requested.items():
+        if key not in reported:
             raise PlanError(f"{node} does not know this setting", key=f'{where}."{key}"')
-        if normal(told[key]) != normal(text(value)):
+        if normal(reported[key]) != normal(text(value)):
             raise PlanError(
-                f"{node} has {told[key]!r}, requested was {text(value)!r}", key=f'{where}."{key}"'
+                f"{node} has {reported[key]!r}, but {text(value)!r} was requested",
+                key=f'{where}."{key}"',
             )
 
 
@@ -132,9 +133,9 @@ def agreed(by_node: Mapping[str, Values]) -> tuple[Values, dict[str, Values]]:
     """What all nodes agree on, and by key and node what they do not."""
     common, differs = {}, {}
     for key in sorted({key for values in by_node.values() for key in values}):
-        told = {name: values.get(key) for name, values in by_node.items()}
-        if len(set(told.values())) == 1:
-            common[key] = next(iter(told.values()))
+        of_key = {name: values.get(key) for name, values in by_node.items()}
+        if len(set(of_key.values())) == 1:
+            common[key] = next(iter(of_key.values()))
         else:
-            differs[key] = told
+            differs[key] = of_key
     return common, differs

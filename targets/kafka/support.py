@@ -47,21 +47,25 @@ class _Asked:
 
 def unsupported(plan: KafkaPlan) -> list[Unsupported]:
     """All that the plan requests and its version does not honour."""
-    told = []
-    for limit, asked in _met(plan):
-        if limit.values.meant(asked.value):
-            value = str(asked.value).lower() if isinstance(asked.value, bool) else asked.value
+    sentences = []
+    for limit, requested in _met(plan):
+        if limit.values.meant(requested.value):
+            value = (
+                str(requested.value).lower()
+                if isinstance(requested.value, bool)
+                else requested.value
+            )
             kafka = f"Kafka {version_of(plan)}{_MODES[limit.metadata]}"
-            told.append(
+            sentences.append(
                 Unsupported(
-                    key=asked.where,
+                    key=requested.where,
                     what=f"the plan requests {value}, but {kafka} {KINDS[limit.kind]}: "
                     f"{limit.reason}",
                     source=limit.source,
                     forcible=limit.forcible,
                 )
             )
-    return told
+    return sentences
 
 
 def sent(plan: KafkaPlan) -> KafkaPlan:
@@ -71,9 +75,9 @@ def sent(plan: KafkaPlan) -> KafkaPlan:
     return _without(
         plan,
         {
-            (asked.place, asked.key)
-            for limit, asked in _met(plan)
-            if limit.kind == "absent" and not limit.values.meant(asked.value)
+            (requested.place, requested.key)
+            for limit, requested in _met(plan)
+            if limit.kind == "absent" and not limit.values.meant(requested.value)
         },
     )
 
@@ -83,9 +87,9 @@ def comparable(plan: KafkaPlan) -> KafkaPlan:
     return _without(
         plan,
         {
-            (asked.place, asked.key)
-            for limit, asked in _met(plan)
-            if limit.kind == "absent" or limit.values.meant(asked.value)
+            (requested.place, requested.key)
+            for limit, requested in _met(plan)
+            if limit.kind == "absent" or limit.values.meant(requested.value)
         },
     )
 
@@ -93,17 +97,17 @@ def comparable(plan: KafkaPlan) -> KafkaPlan:
 def unheeded(plan: KafkaPlan, settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """What the cluster reports about the settings that were requested in vain: `settings` as
     `Target.effective` has them."""
-    told = []
-    for limit, asked in _met(plan):
-        if asked.place in ("broker", "topic") and limit.values.meant(asked.value):
-            value = settings.get(asked.place, {}).get(asked.key)
-            said = (
+    sentences = []
+    for limit, requested in _met(plan):
+        if requested.place in ("broker", "topic") and limit.values.meant(requested.value):
+            value = settings.get(requested.place, {}).get(requested.key)
+            report = (
                 "does not report it" if value is None else f"reports {value}, which proves nothing"
             )
-            told.append(
-                f"{asked.where}: requested from a version that {KINDS[limit.kind]}; it {said}"
+            sentences.append(
+                f"{requested.where}: requested from a version that {KINDS[limit.kind]}; it {report}"
             )
-    return told
+    return sentences
 
 
 def version_of(plan: KafkaPlan) -> str | None:
@@ -120,14 +124,18 @@ def _met(plan: KafkaPlan) -> Iterator[tuple[Limit, _Asked]]:
     if version is None:
         return
     limits = [limit for limit in LIMITS if limit.concerns(number_of(version), metadata)]
-    for asked in _asked(plan):
+    for requested in _requested(plan):
         for limit in limits:
-            key = SAME.get(asked.key, asked.key) if asked.place == "producer" else asked.key
-            if limit.names(asked.place, key):
-                yield limit, asked
+            key = (
+                SAME.get(requested.key, requested.key)
+                if requested.place == "producer"
+                else requested.key
+            )
+            if limit.names(requested.place, key):
+                yield limit, requested
 
 
-def _asked(plan: KafkaPlan) -> Iterator[_Asked]:
+def _requested(plan: KafkaPlan) -> Iterator[_Asked]:
     given: Mapping[Place, Mapping[str, Scalar]] = {
         "target": {"metadata": plan.target.metadata or "", "combined": plan.target.combined},
         "feature": plan.target.features,

@@ -30,13 +30,13 @@ APART: Final = 2**40
 """A number above that of any client's processes."""
 
 
-Asked = TypeVar("Asked", contravariant=True)
+Request = TypeVar("Request", contravariant=True)
 
 
-class Begins(Protocol[Asked]):
+class Begins(Protocol[Request]):
     """What begins requests in the simulation, as `Requests` does."""
 
-    def submit(self, process: int, asked: Asked, on_done: OnDone) -> None:
+    def submit(self, process: int, request: Request, on_done: OnDone) -> None:
         """Begin what a process requests, which has nothing in progress."""
         ...
 
@@ -45,20 +45,20 @@ class Begins(Protocol[Asked]):
         ...
 
 
-class PolledRequests(Generic[Asked]):
+class PolledRequests(Generic[Request]):
     """Requests that are begun by `submit` and ended inside `poll`, by one thread of the harness."""
 
-    def __init__(self, cluster: MemoryCluster, requests: Begins[Asked]) -> None:
+    def __init__(self, cluster: MemoryCluster, requests: Begins[Request]) -> None:
         self._cluster, self._requests = cluster, requests
         self._ended: deque[tuple[int, Outcome]] = deque()
         self._answered = threading.Event()
         self._under_way: set[int] = set()
 
-    def submit(self, process: int, asked: Asked) -> bool:
+    def submit(self, process: int, request: Request) -> bool:
         """Begin a request; it always can."""
         self._under_way.add(process)
         with self._cluster.simulation.held():
-            self._requests.submit(process, asked, self._end)
+            self._requests.submit(process, request, self._end)
         return True
 
     def poll(self, timeout_s: float, done: Callable[[int, Outcome], None]) -> None:

@@ -95,10 +95,10 @@ class MemoryConsumers(Consumers):
         """See `Consumers`."""
         lives, life = self._lives.get(number, []), self._life(number)
         ended = [each for each in lives if each.over]
-        said = f"life {ended[-1].life} has ended" if ended else "none has ended"
+        last = f"life {ended[-1].life} has ended" if ended else "none has ended"
         if life is None or life.leaving:
-            return ConsumerState(life=None, ended=said)
-        return ConsumerState(life=life.life, paused=life.host.paused, ended=said)
+            return ConsumerState(life=None, ended=last)
+        return ConsumerState(life=life.life, paused=life.host.paused, ended=last)
 
     def close(self, timeout_s: float) -> None:
         """See `Consumers`."""

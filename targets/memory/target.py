@@ -116,9 +116,9 @@ class Memory(
     def size(self, plan: Mapping[str, Any]) -> list[str]:
         """Its replicas, and the defects that are switched on."""
         target = plan.get("target") or {}
-        told = [f"{target['replicas']} replicas"] if target.get("replicas") else []
+        facts = [f"{target['replicas']} replicas"] if target.get("replicas") else []
         defects = ", ".join(target.get("defects") or ())
-        return [*told, f"defects: {defects}"] if defects else told
+        return [*facts, f"defects: {defects}"] if defects else facts
 
     def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """Its own settings: those of the plan's target that it knows."""
@@ -174,7 +174,8 @@ class Memory(
         for key, value in wanted.items():
             if known[key] != value:
                 raise PlanError(
-                    f"the system has {known[key]!r}, requested was {value!r}", key=f"target.{key}"
+                    f"the system has {known[key]!r}, but {value!r} was requested",
+                    key=f"target.{key}",
                 )
         return {"settings": {"system": known}, "features": {}}
 
@@ -201,11 +202,11 @@ class Memory(
         simulated = simulated_of(cluster)
         system = system_of(simulated)
         requests = system.requests
-        if (asked := transactions_of(plan)) is not None:
+        if (requested := transactions_of(plan)) is not None:
             first, processes = plan.target.first_partition, plan.workload.processes
             coordinator = _deciding_partition(plan, len(system.of_part))
             place = TransactionPlace(coordinator, first, _logs(plan), inputs=plan.partitions)
-            return TransactionClient(simulated, requests, place, asked, processes)
+            return TransactionClient(simulated, requests, place, requested, processes)
         make = _CLIENTS[registry.model_of(plan.workload.name)]
         return make(simulated, requests, plan.partitions, plan.target.first_partition)
 
@@ -309,8 +310,8 @@ def _deciding_partition(plan: MemoryPlan, partitions: int) -> int:
 
 def _logs(plan: MemoryPlan) -> int:
     """How many partitions a plan's topics have together."""
-    asked = transactions_of(plan)
-    return plan.partitions * (1 if asked is None else asked.topics_count)
+    requested = transactions_of(plan)
+    return plan.partitions * (1 if requested is None else requested.topics_count)
 
 
 def _system(cluster: Cluster) -> System:

@@ -52,9 +52,9 @@ class Scripts:
         self._host, self._requests = cluster.clients, requests
         self._running: dict[int, tuple[Script, OnDone]] = {}
 
-    def submit(self, process: int, asked: Script, on_done: OnDone) -> None:
+    def submit(self, process: int, requested: Script, on_done: OnDone) -> None:
         """Begin a script."""
-        self._running[process] = asked, on_done
+        self._running[process] = requested, on_done
         self._go_on(process, None)
 
     def abandon(self, process: int) -> None:
@@ -102,20 +102,20 @@ class TransactionClient(Client):
     def submit(self, process: int, op: Invoke) -> bool:
         """See `harness.protocols.Client`."""
         f, value, _, _, expected = op
-        asked = tuple(micro_ops(expected)) if isinstance(expected, tuple) else ()
+        requested = tuple(micro_ops(expected)) if isinstance(expected, tuple) else ()
         who = process % self._processes
         if f == "txn":
             producer = self._producers.setdefault(who, Producer(()))
             one = Transaction(f"t{value}", producer, self._place, self._settings)
-            script = one.script(list(asked))
+            script = one.script(list(requested))
         elif f == "subscribe":
-            script = _subscribed(asked)
+            script = _subscribed(requested)
         elif f == "read-log":
-            script = self._whole([each.key for each in asked if each.kind == WHOLE])
-        elif keys := [each.key for each in asked if each.kind == END]:
+            script = self._whole([each.key for each in requested if each.kind == WHOLE])
+        elif keys := [each.key for each in requested if each.kind == END]:
             script = self._to_the_end(keys)
         else:
-            script = self._poll(who, UNCOMMITTED if asked else POLL)
+            script = self._poll(who, UNCOMMITTED if requested else POLL)
         return self._polled.submit(self._place.first * APART + process, script)
 
     def poll(self, timeout_s: float, done: Done) -> None:
@@ -207,7 +207,7 @@ class TransactionClient(Client):
         return Command("fetch", isolation, position, AT_ONCE, self._place.first + key)
 
 
-def _subscribed(asked: tuple[MicroOp, ...]) -> Script:
+def _subscribed(requested: tuple[MicroOp, ...]) -> Script:
     """Which logs a process consumes does not change: there is nothing to request."""
     yield MS
-    return Outcome(OK, asked)
+    return Outcome(OK, requested)

@@ -31,10 +31,10 @@ def size(plan: Mapping[str, Any]) -> list[str]:
     """The servers and observers."""
     ensemble = plan.get("ensemble") or {}
     servers, observers = ensemble.get("servers"), ensemble.get("observers")
-    told = [f"{servers} servers" if servers != 1 else "1 server"] if servers else []
+    facts = [f"{servers} servers" if servers != 1 else "1 server"] if servers else []
     if observers:
-        told.append(f"{observers} observer{'s' if observers != 1 else ''}")
-    return told
+        facts.append(f"{observers} observer{'s' if observers != 1 else ''}")
+    return facts
 
 
 def stored_request(plan: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

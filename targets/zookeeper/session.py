@@ -52,10 +52,10 @@ class Session:
         """Whether there is a connection, or there is one within the time of a request."""
         return bool(self._live.wait(self._request_s))
 
-    def wait(self, asked: Any) -> Any:
+    def wait(self, requested: Any) -> Any:
         """The answer to an asynchronous request. Raises what the server answered, or kazoo's
         timeout."""
-        return asked.get(timeout=self._request_s)
+        return requested.get(timeout=self._request_s)
 
     def server(self) -> str | None:
         """The server to which it is connected."""

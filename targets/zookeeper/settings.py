@@ -52,19 +52,19 @@ def len_of_ensemble(plan: ZooKeeperPlan) -> int:
 
 def effective(cluster: Cluster, plan: ZooKeeperPlan) -> dict[str, Any]:
     """See `harness.protocols.Target.effective`."""
-    told = {node.name: reported(node) for node in cluster.nodes.values()}
-    warnings = differences(told, requested(plan))
+    by_node = {node.name: reported(node) for node in cluster.nodes.values()}
+    warnings = differences(by_node, requested(plan))
     if release_of(plan.target.version or "").metrics:
         for node in cluster.nodes.values():
             _check_fsync(node, plan)
     else:
         warnings.append("ensemble.forceSync: this version does not count its calls of fsync")
-    return {"settings": {"server": shared(told)}, "features": {}, "warnings": warnings}
+    return {"settings": {"server": shared(by_node)}, "features": {}, "warnings": warnings}
 
 
-def shared(told: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def shared(by_node: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """The settings that are equal on all servers; how much they store is not a setting."""
-    first, *others = told.values()
+    first, *others = by_node.values()
     return {
         key: value
         for key, value in first.items()
@@ -82,15 +82,17 @@ def reported(node: Node) -> dict[str, str]:
         raise TimeoutError(f"{node.name} did not report its settings: {error}") from error
 
 
-def differences(told: Mapping[str, Mapping[str, str]], wanted: Mapping[str, str]) -> list[str]:
+def differences(by_node: Mapping[str, Mapping[str, str]], wanted: Mapping[str, str]) -> list[str]:
     """What no server reports, one sentence each. Raises PlanError for a setting of which a server
     has another value."""
     unreported = []
     for key, value in wanted.items():
-        having = {name: settings[key] for name, settings in told.items() if key in settings}
+        having = {name: settings[key] for name, settings in by_node.items() if key in settings}
         for name, found in having.items():
             if found != value:
-                raise PlanError(f"{name} has {found!r}, requested was {value!r}", key=key_of(key))
+                raise PlanError(
+                    f"{name} has {found!r}, but {value!r} was requested", key=key_of(key)
+                )
         if not having:
             unreported.append(f"{key_of(key)}: servers do not report it")
     return unreported

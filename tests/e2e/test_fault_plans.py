@@ -1,5 +1,6 @@
 """Every plan in plans/faults/, versions/, zookeeper/, groups/, transactions/ and track-record/, and
-the one of twelve cells, has the verdict that it expects, with all its faults proven. `make e2e` runs all of them; otherwise two run.
+the one of twelve cells, has the verdict that it expects, with all its faults proven.
+`make e2e` runs all of them; otherwise two run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What all campaigns of a lake say together, without any of their folders.
 
     chosen     the campaigns that are shown: each once, real or simulated
-    planned    their cells, with what tells one plan from another
+    planned    their cells, with what distinguishes one plan from another
     pools      runs of several campaigns counted together, and the rates across versions
     model      the document: the JSON of `lake report`
     document   puts it together

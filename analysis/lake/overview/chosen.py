@@ -27,15 +27,15 @@ def chosen(lake: StoredLake, names: Sequence[str]) -> tuple[list[StoredCampaign]
     Raises HistoryError for a name that the lake does not have, if no run is finished, and where
     some are simulated and others are real.
     """
-    asked = [_named(lake, name) for name in names] or lake.manifest.campaigns
+    requested = [_named(lake, name) for name in names] or lake.manifest.campaigns
     originals: dict[object, LakeCampaign] = {}
-    for each in sorted(asked, key=lambda each: (-each.rows(CELLS.name), each.id)):
+    for each in sorted(requested, key=lambda each: (-each.rows(CELLS.name), each.id)):
         originals.setdefault((each.plan_hash, each.started or each.id), each)
     kept = in_order(list(originals.values()))
     _refuse(lake, kept)
     copies = [
         Copy(campaign=each.id, of=first.id)
-        for each in asked
+        for each in requested
         if (first := originals[each.plan_hash, each.started or each.id]).id != each.id
     ]
     return [StoredCampaign(lake, each) for each in kept], copies

@@ -1,4 +1,4 @@
-"""The cells of campaigns, with what tells one plan from another.
+"""The cells of campaigns, with what distinguishes one plan from another.
 
 Cells of several campaigns are the same if their plans are: by `conditions`, or, of campaigns that
 an earlier ackloss added, by `plan_digest`, which lakes have always had. The latter also differs

@@ -30,7 +30,7 @@ NAMES = {
     "metadata.max.age.ms": "metadata_max_age_ms",
 }
 
-# The same for what reaches a cluster of yours (--cluster FILE); secrets are not told.
+# The same for what reaches a cluster of yours (--cluster FILE); without secrets.
 REACH = {
     "security.protocol": "security_protocol",
     "sasl.mechanism": "sasl_mechanism",

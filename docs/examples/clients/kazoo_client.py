@@ -48,8 +48,8 @@ class Operations:
             randomize_hosts=False,
         )
 
-    def wait(self, asked):
-        return asked.get(timeout=self.timeout_s)
+    def wait(self, requested):
+        return requested.get(timeout=self.timeout_s)
 
     def do(self, op):
         """The result of one operation, or None. Raises what kazoo raises."""

@@ -127,7 +127,7 @@ class ComposeCluster(ExternalCluster):
         except OSError as error:
             why = error.strerror or ("no answer in time" if isinstance(error, TimeoutError) else "")
             raise EnvironmentFailure(
-                f"{member.name} tells clients to come to {member.address}, where this machine "
+                f"{member.name} is advertised to clients as {member.address}, where this machine "
                 f"does not reach it ({why or error})",
                 file=str(self.named.file),
                 key="bootstrap",

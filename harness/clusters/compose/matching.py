@@ -45,10 +45,10 @@ def matched(
     for service, member in of_service.items():
         roles = member.roles | set(services[service].roles)
         nodes.append(Matched(name=member.name, roles=roles, container=containers[service]))
-    told = frozenset[str]().union(*(member.roles for member in members))
+    taken = frozenset[str]().union(*(member.roles for member in members))
     for service in services.keys() - of_service.keys():
         roles = frozenset(services[service].roles)
-        if not roles or roles & told or services[service].node is not None:
+        if not roles or roles & taken or services[service].node is not None:
             raise _no_member(named, service, members)
     others = [service for service in services if service not in of_service]
     nodes += [
@@ -129,7 +129,7 @@ def _is_loopback(host: str) -> bool:
 def _no_member(named: Named, service: str, members: Sequence[Member]) -> EnvironmentFailure:
     found = ", ".join(f"{member.name} at {member.address}" for member in members)
     return EnvironmentFailure(
-        f"no node of the system is in the service {service}: it tells {found or 'none'}",
+        f"no node of the system is in the service {service}: it names {found or 'none'}",
         file=str(named.file),
         key=f"services.{service}",
         hint="leave the service out, or give it a role that these do not have",

@@ -80,16 +80,16 @@ class Network:
         due_ns = simulation.now_ns + _LEAST_DELAY_NS + int(source.random.random() * _SPREAD_NS)
         if self.rules and (rule := self._met(source, target)) is not None:
             if rule.reset:
-                told = Refused(message, sent=True)
-                simulation.push(due_ns, source, source, _tell, source, target, told)
+                refusal = Refused(message, sent=True)
+                simulation.push(due_ns, source, source, _refuse, source, target, refusal)
             return
         if host.running:
             source.caused += 1
             event = (due_ns, source.rank, source.caused, host, host.life, host.receive)
             heappush(simulation.heap, (*event, (source.name, message)))
         elif not self.rules or self._met(host, source.name, draw=source.random) is None:
-            told, back_ns = Refused(message, sent=False), due_ns + _LEAST_DELAY_NS
-            simulation.push(back_ns, source, source, _tell, source, target, told)
+            refusal, back_ns = Refused(message, sent=False), due_ns + _LEAST_DELAY_NS
+            simulation.push(back_ns, source, source, _refuse, source, target, refusal)
 
     def cut(self, source: str, target: str) -> str | None:
         """The fault that drops all that goes from one host to another; None: nothing does."""
@@ -135,5 +135,5 @@ class Network:
         return out + [rule for rule in self.rules.get(target, ()) if rule.applies(source, "in")]
 
 
-def _tell(source: Host, target: str, refused: Refused) -> None:
+def _refuse(source: Host, target: str, refused: Refused) -> None:
     source.unreachable(target, refused)

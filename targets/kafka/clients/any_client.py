@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 from harness.errors import HarnessFailure
 from harness.protocols import Client, Cluster
 from harness.protocols.any_client import COMMAND, EXEC, JSON
-from targets.kafka.clients.java.settings import SAME, asked_settings, why_refused
+from targets.kafka.clients.java.settings import SAME, requested_settings, why_refused
 from targets.kafka.clients.library import bootstrap, bootstrap_of
 from targets.kafka.plan import KafkaPlan
 
@@ -38,11 +38,11 @@ _GRACE_S: Final = 5.0
 def settings_of(plan: KafkaPlan) -> dict[str, str]:
     """What the clients are requested to set: defaults, then what the plan requests. Raises
     PlanError."""
-    asked = asked_settings(plan.workload.producer)
+    requested = requested_settings(plan.workload.producer)
     if _REQUEST not in {SAME.get(key, key) for key in plan.workload.producer}:
-        asked.pop(_REQUEST, None)  # what the Java client alone needs beside a delivery timeout
-    settings = {**DEFAULTS, **asked}
-    if _REQUEST not in asked:
+        requested.pop(_REQUEST, None)  # what the Java client alone needs beside a delivery timeout
+    settings = {**DEFAULTS, **requested}
+    if _REQUEST not in requested:
         settings[_REQUEST] = str(min(int(DEFAULTS[_REQUEST]), int(settings[_DELIVERY])))
     return settings
 

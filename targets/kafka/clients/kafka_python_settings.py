@@ -19,8 +19,8 @@ from targets.kafka.clients.library import protocol
 from targets.kafka.clients.producer_settings import (
     DEFAULTS,
     SAME,
-    asked_settings,
     place_of,
+    requested_settings,
 )
 from targets.kafka.clients.producer_settings import why_refused as why_never
 from targets.kafka.plan import KafkaPlan
@@ -64,22 +64,24 @@ def settings_in_force(plan: KafkaPlan) -> dict[str, str]:
     """What the producers are started with, by the names that plans use: the protocol, if brokers do
     not report it, and defaults of ackloss; then what is requested. Raises PlanError."""
     settings = plan.workload.producer
-    asked = asked_settings(settings)
-    for name in asked:
+    requested = requested_settings(settings)
+    for name in requested:
         if why := why_refused(name):
             raise PlanError(
                 why,
                 key=place_of(name, settings),
                 hint="remove it, or write with another client",
             )
-    if asked.get(_REQUEST, asked.get(_SOCKET)) != asked.get(_SOCKET, asked.get(_REQUEST)):
+    if requested.get(_REQUEST, requested.get(_SOCKET)) != requested.get(
+        _SOCKET, requested.get(_REQUEST)
+    ):
         raise PlanError(
             f"kafka-python has one timeout for both {_REQUEST} and {_SOCKET}",
             key=place_of(_SOCKET, settings),
             hint="set one of them",
         )
-    force = {**DEFAULTS, **asked}
-    force[_REQUEST] = asked.get(_REQUEST, force[_SOCKET])
+    force = {**DEFAULTS, **requested}
+    force[_REQUEST] = requested.get(_REQUEST, force[_SOCKET])
     del force[_SOCKET]
     return {**protocol(plan), **force}
 

@@ -33,7 +33,7 @@ class InNodes(Protocol):
         """Its nodes."""
         ...
 
-    def told(self, plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
+    def reported_settings(self, plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
         """The settings of its producers, defaults included, as one of them reports.
 
         Raises PlanError when one that the plan requests is unknown to it or differs.
@@ -62,4 +62,8 @@ def client_nodes(plan: KafkaPlan, release: ReleaseLine, ingredients: Ingredients
 def producers_settings(plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
     """What the plan's producers have: as they report it themselves where they can."""
     library = library_of(plan)
-    return library.told(plan, cluster) if isinstance(library, InNodes) else library.settings(plan)
+    return (
+        library.reported_settings(plan, cluster)
+        if isinstance(library, InNodes)
+        else library.settings(plan)
+    )

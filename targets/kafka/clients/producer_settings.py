@@ -135,22 +135,22 @@ def effective_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     Names are those of `ALLOWED`. Raises PlanError as `check_producer_settings` does, but for values
     that only librdkafka knows to be wrong.
     """
-    return {**DEFAULTS, **asked_settings(settings)}
+    return {**DEFAULTS, **requested_settings(settings)}
 
 
-def asked_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+def requested_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """What a plan requests, without the defaults; raises PlanError as `effective_settings`."""
-    asked: dict[str, str] = {}
+    requested: dict[str, str] = {}
     for key, value in settings.items():
         name = SAME.get(key, key)
         if why := why_refused(key):
             near = nearest(key, [*ALLOWED, *SAME])
             hint = f"did you mean {near!r}?" if near else "remove it"
             raise PlanError(f"this setting is refused: {why}", key=_place(key), hint=hint)
-        if name in asked:
+        if name in requested:
             raise PlanError(f"{name} is set twice, under two names", key=_place(key))
-        asked[name] = _text(name, key, value)
-    return asked
+        requested[name] = _text(name, key, value)
+    return requested
 
 
 def place_of(name: str, settings: Mapping[str, Any]) -> str:
@@ -193,10 +193,10 @@ def _text(name: str, key: str, value: Any) -> str:
 
 def _librdkafkas_refusal(sentence: str, settings: Mapping[str, Any]) -> PlanError:
     """librdkafka's own sentence, at the plan's key that it is about."""
-    told = sentence.strip().removeprefix("Failed to create producer: ")
-    named = {SAME.get(name, name) for name in re.findall(r'["`]([a-z0-9._]+)["`]', told)}
+    refusal = sentence.strip().removeprefix("Failed to create producer: ")
+    named = {SAME.get(name, name) for name in re.findall(r'["`]([a-z0-9._]+)["`]', refusal)}
     keys = [key for key in settings if SAME.get(key, key) in named]
     return PlanError(
-        f"librdkafka refuses it: {told[:1].lower()}{told[1:]}",
+        f"librdkafka refuses it: {refusal[:1].lower()}{refusal[1:]}",
         key=_place(keys[0]) if keys else WHERE,
     )

@@ -60,10 +60,10 @@ def partitions(
 def configs(session: Session, node: str, kind: int, resource: str) -> settings.Values | None:
     """Settings in force as a broker reports them; None where it does not let us read them. Raises
     TimeoutError when it does not answer."""
-    asked = DescribeConfigsRequest.DescribeConfigsResource(
+    requested = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=kind, resource_name=resource, configuration_keys=None
     )
-    request = DescribeConfigsRequest(resources=[asked])
+    request = DescribeConfigsRequest(resources=[requested])
     try:
         answer = session.ask(number(node), request, timeout_s=_CONFIGS_S).results[0]
     except NoAnswer as error:

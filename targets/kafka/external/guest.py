@@ -182,18 +182,22 @@ class KafkaGuest(
             settings.compare(plan.topic.settings, topic, where="topic.settings", node="the topic")
             _refuse_compaction(plan, topic)
         common, differs = settings.agreed(by_broker)
-        told = {"broker": common, "differs": differs, "topic": topic or {}}
-        told["producer"] = dict(library_of(plan).settings(plan))
-        return {"settings": told, "features": asking.features(self.session), "warnings": warnings}
+        in_force = {"broker": common, "differs": differs, "topic": topic or {}}
+        in_force["producer"] = dict(library_of(plan).settings(plan))
+        return {
+            "settings": in_force,
+            "features": asking.features(self.session),
+            "warnings": warnings,
+        }
 
     def requested(self, plan: KafkaPlan) -> dict[str, Any]:
         """Settings of brokers, topic and producer, as the plan has them."""
-        asked = {
+        requested = {
             "broker": plan.target.settings,
             "topic": plan.topic.settings,
             "producer": plan.workload.producer,
         }
-        return {"settings": asked, "features": {}}
+        return {"settings": requested, "features": {}}
 
     def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
         """See `targets.kafka.promises`."""
@@ -211,8 +215,8 @@ class KafkaGuest(
     def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
         """See `targets.kafka.clients.any_client`; and the file's properties, without secrets: a
         process of the user's has its own way to those."""
-        told = any_client.connection_by(self._addresses, plan, number)
-        return {**told, "properties": {**self.properties.shown}}
+        connection = any_client.connection_by(self._addresses, plan, number)
+        return {**connection, "properties": {**self.properties.shown}}
 
     def answers_within_s(self, plan: KafkaPlan) -> float:
         """See `targets.kafka.clients.any_client`."""
@@ -248,10 +252,10 @@ class KafkaGuest(
         def ends() -> dict[int, End]:
             views = [self.observe(n, plan, timeout_s=asking.ASK_S) for n in cluster.nodes.values()]
 
-            def told(leader: str, partition: int, which: int) -> int | None:
+            def reported(leader: str, partition: int, which: int) -> int | None:
                 return asking.offset(self.session, leader, plan, partition, which)
 
-            return ends_of([view for view in views if view], plan, told)
+            return ends_of([view for view in views if view], plan, reported)
 
         return Source(
             addresses=self._addresses,

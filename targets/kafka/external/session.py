@@ -70,10 +70,10 @@ class Session:
 
         Raises EnvironmentFailure."""
         try:
-            told = self.admin.describe_cluster()
+            described = self.admin.describe_cluster()
         except theirs.KafkaError as error:
             raise self._failure(f"does not report its brokers: {_named(error)}") from error
-        return {int(each["broker_id"]): each for each in told["brokers"]}
+        return {int(each["broker_id"]): each for each in described["brokers"]}
 
     def ask(self, broker: int, request: Any, *, timeout_s: float) -> Any:
         """Ask one broker. Raises NoAnswer."""

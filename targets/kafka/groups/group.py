@@ -111,10 +111,10 @@ class KafkaConsumers(Consumers):
         """See `Consumers`."""
         lives, life = self._lives.get(number, []), self._life(number)
         ended = [each for each in lives if not each.alive]
-        said = f"life {ended[-1].life} has ended" if ended else "none has ended"
+        last = f"life {ended[-1].life} has ended" if ended else "none has ended"
         if life is None:
-            return ConsumerState(life=None, ended=said)
-        return ConsumerState(life=life.life, paused=life.paused, ended=said)
+            return ConsumerState(life=None, ended=last)
+        return ConsumerState(life=life.life, paused=life.paused, ended=last)
 
     def close(self, timeout_s: float) -> None:
         """See `Consumers`."""

@@ -66,9 +66,9 @@ def _active_controller(
     answer = ask(node.address, CONTROLLER_PORT, request, timeout_s=timeout_s)
     if answer.error_code or not answer.topics:
         return None, None
-    told = answer.topics[0].partitions[0]
-    active = names.get(told.leader_id)  # a controller that is not active names none
-    return active, told.leader_epoch if active else None
+    quorum = answer.topics[0].partitions[0]
+    active = names.get(quorum.leader_id)  # a controller that is not active names none
+    return active, quorum.leader_epoch if active else None
 
 
 def await_brokers(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:

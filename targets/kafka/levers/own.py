@@ -23,7 +23,7 @@ def own_levers(
     cluster: Cluster, plan: KafkaPlan, say: Callable[[str], None] | None
 ) -> Mapping[str, Lever[Any]]:
     """The lever that moves leaders and the one that meets requests; and the cluster's lever of
-    disks, which learns how Kafka stores. With `say`, for a dry run: nothing is asked or moved."""
+    disks, which learns how Kafka stores. With `say`, for a dry run: nothing is queried or moved."""
     leadership = mode_of(plan).leadership(cluster.nodes, plan)
     if say is not None:
         names = [node.name for node in with_role(cluster, "broker")]

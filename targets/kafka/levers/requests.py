@@ -118,12 +118,12 @@ def _check_api(name: str, plan: KafkaPlan, *, key: str) -> None:
 def _known(version: tuple[int, ...], mode: str) -> frozenset[str]:
     """The names of the APIs of a version in a mode."""
     numbers = BROKER_API_VERSIONS[max(each for each in BROKER_API_VERSIONS if each <= version)]
-    told = {name for name, number in apis().items() if number in numbers}
+    to_clients = {name for name, number in apis().items() if number in numbers}
     if mode != KRAFT:
         among = {name for name in ("AlterPartition", "AllocateProducerIds") if name in _AMONG_NODES}
-        return frozenset(told | {n for n in among if version >= number_of(_AMONG_NODES[n])})
+        return frozenset(to_clients | {n for n in among if version >= number_of(_AMONG_NODES[n])})
     among = {name for name, since in _AMONG_NODES.items() if version >= number_of(since)}
-    return frozenset((told | among) - _OF_ZOOKEEPER)
+    return frozenset((to_clients | among) - _OF_ZOOKEEPER)
 
 
 def _check_code(rule: Rule, *, key: str) -> None:

@@ -59,7 +59,7 @@ class Batches:
     spans: list[Span] = field(default_factory=list)
 
     def take(self, at: int) -> int:
-        """The batch there; tells where the next one begins. Raises NotARecord, Incompressible."""
+        """The batch there, and where the next one begins. Raises NotARecord, Incompressible."""
         header = _BATCH.unpack_from(self.raw, at)
         offset, length, epoch, _, checksum, attributes, last_delta, first_ms, most_ms = header[:9]
         count, end = header[12], at + LOG_OVERHEAD + length

@@ -47,7 +47,7 @@ class Messages:
     next_offset: int = 0
 
     def take(self, at: int) -> int:
-        """The message there; tells where the next one begins. Raises NotARecord,
+        """The message there, and where the next one begins. Raises NotARecord,
         Incompressible."""
         offset, magic, attributes, fields, end = _message(self.raw, at)
         time_ms = _time_ms(self.raw, at) if magic else NO_TIME

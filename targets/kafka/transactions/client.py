@@ -56,19 +56,19 @@ class TransactionClient(BlockingClient):
     call ends them."""
 
     def __init__(self, cluster: Cluster, plan: KafkaPlan, number: int) -> None:
-        asked = transactions_of(plan)
-        assert asked is not None
-        self._cluster, self._plan, self._asked = cluster, plan, asked
+        requested = transactions_of(plan)
+        assert requested is not None
+        self._cluster, self._plan, self._requested = cluster, plan, requested
         self._logs = Logs(plan)
         reached = _reached(cluster, plan, number)
         self._consumer: GroupConsumer | None = None
-        if number in asked.dealt(plan.workload.processes)[0]:
+        if number in requested.dealt(plan.workload.processes)[0]:
             takes = {**consumer_settings(plan, processors=True), **reached}
             self._consumer = GroupConsumer(takes, plan.topic.name)
         self._writer = TransactionWriter(
             _producers(cluster, plan, number),
             self._logs.place,
-            asked,
+            requested,
             within_s=timeout_s(plan),
             consumer=self._consumer,
         )
@@ -105,10 +105,10 @@ class TransactionClient(BlockingClient):
             return self._writer.run(op)
         if f == "subscribe":  # its consumer joins the group with its first poll
             return completion(OK, result=expected if isinstance(expected, tuple) else None)
-        asked = list(micro_ops(expected)) if isinstance(expected, tuple) else []
-        keys = [each.key for each in asked if each.kind in (END, WHOLE)]
+        requested = list(micro_ops(expected)) if isinstance(expected, tuple) else []
+        keys = [each.key for each in requested if each.kind in (END, WHOLE)]
         if not keys:
-            return (self._uncommitted if asked else self._poller).poll()
+            return (self._uncommitted if requested else self._poller).poll()
         within_s = timeout_s(self._plan) + _CHECKED_EVERY_S + _MARGIN_S
         goals = stable_ends(self._cluster, self._logs, keys, within_s)
         if goals is None:
@@ -159,12 +159,12 @@ def _line(
 
 def reported_settings(cluster: Cluster, plan: KafkaPlan) -> dict[str, str]:
     """What producers have: as one reports itself, where it can. Raises PlanError."""
-    asked = producer_settings(plan)
+    requested = producer_settings(plan)
     if not by_java(plan):
-        return asked
-    begin = partial(_line, cluster, plan, 0, {**asked, **_reached(cluster, plan, 0)})
+        return requested
+    begin = partial(_line, cluster, plan, 0, {**requested, **_reached(cluster, plan, 0)})
     reported = reported_by(begin, given_settings(plan), library_of(plan).software(plan))
-    return {**reported, TIMEOUT: asked[TIMEOUT]}
+    return {**reported, TIMEOUT: requested[TIMEOUT]}
 
 
 def transaction_client(cluster: Cluster, plan: KafkaPlan) -> Client:

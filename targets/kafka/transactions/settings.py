@@ -11,7 +11,7 @@ from harness.run.workload import transactions_of
 from targets.kafka.acks import ALL, acks_of
 from targets.kafka.clients.java.library import check_count
 from targets.kafka.clients.java.lines import JAVA
-from targets.kafka.clients.java.settings import asked_settings
+from targets.kafka.clients.java.settings import requested_settings
 from targets.kafka.clients.library import librdkafka_protocol
 from targets.kafka.clients.producer_settings import (
     DEFAULTS,
@@ -54,8 +54,8 @@ def check_transactions(plan: KafkaPlan) -> None:
             key="target.version",
             hint="use 0.11 or later",
         )
-    asked = transactions_of(plan)
-    groups = asked is not None and asked.processors_count > 0
+    requested = transactions_of(plan)
+    groups = requested is not None and requested.processors_count > 0
     if groups and _is_before(plan, _GROUPS_SINCE):
         raise PlanError(
             f"Kafka {version} does not know which member of a group a transaction is of (KIP-447)",
@@ -103,7 +103,7 @@ def _check_java(plan: KafkaPlan) -> None:
 def _check_settings(plan: KafkaPlan) -> None:
     given = given_settings(plan)
     if by_java(plan):
-        settings = {"acks": ALL, **asked_settings(given)}
+        settings = {"acks": ALL, **requested_settings(given)}
         settings["acks"] = acks_of(settings["acks"]) or settings["acks"]
     else:
         check_producer_settings(given)
@@ -150,7 +150,7 @@ def producer_settings(plan: KafkaPlan) -> dict[str, str]:
     timeout_ms = int(timeout_s(plan) * 1000)
     if by_java(plan):
         waits = {_BLOCK_MS: str(timeout_ms)}
-        return {**waits, **asked_settings(given), TIMEOUT: str(timeout_ms)}
+        return {**waits, **requested_settings(given), TIMEOUT: str(timeout_ms)}
     message_ms = min(timeout_ms, int(effective_settings(given)[_MESSAGE_MS]))
     return {
         **librdkafka_protocol(plan),

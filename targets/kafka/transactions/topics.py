@@ -15,8 +15,8 @@ from targets.kafka.plan import KafkaPlan
 
 def topic_plans(plan: KafkaPlan) -> list[KafkaPlan]:
     """The plan with each of its topics for its own; the plan itself where it has one."""
-    asked = transactions_of(plan)
-    others = range(2, 1 if asked is None else asked.topics_count + 1)
+    requested = transactions_of(plan)
+    others = range(2, 1 if requested is None else requested.topics_count + 1)
     names = [f"{plan.topic.name}.{number}" for number in others]
     topics = [plan.topic.model_copy(update={"name": name}) for name in names]
     return [plan, *(plan.model_copy(update={"topic": topic}) for topic in topics)]

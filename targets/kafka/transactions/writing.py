@@ -60,7 +60,7 @@ class TransactionWriter:
         self,
         instance: Begin,
         place: Callable[[int], tuple[str, int]],
-        asked: TransactionSettings,
+        requested: TransactionSettings,
         *,
         within_s: float,
         consumer: GroupConsumer | None = None,
@@ -68,7 +68,7 @@ class TransactionWriter:
         """`instance` makes a producer; `place`: the topic and partition of a log; `within_s`: how
         long beginning, sending and committing may take each."""
         self._new, self._place, self._consumer = instance, place, consumer
-        self._asked, self._within_s = asked, within_s
+        self._requested, self._within_s = requested, within_s
         self._producer: TransactionalProducer | None = None
         self._abandoned: list[TransactionalProducer] = []
         self._next: TransactionalProducer | None = None
@@ -171,8 +171,8 @@ class TransactionWriter:
         self._sent.append(step)
         try:
             producer.send(topic, partition, b"%010d" % step.value)
-            if self._asked.pause_ms:
-                _serve_for(producer, self._asked.pause_ms / 1000)
+            if self._requested.pause_ms:
+                _serve_for(producer, self._requested.pause_ms / 1000)
         except ClientError as error:
             self._fail(error.name, error)
 
@@ -195,12 +195,12 @@ class TransactionWriter:
         assert self._consumer is not None
         try:
             consumed = self._consumer.consumed(self._polled)
-            if self._asked.offsets == "transaction":
+            if self._requested.offsets == "transaction":
                 producer.store(consumed, self._within_s)
             else:
                 self._consumer.commit(consumed)
         except ClientError as error:
-            if self._asked.offsets != "after":
+            if self._requested.offsets != "after":
                 self._fail(error.name, error)
 
     def _be_taken_over(self) -> None:

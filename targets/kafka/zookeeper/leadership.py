@@ -77,12 +77,12 @@ class ZooKeeperLeadership:
         """Write the request and wait until the controller has removed it."""
         request = {path: {"version": 1, "partitions": partitions}}
         deadline, why = time.monotonic() + _WITHIN_S, "the controller did not process it"
-        asked = False
+        requested = False
         while time.monotonic() < deadline:
             try:
-                if not asked:
+                if not requested:
                     admin.by_first_server(self.nodes, admin.write(request))
-                    asked = True
+                    requested = True
                 elif not self._is_there(path):
                     return
             except NoAnswer as error:

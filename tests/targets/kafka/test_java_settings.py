@@ -11,8 +11,8 @@ from targets.kafka.clients import producer_settings
 from targets.kafka.clients.java.settings import (
     ALLOWED,
     SAME,
-    asked_settings,
     javas_refusal,
+    requested_settings,
     told_settings,
 )
 
@@ -29,7 +29,7 @@ TOLD = {
 
 
 def test_nothing_is_set_that_the_plan_does_not_ask_for() -> None:
-    assert asked_settings({}) == {}
+    assert requested_settings({}) == {}
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_nothing_is_set_that_the_plan_does_not_ask_for() -> None:
     ],
 )
 def test_names_and_values_become_javas(given: dict[str, Any], asked: dict[str, str]) -> None:
-    assert asked_settings(given) == asked
+    assert requested_settings(given) == asked
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_names_and_values_become_javas(given: dict[str, Any], asked: dict[str, s
 )
 def test_what_may_not_be_set_is_refused_at_its_key(given: dict[str, Any], why: str) -> None:
     with pytest.raises(PlanError, match=why) as told:
-        asked_settings(given)
+        requested_settings(given)
     assert told.value.key == f'workload.producer."{list(given)[-1]}"'
 
 
@@ -113,7 +113,7 @@ def test_what_the_producer_tells_is_what_it_has() -> None:
     ("asked", "why"),
     [
         ({"retry.backoff.max.ms": 5}, "kafka-clients 2.8.2 does not know this setting"),
-        ({"message.timeout.ms": 60_000}, "has '120000', requested was '60000'"),
+        ({"message.timeout.ms": 60_000}, "has '120000', but '60000' was requested"),
     ],
 )
 def test_a_setting_that_did_not_arrive_stops_the_run(asked: dict[str, Any], why: str) -> None:

@@ -79,5 +79,5 @@ def test_controllers_since_3_7_are_asked_and_compared(monkeypatch: pytest.Monkey
 
 def test_brokers_are_compared_whatever_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, silent=("c1",), lag="500")
-    with pytest.raises(PlanError, match="b1 has '500', requested was '1000'"):
+    with pytest.raises(PlanError, match="b1 has '500', but '1000' was requested"):
         settings.effective(Cluster(), plan("3.6.2", **{LAG: 1000}))

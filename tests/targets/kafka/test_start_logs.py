@@ -75,7 +75,7 @@ def test_settings_with_their_defaults_are_printed_from_0_9_on() -> None:
         (
             {"broker": {"replica.lag.time.max.ms": 3000}},
             'target.settings."replica.lag.time.max.ms"',
-            "b1 has '1000', requested was '3000'",
+            "b1 has '1000', but '3000' was requested",
         ),
         (
             {"broker": {"replica.lag.time.max.msec": 3000}},
@@ -85,7 +85,7 @@ def test_settings_with_their_defaults_are_printed_from_0_9_on() -> None:
         (
             {"topic": {"min.insync.replicas": 2}},
             'topic.settings."min.insync.replicas"',
-            "the topic has '1', requested was '2'",
+            "the topic has '1', but '2' was requested",
         ),
         (
             {"topic": {"min.insync": 2}},

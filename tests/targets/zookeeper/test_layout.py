@@ -131,7 +131,7 @@ def test_observers_need_an_ensemble() -> None:
 def test_a_setting_that_a_server_has_otherwise_is_refused() -> None:
     wanted = {"tickTime": "500", "preAllocSize": "100"}
     told = {"z1": {"tickTime": "500"}, "z2": {"tickTime": "2000"}}
-    with pytest.raises(PlanError, match="z2 has '2000', requested was '500'") as refused:
+    with pytest.raises(PlanError, match="z2 has '2000', but '500' was requested") as refused:
         settings.differences(told, wanted)
     assert refused.value.key == "ensemble.tickTime"
 

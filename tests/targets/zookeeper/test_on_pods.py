@@ -80,7 +80,7 @@ def test_settings_are_those_of_the_plan_and_no_others(cluster: tuple[str, RunClu
     told = TARGET.effective(made, plan(version))
     assert told["settings"]["server"]["tickTime"] == "500"
     assert bool(told["warnings"]) == (version == "3.4.14")
-    with pytest.raises(PlanError, match="has 'yes', requested was 'no'"):
+    with pytest.raises(PlanError, match="has 'yes', but 'no' was requested"):
         TARGET.effective(made, plan(version, force_sync=False))
 
 

@@ -28,19 +28,19 @@ class Store:
         self._values = [int(line) for line in self._file if line.endswith("\n")]
         self._stored = len(self._values)
 
-    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, requested: dict[str, Any]) -> dict[str, Any]:
         """Append, or read everything, or change the mode."""
         with self._lock:
-            if "mode" in asked:
-                self.mode = asked["mode"] or self.mode
+            if "mode" in requested:
+                self.mode = requested["mode"] or self.mode
                 return {"mode": self.mode}
-            if "append" in asked:
-                self._values.append(int(asked["append"]))
-            if self.mode == "stored" or "read" in asked:
+            if "append" in requested:
+                self._values.append(int(requested["append"]))
+            if self.mode == "stored" or "read" in requested:
                 self._file.writelines(f"{value}\n" for value in self._values[self._stored :])
                 self._file.flush()
                 self._stored = len(self._values)
-            if "read" in asked:
+            if "read" in requested:
                 return {"values": self._values, "mode": self.mode}
             return {"offset": len(self._values) - 1}
 
@@ -51,15 +51,15 @@ def main() -> None:
     parser.add_argument("--listen", required=True)
     parser.add_argument("--file", required=True, type=Path)
     parser.add_argument("--mode", required=True)
-    asked = parser.parse_args()
-    store = Store(asked.file, asked.mode)
+    requested = parser.parse_args()
+    store = Store(requested.file, requested.mode)
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             for line in self.rfile:
                 self.wfile.write(json.dumps(store.answer(json.loads(line))).encode() + b"\n")
 
-    host, _, port = asked.listen.partition(":")
+    host, _, port = requested.listen.partition(":")
     socketserver.ThreadingTCPServer.allow_reuse_address = True
     with socketserver.ThreadingTCPServer((host, int(port)), Handler) as server:
         server.serve_forever()

@@ -1,9 +1,10 @@
-"""Kafka's own Java client: producers in JVMs of their own, each in a node of the cluster.
+"""Kafka's own Java client: producers in separate JVMs, each in a node of the cluster.
 
-Driver.java  the program in a node: a producer for each connection, told what to write line by line
+Driver.java  the program in a node: a producer for each connection, which reads writes
+             line by line
 lines        one such connection: its beginning, writes there, answers back
 producers    the client of the workload: its processes over the connections that stand
-settings     what a plan may set, and what the producers then say they have
+settings     what a plan may set, and what the producers then report
 nodes        the nodes k1, k2 ... and the driver's jar, compiled once per image
 """
 

@@ -22,9 +22,9 @@ from targets.kafka.clients.java.lines import DRIVER_PORT, JAVA, Line, Lost, Refu
 from targets.kafka.clients.java.producers import START_S, JavaClient
 from targets.kafka.clients.java.settings import (
     SAME,
-    asked_settings,
+    checked_settings,
     javas_refusal,
-    told_settings,
+    requested_settings,
     why_refused,
 )
 from targets.kafka.clients.library import bootstrap, bootstrap_of
@@ -48,7 +48,7 @@ class Java:
 
     def check(self, plan: KafkaPlan) -> None:
         """Refuse settings, too many clients, and versions too old for the driver."""
-        asked_settings(plan.workload.producer)
+        requested_settings(plan.workload.producer)
         version = plan.target.version
         if version and number_of(version) < number_of(_OLDEST):
             raise PlanError(
@@ -60,10 +60,10 @@ class Java:
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
         """What the plan requests, and almost nothing else."""
-        return asked_settings(plan.workload.producer)
+        return requested_settings(plan.workload.producer)
 
-    def told(self, plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
-        """What a producer of the first client's says that it has."""
+    def reported_settings(self, plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
+        """What a producer of the first client's reports."""
         node = cluster.nodes[nodes.names(plan)[0]]
         begin = partial(_begin, node, 0, bootstrap(cluster), plan, 0)
         return reported_by(begin, plan.workload.producer, self.software(plan))
@@ -107,7 +107,7 @@ def reported_by(
     except Lost as error:
         raise HarnessFailure(f"the Java client did not start: {error}") from error
     line.socket.close()
-    return told_settings(line.told, given, software)
+    return checked_settings(line.reported, given, software)
 
 
 def check_count(plan: KafkaPlan) -> None:

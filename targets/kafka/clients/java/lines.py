@@ -31,7 +31,7 @@ class Lost(Exception):
 
 
 class Line:
-    """A connection whose producer is ready. `told` is its configuration, `pending` holds the
+    """A connection whose producer is ready. `reported` is its configuration, `pending` holds the
     processes that wait for an answer."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Line:
     ) -> None:
         """Raises Refused, or Lost when no producer was ready in time."""
         self.pending: set[int] = set()
-        self.told: dict[str, str] = {}
+        self.reported: dict[str, str] = {}
         self.version = ""
         self._out = bytearray()
         self._in = b""
@@ -67,7 +67,7 @@ class Line:
                 for line in self._split(self.socket.recv(_BLOCK)):
                     word, _, rest = line.decode().partition(" ")
                     if word == "set":
-                        key, _, self.told[key] = rest.partition("=")
+                        key, _, self.reported[key] = rest.partition("=")
                     elif word == "version":
                         self.version = rest
                     elif word == "ready":

@@ -54,7 +54,7 @@ class JavaClient:
             self._lines: list[Line | None] = [line.result() for line in began]
         except (Lost, Refused) as error:
             raise HarnessFailure(f"a Java client did not start: {error}") from error
-        proofs = [refusals(JAVA, line.told) for line in self._living]
+        proofs = [refusals(JAVA, line.reported) for line in self._living]
         self._proof = proofs[0] if all(proofs) else {}
         for line in self._living:
             self._watch(line)

@@ -1,7 +1,7 @@
 """What a plan may set of the Java client, and under which names.
 
 Nothing is set that the plan does not request: the point of this client is what it does by itself.
-`asked_settings` describes the one exception. Names are the Java client's own; librdkafka's are
+`requested_settings` describes the one exception. Names are the Java client's own; librdkafka's are
 mapped to the setting that they mean, so that one plan can be run with either client. Like there, it
 is a list of what is allowed, since a plan may come from a stranger and Java's settings name
 classes.
@@ -82,48 +82,48 @@ def why_refused(key: str) -> str | None:
     return why_never(key) or "the Java client has no setting that means it"
 
 
-def asked_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+def requested_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """What the producers are given, by Java's names: all that the plan requests.
 
     One thing more where it must be: Java refuses a delivery.timeout.ms below request.timeout.ms +
     linger.ms, so a plan that only shortens the first has the second shortened with it. Raises
     PlanError for a setting that is refused, given twice, or of a wrong value.
     """
-    asked: dict[str, str] = {}
+    requested: dict[str, str] = {}
     for key, value in settings.items():
         name = SAME.get(key, key)
         if why := why_refused(key):
             raise _refusal(key, why)
-        if name in asked:
+        if name in requested:
             raise PlanError(f"{name} is set twice, under two names", key=_place(key))
-        asked[name] = _text(name, key, value)
-    if "delivery.timeout.ms" in asked and "request.timeout.ms" not in asked:
-        left = int(asked["delivery.timeout.ms"]) - int(asked.get("linger.ms", _LINGER_MS))
+        requested[name] = _text(name, key, value)
+    if "delivery.timeout.ms" in requested and "request.timeout.ms" not in requested:
+        left = int(requested["delivery.timeout.ms"]) - int(requested.get("linger.ms", _LINGER_MS))
         if 0 < left < _REQUEST_MS:
-            asked["request.timeout.ms"] = str(left)
-    return asked
+            requested["request.timeout.ms"] = str(left)
+    return requested
 
 
-def told_settings(
-    told: Mapping[str, str], plan_settings: Mapping[str, Any], software: str
+def checked_settings(
+    reported: Mapping[str, str], plan_settings: Mapping[str, Any], software: str
 ) -> dict[str, str]:
-    """What a producer says it has, but for addresses, names and what no plan may set.
+    """The settings that a producer reports, but for addresses, names and what no plan may set.
 
     Raises PlanError for a setting that its version does not know, or took for another value.
     """
-    asked = asked_settings(plan_settings)
+    requested = requested_settings(plan_settings)
     for key in plan_settings:
         name = SAME.get(key, key)
-        wanted = asked[name]
-        if name not in told:
+        wanted = requested[name]
+        if name not in reported:
             raise PlanError(f"{software} does not know this setting", key=_place(key))
-        if _plain(told[name]) != _plain(wanted):
+        if _plain(reported[name]) != _plain(wanted):
             raise PlanError(
-                f"{software} has {told[name]!r}, requested was {wanted!r}", key=_place(key)
+                f"{software} has {reported[name]!r}, but {wanted!r} was requested", key=_place(key)
             )
     return {
         name: acks_of(value) or value if name == "acks" else value
-        for name, value in told.items()
+        for name, value in reported.items()
         if value not in ("null", "") and not re.fullmatch(_UNSAID, name)
     }
 

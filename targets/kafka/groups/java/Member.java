@@ -393,7 +393,7 @@ public final class Member implements ConsumerRebalanceListener {
         return '"' + text.replaceAll("[\\p{Cntrl}\"\\\\]+", " ") + '"';
     }
 
-    /** Told by Kafka of each commit that was kept, its own ones too. */
+    /** Kafka calls it for each commit that was kept, its own ones too. */
     public static final class Kept implements ConsumerInterceptor<byte[], byte[]> {
         @Override
         public ConsumerRecords<byte[], byte[]> onConsume(ConsumerRecords<byte[], byte[]> records) {
