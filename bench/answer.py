@@ -82,7 +82,7 @@ class Flat:
         return self.value[there & (self.lost == 0)]
 
     def written(self) -> Written:
-        """What the recorder tells the final read."""
+        """What the final read gets from the recorder."""
         ok = self.unknown == 0
         none = np.empty(0, np.int64)
         partition = np.zeros(int(ok.sum()), np.int64)

@@ -100,13 +100,13 @@ def main(runs: int, workers: list[int]) -> int:
     missed = max(each.per_hour for each in found) < BAR_PER_HOUR
     first = found[0]
     for other in found[1:]:
-        told = equivalence(first.lossy, other.lossy)
-        missed |= not told.equivalent
+        reported = equivalence(first.lossy, other.lossy)
+        missed |= not reported.equivalent
         print(
             f"{first.workers} against {other.workers} workers: lossy {first.lossy.part} of "
             f"{first.lossy.whole} and {other.lossy.part} of {other.lossy.whole}, "
-            f"{'equivalent' if told.equivalent else 'NOT SHOWN to be equivalent'} within "
-            f"{told.margin * 100:.0f} points (p = {told.p:.3f})"
+            f"{'equivalent' if reported.equivalent else 'NOT SHOWN to be equivalent'} within "
+            f"{reported.margin * 100:.0f} points (p = {reported.p:.3f})"
         )
     return int(missed)
 

@@ -106,7 +106,7 @@ def by_duckdb(folder: Path) -> dict[str, Counts]:
     with tempfile.TemporaryDirectory(prefix="ackloss-bench-") as spill:
         duckdb.execute(f"SET temp_directory = '{spill}'")
         rows = duckdb.execute(query).fetchall()
-    return {run_id: dict(zip(COUNTED, map(int, told), strict=True)) for run_id, *told in rows}
+    return {run_id: dict(zip(COUNTED, map(int, counts), strict=True)) for run_id, *counts in rows}
 
 
 def by_sets(folder: Path) -> dict[str, Counts]:
@@ -164,14 +164,14 @@ def measured(command: list[str], counts_of: Callable[[Any], dict[str, Counts]]) 
     """Run a command that prints JSON; its processes' memory is looked at all the while."""
     begun = time.monotonic()
     peak = 0
-    with tempfile.TemporaryFile() as told:
-        process = subprocess.Popen(command, stdout=told)
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, stdout=output)
         while process.poll() is None:
             peak = max(peak, _resident(process.pid))
             time.sleep(0.05)
         took_s = time.monotonic() - begun
-        told.seek(0)
-        body = told.read()
+        output.seek(0)
+        body = output.read()
     return Measured(counts_of(orjson.loads(body)), took_s, peak / 2**20)
 
 
@@ -186,7 +186,7 @@ def _resident(pid: int) -> int:
     return total
 
 
-def _ours_told(document: Any) -> dict[str, Counts]:
+def _counts_of_ours(document: Any) -> dict[str, Counts]:
     results = document.get("results", [document])
     return {
         result["run_id"]: {name: result["counts"][name] for name in COUNTED} for result in results
@@ -195,17 +195,17 @@ def _ours_told(document: Any) -> dict[str, Counts]:
 
 def compare(corpus: Corpus) -> bool:
     """Let all engines count a corpus, print them side by side; whether all is well."""
-    told, fair = counted(corpus, ENGINES)
-    return bars(corpus, told) and fair
+    engines, fair = counted(corpus, ENGINES)
+    return bars(corpus, engines) and fair
 
 
 def grows_linearly() -> bool:
     """Campaigns of ten times as many runs each: whether a run takes as long in all of them."""
     a_run_s, fair = [], True
     for corpus in LINEAR:
-        told, right = counted(corpus, ())
+        engines, right = counted(corpus, ())
         fair = fair and right
-        a_run_s.append(told["ours"].took_s / corpus.runs)
+        a_run_s.append(engines["ours"].took_s / corpus.runs)
     ratio = a_run_s[-1] / a_run_s[-2]
     say(f"  a run takes {ratio:.2f} of what it takes in a tenth of the runs")
     _extrapolate([corpus.runs for corpus in LINEAR], a_run_s)
@@ -234,31 +234,32 @@ def counted(corpus: Corpus, engines: Iterable[str]) -> tuple[dict[str, Measured]
         runs = sorted(str(path) for path in folder.iterdir())
         say(f"{corpus.name}: {corpus.runs:,} x {corpus.operations:,} operations")
         ours = [sys.executable, "-m", "harness", "check", *runs, "--json"]
-        told = {"ours": measured(ours, _ours_told)}
-        fair = fairly_told("ours", told["ours"], corpus, truth)
+        engines = {"ours": measured(ours, _counts_of_ours)}
+        fair = is_right("ours", engines["ours"], corpus, truth)
         for name in engines:
             command = [sys.executable, "-m", "bench.check", name, scratch]
-            told[name] = measured(command, lambda counts: counts)
-            fair = fairly_told(name, told[name], corpus, truth) and fair
-    return told, fair
+            engines[name] = measured(command, lambda counts: counts)
+            fair = is_right(name, engines[name], corpus, truth) and fair
+    return engines, fair
 
 
-def fairly_told(name: str, told: Measured, corpus: Corpus, truth: dict[str, Counts]) -> bool:
+def is_right(name: str, engine: Measured, corpus: Corpus, truth: dict[str, Counts]) -> bool:
     """Print what an engine took; whether its counts are the truth."""
-    right = told.counts == truth
-    rate = corpus.runs * corpus.operations / told.took_s
+    right = engine.counts == truth
+    rate = corpus.runs * corpus.operations / engine.took_s
     say(
-        f"  {name:7} {told.took_s:8.1f} s  {told.peak_mb:7,.0f} MB  {rate:12,.0f} operations/s"
+        f"  {name:7} {engine.took_s:8.1f} s  {engine.peak_mb:7,.0f} MB  {rate:12,.0f} operations/s"
         f"  {'' if right else 'COUNTS DIFFER FROM THE TRUTH'}"
     )
     return right
 
 
-def bars(corpus: Corpus, told: Mapping[str, Measured]) -> bool:
+def bars(corpus: Corpus, engines: Mapping[str, Measured]) -> bool:
     """Print the ratios and what is asked; whether it is met."""
-    ours = told["ours"]
-    ratio = ours.took_s / told["duckdb"].took_s
-    say(f"  ours takes {ratio:.1f} x DuckDB, {ours.took_s / told['sets'].took_s:.2f} x Python sets")
+    ours = engines["ours"]
+    ratio = ours.took_s / engines["duckdb"].took_s
+    of_sets = ours.took_s / engines["sets"].took_s
+    say(f"  ours takes {ratio:.1f} x DuckDB, {of_sets:.2f} x Python sets")
     asked = (
         (corpus.at_most_s, ours.took_s, "s"),
         (corpus.at_most_ratio, ratio, "x DuckDB"),

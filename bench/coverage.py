@@ -41,9 +41,9 @@ WILSON_ON_AVERAGE: Final = 0.95
 BEGIN, END = "<!-- bench/coverage.py writes from here -->\n", "<!-- to here -->\n"
 
 
-def holds(told: Estimate, truth: float) -> bool:
+def holds(estimate: Estimate, truth: float) -> bool:
     """Whether an interval covers the truth."""
-    return told.low is not None and told.high is not None and told.low <= truth <= told.high
+    return None not in (estimate.low, estimate.high) and estimate.low <= truth <= estimate.high
 
 
 @lru_cache(maxsize=1_000)
@@ -138,8 +138,8 @@ def tables() -> Iterator[str]:
         *("pooled: covers", "else: the bound covers"),
     )
     for runs, share in product(RUNS_OF_MEANS, SHARES):
-        told = of_means(share, runs)
-        cells = [_covered(told[name]) for name in ("given", "mean", "pooled", "bound")]
+        estimates = of_means(share, runs)
+        cells = [_covered(estimates[name]) for name in ("given", "mean", "pooled", "bound")]
         yield f"| {share:g} | {runs} | {' | '.join(cells)} |"
 
 

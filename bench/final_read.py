@@ -131,7 +131,7 @@ class Read(NamedTuple):
 
 
 def end_of(size: int) -> End:
-    """Where the served log ends, as its leader tells it."""
+    """Where the served log ends, as its leader reports it."""
     return End(
         partition=0,
         log_start_offset=0,

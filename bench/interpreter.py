@@ -114,8 +114,8 @@ def thread_per_worker_per_s() -> float:
 
     def begin(worker: int, op: Invoke) -> None:
         f, value, partition, key, _ = op
-        told: dict[str, object] = {"f": f, "value": value, "partition": partition, "key": key}
-        history.append(told | {"process": worker, "type": "invoke", "time_ns": time.monotonic_ns()})
+        row: dict[str, object] = {"f": f, "value": value, "partition": partition, "key": key}
+        history.append(row | {"process": worker, "type": "invoke", "time_ns": time.monotonic_ns()})
         inboxes[worker].put(op)
 
     for worker, script in enumerate(scripts):
@@ -123,8 +123,8 @@ def thread_per_worker_per_s() -> float:
     while (elapsed_s := time.monotonic() - begun) < ROUND_S:
         worker, ended = answers.get()
         type_, offset, error, node, _ = ended
-        told: dict[str, object] = {"type": type_, "offset": offset, "error": error, "node": node}
-        history.append(told | {"process": worker, "time_ns": time.monotonic_ns()})
+        row: dict[str, object] = {"type": type_, "offset": offset, "error": error, "node": node}
+        history.append(row | {"process": worker, "time_ns": time.monotonic_ns()})
         begin(worker, scripts[worker].send(ended))
         n += 1
     for inbox in inboxes:

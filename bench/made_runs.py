@@ -35,7 +35,7 @@ KEYS: Final = [f"key-{number}" for number in range(10)]
 def make_run(
     parent: Path, operations: int, number: int, *, gapped: bool = True, keyed: bool = False
 ) -> tuple[str, Counts]:
-    """Write one run's folder; tells its id and the truth about it."""
+    """Write one run's folder; returns its id and the truth about it."""
     rundir = RunDir.create(parent, f"bench-{number:05d}")
     plan = parse_plan(
         {"schema": 1, "name": rundir.run_id, "seed": SEED, "topic": {"partitions": PARTITIONS}}

@@ -164,8 +164,8 @@ def tables() -> Iterator[str]:
     yield f"| {' | '.join(heads)} |"
     yield "|" + "---|" * len(heads)
     for kind in KINDS:
-        told = simulated(kind)
-        numbers = " | ".join(f"{number:.3f}" for number in told.values())
+        reported = simulated(kind)
+        numbers = " | ".join(f"{number:.3f}" for number in reported.values())
         yield f"| {kind.name} | {kind.share_a:g} and {kind.share_b:g} | {numbers} |"
 
 

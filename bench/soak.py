@@ -168,7 +168,7 @@ class Soak:
     ) -> Ints:
         """Append a minute to the log of each partition, and read it: all by the first library, by
         the second what was written while the leader was cut off. The offsets that the writes were
-        told: a lost one has that of a write that is there."""
+        acknowledged: a lost one has that of a write that is there."""
         offset, parts = np.zeros(len(value), np.int64), []
         for number in range(PARTITIONS):
             here = np.flatnonzero(partition == number)

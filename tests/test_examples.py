@@ -145,7 +145,7 @@ def test_a_store_that_acknowledges_what_is_stored_loses_none(outcomes: dict[str,
     assert str(result.reason) in outcomes["safe"].page
 
 
-def test_the_nemesis_kills_as_many_as_it_is_told(outcomes: dict[str, Outcome]) -> None:
+def test_the_nemesis_kills_as_many_as_requested(outcomes: dict[str, Outcome]) -> None:
     assert all(outcome.run.faults().proven.all() for outcome in outcomes.values())
     lossy, both = outcomes["lossy"], outcomes["both"]
     assert (lossy.killed, both.killed) == (["t1"], ["t1", "t2"])
@@ -163,7 +163,7 @@ def test_a_lever_of_the_target_is_proven_and_undone(outcomes: dict[str, Outcome]
     assert outcomes["early"].run.result.verdict == "valid", outcomes["early"].run.result.reason
 
 
-def test_the_workload_prefers_a_partition_as_it_is_told(outcomes: dict[str, Outcome]) -> None:
+def test_the_workload_prefers_the_partition_of_its_options(outcomes: dict[str, Outcome]) -> None:
     def share(name: str) -> float:
         return float((outcomes[name].run.writes().partition == 0).mean())
 

@@ -77,7 +77,7 @@ def test_a_run_that_did_not_begin_has_empty_frames_with_all_columns(
     assert frames.findings(stopped).empty
 
 
-def test_findings_of_several_checkers_are_told_apart(tmp_path: Path) -> None:
+def test_findings_of_several_checkers_are_distinguished(tmp_path: Path) -> None:
     run = RunDir.create(tmp_path, "r")
     lost = pa.table({"run_id": ["r"], "kind": ["lost"], "value": [3], "complete_ns": [2 * 10**9]})
     stale = pa.table({"run_id": ["r"], "kind": ["stale"], "value": [4], "lag": [0.5]})

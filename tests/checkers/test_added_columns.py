@@ -32,6 +32,6 @@ def test_only_columns_that_were_added_may_lack(name: str, complete: bool, tmp_pa
     if (rundir.ends.name, name) in ADDED:
         assert facts_of(rundir, stored_promises).ends[0].complete == complete
         return
-    with pytest.raises(HistoryError, match="lacks a column") as told:
+    with pytest.raises(HistoryError, match="lacks a column") as refused:
         facts_of(rundir, stored_promises)
-    assert told.value.key == name
+    assert refused.value.key == name

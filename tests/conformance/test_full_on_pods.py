@@ -109,6 +109,6 @@ def test_the_disk_is_bounded_and_in_memory(node: Node) -> None:
 def test_the_disk_in_docker_goes_with_its_run(docker_pods: DockerCluster) -> None:
     name = f"ackloss-{docker_pods.run_id}-b2-data"
     argv = ["docker", "volume", "inspect", "-f", "{{json .Options}} {{json .Labels}}", name]
-    told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    assert '"type":"tmpfs"' in told
-    assert f'"ackloss.run":"{docker_pods.run_id}"' in told
+    reported = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert '"type":"tmpfs"' in reported
+    assert f'"ackloss.run":"{docker_pods.run_id}"' in reported

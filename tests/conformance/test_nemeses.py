@@ -2,7 +2,7 @@
 processes talk; and on quiet ones, where nothing can meet it, it proves nothing.
 
 Nearly all of the time is waiting for connections to time out, so the promises are checked side by
-side, each on one of a few clusters; a test tells what came out of one.
+side, each on one of a few clusters; a test reports the outcome of one.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def begin(faults: Faults, fault: str, acts: list[Act]) -> None:
 def leftover_state(pods: Pods) -> list[str]:
     levers = pods.levers.values()
     return [
-        told for lever in levers for n in pods.nodes.values() for told in lever.leftover_state(n)
+        left for lever in levers for n in pods.nodes.values() for left in lever.leftover_state(n)
     ]
 
 

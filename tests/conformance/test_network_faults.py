@@ -87,8 +87,8 @@ def test_rules_of_an_older_version_are_undone_by_its_journal(pods: Pods) -> None
     ):
         assert node.admin(["iptables", "-w", *argv]).exit_code == 0
     lever.undo(link(pods, share=0.2, direction="in"))
-    assert not any("ackloss/x/" in told for told in lever.leftover_state(node))
-    assert any("ackloss/another/b2" in told for told in lever.leftover_state(node))
+    assert not any("ackloss/x/" in reported for reported in lever.leftover_state(node))
+    assert any("ackloss/another/b2" in reported for reported in lever.leftover_state(node))
     lever.undo(link(pods, fault="another", direction="in"))
     assert lever.leftover_state(node) == []
 
@@ -143,9 +143,9 @@ def test_available_tells_whether_the_kernel_has_netem(pods: Pods) -> None:
     if asked.exit_code == 0:
         node.admin(["tc", "qdisc", "del", "dev", "eth0", "root"])
     late = registry.make("nemeses", "lossy", {"delay_ms": 1}, key="n")
-    told = unavailable(late, pods.nodes, pods.levers)
-    assert (told is None) == (asked.exit_code == 0)
-    assert told is None or "this kernel has no netem" in told
+    reported = unavailable(late, pods.nodes, pods.levers)
+    assert (reported is None) == (asked.exit_code == 0)
+    assert reported is None or "this kernel has no netem" in reported
     assert refused(node, "tbf") is None
     lever = ShapingLever(pods.nodes)
-    assert [told for n in pods.nodes.values() for told in lever.leftover_state(n)] == []
+    assert [reported for n in pods.nodes.values() for reported in lever.leftover_state(n)] == []

@@ -44,8 +44,8 @@ def test_the_process_is_not_number_one_and_is_known_by_its_id(pods: Pods) -> Non
 def test_the_targets_process_has_no_rights(pods: Pods) -> None:
     refused = pods.nodes["b1"].run(["iptables", "-S"])
     assert refused.exit_code != 0
-    told = pods.nodes["b1"].run(["sh", "-c", "grep CapEff /proc/self/status"]).output
-    assert int(told.split()[1], 16) == 0
+    reported = pods.nodes["b1"].run(["sh", "-c", "grep CapEff /proc/self/status"]).output
+    assert int(reported.split()[1], 16) == 0
 
 
 def test_exec_does_what_nsenter_does(

@@ -29,7 +29,7 @@ def node(pods: Pods) -> Iterator[Node]:
     before = processes(node)
     yield node
     levers = pods.levers.values()
-    assert [told for lever in levers for told in lever.leftover_state(node)] == []
+    assert [reported for lever in levers for reported in lever.leftover_state(node)] == []
     assert not [name for name in node.admin(["ls", "/run"]).output.split() if "ackloss." in name]
     assert poll_until(lambda: processes(node) == before, within_s=5), processes(node)
 
@@ -37,8 +37,8 @@ def node(pods: Pods) -> Iterator[Node]:
 def processes(node: Node) -> list[str]:
     """What runs on a node, zombies too, but for the command that looks and the shells of ours that
     run commands."""
-    told = node.admin(["ps", "-e", "-o", "stat=,args="]).output.splitlines()
-    return sorted(line for line in told if " ps -e" not in line and line.split()[1:] != ["sh"])
+    reported = node.admin(["ps", "-e", "-o", "stat=,args="]).output.splitlines()
+    return sorted(line for line in reported if " ps -e" not in line and line.split()[1:] != ["sh"])
 
 
 def lever(pods: Pods, name: str) -> Lever[Any]:

@@ -63,28 +63,28 @@ def result(plan: Path, client: str, out: Path, *more: str) -> dict[str, Any]:
 
 @LONG
 def test_an_honest_client_is_valid_under_safe_settings(tmp_path: Path) -> None:
-    told = result(ROOT / "plans/clients/lose.toml", HONEST, tmp_path, *SHORT)
-    assert (told["verdict"], told["counts"]["lost"]) == ("valid", 0), told["reason"]
-    assert all(fault["proven"] for fault in told["faults"])
-    assert told["clients"]["software"].startswith("kafka-python ")
-    assert told["clients"]["incidents"] == []
+    reported = result(ROOT / "plans/clients/lose.toml", HONEST, tmp_path, *SHORT)
+    assert (reported["verdict"], reported["counts"]["lost"]) == ("valid", 0), reported["reason"]
+    assert all(fault["proven"] for fault in reported["faults"])
+    assert reported["clients"]["software"].startswith("kafka-python ")
+    assert reported["clients"]["incidents"] == []
     (folder,) = tmp_path.iterdir()
     run = json.loads((folder / "run.json").read_text())
-    assert run["versions"]["client"] == told["clients"]["software"]
+    assert run["versions"]["client"] == reported["clients"]["software"]
     assert run["settings"]["effective"]["producer"]["acks"] == "all"
     assert any("nothing reads them back" in warning for warning in run["warnings"])
     assert {path.name for path in (folder / "clients").iterdir()} == {
         f"client-{number}.log" for number in (1, 2, 3)
     }
-    assert not client_processes(told["run_id"])
+    assert not client_processes(reported["run_id"])
 
 
 def test_a_client_that_acknowledges_before_it_sends_is_found(tmp_path: Path) -> None:
-    told = result(ROOT / "plans/clients/lose.toml", LIAR, tmp_path, *SHORT)
-    assert told["verdict"] == "invalid", told["reason"]
-    assert told["counts"]["lost"] > 0
-    assert "lost" in told["counter_examples"]
-    assert told["clients"]["lies"] == 0  # it keeps to the protocol: only the final read finds it
+    reported = result(ROOT / "plans/clients/lose.toml", LIAR, tmp_path, *SHORT)
+    assert reported["verdict"] == "invalid", reported["reason"]
+    assert reported["counts"]["lost"] > 0
+    assert "lost" in reported["counter_examples"]
+    assert reported["clients"]["lies"] == 0  # only the final read finds it
 
 
 ZOOKEEPER = (
@@ -165,7 +165,7 @@ def test_a_campaign_judges_a_client_too(tmp_path: Path) -> None:
 
 
 @LONG
-def test_a_client_that_breaks_the_protocol_is_told(tmp_path: Path) -> None:
+def test_a_client_that_breaks_the_protocol_is_reported(tmp_path: Path) -> None:
     """It stops the load: the run says so, and ends like any other."""
     babbler = tmp_path / "babbler.py"
     babbler.write_text(
@@ -177,12 +177,12 @@ def test_a_client_that_breaks_the_protocol_is_told(tmp_path: Path) -> None:
         "sys.stdin.read()\n"
     )
     plan = ROOT / "plans/clients/lose.toml"
-    told = result(plan, f"{sys.executable} {babbler}", tmp_path / "runs", *SHORT)
-    assert told["verdict"] == "invalid"
-    assert "lies" in told["counter_examples"]
-    assert told["clients"]["lies"] == 3
-    assert "not JSON: 'WARN connection lost'" in told["clients"]["incidents"][0]["what"]
-    assert told["errors"]["unknown"].keys() == {"CLIENT_LIED"}
+    reported = result(plan, f"{sys.executable} {babbler}", tmp_path / "runs", *SHORT)
+    assert reported["verdict"] == "invalid"
+    assert "lies" in reported["counter_examples"]
+    assert reported["clients"]["lies"] == 3
+    assert "not JSON: 'WARN connection lost'" in reported["clients"]["incidents"][0]["what"]
+    assert reported["errors"]["unknown"].keys() == {"CLIENT_LIED"}
 
 
 @LONG
@@ -216,9 +216,9 @@ def test_nothing_is_left_of_clients_when_the_harness_is_killed(tmp_path: Path) -
 @LONG
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
 def test_the_python_example_has_the_verdict_that_a_plan_expects(path: Path, tmp_path: Path) -> None:
-    told = result(path, HONEST, tmp_path)
-    assert told["verdict"] == load_plan(path).expect, told["reason"]
-    assert all(fault["proven"] for fault in told["faults"])
+    reported = result(path, HONEST, tmp_path)
+    assert reported["verdict"] == load_plan(path).expect, reported["reason"]
+    assert all(fault["proven"] for fault in reported["faults"])
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)

@@ -130,10 +130,10 @@ def topics_and_brokers(theirs: TheirProject) -> tuple[set[str], set[int]]:
     """The topics, but Kafka's own, and the brokers; nothing while none answers."""
     servers = ",".join(f"127.0.0.1:{port}" for port in theirs.ports.values())
     try:
-        told = AdminClient({"bootstrap.servers": servers, "log_level": 0}).list_topics(timeout=5)
+        listed = AdminClient({"bootstrap.servers": servers, "log_level": 0}).list_topics(timeout=5)
     except Exception:
         return set(), set()
-    return {name for name in told.topics if name[:2] != "__"}, set(told.brokers)
+    return {name for name in listed.topics if name[:2] != "__"}, set(listed.brokers)
 
 
 def words_of(tmp_path: Path, plan: str, cluster: Path, *more: str) -> list[str]:
@@ -186,14 +186,14 @@ def test_a_leader_that_is_killed_alone_loses_and_the_project_is_as_before(
 ) -> None:
     code, printed = run(tmp_path, KILLS, theirs.file())
     assert code == 1, printed
-    judged, told = written(tmp_path, "result.json"), written(tmp_path, "run.json")
+    judged, reported = written(tmp_path, "result.json"), written(tmp_path, "run.json")
     assert judged["verdict"] == "invalid"
     assert judged["counts"]["lost"] > 0
     assert {fault["id"]: fault["proven"] for fault in judged["faults"]} == {
         "cut": True,
         "kill-leader": True,
     }, judged["faults"]
-    roles = {node["name"]: node["roles"] for node in told["nodes"]}
+    roles = {node["name"]: node["roles"] for node in reported["nodes"]}
     assert roles["b2"] == ["broker", "service:kafka-2"]
     assert roles["controller"] == ["controller", "service:controller"]
 
@@ -321,17 +321,17 @@ def test_a_project_that_does_not_run_is_started_and_is_afterwards_as_it_was(
 
 def test_doctor_says_who_is_there_and_makes_nothing(theirs: TheirProject) -> None:
     topics = topics_and_brokers(theirs)[0]
-    told = ackloss_json("doctor", "--cluster", str(theirs.file()))
-    found = {each["name"]: each for each in told["findings"] if each["needed_for"] == "compose"}
-    assert told["clusters"][0]["ok"], told
+    reported = ackloss_json("doctor", "--cluster", str(theirs.file()))
+    found = {each["name"]: each for each in reported["findings"] if each["needed_for"] == "compose"}
+    assert reported["clusters"][0]["ok"], reported
     assert "kafka-1, kafka-2, kafka-3, controller" in found[f"project {theirs.name}"]["detail"]
     for name, port in theirs.ports.items():
         assert f"{name} 127.0.0.1:{port}" in found["cluster"]["detail"]
     assert found["topic of a run"]["status"] == "ok"
     assert topics_and_brokers(theirs)[0] == topics
     nobody = theirs.file(bootstrap='["127.0.0.1:1"]')
-    told = ackloss_json("doctor", "--cluster", str(nobody))
-    assert told["clusters"][0]["lacks"] == ["cluster"]
+    reported = ackloss_json("doctor", "--cluster", str(nobody))
+    assert reported["clusters"][0]["lacks"] == ["cluster"]
 
 
 @pytest.mark.parametrize(

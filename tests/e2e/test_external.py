@@ -178,15 +178,15 @@ def test_what_loses_nothing_is_valid_and_no_secret_is_written(
     running.until(r"\] running")
     words = Path(f"/proc/{running.process.pid}/cmdline").read_bytes()
     assert running.end() == 0, running.printed
-    judged, told = result(tmp_path), metadata(tmp_path)
+    judged, reported = result(tmp_path), metadata(tmp_path)
     assert judged["verdict"] == "valid", judged["reason"]
     assert judged["counts"]["acknowledged"] > 500
     assert judged["counts"]["lost"] == 0
-    assert [node["name"] for node in told["nodes"]] == ["b1", "b2", "b3"]
-    assert told["settings"]["effective"]["topic"]["min.insync.replicas"] == "2"
-    assert told["settings"]["effective"]["broker"]["auto.create.topics.enable"] == "false"
-    assert "metadata.version" in told["features"]["effective"]
-    assert told["versions"]["target"] is None  # the plan's version is not that of the cluster
+    assert [node["name"] for node in reported["nodes"]] == ["b1", "b2", "b3"]
+    assert reported["settings"]["effective"]["topic"]["min.insync.replicas"] == "2"
+    assert reported["settings"]["effective"]["broker"]["auto.create.topics.enable"] == "false"
+    assert "metadata.version" in reported["features"]["effective"]
+    assert reported["versions"]["target"] is None  # the plan's version is not that of the cluster
     assert "target.version is ignored" in running.printed
     pages = list((tmp_path / "out").glob("*/report.html"))
     assert pages
@@ -201,7 +201,7 @@ def test_what_loses_nothing_is_valid_and_no_secret_is_written(
 def test_a_process_of_the_users_writes_there_with_a_password_of_its_own(
     theirs: TheirCluster, tmp_path: Path
 ) -> None:
-    """It is told addresses and properties; the secret it has from its environment alone."""
+    """It gets addresses and properties; the secret it has from its environment alone."""
     client = f"{sys.executable} {ROOT / 'docs/examples/clients/kafka_python_client.py'}"
     words = ["--client", client, "--set", "workload.client=exec"]
     secret = theirs.passwords[USER]

@@ -114,7 +114,7 @@ def test_a_package_that_fails_to_import_is_one_sentence(plant: Plant) -> None:
         ("Pull = 7", "no class with a class variable `plugin`"),
     ],
 )
-def test_whatever_an_import_does_is_told(plant: Plant, body: str, why: str) -> None:
+def test_whatever_an_import_does_is_reported(plant: Plant, body: str, why: str) -> None:
     plant(body, nemeses_pull="Pull")
     assert why in refused("nemeses", "pull").what
 

@@ -35,12 +35,12 @@ def values(result: RunResult) -> dict[str, str]:
 
 
 def test_counts_of_registers_have_words_and_units() -> None:
-    told = values(result("register", "register", REGISTER))
-    assert told["registers"] == "5"
-    assert told["with a counter-example"] == "2"
-    assert told["age of a stale read, at most"] == "0.25 s"
-    assert told["age of a stale read, median"] == "—"
-    assert set(told.values()) >= {"10", "8", "9", "4"}
+    reported = values(result("register", "register", REGISTER))
+    assert reported["registers"] == "5"
+    assert reported["with a counter-example"] == "2"
+    assert reported["age of a stale read, at most"] == "0.25 s"
+    assert reported["age of a stale read, median"] == "—"
+    assert set(reported.values()) >= {"10", "8", "9", "4"}
 
 
 def test_every_count_is_shown_and_the_most_telling_ones_in_short() -> None:

@@ -43,10 +43,10 @@ def test_nothing_is_shown_where_there_is_nothing(clients: Conduct | None) -> Non
 
 def test_the_command_line_counts_incidents(capsys: pytest.CaptureFixture[str]) -> None:
     _print_clients(Output(no_color=True), result(LIARS))
-    told = capsys.readouterr().out
-    assert "clients lib 1.0: 8 lies, 1 death" in told
-    assert "client-5 at 1.2 s: lie 5" in told
-    assert "client-6" not in told
+    reported = capsys.readouterr().out
+    assert "clients lib 1.0: 8 lies, 1 death" in reported
+    assert "client-5 at 1.2 s: lie 5" in reported
+    assert "client-6" not in reported
     _print_clients(Output(no_color=True), result(None))
     assert capsys.readouterr().out == ""
 

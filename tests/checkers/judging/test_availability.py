@@ -39,7 +39,7 @@ def rows(*each: tuple[int, int, int]) -> Writes:
     )
 
 
-def told_of(
+def reported_of(
     *parts: Writes, windows: Sequence[FaultWindow] = (), until_ns: int | None = None
 ) -> Availability:
     timeline = Timeline(windows, until_ns=until_ns)
@@ -49,12 +49,12 @@ def told_of(
 
 
 def seen(begun_s: list[float], acknowledged_s: list[float], *windows: FaultWindow) -> Availability:
-    """What is told of writes begun and acknowledged at these instants; latency is not looked at."""
+    """The report on writes begun and acknowledged at these instants, without latency."""
     begun, acknowledged = (
         [(mark, round(at_s * 1e9), round(at_s * 1e9)) for at_s in instants_s]
         for mark, instants_s in ((INVOKED, begun_s), (OK, acknowledged_s))
     )
-    return told_of(rows(*begun, *acknowledged), windows=windows)
+    return reported_of(rows(*begun, *acknowledged), windows=windows)
 
 
 STEADY = [at * 0.5 for at in range(41)]  # a write each half second from 0 to 20
@@ -74,36 +74,36 @@ def stalled(*stalls: tuple[float, float]) -> list[float]:
     ],
 )
 def test_recovery(stalls: list[tuple[float, float]], recovery_s: float) -> None:
-    told = seen(STEADY, stalled(*stalls), window(4, 10))
-    assert (told.recovered, told.recovery_s) == (True, recovery_s)
+    reported = seen(STEADY, stalled(*stalls), window(4, 10))
+    assert (reported.recovered, reported.recovery_s) == (True, recovery_s)
 
 
 def test_recovery_is_from_the_last_fault_that_was_undone() -> None:
-    told = seen(STEADY, stalled((5, 16)), window(4, 10), window(6, 14, proven=False))
-    assert told.recovery_s == 2
+    reported = seen(STEADY, stalled((5, 16)), window(4, 10), window(6, 14, proven=False))
+    assert reported.recovery_s == 2
 
 
 def test_a_cluster_that_never_answers_again_has_not_recovered() -> None:
-    told = seen(STEADY, stalled((5, 21)), window(4, 10))
-    assert (told.recovered, told.recovery_s) == (False, None)
-    told = seen(STEADY, stalled((5, 12), (13, 21)), window(4, 10))
-    assert (told.recovered, told.recovery_s) == (False, None)
+    reported = seen(STEADY, stalled((5, 21)), window(4, 10))
+    assert (reported.recovered, reported.recovery_s) == (False, None)
+    reported = seen(STEADY, stalled((5, 12), (13, 21)), window(4, 10))
+    assert (reported.recovered, reported.recovery_s) == (False, None)
 
 
 def test_a_load_that_is_slow_by_itself_is_no_stall() -> None:
     slow = [float(at) for at in range(0, 31, 3)]
-    told = seen(slow, [0, 3, 6, 15, 18, 21, 24, 27, 30], window(7, 10))
-    assert told.recovery_s == 5
+    reported = seen(slow, [0, 3, 6, 15, 18, 21, 24, 27, 30], window(7, 10))
+    assert reported.recovery_s == 5
 
 
 @pytest.mark.parametrize(
     "windows", [(), (window(None, None),), (window(4, None),), (window(4, 20),)]
 )
-def test_recovery_is_not_told_without_an_undoing_that_load_follows(
+def test_recovery_is_not_reported_without_an_undoing_that_load_follows(
     windows: tuple[FaultWindow, ...],
 ) -> None:
-    told = seen(STEADY, STEADY, *windows)
-    assert (told.recovered, told.recovery_s) == (None, None)
+    reported = seen(STEADY, STEADY, *windows)
+    assert (reported.recovered, reported.recovery_s) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_seconds_of_fault(windows: tuple[FaultWindow, ...], fault_s: float) -> N
     assert seen(STEADY, STEADY, *windows).fault_s == fault_s
 
 
-def test_without_an_attempt_nothing_is_told() -> None:
-    told = seen([], [], window(4, 10))
-    assert (told.longest_gap_s, told.fault_s, told.recovered) == (None, None, None)
+def test_without_an_attempt_nothing_is_reported() -> None:
+    reported = seen([], [], window(4, 10))
+    assert (reported.longest_gap_s, reported.fault_s, reported.recovered) == (None, None, None)
 
 
 def test_longest_gap_reaches_to_the_last_attempt() -> None:
@@ -148,43 +148,43 @@ def test_an_operation_meets_a_fault_when_it_is_begun_in_its_window(
     begun_s: list[int], late_s: list[int], begun: int
 ) -> None:
     due_and_begun = zip(begun_s, late_s, strict=True)
-    told = told_of(
+    reported = reported_of(
         rows(*((INVOKED, (at - late) * 10**9, at * 10**9) for at, late in due_and_begun)),
         windows=[window(4, 6), window(None, None), window(0, 100, proven=False)],
     )
-    assert told.ops_begun == (begun, 0, len(begun_s))
+    assert reported.ops_begun == (begun, 0, len(begun_s))
 
 
 def noted(
     *each: tuple[int, int, int], until_ms: int | None = None, windows: Sequence[FaultWindow] = ()
 ) -> Availability:
-    """What is told of writes' rows: the mark, when the write was due and when this was, in ms."""
+    """The report on writes' rows: the mark, when the write was due and when this was, in ms."""
     until_ns = None if until_ms is None else until_ms * 1_000_000
     made = rows(*((mark, due * 1_000_000, at * 1_000_000) for mark, due, at in each))
-    return told_of(made, windows=windows, until_ns=until_ns)
+    return reported_of(made, windows=windows, until_ns=until_ns)
 
 
 def test_what_final_scripts_do_is_no_part_of_the_load() -> None:
     load = [(INVOKED, 0, 0), (OK, 0, 10), (INVOKED, 500, 500), (OK, 500, 510)]
     final = [(INVOKED, 9_000, 9_000), (OK, 9_000, 9_900)]
-    told = noted(*load, *final, until_ms=9_000, windows=[window(8, 10)])
-    assert told == noted(*load, windows=[window(8, 10)])
-    assert (told.longest_gap_s, told.latency_p99_ms, told.ops_begun) == (0.5, 10, (0,))
+    reported = noted(*load, *final, until_ms=9_000, windows=[window(8, 10)])
+    assert reported == noted(*load, windows=[window(8, 10)])
+    assert (reported.longest_gap_s, reported.latency_p99_ms, reported.ops_begun) == (0.5, 10, (0,))
     assert noted(*load, *final).longest_gap_s == 9.39
 
 
 def test_latency_is_counted_from_when_a_write_was_due() -> None:
     """A client that waits for a stalled cluster begins its next write late: the stall counts."""
     each = [(INVOKED, 5, 7), (OK, 5, 12), (INVOKED, 6, 106), (FAIL, 6, 900), (INVOKED, 7, 1007)]
-    told = noted(*each, (OK, 7, 2010))
-    assert (told.latency_p50_ms, told.latency_p99_ms) == (7, 2003)  # of the acknowledged
-    assert told.lateness_p99_ms == 1000  # of all that were begun
-    assert told.longest_gap_s == 1.998
+    reported = noted(*each, (OK, 7, 2010))
+    assert (reported.latency_p50_ms, reported.latency_p99_ms) == (7, 2003)  # of the acknowledged
+    assert reported.lateness_p99_ms == 1000  # of all that were begun
+    assert reported.longest_gap_s == 1.998
 
 
 def test_what_neither_begins_nor_acknowledges_is_not_noted() -> None:
-    told = noted((FAIL, 5, 900), (INFO, 6, 901), windows=(window(0, 2),))
-    assert told == Availability(ops_begun=(0,), ops_acknowledged=(0,))
+    reported = noted((FAIL, 5, 900), (INFO, 6, 901), windows=(window(0, 2),))
+    assert reported == Availability(ops_begun=(0,), ops_acknowledged=(0,))
 
 
 def test_what_is_acknowledged_in_a_window_counts_whenever_it_was_begun() -> None:
@@ -195,21 +195,21 @@ def test_what_is_acknowledged_in_a_window_counts_whenever_it_was_begun() -> None
     assert seen(STEADY, stops, *windows).ops_acknowledged == (2, 0, 3), "at its ends"
     assert seen(STEADY, goes_on, *windows).ops_acknowledged == (14, 0, 3)
     parts = [rows((OK, 0, at * 10**9)) for at in (4, 6, 7, 13)]
-    assert told_of(*parts, windows=windows).ops_acknowledged == (2, 0, 0)
+    assert reported_of(*parts, windows=windows).ops_acknowledged == (2, 0, 0)
 
 
 def test_a_percentile_is_the_smallest_delay_that_so_many_do_not_exceed() -> None:
     for number, p50, p99 in ((1, 1, 1), (2, 1, 2), (3, 2, 3), (100, 50, 99), (101, 51, 100)):
-        told = noted(*[(OK, 0, delay) for delay in range(number, 0, -1)])
-        assert (told.latency_p50_ms, told.latency_p99_ms) == (p50, p99)
-        assert told.lateness_p99_ms is None
+        reported = noted(*[(OK, 0, delay) for delay in range(number, 0, -1)])
+        assert (reported.latency_p50_ms, reported.latency_p99_ms) == (p50, p99)
+        assert reported.lateness_p99_ms is None
 
 
 def test_parts_are_noted_one_after_the_other() -> None:
     first = rows((INVOKED, 0, 0), (OK, 0, 30 * 10**6))
     later = rows((INVOKED, 0, 10_000 * 10**6), (OK, 0, 40 * 10**6))
-    told = told_of(first, later, windows=(window(5, 20),))
-    assert (told.longest_gap_s, told.latency_p50_ms, told.ops_begun) == (9.96, 30, (1,))
+    reported = reported_of(first, later, windows=(window(5, 20),))
+    assert (reported.longest_gap_s, reported.latency_p50_ms, reported.ops_begun) == (9.96, 30, (1,))
 
 
 TIMES = (
@@ -224,21 +224,21 @@ EACH = st.tuples(st.sampled_from([INVOKED, OK, OK, FAIL]), TIMES, TIMES)
     st.sampled_from([None, 4 * 10**9]),
     st.sampled_from([4, 9]),
 )
-def test_of_very_many_the_same_is_told(
+def test_of_very_many_the_same_is_reported(
     each: list[list[tuple[int, int, int]]],
     spans: list[tuple[int, int | None]],
     until_ns: int | None,
     kept: int,
 ) -> None:
-    """What is told by what was kept of them is what all of them tell."""
+    """The rows that were kept give the same report as all of them."""
     windows = [window(a / 1e9, None if b is None else b / 1e9) for a, b in spans]
     parts = [rows(*part) for part in each]
-    told = told_of(*parts, windows=windows, until_ns=until_ns)
+    reported = reported_of(*parts, windows=windows, until_ns=until_ns)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(instants, "KEPT", kept)
         patch.setattr(instants, "FOLDED", kept)
         patch.setattr(instants, "_PAGE", 4)
-        assert told_of(*parts, windows=windows, until_ns=until_ns) == told
+        assert reported_of(*parts, windows=windows, until_ns=until_ns) == reported
 
 
 def test_of_a_calm_load_of_very_many_the_longest_gap_is_looked_for_again() -> None:

@@ -65,13 +65,13 @@ def test_codes_are_counted_over_parts_the_most_frequent_first() -> None:
         writes((FAIL, "B"), (INFO, "C"), (INFO, "C"), (OK, "D")),
         writes(),
     ]
-    told = counted(*parts, writes(*[BEGUN] * 8))
-    assert told == {"unknown": {"C": 2, "B": 1, NO_CODE: 1}, "failed": {"B": 2, "A": 1}}
-    assert list(told["failed"]) == ["B", "A"]
-    assert next(iter(told["unknown"])) == "C"
+    reported = counted(*parts, writes(*[BEGUN] * 8))
+    assert reported == {"unknown": {"C": 2, "B": 1, NO_CODE: 1}, "failed": {"B": 2, "A": 1}}
+    assert list(reported["failed"]) == ["B", "A"]
+    assert next(iter(reported["unknown"])) == "C"
 
 
 def test_no_code_is_not_a_code_of_another_part() -> None:
     """The same number stands for other names in another part."""
-    told = counted(writes((INFO, "Z")), writes((INFO, "A"), (INFO, "Z")), writes(*[BEGUN] * 3))
-    assert told["unknown"] == {"Z": 2, "A": 1}
+    reported = counted(writes((INFO, "Z")), writes((INFO, "A"), (INFO, "Z")), writes(*[BEGUN] * 3))
+    assert reported["unknown"] == {"Z": 2, "A": 1}

@@ -83,7 +83,7 @@ BAD: dict[str, tuple[bytes, str, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_lines_are_told_with_file_and_line(name: str, tmp_path: Path) -> None:
+def test_bad_lines_are_reported_with_file_and_line(name: str, tmp_path: Path) -> None:
     content, place, what = BAD[name]
     file = tmp_path / f"{name}.jsonl"
     file.write_bytes(content)
@@ -239,7 +239,7 @@ def test_a_history_of_reads_alone(spark: object, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_histories_of_the_same_name_are_told_apart(spark: object, tmp_path: Path) -> None:
+def test_histories_of_the_same_name_are_distinguished(spark: object, tmp_path: Path) -> None:
     files = [tmp_path / folder / "same.jsonl" for folder in ("a", "b")]
     for file in files:
         file.parent.mkdir()
@@ -290,8 +290,8 @@ def test_lines_follow_their_index_where_they_have_one(tmp_path: Path) -> None:
     """Other operations lie between, and some tools leave it at -1."""
     ops = [*add(1), *read(1)]
     for indices in ((0, 1, 2, 3), (0, 7, 8, 20), (-1, -1, -1, -1), (3, None, -1, 4)):
-        told = [{**op, "index": index} for op, index in zip(ops, indices, strict=True)]
-        facts, _, _ = converted(tmp_path, *told)
+        reported = [{**op, "index": index} for op, index in zip(ops, indices, strict=True)]
+        facts, _, _ = converted(tmp_path, *reported)
         assert facts.read_whole
 
 

@@ -186,13 +186,13 @@ def test_a_part_that_leads_nowhere_is_an_error_among_documents(
     assert [(type(error), error.file) for error in errors] == [(HistoryError, str(part))]
 
 
-def test_a_folder_that_takes_no_findings_is_told(spark: Asked, tmp_path: Path) -> None:
+def test_a_folder_that_takes_no_findings_is_reported(spark: Asked, tmp_path: Path) -> None:
     lossy = Made(writes=[W(0), W(1)], reads=[R(0)]).build(tmp_path, "lossy")
     lossy.loss.mkdir(parents=True)
-    with pytest.raises(EnvironmentFailure, match="cannot write what was found: ") as told:
+    with pytest.raises(EnvironmentFailure, match="cannot write what was found: ") as refused:
         check_runs([lossy])
-    assert told.value.file == str(lossy.loss)
-    assert "Is a directory" in str(told.value)
+    assert refused.value.file == str(lossy.loss)
+    assert "Is a directory" in str(refused.value)
     assert list(lossy.findings.iterdir()) == [lossy.loss], "no half-written file is left"
 
 
@@ -264,6 +264,6 @@ def test_a_verdict_that_cannot_be_written_at_its_url_is_one_all_the_same(
 
 
 def test_an_unknown_checker_names_the_option_that_chose_it(tmp_path: Path) -> None:
-    with pytest.raises(PlanError) as told:
+    with pytest.raises(PlanError) as refused:
         check_histories([tmp_path / "x.jsonl"], checker="los")
-    assert told.value.key == "--checker"
+    assert refused.value.key == "--checker"

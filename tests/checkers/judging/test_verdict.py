@@ -342,10 +342,10 @@ def judged(counts: dict[str, Any], given: dict[str, Any]) -> Verdict:
 def test_verdict_and_reason(
     verdict: str, reason: str, counts: dict[str, Any], facts: dict[str, Any]
 ) -> None:
-    told = judged(counts, facts)
-    assert told[:2] == (verdict, reason)
-    assert bool(told.counter_examples) is (verdict == "invalid")
-    assert bool(told.doubts) or verdict != "unknown"
+    reported = judged(counts, facts)
+    assert reported[:2] == (verdict, reason)
+    assert bool(reported.counter_examples) is (verdict == "invalid")
+    assert bool(reported.doubts) or verdict != "unknown"
 
 
 @pytest.mark.parametrize(

@@ -384,19 +384,19 @@ def judged(judge: Judge) -> dict[str, Judged]:
 @pytest.mark.parametrize("name", CASES)
 def test_counts_and_verdict(name: str, judged: dict[str, Judged]) -> None:
     _, verdict, counts = CASES[name]
-    told = judged[name]
-    assert told.counted() == counts, told.document["reason"]
+    reported = judged[name]
+    assert reported.counted() == counts, reported.document["reason"]
     # An operation that never began or never ended is a gap of the run, whatever the checker says.
-    said = told.document["checks"][0] if name in HALF else told.document
-    assert said["verdict"] == verdict, told.document["reason"]
-    assert name not in HALF or told.document["verdict"] == "unknown"
+    said = reported.document["checks"][0] if name in HALF else reported.document
+    assert said["verdict"] == verdict, reported.document["reason"]
+    assert name not in HALF or reported.document["verdict"] == "unknown"
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_found_is_filed_row_for_row(name: str, judged: dict[str, Judged]) -> None:
-    told = judged[name]
-    counts = told.document["counts"]
-    kinds = [row["kind"] for row in told.findings]
+    reported = judged[name]
+    counts = reported.document["counts"]
+    kinds = [row["kind"] for row in reported.findings]
     expected = {
         "lost": counts["lost"] - counts["deleted"],
         "duplicate": counts["duplicates"],
@@ -411,7 +411,7 @@ def test_what_is_found_is_filed_row_for_row(name: str, judged: dict[str, Judged]
         },
     }
     assert {kind: kinds.count(kind) for kind in expected} == expected
-    assert {row["run_id"] for row in told.findings} <= {name}
+    assert {row["run_id"] for row in reported.findings} <= {name}
 
 
 def test_the_rates_of_2013(judged: dict[str, Judged]) -> None:
@@ -421,7 +421,7 @@ def test_the_rates_of_2013(judged: dict[str, Judged]) -> None:
     assert round(rates["unacknowledged_success"], 8) == 0.00101317
 
 
-def test_a_lost_write_is_told_with_all_that_is_known_of_it(judge: Judge) -> None:
+def test_a_lost_write_is_reported_with_all_that_is_known_of_it(judge: Judge) -> None:
     journal = (*CUT, *({**line, "fault": "isolate"} for line in CUT))
     writes = [W(4, offset=9, at_ms=5.5, late_ms=0.5, after_ms=2), W(5), W(6, "f", at_ms=7)]
     made = Made(writes=writes, reads=[R(5, offset=1), R(6, offset=2)], journal=journal)
@@ -483,7 +483,7 @@ def test_a_value_that_failed_once_and_is_unknown_once_is_unknown(judge: Judge) -
         *(W(0), W(1, "f"), W(2, "i"), W(3, "f"), W(4, "f")),
         *(W(1, "i", invoked=False), W(2, "f", invoked=False), W(3, "o", invoked=False)),
     ]
-    told = judge(
+    reported = judge(
         {
             "found": Made(writes=twice, reads=[R(value) for value in range(4)]),
             "absent": Made(writes=twice, reads=[R(0)]),
@@ -493,10 +493,10 @@ def test_a_value_that_failed_once_and_is_unknown_once_is_unknown(judge: Judge) -
     written = {"attempted": 5, "acknowledged": 2, "unknown": 2, "failed": 1}
     found = {"survivors": 4, "unacknowledged_found": 2, "unknown_found": 2}
     again = {"duplicates": 3, "duplicates_acknowledged": 1, "duplicates_unknown": 2}
-    assert told["found"].counted() == {**written, **found}
-    assert told["found"].document["checks"][0]["verdict"] == "valid"
-    assert told["absent"].counted() == {**written, "survivors": 1, "lost": 1}
-    assert told["copied"].counted() == {**written, **found, **again}
+    assert reported["found"].counted() == {**written, **found}
+    assert reported["found"].document["checks"][0]["verdict"] == "valid"
+    assert reported["absent"].counted() == {**written, "survivors": 1, "lost": 1}
+    assert reported["copied"].counted() == {**written, **found, **again}
 
 
 def test_each_value_is_at_home_on_its_own_partition(judge: Judge) -> None:
@@ -509,11 +509,11 @@ def test_each_value_is_at_home_on_its_own_partition(judge: Judge) -> None:
         ends=[E(0), E(1), E(2)],
         plan={"topic": {"partitions": 3}},
     )
-    told = judge({"a": made})["a"]
+    reported = judge({"a": made})["a"]
     found = {"attempted": 5, "acknowledged": 5, "survivors": 4, "lost": 1}
     again = {"duplicates": 4, "duplicates_acknowledged": 4}
-    assert told.counted() == {**found, **again, "unexpected": 2}
-    astray = [(row["value"], row["found_partition"]) for row in told.findings
+    assert reported.counted() == {**found, **again, "unexpected": 2}
+    astray = [(row["value"], row["found_partition"]) for row in reported.findings
               if row["kind"] == "unexpected"]  # fmt: skip
     assert sorted(astray) == [(1, 2), (2, 1)]
 
@@ -572,8 +572,8 @@ def test_findings_of_an_earlier_check_do_not_stay(judge: Judge, tmp_path: Any) -
     assert list(whole.findings.iterdir()) == []
 
 
-def _finding(**told: Any) -> dict[str, Any]:
+def _finding(**reported: Any) -> dict[str, Any]:
     nothing = dict.fromkeys(
         ("key", "error", "fault", "offset", "process", "found_partition", "found_offset")
     )
-    return {"run_id": "a", "partition": 0, **nothing, **told}
+    return {"run_id": "a", "partition": 0, **nothing, **reported}

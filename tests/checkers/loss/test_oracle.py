@@ -159,12 +159,12 @@ class Oracle:
 
     def _absent(self, thing: tuple[str | None, int], write: W) -> None:
         assert write.partition is not None
-        told = self.complete(write.partition)
-        sure = any(end.isr == 3 for end in told)
-        read_to = min((end.position or 0 for end in told), default=0)
-        start = max((end.start or 0 for end in told), default=0)
+        reported = self.complete(write.partition)
+        sure = any(end.isr == 3 for end in reported)
+        read_to = min((end.position or 0 for end in reported), default=0)
+        start = max((end.start or 0 for end in reported), default=0)
         unknown = write.offset is None
-        if not told or (not sure and (unknown or write.offset >= read_to)):  # type: ignore[operator]
+        if not reported or (not sure and (unknown or write.offset >= read_to)):  # type: ignore[operator]
             self._found(thing, "not_yet_visible")
         elif start > 0 and (unknown or write.offset < start):  # type: ignore[operator]
             self.counts["lost"] += 1
@@ -200,36 +200,36 @@ def examples() -> list[Made]:
 @pytest.fixture(scope="module")
 def judged(judge: Judge) -> list[tuple[Made, Judged]]:
     made = {f"random-{number:04d}": each for number, each in enumerate(examples())}
-    told = judge(made)
-    return [(each, told[name]) for name, each in made.items()]
+    reported = judge(made)
+    return [(each, reported[name]) for name, each in made.items()]
 
 
 def test_the_examples_have_every_anomaly(judged: list[tuple[Made, Judged]]) -> None:
     seen: Counter[str] = Counter()
-    for _, told in judged:
-        seen.update(told.counted().keys())
+    for _, reported in judged:
+        seen.update(reported.counted().keys())
     assert min(seen.values()) >= EXAMPLES // 40, seen
     assert set(seen) == set(judged[0][1].document["counts"])
 
 
 def test_counts_are_those_of_the_oracle(judged: list[tuple[Made, Judged]]) -> None:
-    for made, told in judged:
+    for made, reported in judged:
         oracle = Oracle(made)
         oracle.judge()
-        assert told.counted() == dict(oracle.counts), made
+        assert reported.counted() == dict(oracle.counts), made
 
 
 def test_findings_are_those_of_the_oracle(judged: list[tuple[Made, Judged]]) -> None:
-    for made, told in judged:
+    for made, reported in judged:
         oracle = Oracle(made)
         oracle.judge()
-        found = {(row["kind"], row["key"], row["value"]) for row in told.findings}
+        found = {(row["kind"], row["key"], row["value"]) for row in reported.findings}
         assert found == oracle.kinds, made
 
 
 def test_what_was_sent_adds_up(judged: list[tuple[Made, Judged]]) -> None:
-    for made, told in judged:
-        counts: dict[str, Any] = told.document["counts"]
+    for made, reported in judged:
+        counts: dict[str, Any] = reported.document["counts"]
         found = counts["acknowledged"] + counts["unacknowledged_found"]
         assert found == counts["survivors"] + counts["lost"] + counts["not_yet_visible"], made
 
@@ -237,24 +237,24 @@ def test_what_was_sent_adds_up(judged: list[tuple[Made, Judged]]) -> None:
 def test_readers_that_contradict_each_other_make_a_run_unknown(
     judged: list[tuple[Made, Judged]],
 ) -> None:
-    contradicted = [told for made, told in judged if Oracle(made).contradicted()]
+    contradicted = [reported for made, reported in judged if Oracle(made).contradicted()]
     assert len(contradicted) > EXAMPLES // 20
-    for told in contradicted:
-        assert told.document["verdict"] == "unknown"
-        assert "readers" in told.document["doubts"]
-        assert not told.document["counter_examples"]
+    for reported in contradicted:
+        assert reported.document["verdict"] == "unknown"
+        assert "readers" in reported.document["doubts"]
+        assert not reported.document["counter_examples"]
 
 
 def test_invalid_runs_were_read_by_two(judged: list[tuple[Made, Judged]]) -> None:
-    invalid = [made for made, told in judged if told.document["verdict"] == "invalid"]
+    invalid = [made for made, reported in judged if reported.document["verdict"] == "invalid"]
     assert len(invalid) > EXAMPLES // 20
     for made in invalid:
         assert any(len(Oracle(made).complete(partition)) == 2 for partition in range(PARTITIONS))
 
 
 def test_no_verdict_is_valid_where_something_is_missing(judged: list[tuple[Made, Judged]]) -> None:
-    for made, told in judged:
-        if told.document["verdict"] == "valid":
-            counts = told.document["counts"]
-            assert told.document["complete"], made
+    for made, reported in judged:
+        if reported.document["verdict"] == "valid":
+            counts = reported.document["counts"]
+            assert reported.document["complete"], made
             assert counts["lost"] + counts["not_yet_visible"] + counts["unexpected"] == 0, made

@@ -76,8 +76,8 @@ def test_readers_that_met_the_same_agree_however_their_parts_are_cut() -> None:
     ],
 )
 def test_readers_that_met_different_records_disagree(second: list[Any]) -> None:
-    told = compared(facts(end()), reads(*RECORDS[:2], *second))
-    assert told == [Disagreement(BOTH, "partition 0")]
+    reported = compared(facts(end()), reads(*RECORDS[:2], *second))
+    assert reported == [Disagreement(BOTH, "partition 0")]
 
 
 def test_each_partition_is_compared_by_itself() -> None:
@@ -102,8 +102,8 @@ def test_what_only_one_reader_was_in_time_for_is_no_contradiction() -> None:
 
 def test_a_partition_of_one_reader_does_not_end_the_comparison() -> None:
     of = facts(end(0, ("a",)), end(1))
-    told = compared(of, reads(*half_of("a"), ("a", None, 5, 1, 0)))
-    assert [each.partition for each in told] == ["partition 1"]
+    reported = compared(of, reads(*half_of("a"), ("a", None, 5, 1, 0)))
+    assert [each.partition for each in reported] == ["partition 1"]
 
 
 def test_only_complete_readers_are_compared() -> None:
@@ -134,8 +134,8 @@ def test_a_partition_is_judged_by_one_complete_reader(
 ) -> None:
     met = [("a", None, 1, 0, 0), ("a", None, 2, 0, 1), ("b", None, 11, 0, 0), ("b", None, 12, 0, 1)]
     elsewhere = [("a", None, 3, 1, 0), ("b", None, 13, 1, 0)]
-    told = Readers(facts(end(readers=readers), end(1, ("b",)))).judged(reads(*met, *elsewhere))
-    assert told.value.tolist() == [*values, 13]
+    reported = Readers(facts(end(readers=readers), end(1, ("b",)))).judged(reads(*met, *elsewhere))
+    assert reported.value.tolist() == [*values, 13]
 
 
 def test_counter_examples_rest_on_partitions_that_two_have_read() -> None:

@@ -176,13 +176,13 @@ LOG = tuple(range(100, 160))
 def test_a_lost_write_is_confirmed_by_a_part_of_the_log(tmp_path: Path, shards: int) -> None:
     """One was acknowledged where another one stands, one beyond the end."""
     writes = named(LOG, W(7, offset=20), W(8, offset=70))
-    told = outcome(tmp_path, writes, Readers(LOG, LOG), shards)
-    assert told.names == {"lost"}
-    assert (told.lost, told.result.doubts) == ({7, 8}, ())
-    (_, of_first), (reader, ranges) = told.target.asked
+    reported = outcome(tmp_path, writes, Readers(LOG, LOG), shards)
+    assert reported.names == {"lost"}
+    assert (reported.lost, reported.result.doubts) == ({7, 8}, ())
+    (_, of_first), (reader, ranges) = reported.target.asked
     assert (of_first, reader) == (None, "second")
     assert ranges == ((0, 2), (19, 22), (58, 60))
-    first, second = told.ends
+    first, second = reported.ends
     assert (first["reader"], first["ranges"]) == ("first", None)
     assert second["ranges"] == [{"first": a, "behind": b} for a, b in ranges]
 
@@ -197,17 +197,17 @@ def test_what_no_acknowledgement_names_is_read_again(tmp_path: Path, shards: int
         W(7, "f"),
     ]
     run = {"settings": {"effective": {"producer": {"enable.idempotence": "true"}}}}
-    told = outcome(tmp_path, writes, Readers(log, log), shards)
-    assert {"failed_found", "unexpected"} <= told.names, run
-    _, (_, ranges) = told.target.asked
+    reported = outcome(tmp_path, writes, Readers(log, log), shards)
+    assert {"failed_found", "unexpected"} <= reported.names, run
+    _, (_, ranges) = reported.target.asked
     assert ranges == ((0, 2), (9, 12), (29, 32), (49, 52), (58, 60))
-    assert told.result.counts["duplicates"] == 1
+    assert reported.result.counts["duplicates"] == 1
 
 
 def test_all_is_well_without_a_second_reader(tmp_path: Path) -> None:
-    told = outcome(tmp_path, named(LOG), Readers(LOG, LOG))
-    assert [reader for reader, _ in told.target.asked] == ["first"]
-    assert told.names == set()
+    reported = outcome(tmp_path, named(LOG), Readers(LOG, LOG))
+    assert [reader for reader, _ in reported.target.asked] == ["first"]
+    assert reported.names == set()
 
 
 def test_a_log_of_another_leader_shows_in_its_last_records(tmp_path: Path) -> None:
@@ -215,10 +215,10 @@ def test_a_log_of_another_leader_shows_in_its_last_records(tmp_path: Path) -> No
     where it was acknowledged, and all that is really there looks lost."""
     old = [*LOG[:20], *range(300, 340)]
     writes = named(LOG, *(W(value, offset=at) for at, value in enumerate(old) if at >= 20))
-    told = outcome(tmp_path, writes, Readers(old, LOG))
-    assert told.target.asked[-1] == ("second", None), "everything"
-    assert told.names == set()
-    assert "readers" in {doubt.name for doubt in told.result.doubts}
+    reported = outcome(tmp_path, writes, Readers(old, LOG))
+    assert reported.target.asked[-1] == ("second", None), "everything"
+    assert reported.names == set()
+    assert "readers" in {doubt.name for doubt in reported.result.doubts}
 
 
 @pytest.mark.parametrize(
@@ -230,10 +230,10 @@ def test_a_log_of_another_leader_shows_in_its_last_records(tmp_path: Path) -> No
     ],
 )
 def test_where_little_is_named_everything_is_read(tmp_path: Path, writes: list[W]) -> None:
-    told = outcome(tmp_path, writes, Readers(LOG, LOG))
-    assert {reader for reader, _ in told.target.asked} == {"first", "second"}
-    if told.target.asked[-1][1] is None:
-        assert told.names == {"lost"}
+    reported = outcome(tmp_path, writes, Readers(LOG, LOG))
+    assert {reader for reader, _ in reported.target.asked} == {"first", "second"}
+    if reported.target.asked[-1][1] is None:
+        assert reported.names == {"lost"}
 
 
 @pytest.mark.parametrize("offset", [25, 0, 59])
@@ -243,15 +243,15 @@ def test_a_reader_that_mistakes_a_value_confirms_nothing(tmp_path: Path, offset:
         first = [*LOG[:offset], wrong, *LOG[offset + 1 :]]
         folder = tmp_path / str(number)
         folder.mkdir()
-        told = outcome(folder, named(LOG, W(7, "i")), Readers(first, LOG))
-        assert told.names == set()
-        assert "readers" in {doubt.name for doubt in told.result.doubts}
+        reported = outcome(folder, named(LOG, W(7, "i")), Readers(first, LOG))
+        assert reported.names == set()
+        assert "readers" in {doubt.name for doubt in reported.result.doubts}
 
 
 def test_ranges_without_their_records_confirm_nothing(tmp_path: Path) -> None:
     """What the second library read is in the files, or it counts for nothing."""
-    told = outcome(tmp_path, named(LOG, W(7, offset=20)), Readers(LOG, LOG))
-    assert told.names == {"lost"}
+    reported = outcome(tmp_path, named(LOG, W(7, offset=20)), Readers(LOG, LOG))
+    assert reported.names == {"lost"}
     rundir = RunDir(tmp_path / "r")
     for part in rundir.parts(rundir.reads):
         kept = pq.read_table(part)
@@ -288,11 +288,11 @@ def test_ranges_that_leave_something_out_confirm_nothing(
         monkeypatch.setattr(final_read, "ranges_of", lambda *_, given=given: given)
         folder = tmp_path / str(number)
         folder.mkdir()
-        told = outcome(folder, writes, Readers(log, log))
-        assert told.target.asked[-1][1] == tuple(given[0])
-        assert ("lost" in told.names) is lost
-        assert ("unexpected" in told.names) is lost
-        assert bool(told.result.doubts) is not lost
+        reported = outcome(folder, writes, Readers(log, log))
+        assert reported.target.asked[-1][1] == tuple(given[0])
+        assert ("lost" in reported.names) is lost
+        assert ("unexpected" in reported.names) is lost
+        assert bool(reported.result.doubts) is not lost
 
 
 @pytest.mark.parametrize(("skipped", "other"), [(30, None), (30, 29), (59, None), (0, None)])
@@ -308,11 +308,11 @@ def test_an_offset_that_the_first_reader_left_out(
     if not harness_knows:
         monkeypatch.setattr(final_read, "ranges_of", lambda *_: {0: [Range(5, 7)]})
     target = Readers(LOG, LOG, skipped=skipped, in_its_place=other)
-    told = outcome(tmp_path, named(LOG), target)
-    assert told.target.asked[-1][1] == (None if harness_knows else ((5, 7),))
-    assert told.lost == {LOG[skipped]}
-    assert told.names == set()
-    assert "readers" in {doubt.name for doubt in told.result.doubts}
+    reported = outcome(tmp_path, named(LOG), target)
+    assert reported.target.asked[-1][1] == (None if harness_knows else ((5, 7),))
+    assert reported.lost == {LOG[skipped]}
+    assert reported.names == set()
+    assert "readers" in {doubt.name for doubt in reported.result.doubts}
 
 
 # --- any log, any mistake ---------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_an_offset_that_the_first_reader_left_out(
 
 @dataclass(frozen=True)
 class World:
-    """A log, what the clients were told, and what the first reader makes of it."""
+    """A log, what the clients were answered, and what the first reader makes of it."""
 
     log: list[int]
     first: list[int]
@@ -344,7 +344,7 @@ def worlds(draw: st.DrawFn) -> World:
     named_at = {(write.offset, write.value) for write in writes}
     for _ in range(draw(st.integers(0, 2))):
         at, value = draw(st.integers(0, size - 1)), draw(st.integers(0, 65))
-        if (at, value) not in named_at:  # it would be told and read there by chance
+        if (at, value) not in named_at:  # it would be acknowledged and read there by chance
             first[at] = value
     return World(log, first[: draw(st.sampled_from([size, size, size, size - 1]))], writes)
 
@@ -364,10 +364,10 @@ def test_what_is_confirmed_is_true(world: World, shards: int, at: int | None) ->
             some = {0: [Range(at, len(world.first))]}
             patch.setattr(final_read, "ranges_of", lambda *_: some)
         target = Readers(world.first, world.log)
-        told = outcome(Path(folder), world.writes, target, shards)
+        reported = outcome(Path(folder), world.writes, target, shards)
     truly = {write.value for write in world.writes if write.end == "o"} - {*world.log}
-    if "lost" in told.names:
-        assert told.lost == truly
+    if "lost" in reported.names:
+        assert reported.lost == truly
     if world.first == world.log and at is None:
-        assert ("lost" in told.names) == bool(truly)
-        assert not told.result.doubts or "lost" in told.names or not truly
+        assert ("lost" in reported.names) == bool(truly)
+        assert not reported.result.doubts or "lost" in reported.names or not truly

@@ -161,7 +161,7 @@ def test_the_budget_does_not_grow_thin_over_a_long_history():
     assert judged.verdicts == (VALID,)
 
 
-def test_the_longest_order_and_what_does_not_fit_are_told():
+def test_the_longest_order_and_what_does_not_fit_are_reported():
     operations = [w(1, 1, 2), w(2, 3, 4), r(2, 3, 8), r(1, 5, 6), w(1, 7, 8)]
     found = linearization(operations, initial=0)
     assert (found.verdict, found.order, found.stuck) == (INVALID, (0, 1, 2), 3)

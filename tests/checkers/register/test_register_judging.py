@@ -46,8 +46,8 @@ def test_one_invalid_key_makes_all_invalid_and_an_undecided_one_unknown():
 
 
 def test_counts_are_of_all_operations():
-    told = judged(GOOD, [info(r(0, 1, 2)), fail(c(1, 2, 1, 2)), info(w(1, 1, 2))], BAD, HARD)
-    assert told.counts == Counts(
+    reported = judged(GOOD, [info(r(0, 1, 2)), fail(c(1, 2, 1, 2)), info(w(1, 1, 2))], BAD, HARD)
+    assert reported.counts == Counts(
         keys=4,
         operations=19,
         reads=5,
@@ -55,11 +55,11 @@ def test_counts_are_of_all_operations():
         cas=1,
         invalid_keys=2,
         searched_keys=1,
-        states=told.counts.states,
+        states=reported.counts.states,
     )
-    assert (told.invalid, told.undecided) == ((2, 3), ())
-    assert told.staleness.stale == 1
-    assert told.counts.states > 0
+    assert (reported.invalid, reported.undecided) == ((2, 3), ())
+    assert reported.staleness.stale == 1
+    assert reported.counts.states > 0
 
 
 def test_examples_are_made_of_the_first_wrong_keys():
@@ -70,8 +70,8 @@ def test_examples_are_made_of_the_first_wrong_keys():
 
 def test_the_options_reach_every_part():
     lagging = [w(1, 1, 2), w(2, 3, 4), r(1, 15, 16, process=1)]
-    told = judged(lagging, options=replace(OPTIONS, consistency=SEQUENTIAL))
-    assert (told.verdict, told.staleness.stale) == (VALID, 1)
+    reported = judged(lagging, options=replace(OPTIONS, consistency=SEQUENTIAL))
+    assert (reported.verdict, reported.staleness.stale) == (VALID, 1)
     own = judged(BAD, options=replace(OPTIONS, consistency=SEQUENTIAL))
     assert own.examples[0].consistency == SEQUENTIAL
     started = judged([r(5, 1, 2), r(4, 3, 4)], options=Options(initial=5))

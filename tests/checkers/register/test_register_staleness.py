@@ -29,9 +29,9 @@ def found(*operations: Operation) -> Staleness:
 
 def ages(*operations: Operation) -> dict[int, tuple[int, int]]:
     """Of each stale read its versions and nanoseconds."""
-    told = found(*operations)
-    both = zip(told.versions.tolist(), told.age_ns.tolist(), strict=True)
-    return dict(zip(told.row.tolist(), both, strict=True))
+    reported = found(*operations)
+    both = zip(reported.versions.tolist(), reported.age_ns.tolist(), strict=True)
+    return dict(zip(reported.row.tolist(), both, strict=True))
 
 
 def test_the_age_counts_newer_writes_and_the_time_since_the_first():
@@ -73,8 +73,8 @@ def test_values_of_several_writes_have_no_age():
 
 
 def test_values_of_no_write_are_counted_apart():
-    told = found(fail(w(1, 10, 20)), r(1, 50, 60), r(2, 50, 60), info(r(3, 50, 60)))
-    assert (told.reads, told.undated, told.unwritten, told.stale) == (2, 0, 2, 0)
+    reported = found(fail(w(1, 10, 20)), r(1, 50, 60), r(2, 50, 60), info(r(3, 50, 60)))
+    assert (reported.reads, reported.undated, reported.unwritten, reported.stale) == (2, 0, 2, 0)
 
 
 def test_keys_do_not_overwrite_each_other():
@@ -125,7 +125,7 @@ def test_random_histories_have_the_ages_that_a_loop_finds():
             )
             for at, one in enumerate(history)
         ]
-    told = staleness(Operations.of(rows), initial=0)
+    reported = staleness(Operations.of(rows), initial=0)
     expected: dict[int, tuple[int, int] | str] = {}
     begin = 0
     for key in range(EXAMPLES):
@@ -134,11 +134,11 @@ def test_random_histories_have_the_ages_that_a_loop_finds():
             end += 1
         expected |= {begin + at: age for at, age in oracle.ages(rows[begin:end], 0).items()}
         begin = end
-    both = zip(told.versions.tolist(), told.age_ns.tolist(), strict=True)
+    both = zip(reported.versions.tolist(), reported.age_ns.tolist(), strict=True)
     stale = {at: age for at, age in expected.items() if not isinstance(age, str)}
-    assert dict(zip(told.row.tolist(), both, strict=True)) == stale
+    assert dict(zip(reported.row.tolist(), both, strict=True)) == stale
     reasons = Counter(age for age in expected.values() if isinstance(age, str))
-    assert (told.undated, told.unwritten) == (reasons["undated"], reasons["unwritten"])
-    assert told.reads == sum(one.f == READ and one.type == 0 for one in rows)
+    assert (reported.undated, reported.unwritten) == (reasons["undated"], reasons["unwritten"])
+    assert reported.reads == sum(one.f == READ and one.type == 0 for one in rows)
     wrong = set(answers(Operations.of(rows), initial=0).of(INVALID).tolist())
     assert {rows[at].key for at in stale} <= wrong

@@ -299,7 +299,7 @@ def test_readers_of_everything_are_not_to_skip_move_or_invent(
 
 
 def test_a_value_has_one_offset_for_readers_of_both_levels(tmp_path: Path) -> None:
-    """Of an operation whose outcome is not known, so that no send tells it."""
+    """Of an operation whose outcome is not known, so that no send shows it."""
     rows: list[Row] = [
         *ABORTED[:2],
         (2, "invoke", "txn", [SEND, 3, NULL, 75]),

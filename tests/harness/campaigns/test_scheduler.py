@@ -73,7 +73,7 @@ class Worker:
 
     def send(self, assignment: Assignment | None) -> None:
         if assignment is None:
-            self.ended.append("told to end")
+            self.ended.append("reported to end")
             self.alive = False
             return
         self.assignments.append(assignment)
@@ -225,9 +225,9 @@ def test_runs_of_one_repetition_have_one_seed_and_their_own_plan(stage: Stage) -
     assert all(parse_plan(assignment.plan) for assignment in worker.assignments)
 
 
-def test_workers_without_further_runs_are_told_to_end(stage: Stage) -> None:
+def test_workers_without_further_runs_are_ended(stage: Stage) -> None:
     outcome = stage.run(workers=2)
-    assert [worker.ended for worker in outcome.workers] == [["told to end"]] * 2
+    assert [worker.ended for worker in outcome.workers] == [["reported to end"]] * 2
     assert outcome.removed == ["cluster-1", "cluster-2"]  # whatever is left of them
 
 
@@ -265,7 +265,7 @@ def test_a_run_that_takes_too_long_has_failed_and_its_worker_is_ended(stage: Sta
     (failed,) = stage.lines("failed")
     assert failed["error"] == "it took longer than its limit of 50 s"
     assert stage.states() == {"done": 5, "failed": 1}
-    assert [worker.ended for worker in outcome.workers] == [["terminated"], ["told to end"]]
+    assert [worker.ended for worker in outcome.workers] == [["terminated"], ["reported to end"]]
     assert outcome.removed[0] == "cluster-1"
 
 

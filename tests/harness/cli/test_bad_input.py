@@ -336,7 +336,7 @@ def test_a_system_that_takes_no_files_of_settings_refuses_them(tmp_path: Path) -
     assert ackloss("run", MEMORY_PLAN, "--dry-run").exit_code == 0
 
 
-def test_what_a_file_of_settings_is_told_is_told_once_for_all_plans(tmp_path: Path) -> None:
+def test_warnings_of_a_settings_file_are_printed_once_for_all_plans(tmp_path: Path) -> None:
     server = tmp_path / "server.properties"
     server.write_text("broker.id=7\n")
     option = ("--broker-settings", str(server))

@@ -201,10 +201,10 @@ def test_doctor_asks_the_cluster_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "theirs.toml").write_text(text)
     done = ackloss("doctor", "--cluster", str(tmp_path / "theirs.toml"), "--json")
     assert done.exit_code == 5, done.output
-    told = json.loads(done.stdout)
-    (kind,) = told["clusters"]
+    reported = json.loads(done.stdout)
+    (kind,) = reported["clusters"]
     assert (kind["kind"], kind["lacks"]) == ("external", ["cluster"])
-    (found,) = [each for each in told["findings"] if each["needed_for"] == "external"]
+    (found,) = [each for each in reported["findings"] if each["needed_for"] == "external"]
     assert "cannot be reached: 127.0.0.1:" in found["detail"]
     assert ackloss("doctor", "external", "--json").exit_code == 0
 

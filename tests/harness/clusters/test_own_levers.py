@@ -144,8 +144,8 @@ def test_a_run_that_is_killed_in_a_fault_is_undone_by_clean(place: Place) -> Non
     assert done.exit_code == 0, done.output
     assert place.servers.modes() == ["stored", "stored"]
     (run_id,) = (folder.name for folder in out.iterdir())
-    told = [f"fault 'early' of run {run_id}: toy-mode on {node}" for node in ("t2", "t1")]
-    assert sorted(json.loads(done.stdout)["undone"]) == sorted(dry["undone"]) == sorted(told)
+    reported = [f"fault 'early' of run {run_id}: toy-mode on {node}" for node in ("t2", "t1")]
+    assert sorted(json.loads(done.stdout)["undone"]) == sorted(dry["undone"]) == sorted(reported)
     assert registered() == []
 
 

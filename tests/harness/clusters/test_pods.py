@@ -12,7 +12,7 @@ from harness.protocols import NodeSpec
 
 @dataclass
 class Api:
-    """Docker's API, which only notes what it is told."""
+    """Docker's API, which only notes its calls."""
 
     containers: dict[str, dict[str, Any]] = field(default_factory=dict)
     volumes: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -192,7 +192,7 @@ def test_what_was_not_undone_is_open(journal: Journal, path: Path) -> None:
     assert open_acts(path) == OpenActs()
 
 
-def test_a_skipped_step_is_told_and_unproven(journal: Journal, path: Path) -> None:
+def test_a_skipped_step_is_reported_and_unproven(journal: Journal, path: Path) -> None:
     journal.write("skip", fault="isolate", nemesis="partition", met=False, why="never came")
     (window,) = windows(path)
     assert (window.from_s, window.met, window.proven) == (None, False, False)

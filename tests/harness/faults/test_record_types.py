@@ -94,8 +94,8 @@ def test_a_record_that_nothing_here_has_is_one_sentence_and_the_others_are_read(
 
 
 def test_a_name_that_is_nearly_one_is_named(tmp_path: Path) -> None:
-    (told,) = open_acts(journal(tmp_path, {**INTENT, "lever": "leadershp"})).unreadable
-    assert "(the nearest is 'leadership'); install" in told
+    (reported,) = open_acts(journal(tmp_path, {**INTENT, "lever": "leadershp"})).unreadable
+    assert "(the nearest is 'leadership'); install" in reported
 
 
 def test_of_a_declared_record_too_nothing_is_guessed(plant: Plant, tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_of_a_declared_record_too_nothing_is_guessed(plant: Plant, tmp_path: Pat
 def test_two_targets_that_mean_different_records_are_named(plant: Plant, tmp_path: Path) -> None:
     plant(body(), targets_warped="Warped")
     plant(body().replace('"warped"', '"other"'), 1, targets_other="Warped")
-    (told,) = open_acts(journal(tmp_path, INTENT)).unreadable
-    assert "names the lever 'warp', for which the targets other and warped declare" in told
+    (reported,) = open_acts(journal(tmp_path, INTENT)).unreadable
+    assert "names the lever 'warp', for which the targets other and warped declare" in reported
 
 
 @pytest.mark.parametrize("counts", [True, False])

@@ -212,9 +212,9 @@ def test_a_line_that_cannot_be_read_is_one_sentence_and_nothing_is_guessed(
     path.write_text(f"{json.dumps(line)}\n{good}\n")
     left = open_acts(path)
     assert [act.n for act in left.acts] == [2]
-    (told,) = left.unreadable
-    assert told.startswith(f"{path}:1: ")
-    assert sentence in told
+    (reported,) = left.unreadable
+    assert reported.startswith(f"{path}:1: ")
+    assert sentence in reported
 
 
 def test_a_line_that_is_cut_in_the_middle_of_a_journal_is_named(tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ def read(tmp_path: Path) -> Read:
 
 def end(read: Read, *ends: E, **plan: Any) -> PartitionEnd:
     """What two readers or one say of partition 0."""
-    (told,) = read(ends=ends, plan=plan).ends
-    return told
+    (reported,) = read(ends=ends, plan=plan).ends
+    return reported
 
 
 def test_one_complete_reader_is_enough(read: Read) -> None:
@@ -46,15 +46,15 @@ def test_one_complete_reader_is_enough(read: Read) -> None:
         [E(reader="a"), E(reader="b", complete=False)],
         [E(reader="a", complete=False), E(reader="b")],
     ):
-        told = end(read, *ends)
-        assert told.complete
-        assert told.whole
-        assert told.readers == tuple(each.reader for each in ends if each.complete)
+        reported = end(read, *ends)
+        assert reported.complete
+        assert reported.whole
+        assert reported.readers == tuple(each.reader for each in ends if each.complete)
 
 
 def test_none_complete_is_not_complete(read: Read) -> None:
-    told = end(read, E(reader="a", complete=False), E(reader="b", complete=False))
-    assert (told.complete, told.whole, told.readers) == (False, False, ())
+    reported = end(read, E(reader="a", complete=False), E(reader="b", complete=False))
+    assert (reported.complete, reported.whole, reported.readers) == (False, False, ())
 
 
 @pytest.mark.parametrize(
@@ -79,16 +79,16 @@ def test_a_reader_that_contradicts_itself_is_not_complete(
         ([ours, theirs, {**theirs, **said}], ("a",)),
     ):
         pq.write_table(pa.Table.from_pylist(rows, schema=ENDS), rundir.ends)
-        (told,) = facts_of(rundir, stored_promises).ends
-        assert told.readers == readers
+        (reported,) = facts_of(rundir, stored_promises).ends
+        assert reported.readers == readers
 
 
 def test_a_replica_counts_once(tmp_path: Path) -> None:
     rundir = Made(writes=[W(0)], reads=[R(0)]).build(tmp_path, "run")
     rows = [{**row, "isr": ["b1", "b1", "b2"]} for row in pq.read_table(rundir.ends).to_pylist()]
     pq.write_table(pa.Table.from_pylist(rows, schema=ENDS), rundir.ends)
-    (told,) = facts_of(rundir, stored_promises).ends
-    assert (told.complete, told.whole) == (True, False)
+    (reported,) = facts_of(rundir, stored_promises).ends
+    assert (reported.complete, reported.whole) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_a_replica_counts_once(tmp_path: Path) -> None:
 def test_how_far_a_partition_was_read(
     read: Read, ends: list[E], read_to: int | None, log_start: int | None
 ) -> None:
-    told = end(read, *ends)
-    assert (told.read_to, told.log_start) == (read_to, log_start)
+    reported = end(read, *ends)
+    assert (reported.read_to, reported.log_start) == (read_to, log_start)
 
 
 def test_each_partition_has_its_own_end(read: Read) -> None:
@@ -153,14 +153,14 @@ def test_every_replica_is_in_sync_and_no_fewer_than_min_insync_replicas(
     """With fewer in sync than that, what was acknowledged may not be visible. A plan that asks for
     more of them than there are replicas is refused today; stored ones are judged."""
     plan = {"topic": {"replication_factor": replicas}}
-    (told,) = read(ends=[E(isr=in_sync)], plan=plan, stored=stored).ends
-    assert told.complete
-    assert told.whole is whole
+    (reported,) = read(ends=[E(isr=in_sync)], plan=plan, stored=stored).ends
+    assert reported.complete
+    assert reported.whole is whole
 
 
 def test_replicas_in_sync_at_an_end_that_was_not_reached_say_nothing(read: Read) -> None:
-    told = end(read, E(isr=2), E(isr=3, reader="b", complete=False))
-    assert (told.complete, told.whole) == (True, False)
+    reported = end(read, E(isr=2), E(isr=3, reader="b", complete=False))
+    assert (reported.complete, reported.whole) == (True, False)
     assert end(read, E(isr=2), E(isr=3, reader="b")).whole
 
 
@@ -235,7 +235,7 @@ def test_faults_asked_for_are_the_steps_with_a_nemesis(read: Read) -> None:
     assert not facts.drawn
 
 
-def test_what_is_told_of_a_run(read: Read) -> None:
+def test_what_is_reported_of_a_run(read: Read) -> None:
     forced = [{"key": "topic.x", "what": "is ignored", "source": "KIP-1"}]
     facts = read(
         run={"seed": 9, "forced": forced, "error": "no disk", "timings": {"run_s": 4.5}},

@@ -264,10 +264,10 @@ def test_damage_to_a_run_of_before_manifests_is_noticed_by_its_rows(
 
 
 def _noticed(found: Gaps, field: str, words: str) -> None:
-    told = getattr(found, field)
-    assert any(words in sentence for sentence in told), found
+    reported = getattr(found, field)
+    assert any(words in sentence for sentence in reported), found
     assert bool(found) is (field != "aside"), "what lies aside is no doubt, all else is"
-    assert all(sentence in found.sentences for sentence in told) or field == "aside"
+    assert all(sentence in found.sentences for sentence in reported) or field == "aside"
 
 
 def test_what_people_do_to_a_folder_leaves_no_gap(tmp_path: Path) -> None:
@@ -324,17 +324,17 @@ def test_a_partition_that_was_passed_has_records_unless_nothing_was_acknowledged
     ends = (E(partition=0, position=5, reader="a"), E(partition=1, position=5, reader="a"))
     reads = (R(value=1, partition=0, offset=0, reader="a"),)
 
-    def told(name: str, *writes: W) -> tuple[str, ...]:
+    def reported(name: str, *writes: W) -> tuple[str, ...]:
         plan = {"topic": {"partitions": 2}}
         made = Made(writes=(W(1), *writes), reads=reads, ends=ends, plan=plan)
         return gaps_of(made.build(tmp_path, name)).reads
 
     here = ("reads/ holds no record of partition 1 by the reader a, which read it to offset 5",)
-    assert told("acknowledged", W(2, partition=1)) == here
-    assert told("at-an-offset", W(2, partition=1, offset=4)) == here
-    assert told("markers-alone", W(2, "i", partition=1)) == ()
-    assert told("beyond", W(2, partition=1, offset=5)) == ()
-    assert told("elsewhere", W(2, partition=0)) == ()
+    assert reported("acknowledged", W(2, partition=1)) == here
+    assert reported("at-an-offset", W(2, partition=1, offset=4)) == here
+    assert reported("markers-alone", W(2, "i", partition=1)) == ()
+    assert reported("beyond", W(2, partition=1, offset=5)) == ()
+    assert reported("elsewhere", W(2, partition=0)) == ()
 
 
 def test_a_log_of_no_offsets_needs_no_records(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_column_that_may_not_be_null_never_is(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_gone_is_told_on_close(tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_is_reported_on_close(tmp_path: Path) -> None:
     writer = ParquetWriter(tmp_path / "gone", OBSERVATIONS, run_id="r", period_s=0)
     writer.append([VIEW])
     assert writer.failure is not None, "kept for whoever closes it, not thrown at the observer"

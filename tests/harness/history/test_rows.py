@@ -69,17 +69,17 @@ def run(tmp_path: Path) -> RunDir:
 
 
 def test_writes_are_rows_of_writes_alone(run: RunDir) -> None:
-    (told,) = Rows(facts_of(run, stored_promises)).writes()
-    assert told.value.tolist() == [7, 7, 8, 8, 9, 9, -4]  # not the nemesis' 77
-    assert told.mark.tolist() == [INVOKED, OK, INVOKED, FAIL, INVOKED, INFO, INVOKED]
-    assert told.process.tolist() == [0, 0, 1, 1, 2, 2, 3]
-    assert told.partition.tolist() == [0, 0, NULL, NULL, 2, 2, 0]
-    assert told.offset.tolist() == [NULL, 3, *[NULL] * 5]
-    assert told.intended_ns.tolist()[:2] == [2_000_000, 2_000_000]
-    assert told.time_ns.tolist()[:2] == [3_000_000, 8_000_000]
-    assert texts(told.key) == ["x", "x", None, None, "y", "y", None]
+    (reported,) = Rows(facts_of(run, stored_promises)).writes()
+    assert reported.value.tolist() == [7, 7, 8, 8, 9, 9, -4]  # not the nemesis' 77
+    assert reported.mark.tolist() == [INVOKED, OK, INVOKED, FAIL, INVOKED, INFO, INVOKED]
+    assert reported.process.tolist() == [0, 0, 1, 1, 2, 2, 3]
+    assert reported.partition.tolist() == [0, 0, NULL, NULL, 2, 2, 0]
+    assert reported.offset.tolist() == [NULL, 3, *[NULL] * 5]
+    assert reported.intended_ns.tolist()[:2] == [2_000_000, 2_000_000]
+    assert reported.time_ns.tolist()[:2] == [3_000_000, 8_000_000]
+    assert texts(reported.key) == ["x", "x", None, None, "y", "y", None]
     error = "_MSG_TIMED_OUT"
-    assert texts(told.error) == [None, None, None, error, None, error, None]
+    assert texts(reported.error) == [None, None, None, error, None, error, None]
 
 
 def test_the_bounds_of_values_are_what_files_state(
@@ -133,13 +133,13 @@ def texts(column: Texts) -> list[str | None]:
 
 
 def test_records_have_their_reader(run: RunDir) -> None:
-    (told,) = Rows(facts_of(run, stored_promises)).reads()
-    assert texts(told.reader) == ["a", "b"]
-    assert texts(told.key) == ["x", "y"]
-    assert told.value.tolist() == [7, 9]
-    assert told.partition.tolist() == [0, 2]
-    assert told.offset.tolist() == [3, 5]
-    assert some(told, np.array([False, True])).value.tolist() == [9]
+    (reported,) = Rows(facts_of(run, stored_promises)).reads()
+    assert texts(reported.reader) == ["a", "b"]
+    assert texts(reported.key) == ["x", "y"]
+    assert reported.value.tolist() == [7, 9]
+    assert reported.partition.tolist() == [0, 2]
+    assert reported.offset.tolist() == [3, 5]
+    assert some(reported, np.array([False, True])).value.tolist() == [9]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The clock lever on real pods whose process tells the time that it sees itself."""
+"""The clock lever on real pods whose process prints the time that it sees."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
 
 def ahead_s(pods: DockerCluster, name: str) -> float | None:
     """How far the clock that a node's process has just seen is ahead of the host's."""
-    told = pods.nodes[name].admin(["cat", SEEN]).output.strip()
-    return float(told) - time.time() if told.replace(".", "").isdigit() else None
+    reported = pods.nodes[name].admin(["cat", SEEN]).output.strip()
+    return float(reported) - time.time() if reported.replace(".", "").isdigit() else None
 
 
 def sees(pods: DockerCluster, name: str, asked_s: float) -> bool:
@@ -221,6 +221,6 @@ def test_times_of_files_stay_what_they_are(pods: DockerCluster) -> None:
     assert sees(pods, "b1", 691_200)
     environ = node.admin(["cat", f"/proc/{node.pid()}/environ"]).output.split("\0")
     faked = [word for word in environ if word.startswith(("LD_PRELOAD=", "FAKE", "NO_FAKE"))]
-    told = node.admin(["env", *faked, "stat", "-c", "%Y", SEEN]).output
+    reported = node.admin(["env", *faked, "stat", "-c", "%Y", SEEN]).output
     lever.undo(asked)
-    assert abs(float(told) - time.time()) < 5
+    assert abs(float(reported) - time.time()) < 5

@@ -59,7 +59,7 @@ def test_a_prepared_node_starts_with_the_library_and_keeps_its_own_files() -> No
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [
         ({"offset_s": 0.1}, "offset_s is from 0.2 s"),
         ({"form": "drift", "drift_ms_per_s": 0}, "drift_ms_per_s is from 5"),
@@ -68,6 +68,6 @@ def test_a_prepared_node_starts_with_the_library_and_keeps_its_own_files() -> No
         ({"form": "stop"}, "jump"),
     ],
 )
-def test_what_cannot_be_done_is_refused(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(PlanError, match=told):
+def test_what_cannot_be_done_is_refused(options: dict[str, Any], reported: str) -> None:
+    with pytest.raises(PlanError, match=reported):
         registry.make("nemeses", "clock", options, key="faults.0.nemesis")

@@ -181,7 +181,7 @@ def test_a_log_without_anything_to_lose_is_no_proof(node: DiskNode) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [
         ({"form": "wipe", "tail": "torn"}, "belongs to form 'unsynced'"),
         ({"alive": True}, "belongs to form 'flip'"),
@@ -193,6 +193,6 @@ def test_a_log_without_anything_to_lose_is_no_proof(node: DiskNode) -> None:
         ({"folders": ("data/../..",)}, "not a pattern"),
     ],
 )
-def test_bad_options_are_refused(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_bad_options_are_refused(options: dict[str, Any], reported: str) -> None:
+    with pytest.raises(ValueError, match=reported):
         Disk(**options)

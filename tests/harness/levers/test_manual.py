@@ -27,7 +27,7 @@ NODE = DryRunNode("b2", frozenset({"broker"}), "198.18.0.12")
 
 @dataclass
 class Scripted(Operator):
-    """Reports what it is told to report, and keeps what it was asked for."""
+    """Reports as it is set up to, and keeps what it was asked for."""
 
     begins: bool = True
     ends: bool = True

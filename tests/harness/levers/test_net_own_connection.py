@@ -37,10 +37,10 @@ class Reached(DryRunNode):
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
         done = super().admin(argv, timeout_s=timeout_s)
-        told = [
+        reported = [
             text for how, text in (self.answers or {}).items() if " ".join(argv).startswith(how)
         ]
-        return Completed(0, told[0]) if told else done
+        return Completed(0, reported[0]) if reported else done
 
 
 @pytest.fixture

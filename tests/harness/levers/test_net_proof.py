@@ -106,7 +106,7 @@ def test_one_link_that_carries_something_is_enough(
     nodes["b3"].packets = {SYSTEM: 0, OWN: 1}
     window = window_of(nodes, journal, tmp_path, RECORD, replace(RECORD, node="b3"))
     assert (window.proven, window.touched) == (True, 3)
-    assert any("b3: 0 packets of the system from b2" in told for told in window.evidence)
+    assert any("b3: 0 packets of the system from b2" in reported for reported in window.evidence)
 
 
 def test_packets_of_the_system_alone_prove_nothing_about_the_mechanism(

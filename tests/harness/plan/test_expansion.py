@@ -97,9 +97,9 @@ def test_a_parsed_mix_is_kept_beside_its_steps_and_vouches_for_no_others() -> No
 def test_every_named_schedule_binds_and_previews(name: str) -> None:
     assert named_schedules()[name]["about"]
     made = plan(schedule=name, target={"version": "4.3.1", "racks": ["a", "b", "c"]})
-    told = dry_run(resolve(made))["faults"]
-    assert [step["id"] for step in told] == [step.id for step in made.faults]
-    assert all(step.get("commands") or step.get("heals") for step in told)
+    reported = dry_run(resolve(made))["faults"]
+    assert [step["id"] for step in reported] == [step.id for step in made.faults]
+    assert all(step.get("commands") or step.get("heals") for step in reported)
 
 
 @pytest.mark.parametrize(

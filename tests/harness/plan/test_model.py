@@ -44,7 +44,7 @@ def test_an_unknown_key_is_named_with_its_nearest() -> None:
     assert error.hint == "did you mean 'partitions'?"
 
 
-def test_an_option_beside_the_keys_of_workload_is_told_its_table() -> None:
+def test_an_option_beside_the_keys_of_workload_gets_the_hint_of_its_table() -> None:
     assert refused(workload={"hot": 1}).hint == (
         "remove it; options of the workload itself are in [workload.options]"
     )

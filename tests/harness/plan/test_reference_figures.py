@@ -16,9 +16,9 @@ FIGURES = {
 
 
 def plan(**reference: Any) -> Plan:
-    told = {"source": "a page", "figures": FIGURES, **reference}
+    reported = {"source": "a page", "figures": FIGURES, **reference}
     return parse_plan(
-        {"schema": 1, "name": "x", "target": {"version": "4.3.1"}, "reference": [told]}
+        {"schema": 1, "name": "x", "target": {"version": "4.3.1"}, "reference": [reported]}
     )
 
 

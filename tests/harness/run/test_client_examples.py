@@ -202,13 +202,13 @@ def test_an_example_heeds_acks(run: Callable[..., Running], example: Example) ->
     assert {request.acks for request in broker.produced} == {1}
 
 
-def test_an_example_says_so_when_it_cannot_reach_a_cluster_as_it_is_told(
+def test_an_example_says_so_when_it_cannot_reach_the_requested_cluster(
     run: Callable[..., Running], example: Example
 ) -> None:
     """It must not speak plain text where TLS is asked for, nor leave a property out."""
-    told = {"security.protocol": "SSL", "ssl.crl.location": "/nowhere.pem"}
+    reported = {"security.protocol": "SSL", "ssl.crl.location": "/nowhere.pem"}
     with fake_kafka() as broker, pytest.raises(EnvironmentFailure) as refused:
-        run(broker, example.argv, told)
+        run(broker, example.argv, reported)
     assert re.search("it cannot be a client: .*(SSL|ssl.crl.location)", str(refused.value))
 
 

@@ -162,7 +162,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("misdeed", LIES)
-def test_a_lie_ends_the_client_and_is_told(make: Callable[..., Made], misdeed: str) -> None:
+def test_a_lie_ends_the_client_and_is_reported(make: Callable[..., Made], misdeed: str) -> None:
     made = make(f"{misdeed}@3")
     made.write(1, 2)
     assert all(made.submit(process) for process in (3, 4, 5))
@@ -299,7 +299,7 @@ def test_one_that_does_not_end_is_ended(make: Callable[..., Made]) -> None:
     assert not client_processes(made.run_id)
 
 
-def test_a_bad_exit_code_at_the_end_is_told(make: Callable[..., Made]) -> None:
+def test_a_bad_exit_code_at_the_end_is_reported(make: Callable[..., Made]) -> None:
     made = make("bad-exit@0")
     made.write(1)
     conduct = made.close()

@@ -26,7 +26,7 @@ LOG = f"""[2026-11-22 08:15:10,790] INFO [ZooKeeperClient Kafka server] Session 
 """
 
 
-def test_the_last_trouble_is_told_without_frames_of_a_stack_trace(tmp_path: Path) -> None:
+def test_the_last_trouble_is_reported_without_frames_of_a_stack_trace(tmp_path: Path) -> None:
     (tmp_path / "b1").mkdir()
     (tmp_path / "b1" / "server.log").write_text(LOG)
     assert last_words(tmp_path) == (

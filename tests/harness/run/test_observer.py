@@ -27,14 +27,14 @@ def said(who: str, leader: str | None, epoch: int, *, authority: bool = False) -
 
 
 def leader(*views: NodeView) -> str | None:
-    """Each told later than the one before."""
+    """Each reported later than the one before."""
     return merge(9, list(enumerate(views))).partitions[0].leader
 
 
 def test_an_authority_wins_over_many_that_tell_the_same_epoch() -> None:
-    told = (said("z1", "b2", 3, authority=True), said("b1", "b1", 3), said("b3", "b1", 3))
-    assert leader(*told) == "b2"
-    assert leader(*reversed(told)) == "b2"
+    reported = (said("z1", "b2", 3, authority=True), said("b1", "b1", 3), said("b3", "b1", 3))
+    assert leader(*reported) == "b2"
+    assert leader(*reversed(reported)) == "b2"
     assert leader(said("z1", None, 3, authority=True), said("b1", "b1", 3)) is None
 
 
@@ -44,9 +44,9 @@ def test_a_higher_epoch_wins_over_an_authority() -> None:
 
 
 def test_brokers_that_tell_no_epoch_do_not_outvote_it() -> None:
-    told = (said("b1", "b1", NO_EPOCH), said("b2", "b1", NO_EPOCH))
-    assert leader(said("z1", "b2", 0, authority=True), *told) == "b2"
-    assert leader(*told) == "b1"
+    reported = (said("b1", "b1", NO_EPOCH), said("b2", "b1", NO_EPOCH))
+    assert leader(said("z1", "b2", 0, authority=True), *reported) == "b2"
+    assert leader(*reported) == "b1"
 
 
 def test_among_authorities_most_win_then_the_latest() -> None:
@@ -58,12 +58,12 @@ def test_among_authorities_most_win_then_the_latest() -> None:
 
 
 def test_the_highest_controller_epoch_tells_who_controls() -> None:
-    told = (
+    reported = (
         NodeView(answered_by="b1", controller="c2", controller_epoch=4),
         NodeView(answered_by="b2", controller="c1", controller_epoch=5),
         NodeView(answered_by="b3"),
     )
-    situation = merge(9, list(enumerate(told)))
+    situation = merge(9, list(enumerate(reported)))
     assert situation.controller == "c1"
     assert situation.answered == {"b1", "b2", "b3"}
     assert (situation.time_ns, dict(situation.partitions)) == (9, {})
@@ -101,18 +101,18 @@ def watched(ends_s: float, **scripts: list[NodeView | None]) -> tuple[Observer, 
 
 
 def test_every_answer_is_written_down_as_it_was_given() -> None:
-    told = NodeView(
+    reported = NodeView(
         answered_by="b1",
         partitions=said("b1", "b1", 3).partitions,
         controller="c1",
         controller_epoch=7,
     )
-    observer, rows = watched(0.5, b1=[told, None, said("b1", None, 4)])
+    observer, rows = watched(0.5, b1=[reported, None, said("b1", None, 4)])
     assert rows == [
         (0, "b1", 0, "b1", 3, ["b1", "b2"], None, None),
         (0, "b1", None, None, None, None, "c1", 7),
     ]
-    _, rows = watched(2, b1=[told, None, said("b1", None, 4)])
+    _, rows = watched(2, b1=[reported, None, said("b1", None, 4)])
     assert rows[2:] == [(1_400_000_000, "b1", 0, None, 4, ["b1", "b2"], None, None)]
     assert observer.situation().partitions[0].leader == "b1"
 
@@ -182,7 +182,7 @@ def test_it_is_idle_over_a_target_that_cannot_be_asked() -> None:
 @dataclass
 class Answers:
     """A target that answers each query with the next of these, then with the last one again; an
-    exception is raised. With several cells, it is what all of them are told."""
+    exception is raised. With several cells, all of them get it."""
 
     given: list[Any]
     time: VirtualTime

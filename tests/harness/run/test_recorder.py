@@ -1,4 +1,4 @@
-"""The recorder: what it writes, what it tells meanwhile, what a crash or a full disk leaves."""
+"""The recorder: what it writes, what it reports meanwhile, what a crash or a full disk leaves."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def fill(disk: Path) -> Path:
     return ballast
 
 
-def test_a_full_disk_is_told_and_what_was_recorded_stays(small_disk: Path) -> None:
+def test_a_full_disk_is_reported_and_what_was_recorded_stays(small_disk: Path) -> None:
     recorder = Recorder(small_disk, run_id="r", period_s=0.05)
     append(recorder, 1, completion(OK))
     wait_until(lambda: list(small_disk.glob("part-*.parquet")))

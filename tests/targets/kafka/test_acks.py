@@ -28,18 +28,18 @@ def plan_with(library: str, acks: Any, key: str = "acks") -> Any:
 
 def written(client: Any, broker: FakeKafka) -> Completion:
     """How one write ended; it has arrived."""
-    told: dict[int, Completion] = {}
+    reported: dict[int, Completion] = {}
     while not client.submit(0, invoke("append", 5, 0)):
-        client.poll(0.05, told.__setitem__)
-    while not told or not broker.produced:
-        client.poll(0.05, told.__setitem__)
-    client.close(1, told.__setitem__)
-    return told[0]
+        client.poll(0.05, reported.__setitem__)
+    while not reported or not broker.produced:
+        client.poll(0.05, reported.__setitem__)
+    client.close(1, reported.__setitem__)
+    return reported[0]
 
 
 @pytest.mark.parametrize("acks", ALL, ids=repr)
 @pytest.mark.parametrize("library", BY_NAME)
-def test_what_a_plan_says_is_what_the_broker_is_told(library: str, acks: Any) -> None:
+def test_a_broker_gets_what_its_plan_states(library: str, acks: Any) -> None:
     plan = plan_with(library, acks)
     BY_NAME[library].check(plan)
     assert BY_NAME[library].settings(plan)["acks"] == SAID[ALL[acks]] == acks_of(acks)
@@ -65,11 +65,11 @@ def test_the_java_client_too(java: Address, acks: Any) -> None:
 def test_nothing_else_is_taken(library: str, acks: Any, key: str) -> None:
     """librdkafka would take 0.0, 00 and 0abc for 0, and the result would say acknowledged."""
     assert acks_of(acks) is None
-    with pytest.raises(PlanError) as told:
+    with pytest.raises(PlanError) as refused:
         LIBRARIES[library].check(plan_with(library, acks, key))
-    assert told.value.key == f'workload.producer."{key}"'
-    assert told.value.what == f"acks is 0, 1, -1 or all, not {acks!r}"
-    assert told.value.hint
+    assert refused.value.key == f'workload.producer."{key}"'
+    assert refused.value.what == f"acks is 0, 1, -1 or all, not {acks!r}"
+    assert refused.value.hint
 
 
 @pytest.mark.parametrize("acks", [None, [0], 1.5, b"0"], ids=repr)

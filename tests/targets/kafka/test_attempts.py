@@ -30,7 +30,7 @@ CODES = sorted(
 )
 CODES.sort(key=lambda code: code == 29)  # librdkafka sends nothing more to such a topic
 RESENT = {3, 5, 6, 8, 9, 15, 16}
-"""The codes after which librdkafka sends again though it is told not to."""
+"""The codes after which librdkafka sends again though retries are disabled."""
 
 
 def refused(code: int) -> Answer:
@@ -50,7 +50,7 @@ class Writer:
     library: str
     java: Address | None = None
     version: str = "4.3.1"
-    told: dict[int, Completion] = field(default_factory=dict)
+    reported: dict[int, Completion] = field(default_factory=dict)
 
     def client(self, broker: FakeKafka, producer: dict[str, Any]) -> Client:
         """It is to be closed by the test."""
@@ -70,17 +70,17 @@ class Writer:
         for value in values:
             while not client.submit(value, invoke("append", value, partition, key)):
                 assert time.monotonic() < deadline, "nothing is taken"
-                client.poll(0.05, self.told.__setitem__)
-        while not self.told.keys() >= set(values):
+                client.poll(0.05, self.reported.__setitem__)
+        while not self.reported.keys() >= set(values):
             assert time.monotonic() < deadline, "not every write was answered"
-            client.poll(0.05, self.told.__setitem__)
+            client.poll(0.05, self.reported.__setitem__)
 
     def of(self, type_: str) -> set[int]:
         """The values whose writes ended so."""
-        return {value for value, ended in self.told.items() if ended[0] == type_}
+        return {value for value, ended in self.reported.items() if ended[0] == type_}
 
     def close(self, client: Client) -> None:
-        client.close(1, self.told.__setitem__)
+        client.close(1, self.reported.__setitem__)
 
 
 def held(broker: FakeKafka) -> set[int]:
@@ -125,7 +125,7 @@ def test_no_write_that_failed_is_in_the_log(writer: Writer) -> None:
 
 @pytest.mark.parametrize("version", ["0.8.0", "0.9.0.1"])
 @pytest.mark.parametrize("library", BY_NAME)
-def test_nor_where_clients_are_told_that_brokers_are_old(library: str, version: str) -> None:
+def test_nor_where_clients_are_configured_for_old_brokers(library: str, version: str) -> None:
     test_no_write_that_failed_is_in_the_log(Writer(library, version=version))
 
 
@@ -139,7 +139,7 @@ def test_a_refusal_after_an_append_proves_nothing(writer: Writer, codes: tuple[i
         assert broker.values()[0] == b"0000000005"
         again = writer.library == "librdkafka"
         assert [each.code for each in broker.produced] == list(codes[: 1 + again])
-    assert writer.told[5][0] == INFO
+    assert writer.reported[5][0] == INFO
 
 
 @pytest.mark.parametrize("code", sorted(REFUSED))
@@ -150,7 +150,7 @@ def test_a_refusal_of_the_only_attempt(writer: Writer, code: int) -> None:
         writer.write(client, 1, key="k")
         writer.close(client)
         assert (held(broker), len(broker.produced)) == (set(), 1)
-    assert writer.told[1][0] == (INFO if writer.library == "librdkafka" else FAIL)
+    assert writer.reported[1][0] == (INFO if writer.library == "librdkafka" else FAIL)
 
 
 def test_a_producer_that_tries_again_never_fails(writer: Writer) -> None:
@@ -159,7 +159,7 @@ def test_a_producer_that_tries_again_never_fails(writer: Writer) -> None:
         writer.write(client, 1)
         writer.close(client)
         assert held(broker) == {1}
-    assert writer.told[1][0] == INFO
+    assert writer.reported[1][0] == INFO
 
 
 @pytest.mark.parametrize("codes", [(10, 19, 6), (18, 6, 19)], ids=str)
@@ -185,9 +185,9 @@ def test_what_a_library_refuses_is_never_sent(writer: Writer, producer: dict[str
         writer.close(client)
         assert [each.values for each in broker.produced] == [(b"0000000001",)]
     sure = writer.library != "java"
-    assert writer.told[2][0] == (FAIL if sure else INFO)
-    assert writer.told[3][0] == (FAIL if sure or not producer else INFO)
-    assert writer.told[1][0] == OK
+    assert writer.reported[2][0] == (FAIL if sure else INFO)
+    assert writer.reported[3][0] == (FAIL if sure or not producer else INFO)
+    assert writer.reported[1][0] == OK
 
 
 @pytest.mark.parametrize("key", [None, "", "k", "a b", "κ", "=1%20+\n"], ids=repr)

@@ -56,15 +56,15 @@ def answer(*topics: tuple[str, int, int]) -> Any:
     )
 
 
-def observed(monkeypatch: pytest.MonkeyPatch, told: Any) -> tuple[list[Any], list[Any]]:
+def observed(monkeypatch: pytest.MonkeyPatch, reported: Any) -> tuple[list[Any], list[Any]]:
     """The view of each cell, and the requests that were made for them."""
     asked: list[Any] = []
 
     def ask(address: str, port: int, request: Any, *, timeout_s: float) -> Any:
         asked.append(request)
-        if isinstance(told, Exception):
-            raise told
-        return told
+        if isinstance(reported, Exception):
+            raise reported
+        return reported
 
     monkeypatch.setattr(brokers, "ask", ask)
     return Kafka().observe_cells(BROKER, PLANS, timeout_s=1), asked
@@ -73,8 +73,8 @@ def observed(monkeypatch: pytest.MonkeyPatch, told: Any) -> tuple[list[Any], lis
 def test_a_broker_is_asked_once_and_each_cell_sees_its_own_topic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told = answer(("ackloss-b", 2, 7), ("other", 3, 1), ("ackloss-a", 1, 4))
-    views, asked = observed(monkeypatch, told)
+    reported = answer(("ackloss-b", 2, 7), ("other", 3, 1), ("ackloss-a", 1, 4))
+    views, asked = observed(monkeypatch, reported)
     assert [(v.partitions[0].leader, v.partitions[0].leader_epoch) for v in views] == [
         ("b1", 4),
         ("b2", 7),

@@ -86,7 +86,7 @@ def test_a_start_that_moved_is_no_harm_to_what_was_read() -> None:
 
 
 @pytest.mark.parametrize("unknown", ["log_start_offset", "end_offset"])
-def test_what_no_leader_told(unknown: str) -> None:
+def test_what_no_leader_reported(unknown: str) -> None:
     before = replace(END, **{unknown: None})
     end = judged(read_of(2, 3, 4), before=before, after=before)
     assert (end.complete, end.error) == (False, "no leader reported where it begins and ends")
@@ -94,8 +94,8 @@ def test_what_no_leader_told(unknown: str) -> None:
 
 def test_an_error_comes_before_what_follows_from_it() -> None:
     reading = read_of(2, position=3)
-    reading.fail(0, "_BAD_MSG: told")
-    assert judged(reading).error == "_BAD_MSG: told"
+    reading.fail(0, "_BAD_MSG: reported")
+    assert judged(reading).error == "_BAD_MSG: reported"
     other = read_of(2, 3, 4)
     other.errors[1] = "of another partition"
     assert judged(other).complete
@@ -114,5 +114,5 @@ def test_an_error_comes_before_what_follows_from_it() -> None:
     ],
 )
 def test_compaction_leaves_gaps_and_nothing_else(offsets: list[int], complete: bool) -> None:
-    told = _gap(np.array(offsets, dtype=np.int64), 2, 5, compacted=True)
-    assert (told is None) == complete
+    reported = _gap(np.array(offsets, dtype=np.int64), 2, 5, compacted=True)
+    assert (reported is None) == complete

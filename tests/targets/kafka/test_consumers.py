@@ -26,7 +26,7 @@ class Event:
     is_fatal: bool = False
 
     def error(self) -> KafkaError:
-        return KafkaError(self.code, "told", fatal=self.is_fatal)
+        return KafkaError(self.code, "reported", fatal=self.is_fatal)
 
     def partition(self) -> int | None:
         return self.place
@@ -49,7 +49,7 @@ def test_what_each_code_ends(name: str) -> None:
     code, of_all, of_one = CODES[name], reading(), reading()
     _take(Event(code, None), of_all) if code != EOF else None
     _take(Event(code, 0), of_one)
-    ended = f"{KafkaError(code).name()}: told"
+    ended = f"{KafkaError(code).name()}: reported"
     assert of_all.errors == ({} if code in HARMLESS or code == EOF else {0: ended, 1: ended})
     assert of_one.errors == ({} if code == EOF else {0: ended})
     assert of_one.position == {0: 4 if code == EOF else 0, 1: 2}
@@ -73,5 +73,5 @@ def test_a_read_has_ended_when_each_partition_is_at_its_goal_or_has_an_error() -
     one.reach(0, 9)
     assert one.ended()
     two = reading()
-    two.fail(0, "told")
+    two.fail(0, "reported")
     assert two.ended(), "the other one is empty"

@@ -68,7 +68,7 @@ def test_both_libraries_are_given_the_same(tmp_path: Path) -> None:
     assert "pw" not in repr(made)
 
 
-def test_a_process_of_the_users_is_told_what_is_no_secret(tmp_path: Path) -> None:
+def test_a_process_of_the_user_gets_what_is_not_secret(tmp_path: Path) -> None:
     """And what the file refers to is one, whatever it is."""
     plain = {
         "security.protocol": "SASL_SSL",
@@ -79,14 +79,14 @@ def test_a_process_of_the_users_is_told_what_is_no_secret(tmp_path: Path) -> Non
     guest = KafkaGuest.reached_by(access(tmp_path, plain, secrets))
     plan = parse_plan({"schema": 1, "name": "x", "workload": {"client": "exec"}})
     assert isinstance(plan, KafkaPlan)
-    told = guest.connection(NOBODY, plan, 2)
-    assert told["bootstrap_servers"] == ["a:1"]
-    assert told["properties"] == {
+    reported = guest.connection(NOBODY, plan, 2)
+    assert reported["bootstrap_servers"] == ["a:1"]
+    assert reported["properties"] == {
         **plain,
         "ssl.ca.location": str(tmp_path / "ca.pem"),
         "ssl.endpoint.identification.algorithm": "https",
     }
-    assert "pw" not in repr(told)
+    assert "pw" not in repr(reported)
 
 
 def test_what_is_given_are_settings_that_the_libraries_have(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Why a cluster does not answer is told in a sentence: on servers of this process, which are no
+"""Why a cluster does not answer is reported in a sentence: on servers of this process, which are no
 Kafka."""
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def server(pem: Path | None = None) -> Iterator[int]:
         ("127.0.0.1", 30, False, "its certificate is not accepted: certificate signature failure"),
     ],
 )
-def test_a_certificate_that_is_not_good_is_told(
+def test_a_certificate_that_is_not_good_is_reported(
     tmp_path: Path, issued_for: str, days: int, known: bool, what: str
 ) -> None:
     authority = Authority()
@@ -82,9 +82,7 @@ def test_a_certificate_that_is_not_good_is_told(
     assert f"127.0.0.1:{port}" in str(refused.value)
 
 
-def test_who_only_looks_what_is_left_is_told_so_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dry_clean_up_reports_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`clean` asks kafka-python alone, which tries again without a word."""
     monkeypatch.setattr("targets.kafka.external.session._CONNECT_S", 0.5)
     authority = Authority()
@@ -96,7 +94,7 @@ def test_who_only_looks_what_is_left_is_told_so_too(
             _ = asked.admin
 
 
-def test_a_good_certificate_is_taken_and_the_silence_behind_it_is_told(tmp_path: Path) -> None:
+def test_a_good_certificate_is_taken_and_the_silence_behind_it_is_reported(tmp_path: Path) -> None:
     authority = Authority()
     (tmp_path / "ca.pem").write_bytes(authority.pem)
     (tmp_path / "server.pem").write_bytes(authority.issued(["127.0.0.1"]))
@@ -122,7 +120,7 @@ def test_a_name_that_does_not_match_is_taken_where_that_is_asked_for(tmp_path: P
             asked.reach(2)
 
 
-def test_nobody_there_and_no_tls_there_are_told(tmp_path: Path) -> None:
+def test_nobody_there_and_no_tls_there_are_reported(tmp_path: Path) -> None:
     with server() as port:
         pass
     with pytest.raises(EnvironmentFailure, match="no connection: Connection refused"):
@@ -131,7 +129,7 @@ def test_nobody_there_and_no_tls_there_are_told(tmp_path: Path) -> None:
         session(tmp_path, port).reach(2)
 
 
-def test_a_key_that_its_password_does_not_open_is_told(tmp_path: Path) -> None:
+def test_a_key_that_its_password_does_not_open_is_reported(tmp_path: Path) -> None:
     authority = Authority()
     (tmp_path / "ca.pem").write_text("no certificate")
     with server() as port:

@@ -115,13 +115,13 @@ def test_a_feature_that_the_version_lacks_is_a_mistake_of_the_plan(
     features: dict[str, int],
 ) -> None:
     image = images.resolve(target(version=DEFAULT_VERSION))
-    with pytest.raises(PlanError, match=r"Kafka \S+ refuses") as told:
+    with pytest.raises(PlanError, match=r"Kafka \S+ refuses") as refused:
         images.bootstrap_checkpoint(image, features)
-    assert told.value.key == "target.features"
+    assert refused.value.key == "target.features"
     name, level = next(iter(features.items()))
-    assert f"refuses {name} = {level}: " in told.value.what
-    assert "\n" not in told.value.what
-    assert "Exception" not in told.value.what
+    assert f"refuses {name} = {level}: " in refused.value.what
+    assert "\n" not in refused.value.what
+    assert "Exception" not in refused.value.what
 
 
 def test_a_users_image_is_used_unchanged() -> None:
@@ -131,15 +131,15 @@ def test_a_users_image_is_used_unchanged() -> None:
 
 
 def test_an_image_without_kafka_is_refused() -> None:
-    with pytest.raises(PlanError, match=f"has no Kafka under {JAR_FOLDER}") as told:
+    with pytest.raises(PlanError, match=f"has no Kafka under {JAR_FOLDER}") as refused:
         images.resolve(target(image=infra_image().reference))
-    assert told.value.key == "target.image"
+    assert refused.value.key == "target.image"
 
 
 def test_a_version_that_does_not_exist_is_a_mistake_of_the_plan() -> None:
-    with pytest.raises(PlanError, match=r"kafka 4\.3\.999 does not exist") as told:
+    with pytest.raises(PlanError, match=r"kafka 4\.3\.999 does not exist") as refused:
         images.resolve(target(version="4.3.999"))
-    assert told.value.key == "target.version"
+    assert refused.value.key == "target.version"
 
 
 def test_an_image_whose_java_makes_no_archive_still_serves(

@@ -61,9 +61,9 @@ def test_java_refuses_what_it_cannot(
     target: dict[str, Any], workload: dict[str, Any], key: str | None
 ) -> None:
     document = {"schema": 1, "name": "t", "target": target, "workload": workload}
-    with pytest.raises(PlanError) as told:
+    with pytest.raises(PlanError) as refused:
         Java().check(parse_plan(document))
-    assert told.value.key == (key or 'workload.producer."plugin.library.paths"')
+    assert refused.value.key == (key or 'workload.producer."plugin.library.paths"')
     Java().check(parse_plan({"schema": 1, "name": "t", "target": {"version": "2.0.1"}}))
 
 
@@ -71,9 +71,9 @@ def test_java_clients_are_killed_as_nodes_and_do_not_crash() -> None:
     crash = {"id": "x", "at_s": 1, "nemesis": "client"}
     document = {"schema": 1, "name": "t", "target": {"version": "4.3.1"}, "faults": [crash]}
     resolve(parse_plan(document))
-    with pytest.raises(PlanError, match=r"k1, k2, k3.* are killed as nodes") as told:
+    with pytest.raises(PlanError, match=r"k1, k2, k3.* are killed as nodes") as refused:
         resolve(parse_plan({**document, "workload": {"client": "java"}}))
-    assert told.value.key == "faults.0.nemesis"
+    assert refused.value.key == "faults.0.nemesis"
 
 
 def test_the_java_client_is_named_with_its_version() -> None:
@@ -91,13 +91,13 @@ def test_a_dry_run_takes_no_client_for_a_server() -> None:
     ]
     document = {"schema": 1, "name": "t", "workload": {"client": "java"}, "faults": steps}
     document["target"] = {"version": "4.3.1", "controllers": 1}
-    told = dry_run(resolve(parse_plan(document)))
-    assert [node["name"] for node in told["nodes"]] == ["b1", "b2", "b3", "c1", "k1", "k2", "k3"]
-    controller, leader, clients = (fault["nodes"] for fault in told["faults"])
+    shown = dry_run(resolve(parse_plan(document)))
+    assert [node["name"] for node in shown["nodes"]] == ["b1", "b2", "b3", "c1", "k1", "k2", "k3"]
+    controller, leader, clients = (fault["nodes"] for fault in shown["faults"])
     assert "as if c1)" in controller
     assert "as if b1)" in leader
     assert "as if k1, k2, k3)" in clients
-    cut = " ".join(told["faults"][1]["commands"])
-    addresses = {node["name"]: node["address"] for node in told["nodes"]}
+    cut = " ".join(shown["faults"][1]["commands"])
+    addresses = {node["name"]: node["address"] for node in shown["nodes"]}
     assert f"{addresses['c1']}/32" in cut
     assert not any(f"{addresses[name]}/32" in cut for name in ("k1", "k2", "k3"))

@@ -68,7 +68,7 @@ class Driver:
 
 
 class Answers(dict[int, Completion]):
-    """What each process was told, once."""
+    """What each process was answered, once."""
 
     def done(self, process: int, ended: Completion) -> None:
         assert process not in self, "completed twice"
@@ -103,7 +103,7 @@ def test_a_connection_begins_with_topic_and_settings_and_learns_what_is(
 ) -> None:
     line = place(drivers[0], 7, 5)
     assert drivers[0].given == [["topic t", "set client.id=n7"]]
-    assert (line.version, line.told) == ("4.3.1", AGAIN)
+    assert (line.version, line.reported) == ("4.3.1", AGAIN)
     line.socket.close()
 
 

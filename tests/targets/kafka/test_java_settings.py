@@ -12,8 +12,8 @@ from targets.kafka.clients.java.settings import (
     ALLOWED,
     SAME,
     javas_refusal,
+    reported_settings,
     requested_settings,
-    told_settings,
 )
 
 TOLD = {
@@ -87,9 +87,9 @@ def test_names_and_values_become_javas(given: dict[str, Any], asked: dict[str, s
     ],
 )
 def test_what_may_not_be_set_is_refused_at_its_key(given: dict[str, Any], why: str) -> None:
-    with pytest.raises(PlanError, match=why) as told:
+    with pytest.raises(PlanError, match=why) as refused:
         requested_settings(given)
-    assert told.value.key == f'workload.producer."{list(given)[-1]}"'
+    assert refused.value.key == f'workload.producer."{list(given)[-1]}"'
 
 
 def test_a_setting_that_is_allowed_is_no_dangerous_one() -> None:
@@ -101,7 +101,7 @@ def test_a_setting_that_is_allowed_is_no_dangerous_one() -> None:
 
 
 def test_what_the_producer_tells_is_what_it_has() -> None:
-    assert told_settings(TOLD, {"acks": "all", "message.timeout.ms": 120_000}, "kafka") == {
+    assert reported_settings(TOLD, {"acks": "all", "message.timeout.ms": 120_000}, "kafka") == {
         "acks": "all",
         "delivery.timeout.ms": "120000",
         "enable.idempotence": "true",
@@ -117,9 +117,9 @@ def test_what_the_producer_tells_is_what_it_has() -> None:
     ],
 )
 def test_a_setting_that_did_not_arrive_stops_the_run(asked: dict[str, Any], why: str) -> None:
-    with pytest.raises(PlanError, match=why) as told:
-        told_settings(TOLD, asked, "kafka-clients 2.8.2")
-    assert told.value.key == f'workload.producer."{next(iter(asked))}"'
+    with pytest.raises(PlanError, match=why) as refused:
+        reported_settings(TOLD, asked, "kafka-clients 2.8.2")
+    assert refused.value.key == f'workload.producer."{next(iter(asked))}"'
 
 
 def test_javas_own_refusal_is_at_the_key_that_it_names() -> None:

@@ -12,7 +12,7 @@ from kafka import KafkaProducer, errors
 from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
 from harness.protocols import FAIL, INFO, OK
-from targets.kafka.clients.kafka_python import KafkaPython, _told
+from targets.kafka.clients.kafka_python import KafkaPython, _reported
 from targets.kafka.clients.kafka_python_settings import (
     TAKEN,
     keyword_arguments,
@@ -104,7 +104,7 @@ def test_javas_names_are_taken_too() -> None:
         ({"enable.idempotence": True, "max.in.flight": 6}, "max.in.flight", "at most 5"),
     ],
 )
-def test_wrong_settings_are_told_at_their_key(
+def test_wrong_settings_are_reported_at_their_key(
     settings: dict[str, Any], key: str | None, what: str
 ) -> None:
     error = refusal(settings)
@@ -124,7 +124,7 @@ def test_what_it_takes_it_starts_with() -> None:
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
 def test_what_each_error_proves(error: type[errors.KafkaError]) -> None:
-    name, code = _told(error("x"))
+    name, code = _reported(error("x"))
     refused = code in REFUSED
     if code == 0:
         assert outcome(code, REFUSED).type == OK
@@ -136,7 +136,7 @@ def test_what_each_error_proves(error: type[errors.KafkaError]) -> None:
 
 
 def test_the_errors_that_can_prove_are_those_that_brokers_answer() -> None:
-    proving = {error.__name__ for error in ERRORS if _told(error("x"))[1] in REFUSED}
+    proving = {error.__name__ for error in ERRORS if _reported(error("x"))[1] in REFUSED}
     assert proving == {
         "MessageSizeTooLargeError",
         "RecordListTooLargeError",

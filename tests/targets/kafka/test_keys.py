@@ -68,8 +68,8 @@ def test_what_was_written_with_a_key_is_found_by_it(library: str, tmp_path: Path
     )
     rundir, clock, stop = RunDir.create(tmp_path, "r"), RunClock(), threading.Event()
     rundir.write_json(rundir.plan, plan.document())
-    told = {"schema": 1, "run_id": "r", "state": "done", "seed": plan.seed}
-    rundir.write_json(rundir.run, told)
+    reported = {"schema": 1, "run_id": "r", "state": "done", "seed": plan.seed}
+    rundir.write_json(rundir.run, reported)
     rundir.faults.touch()
     with fake_kafka(host=own_host(), port=BROKER_PORT, partitions=2) as fake:
         cluster: Any = Nodes({"b1": Node(fake.host)})

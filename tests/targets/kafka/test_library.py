@@ -32,10 +32,10 @@ def test_every_client_asks_every_broker_or_one_of_its_own() -> None:
 
 def test_a_plan_names_its_client() -> None:
     assert library_of(plan_for()) is library_of(plan_for(client="librdkafka"))
-    with pytest.raises(PlanError, match="Kafka has no client 'nobody'") as told:
+    with pytest.raises(PlanError, match="Kafka has no client 'nobody'") as refused:
         library_of(plan_for(client="nobody"))
-    assert told.value.key == "workload.client"
-    assert all(name in (told.value.hint or "") for name in LIBRARIES)
+    assert refused.value.key == "workload.client"
+    assert all(name in (refused.value.hint or "") for name in LIBRARIES)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,9 @@ def test_a_plan_names_its_client() -> None:
     [("0.8.0", "0.8.0"), ("0.8.1.1", "0.8.1"), ("0.8.2.2", "0.8.2"), ("0.9.0.1", "0.9.0")],
 )
 @pytest.mark.parametrize("client", ["librdkafka", "kafka-python"])
-def test_clients_are_told_what_old_brokers_speak(client: str, version: str, fallback: str) -> None:
+def test_clients_are_configured_for_what_old_brokers_speak(
+    client: str, version: str, fallback: str
+) -> None:
     plan = versioned(version, client=client)
     library_of(plan).check(plan)
     shown = library_of(plan).settings(plan)

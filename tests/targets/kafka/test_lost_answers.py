@@ -90,4 +90,4 @@ def test_what_was_done_is_unknown_and_never_failed(
     assert (writer.of(OK), writer.of(FAIL), writer.of(INFO)) == ({0}, set(), {1, 2, 3})
     assert {0, 1, *SURE.get(act, (2, 3))} <= held(broker) <= {0, 1, 2, 3}, "all that reached it"
     said = SAID[writer.library] | ENDED.get((writer.library, act), set())
-    assert {writer.told[value][2] for value in (1, 2, 3)} <= said
+    assert {writer.reported[value][2] for value in (1, 2, 3)} <= said

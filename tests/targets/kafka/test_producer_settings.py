@@ -104,7 +104,7 @@ def test_what_a_plan_may_not_set(key: str, why: str) -> None:
     ("key", "meant"),
     [("ack", "acks"), ("linger.m", "linger.ms"), ("mesage.timeout.ms", "message.timeout.ms")],
 )
-def test_the_nearest_allowed_name_is_told(key: str, meant: str) -> None:
+def test_the_nearest_allowed_name_is_reported(key: str, meant: str) -> None:
     assert refusal({key: 1}).hint == f"did you mean {meant!r}?"
 
 
@@ -127,7 +127,9 @@ def test_the_nearest_allowed_name_is_told(key: str, meant: str) -> None:
         ({"retries": 3, "message.send.max.retries": 4}, "message.send.max.retries", "set twice"),
     ],
 )
-def test_wrong_values_are_told_at_their_key(settings: dict[str, Any], key: str, what: str) -> None:
+def test_wrong_values_are_reported_at_their_key(
+    settings: dict[str, Any], key: str, what: str
+) -> None:
     error = refusal(settings)
     assert what in error.what
     assert error.key == f'workload.producer."{key}"'

@@ -66,7 +66,7 @@ def library(request: pytest.FixtureRequest) -> Writer:
 
 
 class Answers(dict[int, Completion]):
-    """What each process was told, once."""
+    """What each process was answered, once."""
 
     def done(self, process: int, ended: Completion) -> None:
         assert process not in self, "completed twice"
@@ -91,10 +91,10 @@ def test_writes_are_acknowledged_with_their_offsets(library: Writer, brokers: st
     for partition in range(PARTITIONS):
         offsets = [offset for p, (_, offset, *_) in answers.items() if p % PARTITIONS == partition]
         assert all(isinstance(offset, int) for offset in offsets)
-        assert len(set(offsets)) == len(offsets), "an offset was told twice"
+        assert len(set(offsets)) == len(offsets), "an offset was reported twice"
 
 
-def test_without_acks_no_offset_is_told(library: Writer, brokers: str) -> None:
+def test_without_acks_no_offset_is_reported(library: Writer, brokers: str) -> None:
     client, answers = writing(library, brokers, plan_for({"acks": 0})), Answers()
     client.submit(0, invoke("append", 5, 0))
     poll_until(client, answers, 1)
@@ -102,7 +102,7 @@ def test_without_acks_no_offset_is_told(library: Writer, brokers: str) -> None:
     assert answers == {0: completion(OK, None)}
 
 
-def test_before_0_8_2_no_offset_is_told(library: Writer, brokers: str) -> None:
+def test_before_0_8_2_no_offset_is_reported(library: Writer, brokers: str) -> None:
     """Those brokers acknowledge wrong ones with acks=all."""
     old = plan_for()
     old = old.model_copy(update={"target": old.target.model_copy(update={"version": "0.8.1.1"})})
@@ -152,7 +152,7 @@ def test_where_nothing_listens_everything_ends_in_info_and_close_returns_in_time
     assert answers.keys() == set(range(50))
     assert {type_ for type_, *_ in answers.values()} == {INFO}
     if error:
-        assert {told for _, _, told, *_ in answers.values()} == {error}
+        assert {reported for _, _, reported, *_ in answers.values()} == {error}
 
 
 def test_after_a_fatal_error_the_run_goes_on(brokers: str) -> None:

@@ -177,7 +177,7 @@ def test_a_flipped_bit_in_an_offset(reader: str, magic: int, bit: int) -> None:
 
 
 @pytest.mark.parametrize("magic", MAGICS)
-def test_a_gap_is_told_where_it_is(reader: str, magic: int) -> None:
+def test_a_gap_is_reported_where_it_is(reader: str, magic: int) -> None:
     log = one_by_one(magic, numbers(0, 1)) + one_by_one(magic, numbers(4), first=4)
     with broker(stored={0: log}) as fake:
         values, end = only(fake, reader)
@@ -268,7 +268,7 @@ def test_where_nobody_answers_nothing_is_complete(reader: str) -> None:
 
 
 def test_a_leader_that_does_not_let_clients_in_is_an_error(reader: str) -> None:
-    """It tells where the log ends, and then its connections are of no use."""
+    """It reports where the log ends, and then its connections are of no use."""
     with broker(stored={0: record_set(2, numbers(0))}, drop_fetches=1 << 30) as fake:
         values, end = only(fake, reader, timeout_s=2)
     assert (values, end.complete, end.position) == ([], False, 0)
@@ -280,7 +280,7 @@ def test_a_leader_that_does_not_let_clients_in_is_an_error(reader: str) -> None:
     [("0.8.0", 0), ("0.8.1.1", 0), ("0.8.2.2", 0), ("0.9.0.1", 0), ("0.10.2.2", 1), ("2.8.2", 2)],
 )
 def test_a_flipped_bit_as_each_era_is_spoken_to(reader: str, version: str, magic: int) -> None:
-    """Before 0.10 clients are told what brokers speak, and fetch by the oldest requests."""
+    """Before 0.10 clients are configured for their brokers, and fetch by the oldest requests."""
     log = one_by_one(magic, numbers(0, 1, 2))
     with broker(stored={0: log}) as fake:
         values, end = only(fake, reader, plan=plan_for(version=version))

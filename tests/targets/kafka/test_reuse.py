@@ -48,10 +48,10 @@ class World:
         if codes is None:
             raise NoAnswer("refused")
         kind = DeleteTopicsResponse.DeletableTopicResult
-        told = [
+        reported = [
             kind(name=name, error_code=codes[name]) for name in request.topic_names if name in codes
         ]
-        return DeleteTopicsResponse[3](responses=told)
+        return DeleteTopicsResponse[3](responses=reported)
 
 
 def test_the_topics_of_all_cells_are_deleted_in_one_request(

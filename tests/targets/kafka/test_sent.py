@@ -64,7 +64,7 @@ def test_a_topic_is_made_without_such_keys_and_with_what_is_forced(
     assert made[0].topic.settings == {LEAST: 2}
 
 
-def test_the_cluster_need_not_tell_what_was_forced_and_the_run_says_what_it_told(
+def test_what_was_forced_may_be_unreported_and_the_run_states_what_the_cluster_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared: list[Plan] = []
@@ -75,13 +75,13 @@ def test_the_cluster_need_not_tell_what_was_forced_and_the_run_says_what_it_told
 
     monkeypatch.setattr(settings, "effective", effective)
     monkeypatch.setattr(Kraft, "features", lambda *_: {})
-    told = Kafka().effective(NoNodes(), plan("3.8.1", {UNCLEAN: True, LEAST: 2}))
+    reported = Kafka().effective(NoNodes(), plan("3.8.1", {UNCLEAN: True, LEAST: 2}))
     assert compared[0].topic.settings == compared[0].target.settings == {LEAST: 2}
-    assert [sentence.partition(":")[0] for sentence in told["warnings"]] == [
+    assert [sentence.partition(":")[0] for sentence in reported["warnings"]] == [
         f'target.settings."{UNCLEAN}"',
         f'topic.settings."{UNCLEAN}"',
     ]
-    assert told["warnings"][1].endswith("it reports true, which proves nothing")
+    assert reported["warnings"][1].endswith("it reports true, which proves nothing")
 
 
 def test_a_node_that_tells_no_settings_is_one_that_has_not_come_up(

@@ -35,7 +35,7 @@ class Cluster:
 
 @dataclass
 class Told:
-    """A setting as DescribeConfigs tells it."""
+    """A setting as DescribeConfigs reports it."""
 
     value: str
     config_type: int = 1

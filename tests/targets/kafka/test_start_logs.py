@@ -48,24 +48,24 @@ def effective(version: str, **asked: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_was_asked_is_found(version: str) -> None:
-    told = effective(
+    reported = effective(
         version,
         broker={"replica.lag.time.max.ms": 1000, "auto.create.topics.enable": False},
         topic={"min.insync.replicas": 1, "unclean.leader.election.enable": True},
     )
-    assert told["broker"]["zookeeper.session.timeout.ms"] == "1500"
-    assert told["broker"]["log.dirs"] == "/var/lib/ackloss/data"
-    assert told["topic"]["segment.bytes"] == "1073741824", "another topic's settings were taken"
-    assert told["differs"] == {}
+    assert reported["broker"]["zookeeper.session.timeout.ms"] == "1500"
+    assert reported["broker"]["log.dirs"] == "/var/lib/ackloss/data"
+    assert reported["topic"]["segment.bytes"] == "1073741824", "another topic's settings were taken"
+    assert reported["differs"] == {}
 
 
 def test_settings_with_their_defaults_are_printed_from_0_9_on() -> None:
     assert "compression.type" not in effective("0.8.2.2")["broker"]
-    told = effective("0.10.2.2")["broker"]
-    assert told["compression.type"] == "producer"
-    assert told["authorizer.class.name"] == ""
-    assert "environment:host.name" not in told
-    assert "host.name" not in told
+    reported = effective("0.10.2.2")["broker"]
+    assert reported["compression.type"] == "producer"
+    assert reported["authorizer.class.name"] == ""
+    assert "environment:host.name" not in reported
+    assert "host.name" not in reported
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -97,6 +97,6 @@ def test_settings_with_their_defaults_are_printed_from_0_9_on() -> None:
 def test_a_difference_stops_the_run(
     version: str, asked: dict[str, dict[str, Any]], key: str, what: str
 ) -> None:
-    with pytest.raises(PlanError) as told:
+    with pytest.raises(PlanError) as refused:
         effective(version, **asked)
-    assert (told.value.key, told.value.what) == (key, what)
+    assert (refused.value.key, refused.value.what) == (key, what)

@@ -89,17 +89,17 @@ ROWS: list[tuple[str, str, Any, str, tuple[str, ...]]] = [
 def test_a_row_refuses_where_it_says_and_not_next_to_it(
     place: str, key: str, value: Any, version: str, neighbours: tuple[str, ...]
 ) -> None:
-    (told,) = unsupported(plan(version, place, key, value))
-    assert key in told.key
-    assert f"Kafka {version.partition(' ')[0]}" in told.what
+    (reported,) = unsupported(plan(version, place, key, value))
+    assert key in reported.key
+    assert f"Kafka {version.partition(' ')[0]}" in reported.what
     for neighbour in neighbours:
         assert unsupported(plan(neighbour, place, key, value)) == [], neighbour
 
 
 def test_every_row_of_the_table_is_tried_above() -> None:
     def met(asked: Plan) -> set[Limit]:
-        sources = {told.source for told in unsupported(asked)}
-        whats = " ".join(told.what for told in unsupported(asked))
+        sources = {reported.source for reported in unsupported(asked)}
+        whats = " ".join(reported.what for reported in unsupported(asked))
         return {limit for limit in LIMITS if limit.source in sources and limit.reason in whats}
 
     tried = [met(plan(row[3], *row[:3])) for row in ROWS]
@@ -169,7 +169,7 @@ def test_what_a_version_knows_is_sent_and_compared(
     assert sent(asked) == comparable(asked) == asked
 
 
-def test_what_is_forced_is_sent_not_compared_and_told() -> None:
+def test_what_is_forced_is_sent_not_compared_and_reported() -> None:
     asked = plan("0.8.1.1", "topic", LEAST, 2)
     assert sent(asked) == asked
     assert comparable(asked).topic.settings == {}
@@ -196,7 +196,7 @@ def test_an_image_is_judged_by_its_tag() -> None:
         target = {"image": image}
         topic = {"settings": {UNCLEAN: True}}
         document = {"schema": 1, "name": "p", "target": target, "topic": topic}
-        return [told.source for told in unsupported(parse_plan(document))]
+        return [reported.source for reported in unsupported(parse_plan(document))]
 
     assert of("apache/kafka:3.8.0") == ["KAFKA-12670"]
     assert of(f"apache/kafka:3.8.0@sha256:{'0' * 64}") == ["KAFKA-12670"]

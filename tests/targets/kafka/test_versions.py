@@ -59,8 +59,8 @@ def test_a_plan_chooses_where_there_is_a_choice() -> None:
 
 @pytest.mark.parametrize("release", RELEASE_LINES, ids=lambda release: release.name)
 def test_requests_are_those_that_a_release_line_has(release: ReleaseLine) -> None:
-    """Metadata tells leader epochs from version 7 on, DescribeConfigs began with 0.11, and only
-    brokers before 0.10 have to be told what to speak."""
+    """Metadata has leader epochs from version 7 on, DescribeConfigs began with 0.11, and only
+    brokers before 0.10 have to be reported what to speak."""
     number = RELEASE_LINES.index(release)
     earlier = RELEASE_LINES[number - 1] if number else release
     asked = [(e.requests.metadata, e.requests.list_offsets) for e in (earlier, release)]
@@ -102,9 +102,9 @@ def test_a_version_has_its_era_and_its_logging_binding(
 
 @pytest.mark.parametrize("version", ["0.7.2", "0.8", "0.11", "3.9", "4.1", "5.0.0", "14.0.0"])
 def test_other_versions_are_refused(version: str) -> None:
-    with pytest.raises(PlanError, match=f"Kafka {version} is an unsupported version") as told:
+    with pytest.raises(PlanError, match=f"Kafka {version} is an unsupported version") as refused:
         release_line(version)
-    assert told.value.key == "target.version"
+    assert refused.value.key == "target.version"
 
 
 @pytest.mark.parametrize("release", RELEASE_LINES, ids=lambda release: release.name)

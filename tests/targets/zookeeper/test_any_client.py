@@ -1,4 +1,4 @@
-"""What ZooKeeper tells clients that are processes of the user's, and what it refuses them."""
+"""What ZooKeeper's target gives to clients that are processes of the user's, and refuses."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_parents_are_made_where_they_are_missing(server: Server) -> None:
     assert server.znodes["/x/y/z"] == b"deep", "what is there is left as it is"
 
 
-def test_another_refusal_of_the_server_is_told(server: Server) -> None:
+def test_another_refusal_of_the_server_is_reported(server: Server) -> None:
     asking.create(HERE, "/a/b", b"", timeout_s=2)
     with pytest.raises(asking.ZookeeperError, match="error -111"):
         asking.ask(HERE, Delete("/a", -1), timeout_s=2)

@@ -130,16 +130,16 @@ def test_observers_need_an_ensemble() -> None:
 
 def test_a_setting_that_a_server_has_otherwise_is_refused() -> None:
     wanted = {"tickTime": "500", "preAllocSize": "100"}
-    told = {"z1": {"tickTime": "500"}, "z2": {"tickTime": "2000"}}
+    reported = {"z1": {"tickTime": "500"}, "z2": {"tickTime": "2000"}}
     with pytest.raises(PlanError, match="z2 has '2000', but '500' was requested") as refused:
-        settings.differences(told, wanted)
+        settings.differences(reported, wanted)
     assert refused.value.key == "ensemble.tickTime"
 
 
 def test_a_setting_that_no_server_reports_is_a_warning() -> None:
-    told = {"z1": {"tickTime": "500"}}
-    assert settings.differences(told, {"tickTime": "500"}) == []
-    assert settings.differences(told, {"x.y": "1"}) == [
+    reported = {"z1": {"tickTime": "500"}}
+    assert settings.differences(reported, {"tickTime": "500"}) == []
+    assert settings.differences(reported, {"x.y": "1"}) == [
         'target.settings."x.y": servers do not report it'
     ]
 

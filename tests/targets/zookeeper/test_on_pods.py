@@ -77,9 +77,9 @@ def test_one_server_leads_and_all_that_vote_are_in_sync(
 
 def test_settings_are_those_of_the_plan_and_no_others(cluster: tuple[str, RunCluster]) -> None:
     version, made = cluster
-    told = TARGET.effective(made, plan(version))
-    assert told["settings"]["server"]["tickTime"] == "500"
-    assert bool(told["warnings"]) == (version == "3.4.14")
+    reported = TARGET.effective(made, plan(version))
+    assert reported["settings"]["server"]["tickTime"] == "500"
+    assert bool(reported["warnings"]) == (version == "3.4.14")
     with pytest.raises(PlanError, match="has 'yes', but 'no' was requested"):
         TARGET.effective(made, plan(version, force_sync=False))
 

@@ -126,7 +126,7 @@ def test_further_services_are_nodes_with_the_roles_of_the_file() -> None:
             {"k_1": {}, "k_22": {"roles": ["broker"]}},
             MEMBERS[:1],
             "services.k-22",
-            "no node of the system is in the service k-22: it tells b1 at 127.0.0.1:1001",
+            "no node of the system is in the service k-22: it names b1 at 127.0.0.1:1001",
         ),
         (
             {"k_1": {}, "k_22": {}},

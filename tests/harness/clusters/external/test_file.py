@@ -1,4 +1,4 @@
-"""The file that says how a cluster is reached: what it may hold, and what is told of what it may
+"""The file that says how a cluster is reached: what it may hold, and the errors about what it may
 not. A value that might be a secret is never quoted."""
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def test_one_that_raises_passes_its_turn_on_and_keeps_its_failure() -> None:
         failing.result()
 
 
-def test_threads_that_wait_only_for_each_other_are_told_so() -> None:
+def test_threads_that_wait_only_for_each_other_are_reported() -> None:
     clock, failures = VirtualClock(), []
 
     def waits() -> None:
@@ -145,7 +145,7 @@ def test_a_simulation_that_fails_ends_every_wait() -> None:
         assert "a defect of the simulation" in str(task.failure)
 
 
-def test_a_thread_that_never_lets_time_pass_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_never_lets_time_pass_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.clusters.memory.virtual_clock._STANDSTILL_TURNS", 500)
     clock, bell = VirtualClock(), threading.Event()
     bell.set()

@@ -84,7 +84,7 @@ class Deaf(Topic):
 
 
 class Unseen(Topic):
-    """A topic of which no broker tells."""
+    """A topic that no broker reports."""
 
     def placements(self) -> Mapping[int, PartitionView]:
         raise HarnessFailure("no broker has reported the topic")
@@ -243,15 +243,15 @@ def test_requests_that_do_nothing_are_found_out(form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "told"), [("move", "leads no"), ("elect", "is the preferred leader of no")]
+    ("form", "reported"), [("move", "leads no"), ("elect", "is the preferred leader of no")]
 )
-def test_a_node_that_leads_nothing_gives_nothing_to_move(form: str, told: str) -> None:
+def test_a_node_that_leads_nothing_gives_nothing_to_move(form: str, reported: str) -> None:
     topic = Topic({0: led(0, "b1", "b1 b2")})
     asked = record(topic, "b3", form)
     LeadershipLever(topic).apply(asked)
     proof = LeadershipLever(topic).probe(asked, applied=True)
     assert not proof.proven
-    assert told in proof.evidence[0]
+    assert reported in proof.evidence[0]
     assert topic.asked == []
 
 

@@ -43,7 +43,7 @@ def proxied(
 ) -> Iterator[Proxied]:
     folder = tmp_path_factory.mktemp("run")
     with proxy_before(module_server.port, proxy_classes, folder) as made:
-        module_server.port = made.port  # what it tells its clients
+        module_server.port = made.port  # what it advertises to its clients
         yield made
 
 

@@ -77,8 +77,8 @@ def test_java_gets_the_error_that_was_meant(
         writer.write(client, value)
     writer.write(client, 2)
     writer.close(client)
-    assert writer.told[1][0] == writer.told[2][0] == OK
-    assert writer.told[value][2] == said
+    assert writer.reported[1][0] == writer.reported[2][0] == OK
+    assert writer.reported[value][2] == said
     assert (b"%010d" % value in log(direct)) == stored
 
 
@@ -131,8 +131,8 @@ def test_a_topic_is_known_by_its_id_where_requests_have_that(
             writer.write(client, 3)
     finally:
         writer.close(client)
-    assert writer.told[2][0] == OK
-    assert (writer.told[3][0] == OK) != met
+    assert writer.reported[2][0] == OK
+    assert (writer.reported[3][0] == OK) != met
 
 
 def test_without_its_id_such_requests_are_not_met(

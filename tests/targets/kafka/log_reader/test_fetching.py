@@ -45,8 +45,8 @@ class Brokers:
         if answer is None:
             raise NoAnswer("nobody")
         code, raw = (answer, b"") if isinstance(answer, int) else (0, answer)
-        told = SimpleNamespace(error_code=code, records=raw[: part.partition_max_bytes])
-        return SimpleNamespace(responses=[SimpleNamespace(partitions=[told])])
+        reported = SimpleNamespace(error_code=code, records=raw[: part.partition_max_bytes])
+        return SimpleNamespace(responses=[SimpleNamespace(partitions=[reported])])
 
     def leaders(self) -> Mapping[int, str | None]:
         self.looked_up += 1

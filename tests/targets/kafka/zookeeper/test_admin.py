@@ -84,20 +84,20 @@ def test_a_server_is_the_authority_on_leaders_and_controller(
 def test_a_partition_that_is_offline_has_no_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     """As 2.8.2 writes it: the leader is -1."""
     state = b'{"controller_epoch":2,"leader":-1,"version":1,"leader_epoch":1,"isr":[1]}'
-    told = partitions(observed(monkeypatch, {**ZNODES, f"{TOPIC}/partitions/0/state": state}))
-    assert (told[0].leader, told[0].leader_epoch, told[0].members) == (None, 1, ("b1",))
-    assert told[1] == WHOLE[1]
+    reported = partitions(observed(monkeypatch, {**ZNODES, f"{TOPIC}/partitions/0/state": state}))
+    assert (reported[0].leader, reported[0].leader_epoch, reported[0].members) == (None, 1, ("b1",))
+    assert reported[1] == WHOLE[1]
 
 
 def test_a_leader_whose_session_is_over_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """0.8.2.2 leaves it in the znode until another one was chosen."""
-    told = partitions(observed(monkeypatch, ids={"/brokers/ids": ["2", "3"]}))
-    assert told[0].leader is None
-    assert told[0].members == ("b1", "b2", "b3")
-    assert told[1] == WHOLE[1]
+    reported = partitions(observed(monkeypatch, ids={"/brokers/ids": ["2", "3"]}))
+    assert reported[0].leader is None
+    assert reported[0].members == ("b1", "b2", "b3")
+    assert reported[1] == WHOLE[1]
 
 
-def test_a_partition_without_state_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_without_state_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller has not taken it up yet."""
     znodes = {path: data for path, data in ZNODES.items() if "/0/" not in path}
     assert partitions(observed(monkeypatch, znodes)) == {1: WHOLE[1]}
@@ -111,7 +111,7 @@ def test_what_is_no_json_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert observed(monkeypatch, {**ZNODES, "/controller": b"{"}) is None
 
 
-def test_the_first_server_that_answers_is_told() -> None:
+def test_the_first_server_that_answers_is_reported() -> None:
     names = {"b1": "broker", "z1": "zookeeper", "z2": "zookeeper", "z3": "zookeeper"}
     nodes = {name: DryRunNode(name, frozenset({role}), name) for name, role in names.items()}
     asked: list[str] = []

@@ -57,11 +57,11 @@ def properties(version: str, **target: Any) -> dict[str, str]:
     ],
 )
 def test_a_broker_listens_by_the_keys_of_its_version(version: str, listens: dict[str, str]) -> None:
-    told = properties(version)
+    reported = properties(version)
     keys = {"host.name", "port", "listeners", "advertised.listeners"}
-    assert {key: told[key] for key in keys & told.keys()} == listens
-    assert told["broker.id"] == "2"
-    assert told["zookeeper.connect"] == "198.18.0.21:2181"
+    assert {key: reported[key] for key in keys & reported.keys()} == listens
+    assert reported["broker.id"] == "2"
+    assert reported["zookeeper.connect"] == "198.18.0.21:2181"
 
 
 @pytest.mark.parametrize(
@@ -87,40 +87,42 @@ def test_offsets_have_no_more_replicas_than_there_are_brokers() -> None:
     assert properties("2.8.2", brokers=2)["offsets.topic.replication.factor"] == "2"
 
 
-def test_racks_are_told_from_0_10_on() -> None:
+def test_racks_are_reported_from_0_10_on() -> None:
     assert properties("0.10.0.1", racks=["a", "b"])["broker.rack"] == "b"
     assert "broker.rack" not in properties("0.9.0.1", racks=["a", "b"])
 
 
 @pytest.mark.parametrize("version", ["0.8.2.2", "2.8.2"])
 def test_a_plan_overrides_defaults_and_nothing_that_ackloss_owns(version: str) -> None:
-    told = properties(
+    reported = properties(
         version,
         racks=["a"],
         settings={"replica.lag.time.max.ms": 1, "broker.id": 7, "zookeeper.connect": "elsewhere"},
     )
-    assert told["replica.lag.time.max.ms"] == "1"
-    assert told["broker.id"] == "2"
-    assert told["zookeeper.connect"] == "198.18.0.21:2181"
+    assert reported["replica.lag.time.max.ms"] == "1"
+    assert reported["broker.id"] == "2"
+    assert reported["zookeeper.connect"] == "198.18.0.21:2181"
     defaults = {key for key, _, _ in layout.DEFAULTS} | {"offsets.topic.replication.factor"}
-    assert [key for key in told if why_refused(key)] == [key for key in told if key not in defaults]
+    assert [key for key in reported if why_refused(key)] == [
+        key for key in reported if key not in defaults
+    ]
 
 
 def test_one_server_runs_alone() -> None:
     files = layout.zookeeper_files("z1", plan_of("2.8.2"), ADDRESSES)
     assert list(files) == ["zoo.cfg"]
-    told = read(files["zoo.cfg"])
-    assert (told["clientPort"], told["tickTime"]) == ("2181", "500")
-    assert told["dataDir"] == "/var/lib/ackloss/data"
-    assert told["admin.enableServer"] == "false"
-    assert not [key for key in told if key.startswith("server.")]
+    reported = read(files["zoo.cfg"])
+    assert (reported["clientPort"], reported["tickTime"]) == ("2181", "500")
+    assert reported["dataDir"] == "/var/lib/ackloss/data"
+    assert reported["admin.enableServer"] == "false"
+    assert not [key for key in reported if key.startswith("server.")]
 
 
 def test_three_servers_know_each_other_and_their_own_number() -> None:
     files = layout.zookeeper_files("z2", plan_of("2.8.2", zookeepers=3), ADDRESSES)
     assert files["data/myid"] == b"2"
-    told = read(files["zoo.cfg"])
-    assert {key: value for key, value in told.items() if key.startswith("server.")} == {
+    reported = read(files["zoo.cfg"])
+    assert {key: value for key, value in reported.items() if key.startswith("server.")} == {
         f"server.{n}": f"198.18.0.2{n}:2888:3888" for n in (1, 2, 3)
     }
     brokers = properties("2.8.2", zookeepers=3)["zookeeper.connect"]

@@ -56,8 +56,8 @@ class Cluster:
         view = PartitionView(
             partition=0, leader=self.leader, leader_epoch=1, members=(), replicas=self.replicas
         )
-        told = NodeView(answered_by=node.name, partitions=(view,), authority=True)
-        return None if node.name == "z1" else told
+        reported = NodeView(answered_by=node.name, partitions=(view,), authority=True)
+        return None if node.name == "z1" else reported
 
 
 @pytest.fixture
