@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,13 +14,17 @@ import rich_click as click
 
 from harness.cli.output import Output, with_client_option, with_output, with_plan_options
 from harness.cli.own_settings import CommandWithSettingsFiles, OwnSettings, given
+from harness.cli.plan_requirements import (
+    require_clusters_to_keep,
+    require_comparable,
+    require_expectations,
+    unexpected,
+)
 from harness.cli.plans import FileOrName, resolved_plan, with_cluster, with_inventory
 from harness.cli.results import merged_exit_code, print_result
-from harness.errors import PlanError
 
 if TYPE_CHECKING:
     from harness.history.run_folder import RunDir
-    from harness.plan import Plan
     from harness.run.operator import Person
     from harness.run.resolving import ResolvedPlan
 
@@ -37,11 +41,44 @@ class _Finished:
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    """How to run, beside what the plan says."""
+    """What the command line requests beside its plans. `files` are the user's own settings files,
+    by the names of their options."""
 
+    changes: tuple[str, ...]
+    seed: int | None
     folder: Path
+    dry_run: bool
+    force: bool
     keep_cluster: bool
+    compare: bool
+    as_expected: bool
+    client: str | None
     master: str | None
+    inventory: Path | None
+    cluster: Path | None
+    signals: Path | None
+    files: Mapping[str, Path]
+
+    @classmethod
+    def of(cls, chosen: Mapping[str, Any]) -> _Options:
+        """The options of the command's keyword arguments: what it does not name is a file."""
+        known = {name: chosen[name] for name in cls.__dataclass_fields__ if name in chosen}
+        return cls(**known, files=given({n: chosen[n] for n in chosen.keys() - known.keys()}))
+
+    def refuse_contradictions(self, plans: Sequence[Path], *, json: bool) -> None:
+        """Raise UsageError for options that cannot be together."""
+        if self.inventory is not None and self.cluster is not None:
+            raise click.UsageError("--inventory and --cluster name two clusters: leave one out")
+        if self.compare and len(plans) != 2:
+            raise click.UsageError("--compare takes two plans")
+        if len(plans) > 1 and json and not self.dry_run:
+            raise click.UsageError("--json takes one plan: run prints one result document")
+
+    def command(self, path: Path) -> list[str]:
+        """The command that runs one of the plans again."""
+        places = {"inventory": self.inventory, "cluster": self.cluster, "signals": self.signals}
+        files = {**self.files, **{name: path for name, path in places.items() if path is not None}}
+        return command_of(path, self.changes, files, self.force, self.client)
 
 
 @click.command(cls=CommandWithSettingsFiles)
@@ -67,77 +104,60 @@ class _Options:
     help="The folder of the files that report what you did (nemesis manual).",
 )
 @with_output
-def run(
-    out: Output,
-    plans: tuple[Path, ...],
-    changes: tuple[str, ...],
-    seed: int | None,
-    folder: Path,
-    dry_run: bool,
-    force: bool,
-    keep_cluster: bool,
-    compare: bool,
-    as_expected: bool,
-    client: str | None,
-    master: str | None,
-    inventory: Path | None,
-    cluster: Path | None,
-    signals: Path | None,
-    **settings_files: Path | None,
-) -> None:
+def run(out: Output, plans: tuple[Path, ...], **chosen: Any) -> None:
     """Run PLANS, count the lost writes, and write a page for each.
 
     A plan is a file, or a name that `ackloss list plans` shows.
 
     The exit code is the verdict's: 0 valid, 1 invalid, 3 unknown.
     """
+    options = _Options.of(chosen)
+    options.refuse_contradictions(plans, json=out.json)
+    resolved = _resolved(out, plans, options)
+    if options.keep_cluster:
+        require_clusters_to_keep(plans, resolved)
+    if options.compare:
+        require_comparable(plans, resolved)
+    if options.as_expected:
+        require_expectations(plans, resolved)
+    if options.dry_run:
+        _print_dry_run(out, resolved)
+        return
+    finished = [
+        _run_one(out, plan, options.command(path), options)
+        for plan, path in zip(resolved, plans, strict=True)
+    ]
+    if options.compare:
+        _compare(out, [each.rundir for each in finished])
+    results = [each.result for each in finished]
+    sys.exit(_exit_code(results, resolved, options.as_expected, out))
+
+
+def _resolved(out: Output, plans: Sequence[Path], options: _Options) -> list[ResolvedPlan]:
+    """The plans with their plug-ins. Raises PlanError before any of them is run."""
     from harness.run.by_hand import with_operator
     from harness.run.client_process import client_command
     from harness.run.resolving import with_client
 
-    if inventory is not None and cluster is not None:
-        raise click.UsageError("--inventory and --cluster name two clusters: leave one out")
-    if compare and len(plans) != 2:
-        raise click.UsageError("--compare takes two plans")
-    if len(plans) > 1 and out.json and not dry_run:
-        raise click.UsageError("--json takes one plan: run prints one result document")
-    files = given(settings_files)
-    own = OwnSettings(files, partial(out.say, style="yellow")) if files else None
-    command = client_command(client)
-    operator = _operator(out, signals)
+    say = partial(out.say, style="yellow")
+    own = OwnSettings(options.files, say) if options.files else None
+    command = client_command(options.client)
+    operator = _operator(out, options.signals)
     resolved = []
     for path in plans:
-        bound = resolved_plan(
+        plan = resolved_plan(
             path,
-            changes,
-            seed,
+            options.changes,
+            options.seed,
             own,
-            force=force,
-            inventory=inventory,
-            cluster=cluster,
-            say=partial(out.say, style="yellow"),
+            force=options.force,
+            inventory=options.inventory,
+            cluster=options.cluster,
+            say=say,
         )
-        bound = with_client(bound, command, file=str(path))
-        resolved.append(bound if dry_run else with_operator(bound, operator, file=str(path)))
-    if keep_cluster:
-        _require_clusters_to_keep(plans, resolved)
-    if compare:
-        _require_comparable(plans, resolved)
-    if as_expected:
-        _require_expectations(plans, resolved)
-    if dry_run:
-        _print_dry_run(out, resolved)
-        return
-    options = _Options(folder=folder, keep_cluster=keep_cluster, master=master)
-    named = {"inventory": inventory, "cluster": cluster, "signals": signals}
-    places = {name: path for name, path in named.items() if path is not None}
-    finished = [
-        _run_one(out, plan, command_of(path, changes, files | places, force, client), options)
-        for plan, path in zip(resolved, plans, strict=True)
-    ]
-    if compare:
-        _compare(out, [each.rundir for each in finished])
-    sys.exit(_exit_code([each.result for each in finished], resolved, as_expected, out))
+        plan = with_client(plan, command, file=str(path))
+        resolved.append(plan if options.dry_run else with_operator(plan, operator, file=str(path)))
+    return resolved
 
 
 def _operator(out: Output, signals: Path | None) -> Person | None:
@@ -148,45 +168,6 @@ def _operator(out: Output, signals: Path | None) -> Person | None:
     if signals is None and keys is None:
         return None
     return Person(say=out.ask, folder=signals, keys=keys)
-
-
-def _require_expectations(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
-    for file, resolved in zip(files, plans, strict=True):
-        plan = resolved.plan
-        of_cells = [cell.expect for cell in plan.cells]
-        if plan.expect is None and (not of_cells or None in of_cells):
-            raise PlanError(
-                "--as-expected needs the key `expect`",
-                file=str(file),
-                key="expect",
-                hint="add the verdict that the plan should have, or each of its cells",
-            )
-
-
-def _require_comparable(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
-    """Refuse two plans of which only one has cells, or which have none in common."""
-    first, second = ({cell.name for cell in each.plan.cells} for each in plans)
-    if (first or second) and not first & second:
-        alone = "no cell in common" if first and second else "cells in one of them only"
-        raise PlanError(
-            f"--compare pairs cells by name, and these plans have {alone}",
-            file=str(files[0] if first else files[1]),
-            key="cells",
-            hint="leave out --compare, or let cells of both plans have equal names",
-        )
-
-
-def _require_clusters_to_keep(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
-    from harness.protocols import LeavesObjects
-
-    for file, plan in zip(files, plans, strict=True):
-        if not isinstance(plan.provider, LeavesObjects):
-            raise PlanError(
-                f"a cluster of kind {plan.provider.plugin!r} ends with the process that runs it",
-                file=str(file),
-                key="cluster.kind",
-                hint="leave out --keep-cluster",
-            )
 
 
 def _print_dry_run(out: Output, plans: list[ResolvedPlan]) -> None:
@@ -225,24 +206,18 @@ def _run_one(
     from harness.run.before import clean_before, require
     from harness.run.interrupts import Interrupts
     from harness.run.runner import RunOptions, Status, run_plan
-    from reports.formatting import SIMULATED
 
-    plan, run_id, status = resolved.plan, new_run_id(), Status()
-    simulated = resolved.provider.simulated
+    run_id, status = new_run_id(), Status()
     operations = "writes" if resolved.workload.model == LOG.name else "operations"
     clean_before(resolved.provider, partial(out.say, style="yellow"))
     require(resolved.provider, resolved.order, runs=options.folder)
 
     from reports.page import write_report  # takes a second, and is not needed for a refusal
 
-    out.say(f"{plan.name}  seed {plan.seed}  run {run_id}", style="bold")
-    if simulated:
-        out.say(f"  {SIMULATED}", style="yellow")
-    for each in resolved.unsupported:
-        out.say(f"  forced: {each}", style="yellow")
+    _announce(out, resolved, run_id)
     with (
         Interrupts(say=partial(out.say, style="yellow")) as interrupts,
-        watching(out, plan, status, operations=operations),
+        watching(out, resolved.plan, status, operations=operations),
     ):
         how = RunOptions(
             run_id=run_id,
@@ -264,6 +239,16 @@ def _run_one(
     print_result(out, result, rundir)
     out.document(result)
     return _Finished(rundir, result)
+
+
+def _announce(out: Output, resolved: ResolvedPlan, run_id: str) -> None:
+    from reports.formatting import SIMULATED
+
+    out.say(f"{resolved.plan.name}  seed {resolved.plan.seed}  run {run_id}", style="bold")
+    if resolved.provider.simulated:
+        out.say(f"  {SIMULATED}", style="yellow")
+    for each in resolved.unsupported:
+        out.say(f"  forced: {each}", style="yellow")
 
 
 def _judged(rundir: RunDir, master: str | None) -> dict[str, Any]:
@@ -309,19 +294,9 @@ def _exit_code(
     wrong = [
         sentence
         for bound, result in zip(plans, results, strict=True)
-        for sentence in _unexpected(bound.plan, result)
+        for sentence in unexpected(bound.plan, result)
     ]
     for sentence in wrong:
         out.say(sentence, style="red")
     out.say("every verdict matches the plan's `expect`" if not wrong else "NOT as expected")
     return 1 if wrong else 0
-
-
-def _unexpected(plan: Plan, result: Mapping[str, Any]) -> Iterator[str]:
-    """What a plan expects of its verdict, and of those of its cells, and is otherwise."""
-    verdicts = {cell["name"]: cell["verdict"] for cell in result.get("cells", ())}
-    asked = [(plan.name, plan.expect, result["verdict"])]
-    asked += [(f"{plan.name}: {c.name}", c.expect, verdicts.get(c.name)) for c in plan.cells]
-    for name, expected, verdict in asked:
-        if expected not in (None, verdict):
-            yield f"{name}: {verdict}, expected {expected}"
