@@ -75,6 +75,7 @@ def run_final(
         last_process=loop.last_process,
         final_attempted=final.attempted,
         final_from_ns=final.begun_ns,
+        cut_short=load.cut_short or final.cut_short,
     )
 
 

@@ -69,6 +69,8 @@ class LoadReport:
 
     `attempted` counts the operations of final scripts too (`HasFinal`): `final_attempted` of them,
     the first not before `final_from_ns`. `last_process` is the highest number of a process.
+    `cut_short` is what kept the recorder from writing, if that ended the load: the disk may be in
+    order again when the run ends, and nothing else would show it.
     """
 
     begun_ns: int
@@ -80,12 +82,15 @@ class LoadReport:
     last_process: int = 0
     final_attempted: int = 0
     final_from_ns: int | None = None
+    cut_short: str | None = None
 
     @property
     def starved(self) -> str | None:
-        """Why the load was not what the plan requested: held up once for more than 2 s, or for
-        more than a tenth of the time in all. Null: it was not starved."""
+        """Why the load was not what the plan requested: cut short, or held up once for more than
+        2 s, or for more than a tenth of the time in all. None: it was as requested."""
         lasted_s = (self.ended_ns - self.begun_ns) / 1e9
+        if self.cut_short is not None:
+            return f"the load ended after {lasted_s:.1f} s: {self.cut_short}"
         if self.longest_held_up_s > STARVED_ONCE_S:
             return f"the load generator was held up for {self.longest_held_up_s:.1f} s at a time"
         if self.held_up_s > STARVED_SHARE * lasted_s:
@@ -136,6 +141,7 @@ class Loop:
         self._attempted = 0
         self._hand_over_ns = 0
         self._held_up_ns: list[int] = []
+        self._refused: AcklossError | None = None
 
     def run(self, duration_ns: int) -> LoadReport:
         """Begin operations until the time is up, `stop` is set, or every script has ended."""
@@ -156,6 +162,7 @@ class Loop:
             not_run=max(0, due - self._attempted),
             held_up_s=sum(self._held_up_ns) / 1e9,
             longest_held_up_s=max(self._held_up_ns, default=0) / 1e9,
+            cut_short=None if self._refused is None else str(self._refused),
         )
 
     def turn_until(self, done: Callable[[], bool]) -> None:
@@ -187,7 +194,8 @@ class Loop:
             self._recorder.hand_over()
 
     def _stopped(self) -> bool:
-        return self._stop.is_set() or self._recorder.failure is not None
+        self._refused = self._recorder.failure or self._refused
+        return self._stop.is_set() or self._refused is not None
 
     def _turn(self, wait_ns: int) -> None:
         try:

@@ -8,8 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from tests.fixtures.their_project import (
     kafka_project,
     seen,
 )
+from tests.fixtures.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.usefixtures("own_state")]
 
@@ -110,7 +110,7 @@ for_s = 3
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TheirProject]:
     with kafka_project(tmp_path_factory.mktemp("theirs")) as made:
-        eventually(lambda: len(topics_and_brokers(made)[1]) == 3, 120)
+        wait_until(lambda: len(topics_and_brokers(made)[1]) == 3, within_s=120)
         yield made
 
 
@@ -122,7 +122,7 @@ def untouched(theirs: TheirProject, tmp_path: Path) -> Iterator[None]:
     yield
     assert seen(theirs.client, theirs.name) == before
     assert containers_of_runs(outside=tmp_path) <= others
-    eventually(lambda: len(topics_and_brokers(theirs)[1]) == 3)
+    wait_until(lambda: len(topics_and_brokers(theirs)[1]) == 3, within_s=60)
     assert topics_and_brokers(theirs)[0] == set()
 
 
@@ -171,13 +171,6 @@ def written(tmp_path: Path, name: str) -> dict[str, Any]:
 def states(tmp_path: Path) -> list[str]:
     found = (tmp_path / "out").glob("*/run.json")
     return [str(json.loads(path.read_bytes())["state"]) for path in found]
-
-
-def eventually(holds: Callable[[], bool], timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
 
 
 @pytest.mark.usefixtures("untouched")
@@ -254,7 +247,7 @@ def test_a_run_that_is_killed_in_mid_fault_is_undone_by_clean(
         journals = list((tmp_path / "out").glob("*/faults.jsonl"))
         return bool(journals) and journals[0].read_text().count('"type":"on"') == 4
 
-    eventually(in_force, 90)
+    wait_until(in_force, within_s=90)
     os.kill(process.pid, signal.SIGKILL)
     process.wait(20)
     assert not theirs.container("kafka-1")["State"]["Running"]
@@ -309,7 +302,7 @@ def test_a_project_that_does_not_run_is_started_and_is_afterwards_as_it_was(
             start_new_session=True,
             stdin=subprocess.DEVNULL,
         )
-        eventually(lambda: "running" in states(tmp_path / "killed"), 90)
+        wait_until(lambda: "running" in states(tmp_path / "killed"), within_s=90)
         os.kill(process.pid, signal.SIGKILL)
         process.wait(20)
         assert seen(stopped.client, stopped.name) != before

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from tests.fixtures.command_line import ackloss
 from tests.fixtures.long import LONG
 from tests.fixtures.machine import ROOT, clean
 from tests.fixtures.secured_kafka import STRANGER, USER, TheirCluster, secured_kafka
+from tests.fixtures.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
@@ -76,7 +77,7 @@ def before(theirs: TheirCluster) -> Iterator[None]:
     """The topics are afterwards as they were before, as soon as every broker has learnt of it."""
     topics = theirs.topics()
     yield
-    eventually(lambda: theirs.topics() == topics, timeout_s=10)
+    wait_until(lambda: theirs.topics() == topics, within_s=10)
 
 
 @dataclass
@@ -294,11 +295,11 @@ def test_what_a_killed_run_made_is_removed_and_nothing_else(
         did = clean("--cluster", str(cluster))
         assert f"topic {ours}" in did["removed"]
         assert [line for line in did["left"] if line.startswith("topic ackloss-of-another")]
-        eventually(lambda: theirs.topics() == {"ackloss-of-another"}, timeout_s=10)
+        wait_until(lambda: theirs.topics() == {"ackloss-of-another"}, within_s=10)
         assert clean("--cluster", str(cluster))["removed"] == []
     finally:
         theirs.admin.delete_topics(["ackloss-of-another"])["ackloss-of-another"].result(20)
-        eventually(lambda: "ackloss-of-another" not in theirs.topics())
+        wait_until(lambda: "ackloss-of-another" not in theirs.topics(), within_s=60)
 
 
 @pytest.mark.usefixtures("before")
@@ -351,11 +352,4 @@ def kill_alone(theirs: TheirCluster, leader: str) -> None:
 
 def wait_until_whole(theirs: TheirCluster) -> None:
     """Every broker is back."""
-    eventually(lambda: len(theirs.admin.list_topics(timeout=10).brokers) == 3)
-
-
-def eventually(holds: Callable[[], bool], timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
+    wait_until(lambda: len(theirs.admin.list_topics(timeout=10).brokers) == 3, within_s=60)

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.errors import HarnessFailure
+from harness.errors import EnvironmentFailure, HarnessFailure
+from harness.history.parquet_writer import ParquetWriter
 from harness.plan import Plan, parse_plan
 from harness.protocols import FAIL, INFO, OK, Completion, Invoke, Script, completion, invoke
 from harness.run.interpreter import run_final, run_workload
 from harness.run.loop import LoadReport
 from harness.run.recorder import Recorder
 from tests.fixtures.virtual import MS, S, VirtualClient
+from tests.fixtures.waiting import wait_until
 from workloads.append import Append
 
 pytestmark = pytest.mark.long(80)
@@ -453,3 +455,34 @@ def test_final_scripts_end_after_their_time_with_every_operation_completed(
     assert rows[rows.value >= 1_000].type.tolist().count("info") == 3
     assert client.closed
     assert client.now < 20 * S
+
+
+def test_a_load_that_a_full_disk_ended_is_not_the_one_of_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk takes everything later, so the history is complete and shows nothing of it."""
+    full, write = threading.Event(), ParquetWriter.write
+
+    def refused(self: ParquetWriter, table: Any) -> None:
+        if full.is_set():
+            raise EnvironmentFailure("No space left on device", file="history")
+        write(self, table)
+
+    def until_refused(now_ns: int, op: Invoke) -> tuple[int, Completion]:
+        if op[1] == 7:
+            full.set()
+            recorder.hand_over()
+            wait_until(lambda: recorder.failure is not None)
+        return now_ns + MS, completion(OK)
+
+    monkeypatch.setattr(ParquetWriter, "write", refused)
+    client = VirtualClient(until_refused)
+    plan = plan_for(processes=1, rate_per_s=10, duration_s=5)
+    with Recorder(tmp_path, run_id="r", period_s=0) as recorder:
+        report = run_workload(
+            Append(), client, plan=plan, recorder=recorder, clock=client, stop=threading.Event()
+        )
+        full.clear()
+    assert recorder.failure is None
+    assert len(history(tmp_path)) == 2 * report.attempted == 16
+    assert report.starved == "the load ended after 0.7 s: history: No space left on device"

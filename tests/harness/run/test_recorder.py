@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from harness.history import HISTORY
 from harness.protocols import FAIL, INFO, OK, Completion, completion, invoke
 from harness.run.recorder import Live, Recorder
 from tests.fixtures.small_disk import mounted, table
+from tests.fixtures.waiting import wait_until
 
 WRITER = """
 import sys
@@ -49,13 +49,6 @@ def append(recorder: Recorder, value: int, ended: Completion | None) -> None:
     if ended is not None:
         recorder.complete(value, op, ended, 10 * value, 10 * value + 2)
     recorder.hand_over()
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.01)
 
 
 def test_rows_are_the_events_in_their_order(tmp_path: Path) -> None:
