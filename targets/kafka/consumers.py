@@ -101,7 +101,7 @@ def read_with_librdkafka(
             for message in consumer.consume(_BATCH, timeout=_WAIT_S):
                 _take(message, reading)
     except KafkaException as error:
-        reading.fail(None, _told(error.args[0]))
+        reading.fail(None, _named(error.args[0]))
     finally:
         consumer.close()
 
@@ -128,7 +128,7 @@ def read_ranges_with_librdkafka(
             left_s = max(0.1, deadline - time.monotonic())
             _, ends[partition] = consumer.get_watermark_offsets(place, timeout=left_s)
     except KafkaException as error:
-        reading.fail(None, _told(error.args[0]))
+        reading.fail(None, _named(error.args[0]))
     finally:
         consumer.close()
     return reading, ends
@@ -177,8 +177,8 @@ def _take(message: Any, reading: Reading) -> None:
     elif error.code() == KafkaError._PARTITION_EOF:
         reading.reach(partition, offset)
     elif error.fatal() or error.code() not in HARMLESS or partition in reading.starts:
-        reading.fail(partition if partition in reading.starts else None, _told(error))
+        reading.fail(partition if partition in reading.starts else None, _named(error))
 
 
-def _told(error: KafkaError) -> str:
+def _named(error: KafkaError) -> str:
     return f"{error.name()}: {error.str()}"

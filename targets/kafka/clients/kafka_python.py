@@ -36,7 +36,7 @@ from targets.kafka.clients.kafka_python_settings import (
     why_refused,
 )
 from targets.kafka.clients.library import KAFKA_PYTHON, bootstrap
-from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
+from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports, identity
 from targets.kafka.clients.outcomes import refusals
 from targets.kafka.clients.producer_settings import SAME
 from targets.kafka.clients.producers import KafkaClient
@@ -114,10 +114,11 @@ class KafkaPythonProducer(OneProducer):
         except theirs.KafkaTimeoutError:  # the topic is unknown for the moment
             raise BufferError from None
         except (theirs.KafkaError, ValueError) as error:  # raised before it was queued
-            raise NotQueued(_told(error)[0]) from error
-        self.pending[value] = process
-        future.add_callback(lambda record: self._answers.put((value, record.offset, None)))
-        future.add_errback(lambda error: self._answers.put((value, None, error)))
+            raise NotQueued(_named(error)[0]) from error
+        write = identity(value, raw_key)
+        self.pending[write] = process
+        future.add_callback(lambda record: self._answers.put((write, record.offset, None)))
+        future.add_errback(lambda error: self._answers.put((write, None, error)))
 
     def poll(self, timeout_s: float) -> int:
         """See `OneProducer`."""
@@ -171,14 +172,14 @@ class KafkaPythonProducer(OneProducer):
                 answer = self._answers.get_nowait()
         return served
 
-    def _answered(self, value: bytes, offset: int | None, error: Exception | None) -> None:
+    def _answered(self, write: bytes, offset: int | None, error: Exception | None) -> None:
         if self._crashed:
             return
-        process = self.pending.pop(value)
+        process = self.pending.pop(write)
         if error is None:
             self._reports.acknowledged(process, None if offset == -1 else offset)
         else:
-            self._reports.unacknowledged(process, *_told(error))
+            self._reports.unacknowledged(process, *_named(error))
 
     def _give_up(self) -> None:
         self._given_up = True
@@ -202,7 +203,7 @@ class KafkaPythonProducer(OneProducer):
         self._pass_on(0)
 
 
-def _told(error: Exception) -> tuple[str, int | None]:
+def _named(error: Exception) -> tuple[str, int | None]:
     """An error's name and code, one set for all libraries where there is a code."""
     code = _CODES.get(type(error), getattr(error, "errno", None))
     return (type(error).__name__ if code is None else KafkaError(code).name()), code

@@ -26,7 +26,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, libve
 from harness.errors import HarnessFailure
 from harness.protocols import Client, Cluster
 from targets.kafka.clients.library import CONFLUENT, bootstrap, librdkafka_protocol
-from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
+from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports, identity
 from targets.kafka.clients.outcomes import refusals
 from targets.kafka.clients.producer_settings import (
     SAME,
@@ -80,7 +80,7 @@ class LibrdkafkaProducer(OneProducer):
             self._producer.produce(topic, value, key, partition)
         except KafkaException as error:  # raised before it was queued
             raise NotQueued(error.args[0].name()) from error
-        self.pending[value] = process
+        self.pending[value if key is None else identity(value, key.encode())] = process
 
     def poll(self, timeout_s: float) -> int:
         """See `OneProducer`."""
@@ -108,7 +108,7 @@ class LibrdkafkaProducer(OneProducer):
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if self._crashed:
             return
-        process = self.pending.pop(message.value() or b"")
+        process = self.pending.pop(identity(message.value() or b"", message.key()))
         if error is None:
             self._reports.acknowledged(process, message.offset())
         else:

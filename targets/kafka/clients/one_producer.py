@@ -31,9 +31,14 @@ class Reports(Protocol):
         ...
 
 
+def identity(value: bytes, key: bytes | None) -> bytes:
+    """What distinguishes a write in progress: values are unique under their key, and are digits."""
+    return value if key is None else b"%b %b" % (value, key)
+
+
 class OneProducer(ABC):
-    """A producer; `pending` are the processes that wait for a report, by the value written;
-    `heard_s`, when it last reported or had nothing to report (monotonic)."""
+    """A producer; `pending` are the processes that wait for a report, by the `identity` of what
+    they write; `heard_s`, when it last reported or had nothing to report (monotonic)."""
 
     def __init__(self, name: str, reports: Reports) -> None:
         self.name = name

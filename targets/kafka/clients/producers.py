@@ -76,7 +76,7 @@ class KafkaClient:
         ]
         self._topic = plan.topic.name
         self._proof = proof
-        self._offsets_told = (
+        self._offsets_acknowledged = (
             release_line_of(plan).offsets_acknowledged and settings["acks"] != NOBODY
         )
         self._refused: list[tuple[int, Completion]] = []
@@ -130,7 +130,7 @@ class KafkaClient:
 
     def acknowledged(self, process: int, offset: int | None) -> None:
         """See `targets.kafka.clients.one_producer.Reports`."""
-        self._done(process, (OK, offset if self._offsets_told else None, None, None, None))
+        self._done(process, (OK, offset if self._offsets_acknowledged else None, None, None, None))
 
     def unacknowledged(self, process: int, error: str, code: int | None) -> None:
         """See `targets.kafka.clients.one_producer.Reports`."""

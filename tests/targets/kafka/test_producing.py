@@ -94,6 +94,27 @@ def test_writes_are_acknowledged_with_their_offsets(library: Writer, brokers: st
         assert len(set(offsets)) == len(offsets), "an offset was reported twice"
 
 
+def test_equal_values_under_different_keys_are_answered_each_for_itself(
+    library: Writer, brokers: str
+) -> None:
+    """In flight together, in one producer; the partitions' ends differ, so offsets show it."""
+    client, answers = writing(library, brokers, plan_for(clients=1)), Answers()
+    places = [partition for partition in range(PARTITIONS) for _ in range(4 * partition + 1)]
+    for process, partition in enumerate(places):
+        client.submit(process, invoke("append", 100 + process, partition, "k"))
+    poll_until(client, answers, len(places))
+    ends = {partition: answers[at][1] for at, partition in enumerate(places)}
+    first = len(places)
+    for partition in range(PARTITIONS):
+        key = None if partition == 0 else f"k{partition}"
+        assert client.submit(first + partition, invoke("append", 5, partition, key))
+    poll_until(client, answers, first + PARTITIONS)
+    client.close(5, answers.done)
+    assert [answers[first + partition][1] for partition in range(PARTITIONS)] == [
+        (ends[partition] or 0) + 1 for partition in range(PARTITIONS)
+    ]
+
+
 def test_without_acks_no_offset_is_reported(library: Writer, brokers: str) -> None:
     client, answers = writing(library, brokers, plan_for({"acks": 0})), Answers()
     client.submit(0, invoke("append", 5, 0))
