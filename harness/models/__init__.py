@@ -25,6 +25,10 @@ class Model:
 
 APPEND: Final = "append"
 
+MOST_APPENDED: Final = 10**18 - 1
+"""The highest value that can be appended; the least is 0. Targets write values as digits, at most
+18 of them, and what is read and is not such a number counts as written by somebody else."""
+
 LOG: Final = Model(
     name="log",
     functions=frozenset({APPEND}),

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.errors import AcklossError
-from harness.protocols import INFO, NULL, Client, Completion, Invoke, Script, completion, raised
+from harness.protocols import INFO, Client, Completion, Invoke, Script, completion, raised
 from harness.protocols.clock import Clock
 from harness.run.operations import Rules, check_completion
 from harness.run.recorder import HAND_OVER_NS, Recorder
@@ -130,6 +130,7 @@ class Loop:
         self._free = deque(self._threads)
         self._processes = self._running = len(scripts)
         self._rules, self._places, self._writes = rules, rules.places, rules.model.writes
+        self._least, self._most = rules.values
         self._clock, self._client_raised, self._own_error = clock, False, False
         self.last_process = first + self._processes - 1
         self._client = client
@@ -282,7 +283,9 @@ class Loop:
                 self.last_process = max(self.last_process, thread.process)
             thread.op = op = thread.script.send(ended)
             f, value, partition, _, _ = op
-            if partition not in self._places[f] or (value == NULL and f in self._writes):
+            if partition not in self._places[f] or (
+                not self._least <= value <= self._most and f in self._writes
+            ):
                 self._rules.check(op)
         except StopIteration:
             self._running -= 1

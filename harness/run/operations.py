@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NoReturn, cast
 
 from harness.errors import HarnessFailure
-from harness.models import MODELS, Model
+from harness.models import APPEND, MODELS, MOST_APPENDED, Model
 from harness.plan import Plan
 from harness.protocols import FAIL, INFO, NULL, OK, Invoke, Script, Workload
 
@@ -36,6 +36,13 @@ class Rules:
     def lowest(self) -> int:
         """The least partition that an operation may have: none, but in a log."""
         return 0 if self.model.final_read else NULL
+
+    @property
+    def values(self) -> tuple[int, int]:
+        """The least and the highest value that a write may have."""
+        if APPEND in self.model.writes:
+            return 0, MOST_APPENDED
+        return NULL + 1, -NULL - 1
 
     @property
     def places(self) -> Mapping[str, frozenset[int]]:
@@ -87,6 +94,9 @@ class Rules:
                     return f"its {part} is {number!r:.40}, not an integer of 64 bits"
         if value == NULL and f in self.model.writes:
             return "a write has a value, unique in the run"
+        least, most = self.values
+        if f in self.model.writes and not least <= cast("int", value) <= most:
+            return f"its value is {value}; what is appended is 0 to {most}"
         if not self.lowest <= cast("int", partition) < self.partitions:
             given = "no partition" if partition == NULL else f"the partition {partition}"
             return f"it has {given}; there are 0 to {self.partitions - 1}"

@@ -74,6 +74,8 @@ def run(folder: Path, workload: Any, client: VirtualClient | None = None) -> int
         (invoke("append", "v", 0), "its value is 'v', not an integer of 64 bits"),  # type: ignore[arg-type]
         (invoke("append", 0.5, 0), "its value is 0.5, not an integer of 64 bits"),  # type: ignore[arg-type]
         (invoke("append", 2**63, 0), "its value is 9223372036854775808, not an integer of 64"),
+        (invoke("append", -1, 0), "its value is -1; what is appended is 0 to 999999999999999999"),
+        (invoke("append", 10**18, 0), "its value is 1000000000000000000; what is appended is 0 to"),
         (invoke("append", 999, 0, key=3), "its key is 3, not text"),  # type: ignore[arg-type]
     ],
 )
@@ -88,7 +90,8 @@ def test_an_operation_that_cannot_be_is_refused_with_its_workload(
 
 
 @pytest.mark.parametrize(
-    "op", [invoke("append", 999, 2), invoke("append", -999, 0, key="k"), invoke("append", 999, 0)]
+    "op",
+    [invoke("append", 999, 2), invoke("append", 0, 0, key="k"), invoke("append", 10**18 - 1, 0)],
 )
 def test_an_operation_of_the_model_is_not(tmp_path: Path, op: Invoke) -> None:
     assert run(tmp_path, Odd(op, 7)) == 100
