@@ -27,7 +27,8 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 ASK_S = 2.0
 _POLL_S = 0.1
 _LOOK_S = 2.0
-_NO_EPOCH = -1
+NO_EPOCH = -1
+"""What stands for the epoch of a leader where brokers do not report it to clients: before 2.1."""
 """The leader epoch of answers without one: metadata before version 7."""
 
 
@@ -54,7 +55,7 @@ def partitions(node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float) -> l
             PartitionView(
                 partition=p.partition_index,
                 leader=names.get(p.leader_id),
-                leader_epoch=_NO_EPOCH if p.leader_epoch is None else p.leader_epoch,
+                leader_epoch=NO_EPOCH if p.leader_epoch is None else p.leader_epoch,
                 members=tuple(sorted(names.get(n, str(n)) for n in p.isr_nodes)),
                 replicas=tuple(names.get(n, str(n)) for n in p.replica_nodes),
             )
@@ -75,7 +76,7 @@ def offset(
         partition_index=partition,
         timestamp=which,
         **({"max_num_offsets": 1} if version == 0 else {}),
-        **({"current_leader_epoch": _NO_EPOCH} if version >= 4 else {}),
+        **({"current_leader_epoch": NO_EPOCH} if version >= 4 else {}),
     )
     topic = kind.ListOffsetsTopic(name=plan.topic.name, partitions=[of_partition])
     level = {"isolation_level": isolation} if version >= 2 else {}

@@ -44,7 +44,7 @@ class Reading:
     """One reader's progress from `starts` to `goals`, offsets by partition: what it has read, the
     next offset, and the first error of each partition. Records come one by one (`columns`) or many
     at a time (`chunks`). `spans`: batches of transactions, of a reader that hands them over; one
-    may come twice."""
+    may come twice. `brokers`: which ones records came from, of a reader that knows."""
 
     starts: Mapping[int, int]
     goals: Mapping[int, int]
@@ -53,6 +53,7 @@ class Reading:
     position: dict[int, int] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
     spans: dict[int, list[Span]] = field(default_factory=dict)
+    brokers: dict[int, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.position = dict(self.starts)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from harness.protocols import Cluster, End, NodeView, Range, with_role
 from harness.run.observer import merge
 from targets.kafka.asking import Connections
-from targets.kafka.brokers import EARLIEST, LATEST, offset
+from targets.kafka.brokers import EARLIEST, LATEST, NO_EPOCH, offset
 from targets.kafka.clients.library import CONFLUENT, OURS, bootstrap
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.consumers import (
@@ -150,8 +150,8 @@ def _changed(before: Mapping[int, End], after: Mapping[int, End]) -> bool:
     return any(_place(end) != _place(after[p]) for p, end in before.items())
 
 
-def _place(end: End) -> tuple[int | None, ...]:
-    return end.log_start_offset, end.end_offset, end.leader_epoch
+def _place(end: End) -> tuple[int | str | None, ...]:
+    return end.log_start_offset, end.end_offset, end.leader_epoch, end.leader
 
 
 def _judged(before: End, after: End, reading: Reading, plan: KafkaPlan) -> End:
@@ -171,6 +171,10 @@ def _why_not(before: End, after: End, reading: Reading, *, compacted: bool) -> s
     if (after.leader_epoch, after.end_offset) != (before.leader_epoch, end):
         was, became = f"{before.leader_epoch}, {end}", f"{after.leader_epoch}, {after.end_offset}"
         return f"leader epoch and end changed from {was} to {became} while it was read"
+    if after.leader != before.leader:  # brokers before 2.1 report no epoch to clients
+        return f"its leader changed from {before.leader} to {after.leader} while it was read"
+    if before.leader_epoch == NO_EPOCH and len(brokers := reading.brokers.get(partition, ())) > 1:
+        return f"it was read from several leaders, {', '.join(sorted(brokers))}"
     if (position := reading.position[partition]) != end:
         return f"read up to offset {position}, its end is {end}"
     return _gap(reading.offsets(partition), start, end, compacted=compacted)

@@ -12,6 +12,7 @@ from kafka.protocol.metadata import MetadataRequest
 from harness.faults.own_traffic import NoAnswer
 from harness.protocols import PartitionView
 from targets.kafka import settings
+from targets.kafka.brokers import NO_EPOCH
 from targets.kafka.external.session import Session
 from targets.kafka.plan import KafkaPlan
 
@@ -48,7 +49,7 @@ def partitions(
         PartitionView(
             partition=p.partition_index,
             leader=name(p.leader_id) if p.leader_id >= 0 else None,
-            leader_epoch=-1 if p.leader_epoch is None else p.leader_epoch,
+            leader_epoch=NO_EPOCH if p.leader_epoch is None else p.leader_epoch,
             members=tuple(sorted(map(name, p.isr_nodes))),
             replicas=tuple(map(name, p.replica_nodes)),
         )

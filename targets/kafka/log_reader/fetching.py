@@ -86,6 +86,7 @@ def _read_on(
         if part.error_code:
             reading.fail(partition, f"{_named(part.error_code)} at offset {position}")
             return
+        reading.brokers.setdefault(partition, set()).add(leader)
         raw = bytes(part.records or b"")
         _take(raw, partition, reading)
         if not raw or partition in reading.errors or reading.position[partition] > position:

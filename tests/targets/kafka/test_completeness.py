@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from harness.plan import parse_plan
 from harness.protocols import End
+from targets.kafka.brokers import NO_EPOCH
 from targets.kafka.consumers import Reading
 from targets.kafka.reading import _changed, _gap, _judged
 
@@ -68,14 +70,29 @@ def test_what_keeps_a_partition_from_being_complete(reading: Reading, why: str) 
         ({"end_offset": 6}, "leader epoch and end changed from 7, 5 to 7, 6 while it was read"),
         ({"leader_epoch": 8}, "leader epoch and end changed from 7, 5 to 8, 5 while it was read"),
         ({"end_offset": None}, "leader epoch and end changed from 7, 5 to 7, None while it"),
+        ({"leader": "b2"}, "its leader changed from b1 to b2 while it was read"),
     ],
 )
-def test_an_end_that_did_not_stay(after: dict[str, int | None], why: str) -> None:
+def test_an_end_that_did_not_stay(after: dict[str, Any], why: str) -> None:
     later = replace(END, **after)
     end = judged(read_of(2, 3, 4), after=later)
     assert not end.complete
     assert (end.error or "").startswith(why)
     assert _changed({0: END}, {0: later})
+
+
+@pytest.mark.parametrize(("epoch", "complete"), [(7, True), (NO_EPOCH, False)])
+def test_a_leader_that_moved_away_and_back_shows_in_its_epoch_or_in_who_answered(
+    epoch: int, complete: bool
+) -> None:
+    """The log of b2 may have been another one; without epochs, nothing else shows it."""
+    reading, end = read_of(2, 3, 4), replace(END, leader_epoch=epoch)
+    reading.brokers[0] = {"b1"}
+    assert judged(reading, before=end, after=end).complete
+    reading.brokers[0].add("b2")
+    after = judged(reading, before=end, after=end)
+    assert after.complete == complete
+    assert after.error == (None if complete else "it was read from several leaders, b1, b2")
 
 
 def test_a_start_that_moved_is_no_harm_to_what_was_read() -> None:
