@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class StoredRuns(NamedTuple):
     """Runs in order. `without_history`: how many more of a campaign are done, but have no history
-    to judge; not counted at a URL."""
+    to judge."""
 
     runs: list[RunDir] | list[RemoteRun]
     without_history: int = 0
@@ -37,7 +37,7 @@ def stored_runs(given: str | Path) -> StoredRuns:
     folder = Folder.at(str(given))
     if folder.local is not None:
         return _at_path(folder.local)
-    return StoredRuns(remote_runs(folder, partial(_shared_runs_at, folder)))
+    return StoredRuns(*remote_runs(folder, partial(_shared_runs_at, folder)))
 
 
 def _at_path(path: Path) -> StoredRuns:

@@ -10,11 +10,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.errors import HistoryError
 from harness.history.manifest import is_evidence
 from harness.history.run_folder import CELLS, RunDir
+from harness.machine.scratch import scratch
 from harness.storage import Folder
 
 _NAMES: Final = RunDir(Path())
@@ -53,22 +54,39 @@ class RemoteRun:
         return "/".join(parts[-3:] if parts[-2] == CELLS else parts[-1:])
 
 
+class RemoteRuns(NamedTuple):
+    """Runs in order. `without_history`: how many more of a campaign have none to judge."""
+
+    runs: list[RemoteRun]
+    without_history: int = 0
+
+
 def remote_runs(
     folder: Folder, shared_runs: Callable[[], Collection[str]] = frozenset
-) -> list[RemoteRun]:
-    """The runs at a URL, in order: the run itself, those of a campaign that still have their
-    history (for each of its `shared_runs`, the cells), or those of a folder of runs.
+) -> RemoteRuns:
+    """The runs at a URL: the run itself, those of a campaign that still have their history (for
+    each of its `shared_runs`, the cells), or those of a folder of runs.
+
+    A run of a campaign that is done and has neither a history nor a manifest was not copied to its
+    end. It is among the runs, so that judging it reports that.
 
     Raises HistoryError if there are none, and what `harness.storage` raises.
     """
     files = folder.files()
     names = sorted(files)
     if _RUN in files:
-        return [_run(folder, "", files, names)]
+        return RemoteRuns([_run(folder, "", files, names)])
     places = [name.removesuffix(f"/{_RUN}") for name in files if name.endswith(f"/{_RUN}")]
+    missing = 0
     if _CAMPAIGN in files:
         shared = shared_runs()
-        found = [place for place in places if _is_judged_alone(place, names, shared)]
+        places = [place for place in places if _is_judged_alone(place, shared)]
+        found = [place for place in places if _has(_JUDGED[:1], place, names)]
+        for place in sorted(set(places) - set(found)):
+            if _has((_NAMES.manifest.name,), place, names) or not _is_done(folder.below(place)):
+                missing += 1
+            else:
+                found.append(place)
     else:
         found = [place for place in places if "/" not in place]
     if not found:
@@ -77,16 +95,30 @@ def remote_runs(
             file=folder.place(),
             hint="name the folder of a run, of runs, or of a campaign",
         )
-    return [_run(folder, place, files, names) for place in found]
+    return RemoteRuns([_run(folder, place, files, names) for place in found], missing)
 
 
-def _is_judged_alone(place: str, names: Sequence[str], shared: Collection[str]) -> bool:
-    """Whether the folder of a run or a cell has a history, which is not judged with its run or by
-    its cells."""
+def _is_judged_alone(place: str, shared: Collection[str]) -> bool:
+    """Whether this is the folder of a run or a cell that is not judged with its run or by its
+    cells."""
     run, _, cell = place.partition(f"/{CELLS}/")
-    is_shared = PurePosixPath(run).name in shared
-    has_history = any(_in(name, _JUDGED[:1]) for name in _below(place, names))
-    return has_history and bool(cell) == is_shared
+    return bool(cell) == (PurePosixPath(run).name in shared)
+
+
+def _has(parts: Collection[str], place: str, names: Sequence[str]) -> bool:
+    """Whether one of these files or folders is below a place, of it or of its cells."""
+    return any(_in(name, parts) for name in _below(place, names))
+
+
+def _is_done(folder: Folder) -> bool:
+    """Whether a run's own document says so, or cannot be read. A run that failed has no manifest,
+    and may have no history."""
+    with scratch() as parent:
+        try:
+            rundir = RemoteRun(folder).fetch(Path(parent), documents=True)
+            return bool(rundir.read_json(rundir.run).get("state") == "done")
+        except HistoryError:
+            return True
 
 
 def _run(folder: Folder, place: str, files: Mapping[str, int], names: Sequence[str]) -> RemoteRun:

@@ -43,6 +43,7 @@ def write(folder: CampaignDir, run_id: str, *, pruned: bool = False) -> None:
     run = folder.run(run_id)
     run.path.mkdir(parents=True, exist_ok=True)
     run.run.touch()
+    run.manifest.touch()
     if not pruned:
         run.history.mkdir()
         (run.history / "part-00000.parquet").write_bytes(b"12345")
@@ -62,6 +63,7 @@ def test_a_run_is_itself_with_its_cells_and_a_shared_run_is_each_of_them(
     assert [run.path for run in found.runs] == [campaign.runs / name for name in FOUND]  # type: ignore[union-attr]
     assert found.without_history == 2, "the pruned ones"
     assert at_url(campaign) == FOUND
+    assert stored_runs(f"local://{campaign.path}").without_history == 2
 
 
 def test_without_its_journal_a_shared_run_is_judged_with_its_cells(campaign: CampaignDir) -> None:

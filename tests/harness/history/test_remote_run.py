@@ -23,7 +23,7 @@ def build(folder: Path, *places: str, names: tuple[str, ...] = RUN) -> Folder:
 
 
 def found(folder: Folder, *shared: str) -> list[str]:
-    runs = remote_runs(folder, lambda: shared)
+    runs = remote_runs(folder, lambda: shared).runs
     return [run.folder.url.removeprefix(f"{folder.url}/") for run in runs]
 
 
@@ -39,11 +39,29 @@ def test_a_folder_of_runs_is_all_of_them_in_order(tmp_path: Path) -> None:
 
 def test_a_campaign_is_its_runs_with_history_and_each_cell_of_a_shared_one(tmp_path: Path) -> None:
     folder = build(tmp_path, "runs/a", "runs/s/cells/x", "runs/s/cells/y")
-    build(tmp_path, "runs/s", "runs/pruned", names=("run.json", "result.json"))
+    build(tmp_path, "runs/s", names=("run.json", "result.json"))
+    build(tmp_path, "runs/pruned", names=("run.json", "result.json", "manifest.json"))
     build(tmp_path, "runs/c/cells/x", "runs/c/cells/y")
     build(tmp_path, "runs/c", names=("run.json", "result.json"))
     (tmp_path / "campaign.toml").touch()
     assert found(folder, "s") == ["runs/a", "runs/c", "runs/s/cells/x", "runs/s/cells/y"]
+    assert remote_runs(folder, lambda: ["s"]).without_history == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "is_judged"), [("done", True), ("failed", False), ("running", False)]
+)
+def test_a_run_of_which_only_documents_arrived_is_not_left_out(
+    tmp_path: Path, state: str, is_judged: bool
+) -> None:
+    """Its manifest is copied last. (A run that failed has no history, and no manifest either.)"""
+    folder = build(tmp_path, "runs/a")
+    build(tmp_path, "runs/b", names=("run.json", "plan.json", "reads/part-00000.parquet"))
+    (tmp_path / "runs/b/run.json").write_text(f'{{"schema": 1, "state": "{state}"}}')
+    (tmp_path / "campaign.toml").touch()
+    runs, without_history = remote_runs(folder)
+    assert [run.folder.url.rpartition("/")[2] for run in runs] == ["a", "b"][: 1 + is_judged]
+    assert without_history == (not is_judged)
 
 
 def test_a_place_without_runs_is_refused(tmp_path: Path) -> None:
@@ -54,7 +72,7 @@ def test_a_place_without_runs_is_refused(tmp_path: Path) -> None:
 
 def test_its_size_is_that_of_its_operations_and_records(tmp_path: Path) -> None:
     more = (*RUN, "reads/part-00000.parquet", "findings/loss.parquet", "report.html")
-    run = remote_runs(build(tmp_path, "a", names=more))[0]
+    run = remote_runs(build(tmp_path, "a", names=more)).runs[0]
     assert (run.size_bytes, run.findings) == (10, ("findings/loss.parquet",))
 
 
