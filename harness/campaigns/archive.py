@@ -9,15 +9,15 @@ copies what is missing. The copy of a campaign is a campaign folder itself.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress
-from harness.errors import AcklossError, HistoryError
+from harness.errors import AcklossError, EnvironmentFailure, HistoryError
 from harness.history.run_folder import RunDir
 from harness.storage import Folder
 
@@ -38,9 +38,12 @@ class Archive:
 
     def begin(self, progress: Progress) -> None:
         """Copy what makes it a campaign folder, and list the judged runs that are not there yet.
-        Raises AcklossError if the URL cannot be read and written: nothing has begun then."""
-        self.place.send(self._named((self.campaign.file, self.campaign.base)))
-        there = self.place.files()
+        Raises AcklossError if the URL cannot be read and written, or has another campaign: nothing
+        has begun then."""
+        there = self.place.files(may_be_absent=True)
+        documents = self._named((self.campaign.file, self.campaign.base))
+        self._refuse_another(there, documents, progress)
+        self.place.send(documents)
         self._asked = {
             run for run in progress.executions if self._name(self._run(run).manifest) in there
         }
@@ -82,6 +85,30 @@ class Archive:
         elif why is not None:
             self.say(f"the campaign's own files were not copied: {why}")
         return sorted(self._missing)
+
+    def _refuse_another(
+        self, there: Collection[str], documents: Mapping[str, Path], progress: Progress
+    ) -> None:
+        """Raise EnvironmentFailure if the URL has other documents, or runs that are not of this
+        campaign: both would become one folder, of one campaign's journal and both's runs."""
+        runs = PurePosixPath(self._name(self.campaign.runs))
+        others = {
+            path.relative_to(runs).parts[0]
+            for path in map(PurePosixPath, there)
+            if runs in path.parents
+        } - set(progress.executions)
+        differ = [
+            name
+            for name, path in documents.items()
+            if name in there and self.place.read(name) != path.read_bytes()
+        ]
+        if others or differ:
+            what = f"its {differ[0]} differs" if differ else f"run {min(others)} is not of this one"
+            raise EnvironmentFailure(
+                f"another campaign is there: {what}",
+                file=self.place.place(),
+                hint="copy each campaign to its own URL",
+            )
 
     def _ask_judged(self, progress: Progress) -> None:
         for run in filter(progress.is_judged, progress.executions):

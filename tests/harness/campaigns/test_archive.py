@@ -93,6 +93,27 @@ def test_judged_runs_are_copied_and_the_copy_is_a_campaign(
     assert said == []
 
 
+@pytest.mark.parametrize("change", ["file", "base", "run"])
+def test_a_url_of_another_campaign_is_refused_and_left_as_it_is(
+    campaign: CampaignDir, tmp_path: Path, change: str
+) -> None:
+    """Two campaigns of the same file differ in their runs alone."""
+    place = Folder.at(f"file://{tmp_path}/there")
+    first = Archive(campaign, place, pytest.fail)
+    first.begin(progress(campaign))
+    first.finish(progress(campaign))
+    before = place.files()
+    if change == "run":
+        campaign.journal.unlink()
+        Journal(campaign.journal).write(RunBegun(cell="c", repetition=1, run_id="new", worker=1))
+    else:
+        getattr(campaign, change).write_text("schema = 1 # another")
+    with pytest.raises(EnvironmentFailure, match="another campaign is there") as refused:
+        Archive(campaign, place, pytest.fail).begin(progress(campaign))
+    assert refused.value.file == place.place()
+    assert place.files() == before
+
+
 def test_a_shared_run_that_a_crash_left_half_judged_is_copied_at_the_end(
     campaign: CampaignDir, tmp_path: Path
 ) -> None:
