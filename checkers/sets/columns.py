@@ -79,10 +79,10 @@ def history_of(adds: Adds, reads: SetReads, *, file: str | None = None) -> SetHi
     Raises HistoryError for a value that is added twice, and for an `ok` operation whose completion
     has no index.
     """
-    _refuse(np.diff(np.sort(adds.value)) == 0, "a value is added twice", "value", file)
+    refuse(np.diff(np.sort(adds.value)) == 0, "a value is added twice", "value", file)
     for rows in (adds, reads):
         unplaced = (rows.mark == OK) & (rows.complete_index == ABSENT)
-        _refuse(unplaced, "an ok operation has no completion", "index", file)
+        refuse(unplaced, "an ok operation has no completion", "index", file)
     ok = np.flatnonzero(reads.mark == OK)
     order = ok[np.lexsort((reads.complete_index[ok], reads.invoke_index[ok]))]
     reads = _rows(reads, order)
@@ -90,7 +90,8 @@ def history_of(adds: Adds, reads: SetReads, *, file: str | None = None) -> SetHi
     return SetHistory(adds=adds, reads=reads, final=final, is_final=is_final)
 
 
-def _refuse(wrong: Bools, what: str, key: str, file: str | None) -> None:
+def refuse(wrong: Bools, what: str, key: str, file: str | None) -> None:
+    """Raise HistoryError if anything is wrong."""
     if wrong.any():
         raise HistoryError(what, file=file, key=key)
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.sets.columns import ABSENT, Adds, SetHistory, SetReads, history_of
+from checkers.sets.columns import ABSENT, Adds, SetHistory, SetReads, history_of, refuse
 from harness.protocols.runs import INFO, INVOKED, NULL, Bits, Bools, Ints, Lists, Operations, Texts
 
 _ADD: Final = "add"
@@ -34,7 +34,7 @@ def paired(
         is_add = _named(part.f, _ADD)
         adds.append(_events(part, is_add))
         reads.take(part, np.flatnonzero(~is_add))
-    return history_of(_adds(adds), reads.columns(), file=file)
+    return history_of(_adds(adds, file), reads.columns(), file=file)
 
 
 def _named(f: Texts, name: str) -> Bools:
@@ -58,8 +58,9 @@ def _events(part: Operations, rows: Bools) -> _Events:
     )
 
 
-def _adds(parts: list[_Events]) -> Adds:
-    """One row a value; an add that never completed is `info`."""
+def _adds(parts: list[_Events], file: str | None) -> Adds:
+    """One row a value; an add that never completed is `info`. Raises HistoryError for a value that
+    is added twice: which of the adds an element is of cannot be known."""
     none, no_mark = np.empty(0, np.int64), np.empty(0, np.uint8)
     columns = zip(_Events(none, none, no_mark, none, none), *parts, strict=True)
     rows = _Events._make(np.concatenate(column) for column in columns)
@@ -69,6 +70,7 @@ def _adds(parts: list[_Events]) -> Adds:
     mark, process = np.full(len(value), INFO, np.uint8), np.zeros(len(value), np.int64)
     at = np.searchsorted(value, rows.value)
     for side, chosen in enumerate((begins, ~begins)):
+        refuse(np.bincount(at[chosen]) > 1, "a value is added twice", "value", file)
         place[side, at[chosen]] = rows.place[chosen]
         time[side, at[chosen]] = rows.time_ns[chosen]
     mark[at[~begins]] = rows.mark[~begins]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from checkers.sets.checker import Set
 from checkers.sets.columns import (
     ABSENT,
     Adds,
@@ -19,8 +20,9 @@ from checkers.sets.judging import judge
 from harness.errors import HistoryError
 from harness.protocols.runs import FAIL, INFO, NULL, OK, Ints
 from tests.checkers.sets.ops import add, history, read, timed
+from tests.fixtures.operation_rows import Row, checked
 
-Row = tuple[int, int, int]
+Add = tuple[int, int, int]
 """How an operation ended, when it began and when it completed."""
 
 
@@ -28,7 +30,7 @@ def ints(*numbers: int) -> Ints:
     return np.array(numbers, np.int64)
 
 
-def adds_at(*rows: Row) -> Adds:
+def adds_at(*rows: Add) -> Adds:
     """Adds of 0, 1, ... with times alone."""
     marks, began, ended = (ints(*column) for column in zip(*rows, strict=True))
     nothing = np.full(len(rows), ABSENT)
@@ -110,6 +112,24 @@ def test_a_value_that_is_added_twice_is_refused() -> None:
     adds, reads = indexed_by_time(adds_at((OK, 1, 2), (OK, 3, 4)), reads_at())
     with pytest.raises(HistoryError, match="runs/7: value: a value is added twice"):
         history_of(adds._replace(value=ints(5, 5)), reads, file="runs/7")
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        [Row(f="add", process=1, value=5)],
+        [Row(f="add", process=1, value=5), Row(f="add", process=1, value=5, type="info")],
+        [Row(f="add", process=1, value=5, type="fail")],
+    ],
+)
+@pytest.mark.parametrize("size", [1, 100])
+def test_a_run_that_adds_a_value_twice_is_refused(again: list[Row], size: int) -> None:
+    """The later outcome would stand for both: an acknowledged element could be lost unseen."""
+    once = [Row(f="add", value=5), Row(f="add", value=5, type="ok")]
+    read = [Row(f="read"), Row(f="read", type="ok", elements=[])]
+    assert checked(Set(), [*once, *read], size=size).counts["lost"] == 1
+    with pytest.raises(HistoryError, match="value: a value is added twice"):
+        checked(Set(), [*once, *again, *read], size=size)
 
 
 def test_an_ok_operation_that_never_completed_is_refused() -> None:
