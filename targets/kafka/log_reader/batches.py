@@ -173,10 +173,11 @@ def walk(raw: bytes, at: int, end: int, count: int, places: array[int]) -> None:
 
 
 def _run(raw: bytes, at: int, size: int, most: int) -> int:
-    """How many records, `most` of them at most, begin as the one at `at` does, of `size` bytes
-    each."""
-    run, window = 0, _WINDOW
-    leads = 1 if raw[at] < 0x80 else 2
+    """How many records, `most` of them at most, begin with the length that the one at `at` has: of
+    `size` bytes each."""
+    run, window, leads = 0, _WINDOW, 1
+    while raw[at + leads - 1] >= 0x80:
+        leads += 1
     buffer = np.frombuffer(raw, np.uint8)
     while run < most:
         number = min(window, most - run)

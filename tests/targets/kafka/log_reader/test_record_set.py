@@ -164,6 +164,14 @@ def test_lengths_of_every_number_of_bytes(size: int) -> None:
     assert decoded(raw) == truth
 
 
+@pytest.mark.parametrize("behind", [1, 3])
+def test_a_length_that_differs_in_its_third_byte_alone_ends_a_run(behind: int) -> None:
+    """Bytes of the longer record could else be taken for records, which no broker stores."""
+    sizes = [10_000] * 40 + [10_000 + 8_192] * behind
+    raw, truth = encoded([Batch(2, 0, [(10**12, None, b"x" * size) for size in sizes])])
+    assert decoded(raw) == truth == by_kafka_python(raw)
+
+
 def test_a_stored_segment_of_a_real_broker() -> None:
     read = decoded(SEGMENT)
     assert read == by_kafka_python(SEGMENT)
