@@ -178,6 +178,8 @@ class ExecClient(Client, Crashes):
     def _crash(self, place: Place, fault: str, *, at_once: bool) -> None:
         if (place.number, fault) in self._crashes:
             return
+        while self._hear(place):
+            pass  # what it has answered is answered: only the rest is unknown
         process = place.process
         self._crashes[place.number, fault] = Crash(
             died=_Dead(process) if process else None, unknown=len(place.pending)
@@ -240,12 +242,17 @@ class ExecClient(Client, Crashes):
         elif not watched:
             self._selector.register(process.stdin, selectors.EVENT_WRITE, place)
 
-    def _hear(self, place: Place) -> None:
+    def _hear(self, place: Place) -> bool:
+        """Take the lines that a place's process has written, a block at most; whether there were
+        any."""
         process = place.process
-        assert process is not None
+        if process is None:
+            return False
         try:
-            for line in process.lines():
+            lines = process.lines()
+            for line in lines:
                 self._take(place, line)
+            return bool(lines)
         except Ended:
             self._ended(place)
         except TooLong:
@@ -254,6 +261,7 @@ class ExecClient(Client, Crashes):
             self._end(place, CLIENT_LIED, INCIDENTS.lie, str(lie))
         except Failed as failed:
             self._end(place, CLIENT_DIED, INCIDENTS.death, f"it cannot be a client: {failed}")
+        return False
 
     def _ended(self, place: Place) -> None:
         self._end(place, UNANSWERED if self._closing else CLIENT_DIED, INCIDENTS.death)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ import pytest
 
 from harness.errors import EnvironmentFailure, PlanError
 from harness.machine.client_processes import client_processes, end_client_processes
-from harness.protocols import Completion, invoke
+from harness.protocols import OK, Completion, invoke
 from harness.protocols.clock import RealClock
 from harness.protocols.conduct import Conduct
 from harness.run import exec_client
@@ -25,6 +26,7 @@ from harness.run.client_notes import Notes
 from harness.run.client_place import STARTS
 from harness.run.client_process import ClientCommand, ClientLog, ClientProcess
 from harness.run.exec_client import ExecClient
+from tests.fixtures.waiting import wait_until
 
 CLIENT = Path(__file__).parents[2] / "fixtures/clients/any_client.py"
 AT_MOST_S = 20.0
@@ -360,8 +362,6 @@ def test_clients_crash_and_are_replaced_by_faults(make: Callable[..., Made]) -> 
     made.submit(0)  # it is not answered
 
     def crash(number: int, at_once: bool) -> None:
-        import threading
-
         asked = threading.Thread(
             target=lambda: made.client.crash(number, "f", at_once=at_once), daemon=True
         )
@@ -378,14 +378,30 @@ def test_clients_crash_and_are_replaced_by_faults(make: Callable[..., Made]) -> 
     made.poll_until(lambda: bool(death.gone) or made.client.state(1, "f").death.gone)  # type: ignore[union-attr]
     assert made.client.state(2, "f").alive is None
     made.write(4, 5)  # both over the first
-    import threading
-
     asked = threading.Thread(target=lambda: made.client.replace(2, "f"), daemon=True)
     asked.start()
     made.poll_until(lambda: made.client.state(2, "f").alive == "client-2.2")
     conduct = made.close()
     assert conduct.clean
     assert conduct.started == 4
+
+
+def test_what_a_client_had_answered_before_it_crashed_is_answered(
+    make: Callable[..., Made],
+) -> None:
+    """It writes a value before it answers, and answers one after the other: when the last value is
+    there, all the other answers are. Nobody has read any of them when the crash is made."""
+    made = make()
+    assert all(made.submit(process) for process in range(51))
+    (place,) = made.client._places
+    assert place.process is not None
+    place.process.flush()
+    wait_until(lambda: made.written.exists() and len(made.written.read_text().split()) == 51)
+    asked = threading.Thread(target=lambda: made.client.crash(1, "f", at_once=False), daemon=True)
+    asked.start()
+    made.poll_until(lambda: not asked.is_alive())
+    assert len(made.ended) == 51
+    assert {process for process, ended in made.ended if ended[0] == OK} >= set(range(50))
 
 
 HARNESS = """
