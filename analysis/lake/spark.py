@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from analysis.lake.hadoop import hadoop_url, lacks_connector, no_connector
 from analysis.lake.schema import Table, named_in
 from analysis.lake.stored import StoredLake
-from checkers.judging.spark import context, told_clearly
+from checkers.judging.spark import context, failures_in_words
 from harness.errors import QueryError
 
 _CONF: Final = {
@@ -62,7 +62,7 @@ def run_spark(
         sentence = _sentence(error)
         if sentence is None:
             lake.find_damage()
-            with told_clearly():
+            with failures_in_words():
                 raise
         raise QueryError(sentence, file=lake.place.shown, key="SQL") from error
 

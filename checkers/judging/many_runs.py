@@ -154,7 +154,7 @@ class _Judging(Generic[Input]):
         errors: list[AcklossError] | None,
     ) -> list[Document]:
         from checkers.judging.cluster import is_local
-        from checkers.judging.spark import context, told_clearly
+        from checkers.judging.spark import context, failures_in_words
 
         spark = context(master, conf)
         cluster = not is_local(str(spark.master))
@@ -163,7 +163,7 @@ class _Judging(Generic[Input]):
             spark.environment.update(environment())
 
         def judge_all(dealt: Sequence[Task[Input]]) -> Answers:
-            with told_clearly():
+            with failures_in_words():
                 job = spark.parallelize(dealt, len(dealt))
                 answers: Answers = job.flatMap(partial(tasks.judge_task, judge=judge)).collect()
                 return answers

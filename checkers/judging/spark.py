@@ -132,7 +132,7 @@ def _last_line(output: IO[bytes]) -> str:
 
 
 @contextlib.contextmanager
-def told_clearly() -> Iterator[None]:
+def failures_in_words() -> Iterator[None]:
     """What Spark raises, as one sentence; what a worker raised, by its own last line. Raises
     WorkerDied where it was a worker's death, EnvironmentFailure where an executor lacks something,
     else HarnessFailure."""

@@ -87,18 +87,24 @@ def _check_runs(
     from checkers.judging.many_runs import check_runs
     from harness.campaigns.stored_runs import stored_runs
 
-    runs: list[Stored] = []
+    runs: dict[str, Stored] = {}  # by their place: `runs/` and `runs/x` name one of them twice
     for given in paths:
         try:
             found = stored_runs(given)
         except AcklossError as error:
             errors.append(error)
             continue
-        runs += found.runs
+        runs.update((_place(run), run) for run in found.runs)
         if number := found.without_history:
             have = "run has" if number == 1 else "runs have"
             out.say(f"{number:,} {have} no history and cannot be judged: {given}")
-    return check_runs(runs, errors=errors, master=spark.master, conf=spark.conf)
+    return check_runs([*runs.values()], errors=errors, master=spark.master, conf=spark.conf)
+
+
+def _place(run: Stored) -> str:
+    from harness.history.run_folder import RunDir
+
+    return str(run.path.resolve()) if isinstance(run, RunDir) else run.folder.url
 
 
 def _check_histories(

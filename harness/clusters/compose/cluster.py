@@ -47,7 +47,7 @@ class ComposeCluster(ExternalCluster):
         put ours beside each."""
         project = Project(self.client, self.named)
         noted = self._started(project) if self.named.content.start else self._note()
-        nodes = self._told(project.containers())
+        nodes = self._matched(project.containers())
         network, limits = shared_network(self.named, [node.container for node in nodes])
         with ThreadPoolExecutor(max_workers=12) as pool:
             for node, made in zip(nodes, pool.map(self._attached, nodes), strict=True):
@@ -104,7 +104,7 @@ class ComposeCluster(ExternalCluster):
             container=node.container.id,
         )
 
-    def _told(self, containers: Mapping[str, Container]) -> list[Matched]:
+    def _matched(self, containers: Mapping[str, Container]) -> list[Matched]:
         """The nodes, by what the cluster says it is; a project that was just started is waited
         for."""
         deadline = time.monotonic() + (_UP_S if self.named.content.start else 0.0)
