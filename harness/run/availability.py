@@ -21,7 +21,7 @@ from harness.run.resolving import ResolvedPlan
 
 
 def levers_of(
-    bound: ResolvedPlan,
+    resolved: ResolvedPlan,
     cluster: Cluster,
     client: object = None,
     groups: Sequence[Consumers] = (),
@@ -31,15 +31,15 @@ def levers_of(
     """Every lever of a run by name: those that the cluster offers, the target's own, the one over
     the workload's clients if they can crash, and the operator's. For `say` see `HasLevers`."""
     levers = dict(cluster.levers)
-    if isinstance(bound.target, HasLevers):
-        own = bound.target.levers(cluster, bound.plan, say=say)
-        _check_records(bound.plan.target.system, own)
+    if isinstance(resolved.target, HasLevers):
+        own = resolved.target.levers(cluster, resolved.plan, say=say)
+        _check_records(resolved.plan.target.system, own)
         levers |= own
     if isinstance(client, Crashes):
         levers[ClientLever.name] = ClientLever(client)
     if groups:
         levers[ConsumerLever.name] = ConsumerLever(groups)
-    if (operator := bound.operator if say is None else SaidOperator(say)) is not None:
+    if (operator := resolved.operator if say is None else SaidOperator(say)) is not None:
         levers[ManualLever.name] = ManualLever(operator)
     return levers
 
@@ -65,10 +65,10 @@ def _undeclared(system: str, name: str, lever: Lever[Any], why: str) -> HarnessF
     )
 
 
-def refuse_unavailable(bound: ResolvedPlan, cluster: Cluster) -> None:
+def refuse_unavailable(resolved: ResolvedPlan, cluster: Cluster) -> None:
     """Raise EnvironmentFailure for the first fault that is impossible on this cluster."""
-    levers, seen = levers_of(bound, cluster), list[Nemesis]()
-    for step in bound.steps:
+    levers, seen = levers_of(resolved, cluster), list[Nemesis]()
+    for step in resolved.steps:
         if not isinstance(step.nemesis, Nemesis) or step.nemesis in seen:
             continue
         seen.append(step.nemesis)
@@ -78,24 +78,24 @@ def refuse_unavailable(bound: ResolvedPlan, cluster: Cluster) -> None:
             )
 
 
-def refuse_without_crashes(bound: ResolvedPlan, client: Client) -> None:
+def refuse_without_crashes(resolved: ResolvedPlan, client: Client) -> None:
     """Raise EnvironmentFailure for the first client crash that this target's client does not
     support."""
-    for step in bound.steps:
+    for step in resolved.steps:
         meets_clients = isinstance(step.nemesis, ClientNemesis) and step.nemesis.meets == CLIENTS
         if meets_clients and not isinstance(client, Crashes):
             raise EnvironmentFailure(
                 f"the fault {step.step.id!r} ({step.step.nemesis}) cannot be made here: "
-                f"the clients of {bound.plan.target.system} cannot crash one by one"
+                f"the clients of {resolved.plan.target.system} cannot crash one by one"
             )
 
 
-def prepare_nodes(bound: ResolvedPlan, cluster: Cluster) -> None:
+def prepare_nodes(resolved: ResolvedPlan, cluster: Cluster) -> None:
     """Prepare all nodes in parallel for the faults of the plan that need it. Raises
     HarnessFailure."""
-    nemeses = [step.nemesis for step in bound.steps if isinstance(step.nemesis, Nemesis)]
+    nemeses = [step.nemesis for step in resolved.steps if isinstance(step.nemesis, Nemesis)]
     wanted = {act.lever for nemesis in nemeses for act in required(nemesis, "any")}
-    levers = levers_of(bound, cluster) if wanted else {}
+    levers = levers_of(resolved, cluster) if wanted else {}
     preparing = [each for name, each in levers.items() if name in wanted]
     calls = [
         (lever, node)

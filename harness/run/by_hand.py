@@ -13,13 +13,13 @@ from harness.run.schedule import ResolvedStep
 
 
 def with_operator(
-    bound: ResolvedPlan, operator: Operator | None, *, file: str = "plan"
+    resolved: ResolvedPlan, operator: Operator | None, *, file: str = "plan"
 ) -> ResolvedPlan:
     """The plan with the operator who causes its faults by hand. Raises PlanError if there are such
     faults and no operator to cause or report them."""
-    if not any(map(_is_manual, bound.steps)):
-        return bound
-    made = replace(bound, operator=operator)
+    if not any(map(_is_manual, resolved.steps)):
+        return resolved
+    made = replace(resolved, operator=operator)
     try:
         begin_by_hand(made)
     except PlanError as error:
@@ -28,24 +28,24 @@ def with_operator(
     return made
 
 
-def begin_by_hand(bound: ResolvedPlan) -> None:
+def begin_by_hand(resolved: ResolvedPlan) -> None:
     """Prepare the operator for the faults of this plan, if some are caused by hand.
     Raises PlanError if there is no operator, or if one is reported already."""
-    faults = [step.step.id for step in bound.steps if _is_manual(step)]
+    faults = [step.step.id for step in resolved.steps if _is_manual(step)]
     if not faults:
         return
-    if bound.operator is None:
+    if resolved.operator is None:
         raise PlanError(
             f"the fault {faults[0]!r} is made by hand, but there is no terminal here",
             key="faults.nemesis",
             hint="name a folder in which files report what was done: --signals FOLDER",
         )
-    bound.operator.begin(faults)
+    resolved.operator.begin(faults)
 
 
-def refuse_manual(bound: ResolvedPlan) -> None:
+def refuse_manual(resolved: ResolvedPlan) -> None:
     """Raise PlanError for a fault that is caused by hand, where no operator can be awaited."""
-    for step in bound.steps:
+    for step in resolved.steps:
         if _is_manual(step):
             raise PlanError(
                 f"the fault {step.step.id!r} is made by hand: nobody is waited for here",

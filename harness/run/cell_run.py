@@ -34,11 +34,11 @@ from harness.run.workload import workload_of
 
 @dataclass
 class CellRun:
-    """One cell during its run; its methods are called in their order. `bound` is its own
+    """One cell during its run; its methods are called in their order. `resolved` is its own
     plan, `record` its own run.json."""
 
     name: str
-    bound: ResolvedPlan
+    resolved: ResolvedPlan
     record: RunMetadata
     cluster: RunCluster
     group: GroupRun | None = None
@@ -46,11 +46,11 @@ class CellRun:
 
     def bring_up(self, timeout_s: float) -> None:
         """Wait until its object is there."""
-        self.bound.target.bring_up(self.cluster, self.bound.plan, timeout_s=timeout_s)
+        self.resolved.target.bring_up(self.cluster, self.resolved.plan, timeout_s=timeout_s)
 
     def read_settings(self) -> None:
         """Record the settings that it has, and what is promised with them."""
-        target, plan = self.bound.target, self.bound.plan
+        target, plan = self.resolved.target, self.resolved.plan
         settings = settings_of(target, self.cluster, plan)
         self.record.update(
             settings={"asked": settings.requested, "effective": settings.effective},
@@ -59,7 +59,7 @@ class CellRun:
                 "effective": settings.effective_features,
             },
             promises=promises_of(
-                target, plan, settings.effective, model=self.bound.workload.model
+                target, plan, settings.effective, model=self.resolved.workload.model
             ).document(),
         )
         for sentence in settings.warnings:
@@ -69,9 +69,9 @@ class CellRun:
     def connected(self) -> Iterator[None]:
         """End clients that are processes of the user's, and consumers, with the run."""
         with ExitStack() as stack:
-            self.clients = stack.enter_context(Clients(self.bound, self.cluster, self.record))
-            if isinstance(group := self.bound.workload, GroupSettings):
-                target, plan = self.bound.target, self.bound.plan
+            self.clients = stack.enter_context(Clients(self.resolved, self.cluster, self.record))
+            if isinstance(group := self.resolved.workload, GroupSettings):
+                target, plan = self.resolved.target, self.resolved.plan
                 made = GroupRun(target, self.cluster, plan, group, self.cluster.clock)
                 self.group = stack.enter_context(made)
             yield
@@ -92,7 +92,7 @@ class CellRun:
             Recorder(rundir.history, run_id=run_id) as self.recorder,
             self.group.recording(clock, rundir) if self.group else nullcontext(),
         ):
-            yield Watched(self.bound.plan, observations.append)
+            yield Watched(self.resolved.plan, observations.append)
 
     def run(self, healed: Meeting, stop: threading.Event) -> None:
         """Run the workload. All cells meet before they drain."""
@@ -100,9 +100,9 @@ class CellRun:
             try:
                 self._note_load(
                     run_workload(
-                        self.bound.workload,
+                        self.resolved.workload,
                         self.client,
-                        plan=self.bound.plan,
+                        plan=self.resolved.plan,
                         recorder=self.recorder,
                         clock=self.clock,
                         stop=stop,
@@ -117,7 +117,7 @@ class CellRun:
     def play_final(self, stop: threading.Event) -> None:
         """Run the final scripts over new clients: those of the load are closed, so all of it has
         completed."""
-        workload = self.bound.workload
+        workload = self.resolved.workload
         assert isinstance(workload, HasFinal)
         with self._failing_alone():
             self._note_load(
@@ -125,7 +125,7 @@ class CellRun:
                     workload,
                     self.begin(),
                     self.load,
-                    plan=self.bound.plan,
+                    plan=self.resolved.plan,
                     recorder=self.recorder,
                     clock=self.clock,
                     stop=stop,
@@ -136,9 +136,9 @@ class CellRun:
         """Read back everything that its object holds."""
         with self._failing_alone():
             read_everything(
-                self.bound.target,
+                self.resolved.target,
                 self.cluster,
-                self.bound.plan,
+                self.resolved.plan,
                 self.clock,
                 self.recorder,
                 self.record.rundir,
@@ -163,18 +163,18 @@ class CellRun:
         self.record.update(load={**asdict(report), **starved})
 
 
-def cell_runs(bound: ResolvedPlan, record: RunMetadata, cluster: RunCluster) -> list[CellRun]:
+def cell_runs(resolved: ResolvedPlan, record: RunMetadata, cluster: RunCluster) -> list[CellRun]:
     """The cells of a run, with a folder each; a run without cells is one, in the run's folder."""
-    if not bound.cells:
-        return [CellRun("", bound, record, cluster)]
+    if not resolved.cells:
+        return [CellRun("", resolved, record, cluster)]
     return [
         CellRun(
             cell.name,
-            replace(bound, plan=cell.plan, workload=workload_of(cell.plan)),
+            replace(resolved, plan=cell.plan, workload=workload_of(cell.plan)),
             record.begin_cell(cell.name, cell.plan, overrides=cell.overrides),
             cluster,
         )
-        for cell in bound.cells
+        for cell in resolved.cells
     ]
 
 

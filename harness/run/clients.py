@@ -30,7 +30,7 @@ class Clients:
     """Makes the clients of a run. As a context it ends those that are processes of the user's, and
     keeps what they did under `clients` in run.json."""
 
-    bound: ResolvedPlan
+    resolved: ResolvedPlan
     cluster: RunCluster
     record: RunMetadata
     _made: list[ExecClient] = field(default_factory=list)
@@ -38,9 +38,9 @@ class Clients:
     _notes: Notes | None = None
 
     def __enter__(self) -> Clients:
-        if is_exec(self.bound.plan):
-            assert self.bound.client is not None
-            self._notes = Notes(self.cluster.clock, self.bound.client.argv)
+        if is_exec(self.resolved.plan):
+            assert self.resolved.client is not None
+            self._notes = Notes(self.cluster.clock, self.resolved.client.argv)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -59,21 +59,21 @@ class Clients:
     def begin(self) -> Client:
         """New clients, connected. Raises EnvironmentFailure when one of the user's does not become
         ready."""
-        bound, cluster = self.bound, self.cluster
+        resolved, cluster = self.resolved, self.cluster
         if self._notes is None:
-            return client_of(bound.target, cluster, bound.plan)
+            return client_of(resolved.target, cluster, resolved.plan)
         if not self._logs:
             self.record.rundir.clients.mkdir(exist_ok=True)
             self._logs = [
                 ClientLog(self.record.rundir.clients / f"client-{number}.log")
-                for number in range(1, bound.plan.workload.clients + 1)
+                for number in range(1, resolved.plan.workload.clients + 1)
             ]
             self.record.warn(_NOT_READ_BACK)
         client = ExecClient(
             self._start,
-            places=bound.plan.workload.clients,
-            model=bound.workload.model,
-            answer_within_s=_server(bound.target).answers_within_s(bound.plan),
+            places=resolved.plan.workload.clients,
+            model=resolved.workload.model,
+            answer_within_s=_server(resolved.target).answers_within_s(resolved.plan),
             clock=cluster.clock,
             notes=self._notes,
         )
@@ -88,14 +88,14 @@ class Clients:
             self._notes.begin_at(clock.zero_ns or 0)
 
     def _start(self, number: int, start: int) -> ClientProcess:
-        bound, plan = self.bound, self.bound.plan
-        assert bound.client is not None
-        server = _server(bound.target)
+        resolved, plan = self.resolved, self.resolved.plan
+        assert resolved.client is not None
+        server = _server(resolved.target)
         setup = setup_line(
             run_id=self.record.rundir.run_id,
-            system=bound.target.plugin,
+            system=resolved.target.plugin,
             version=plan.target.version,
-            model=bound.workload.model,
+            model=resolved.workload.model,
             client=number,
             clients=plan.workload.clients,
             start=start,
@@ -103,7 +103,7 @@ class Clients:
             connection=server.connection(self.cluster, plan, number),
         )
         return ClientProcess(
-            bound.client,
+            resolved.client,
             run_id=self.cluster.run_id,
             log=self._logs[number - 1],
             name=f"client-{number}.{start}",

@@ -11,13 +11,13 @@ from harness.protocols import Warns
 from harness.run.resolving import ResolvedPlan
 
 
-def warnings(bound: ResolvedPlan) -> list[str]:
+def warnings(resolved: ResolvedPlan) -> list[str]:
     """What is allowed but probably not intended."""
-    plan, notes = bound.plan, [f"forced: {each}" for each in bound.unsupported]
+    plan, notes = resolved.plan, [f"forced: {each}" for each in resolved.unsupported]
     load = plan.workload
-    if isinstance(bound.target, Warns):
-        of_cells = [bound.target.warnings(each.plan) for each in bound.cells]
-        notes += dict.fromkeys(chain.from_iterable(of_cells or [bound.target.warnings(plan)]))
+    if isinstance(resolved.target, Warns):
+        of_cells = [resolved.target.warnings(each.plan) for each in resolved.cells]
+        notes += dict.fromkeys(chain.from_iterable(of_cells or [resolved.target.warnings(plan)]))
     longest_s = _longest_s(plan)
     if longest_s > load.duration_s:
         notes.append(

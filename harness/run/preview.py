@@ -35,24 +35,24 @@ from harness.run.resolving import ResolvedPlan
 from harness.run.schedule import ResolvedStep
 
 
-def dry_run(bound: ResolvedPlan) -> dict[str, Any]:
+def dry_run(resolved: ResolvedPlan) -> dict[str, Any]:
     """The nodes that would start and, for every step, when it begins and what it would run.
 
     Selectors are looked up when a fault begins; here they are shown as if the first node that
     holds replicas led.
     """
-    plan, outline = bound.plan, bound.provider.outline(bound.order)
+    plan, outline = resolved.plan, resolved.provider.outline(resolved.order)
     nodes = {each.name: DryRunNode(each.name, each.roles, each.address) for each in outline}
     clients = DryRunClients()
     say = clients.announced.append
     consumers = [DryRunConsumers(say)]
-    levers = levers_of(bound, DryRunCluster(nodes), clients, consumers, say=say)
+    levers = levers_of(resolved, DryRunCluster(nodes), clients, consumers, say=say)
     met: dict[str, tuple[str, ...]] = {}
-    cells = [{"name": each.name, "changes": dict(each.overrides)} for each in bound.cells]
+    cells = [{"name": each.name, "changes": dict(each.overrides)} for each in resolved.cells]
     return {
         "plan": plan.document(),
         **({"cells": cells} if cells else {}),
-        "image": image_of(plan) if _ours(bound) else None,
+        "image": image_of(plan) if _ours(resolved) else None,
         "nodes": [
             {
                 "name": each.name,
@@ -63,13 +63,15 @@ def dry_run(bound: ResolvedPlan) -> dict[str, Any]:
             }
             for each in outline
         ],
-        "faults": [_dry_step(bound, step, nodes, clients, levers, met) for step in bound.steps],
+        "faults": [
+            _dry_step(resolved, step, nodes, clients, levers, met) for step in resolved.steps
+        ],
     }
 
 
-def _ours(bound: ResolvedPlan) -> bool:
+def _ours(resolved: ResolvedPlan) -> bool:
     """Whether nodes are made of an image."""
-    return not (bound.provider.simulated or isinstance(bound.provider, TakesClusterFile))
+    return not (resolved.provider.simulated or isinstance(resolved.provider, TakesClusterFile))
 
 
 def image_of(plan: Plan) -> str:
@@ -78,19 +80,19 @@ def image_of(plan: Plan) -> str:
 
 
 def _dry_step(
-    bound: ResolvedPlan,
-    bound_step: ResolvedStep,
+    resolved: ResolvedPlan,
+    resolved_step: ResolvedStep,
     nodes: Mapping[str, DryRunNode],
     clients: DryRunClients,
     levers: Mapping[str, Lever[Any]],
     met: dict[str, tuple[str, ...]],
 ) -> dict[str, Any]:
-    step, plan = bound_step.step, bound.plan
-    begins: dict[str, Any] = {"id": step.id, "begins": _begins(bound_step)}
-    if bound_step.nemesis is None:
+    step, plan = resolved_step.step, resolved.plan
+    begins: dict[str, Any] = {"id": step.id, "begins": _begins(resolved_step)}
+    if resolved_step.nemesis is None:
         return {**begins, "heals": step.heal}
     healed = f"after {step.for_s:g} s" if step.for_s else "by a later step, or at the end"
-    if not nodes and not isinstance(bound_step.nemesis, ClientNemesis):
+    if not nodes and not isinstance(resolved_step.nemesis, ClientNemesis):
         requested = f"{step.nodes} (which nodes these are is known when the cluster is queried)"
         return {
             **begins,
@@ -99,9 +101,9 @@ def _dry_step(
             "commands": [],
             "healed": healed,
         }
-    acts, names = _dry_acts(bound_step.nemesis, step, bound, nodes, levers, met)
+    acts, names = _dry_acts(resolved_step.nemesis, step, resolved, nodes, levers, met)
     met[step.id] = tuple(names)
-    if bound.provider.simulated:
+    if resolved.provider.simulated:
         commands = [_in_words(act) for act in acts]
     else:
         for act in acts:
@@ -116,7 +118,9 @@ def _dry_step(
     return {
         **begins,
         "nemesis": step.nemesis,
-        "nodes": ", ".join(names) if isinstance(bound_step.nemesis, ClientNemesis) else requested,
+        "nodes": ", ".join(names)
+        if isinstance(resolved_step.nemesis, ClientNemesis)
+        else requested,
         "commands": commands,
         "healed": healed,
     }
@@ -133,20 +137,20 @@ def _in_words(act: Act) -> str:
 def _dry_acts(
     nemesis: Nemesis | ClientNemesis,
     step: FaultStep,
-    bound: ResolvedPlan,
+    resolved: ResolvedPlan,
     nodes: Mapping[str, DryRunNode],
     levers: Mapping[str, Lever[Any]],
     met: Mapping[str, tuple[str, ...]],
 ) -> tuple[list[Act], list[str]]:
     """What the step would do, and to which nodes."""
-    plan = bound.plan
+    plan = resolved.plan
     if isinstance(nemesis, ClientNemesis):
         draw = random.Random(f"{plan.seed}/{step.id}")
         acts = nemesis.client_acts(names_met(nemesis, plan), draw)
         return acts, [act.record.node for act in acts]
     roles, vocabulary = (
         {name: node.roles for name, node in nodes.items()},
-        vocabulary_of(bound.target),
+        vocabulary_of(resolved.target),
     )
     last = [name for name, own in roles.items() if CLIENT_ROLE not in own][-1]
     situation = as_if_first_led(plan, vocabulary.members(roles), last)
@@ -167,13 +171,13 @@ def _dry_acts(
     return acts, names
 
 
-def _begins(bound_step: ResolvedStep) -> str:
-    step = bound_step.step
+def _begins(resolved_step: ResolvedStep) -> str:
+    step = resolved_step.step
     words = []
     if step.at_s is not None:
         words.append(f"{step.at_s:g} s after the first operation")
-    if bound_step.condition is not None:
-        words.append(f"when {bound_step.condition.text!r} holds, at most {step.within_s:g} s")
+    if resolved_step.condition is not None:
+        words.append(f"when {resolved_step.condition.text!r} holds, at most {step.within_s:g} s")
     if not words:
         words.append("after the step before")
     if step.after_s:

@@ -172,11 +172,11 @@ def hosts_provider(inventory: Path) -> Provider:
 
 
 def with_client(
-    bound: ResolvedPlan, command: ClientCommand | None, *, file: str = "plan"
+    resolved: ResolvedPlan, command: ClientCommand | None, *, file: str = "plan"
 ) -> ResolvedPlan:
     """The plan with the command of its clients. Raises PlanError if one is missing, or is given but
     not used."""
-    name = bound.plan.workload.client
+    name = resolved.plan.workload.client
     if name == EXEC and command is None:
         raise PlanError(
             f"the client {EXEC!r} is a command of yours",
@@ -191,7 +191,7 @@ def with_client(
             key="workload.client",
             hint=f"--set workload.client={EXEC}",
         )
-    return replace(bound, client=command)
+    return replace(resolved, client=command)
 
 
 def _check_checks(plan: Plan, workload: Workload) -> None:
@@ -221,10 +221,10 @@ def _judges_of(model: str) -> list[str]:
     return [default, *(name for name in others if name != default)]
 
 
-def refuse_unsupported(bound: ResolvedPlan, *, file: str, force: bool = False) -> None:
+def refuse_unsupported(resolved: ResolvedPlan, *, file: str, force: bool = False) -> None:
     """Raise PlanError for what the plan requests of a version that does not honour it; with `force`
     only for what cannot be run at all."""
-    refused = [each for each in bound.unsupported if not (force and each.forcible)]
+    refused = [each for each in resolved.unsupported if not (force and each.forcible)]
     if not refused:
         return
     first, *others = refused

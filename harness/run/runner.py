@@ -94,60 +94,62 @@ class RunOptions:
     plan_file: str = "plan"
 
 
-def run_plan(bound: ResolvedPlan, how: RunOptions) -> RunDir:
+def run_plan(resolved: ResolvedPlan, how: RunOptions) -> RunDir:
     """Run one plan; returns its folder. Whatever is raised, what was begun has been undone and
     what was recorded is in the folder."""
-    begin_by_hand(bound)
-    if bound.operator is not None:
-        how.interrupts.at_second(bound.operator.leave)
+    begin_by_hand(resolved)
+    if resolved.operator is not None:
+        how.interrupts.at_second(resolved.operator.leave)
     with how.interrupts.raising():
-        cluster = bound.provider.cluster(bound.order, how.run_id, how.status.enter)
+        cluster = resolved.provider.cluster(resolved.order, how.run_id, how.status.enter)
     rundir = RunDir.create(how.folder, how.run_id)
     record = RunMetadata.begin(
         rundir,
-        bound.plan,
+        resolved.plan,
         command=how.command,
         file=how.plan_file,
-        simulated=bound.provider.simulated,
-        forced=bound.unsupported,
+        simulated=resolved.provider.simulated,
+        forced=resolved.unsupported,
     )
     with record.outcome():
-        theirs = isinstance(bound.target, Guest)
+        theirs = isinstance(resolved.target, Guest)
         end = "leaving the cluster as it was" if theirs else "taking the cluster down"
-        with registered(bound, how.run_id, rundir.path), _taken_down(cluster, how, phase=end):
+        with registered(resolved, how.run_id, rundir.path), _taken_down(cluster, how, phase=end):
             with how.interrupts.raising(), record.timed("cluster_s"):
                 how.status.enter("reaching the cluster" if theirs else "starting the cluster")
                 cluster.start()
-            run_on(cluster, bound, record, how)
+            run_on(cluster, resolved, record, how)
         how.interrupts.check()
         record.finish()
     return rundir
 
 
-def registered(bound: ResolvedPlan, run_id: str, folder: Path) -> AbstractContextManager[None]:
+def registered(resolved: ResolvedPlan, run_id: str, folder: Path) -> AbstractContextManager[None]:
     """Register a run on this machine, if anything of it could outlive its process."""
-    if isinstance(bound.provider, LeavesObjects):
-        return state.registered(run_id, folder, kind=bound.provider.plugin)
+    if isinstance(resolved.provider, LeavesObjects):
+        return state.registered(run_id, folder, kind=resolved.provider.plugin)
     return nullcontext()
 
 
-def run_on(cluster: RunCluster, bound: ResolvedPlan, record: RunMetadata, how: RunOptions) -> None:
+def run_on(
+    cluster: RunCluster, resolved: ResolvedPlan, record: RunMetadata, how: RunOptions
+) -> None:
     """Run a plan on nodes that have been started, from bringing them up to their logs."""
-    cells = cell_runs(bound, record, cluster)
+    cells = cell_runs(resolved, record, cluster)
     with cluster.clock.taking_part("main"), how.interrupts.unless_lost(cluster):
         with how.interrupts.raising(), record.timed("cluster_s"):
-            prepare_nodes(bound, cluster)
-            _come_up(bound, cells, cluster, record)
-        refuse_unavailable(bound, cluster)
+            prepare_nodes(resolved, cluster)
+            _come_up(resolved, cells, cluster, record)
+        refuse_unavailable(resolved, cluster)
         prove_unfaulted(cluster)
         try:
             with ExitStack() as stack:
                 for cell in cells:
                     stack.enter_context(cell.connected())
-                _play(bound, cluster, cells, record, how)
+                _play(resolved, cluster, cells, record, how)
         finally:
             how.status.enter("collecting logs")
-            _warn(record, _keep_logs(bound, cluster, record.rundir))
+            _warn(record, _keep_logs(resolved, cluster, record.rundir))
 
 
 @contextmanager
@@ -167,11 +169,11 @@ def _taken_down(cluster: RunCluster, how: RunOptions, *, phase: str) -> Iterator
 
 
 def _come_up(
-    bound: ResolvedPlan, cells: Sequence[CellRun], cluster: RunCluster, record: RunMetadata
+    resolved: ResolvedPlan, cells: Sequence[CellRun], cluster: RunCluster, record: RunMetadata
 ) -> None:
     """Wait until the cluster is fully replicated and has what the workload writes to; write down
     what it is."""
-    plan, target, image = bound.plan, bound.target, cluster.image
+    plan, target, image = resolved.plan, resolved.target, cluster.image
     clients = client_versions(writer_of(target, plan), *readers_of(target, plan))
     version = image.version if image is not None else None
     record.update(versions={**record.document["versions"], **clients, "target": version})
@@ -190,7 +192,7 @@ def _come_up(
         read = [cell.read_settings for cell in cells]
         together(cluster.clock, "settings", read, at_most=_AT_ONCE)
     except TimeoutError as error:
-        _warn(record, _keep_logs(bound, cluster, record.rundir))
+        _warn(record, _keep_logs(resolved, cluster, record.rundir))
         logs = record.rundir.path / "nodes"
         raise HarnessFailure(
             f"the cluster did not come up: {error}",
@@ -208,7 +210,7 @@ def _flush(cluster: RunCluster) -> None:
 
 
 def _play(
-    bound: ResolvedPlan,
+    resolved: ResolvedPlan,
     cluster: RunCluster,
     cells: Sequence[CellRun],
     record: RunMetadata,
@@ -216,9 +218,9 @@ def _play(
 ) -> None:
     """Workload, schedule and observer, then the final reads, all on the run's own clock."""
     client, *_ = [cell.begin() for cell in cells]
-    refuse_without_crashes(bound, client)
+    refuse_without_crashes(resolved, client)
     groups = [cell.group for cell in cells if cell.group is not None]
-    levers = levers_of(bound, cluster, client, [group.consumers for group in groups])
+    levers = levers_of(resolved, cluster, client, [group.consumers for group in groups])
     if groups:
         how.status.enter("waiting until every partition is assigned")
         together(cluster.clock, "groups", [group.begin for group in groups])
@@ -228,12 +230,12 @@ def _play(
         stack.callback(record.copy_journal)
         journal = stack.enter_context(closing(Journal(record.rundir.faults, clock.now_ns)))
         watched = [stack.enter_context(cell.recording(clock)) for cell in cells]
-        observer = stack.enter_context(Observer(bound.target, cluster.nodes, watched, clock))
-        faults = Faults(levers, journal, partial(_note, cells, clock), bound.plan.seed)
+        observer = stack.enter_context(Observer(resolved.target, cluster.nodes, watched, clock))
+        faults = Faults(levers, journal, partial(_note, cells, clock), resolved.plan.seed)
         _show(how.status, clock, cells, faults, observer)
-        _play_load(bound, cluster, cells, record, how, faults, observer, clock)
+        _play_load(resolved, cluster, cells, record, how, faults, observer, clock)
         _warn(record, observer.new_reports())
-        _end(bound, still_going(cells), record, how, observer, clock)
+        _end(resolved, still_going(cells), record, how, observer, clock)
         _warn(record, observer.new_reports())
 
 
@@ -243,7 +245,7 @@ def _warn(record: RunMetadata, sentences: Iterable[str]) -> None:
 
 
 def _play_load(
-    bound: ResolvedPlan,
+    resolved: ResolvedPlan,
     cluster: RunCluster,
     cells: Sequence[CellRun],
     record: RunMetadata,
@@ -254,23 +256,23 @@ def _play_load(
 ) -> None:
     """The load of all cells under one schedule, which is ended, and all healed, once the last of
     them begins nothing more. A selector such as `leader` is about the first cell."""
-    first = cells[0].bound.plan
-    words = vocabulary_of(bound.target)
-    schedule = Schedule(first, bound.steps, cluster.nodes, faults, observer, clock, words)
+    first = cells[0].resolved.plan
+    words = vocabulary_of(resolved.target)
+    schedule = Schedule(first, resolved.steps, cluster.nodes, faults, observer, clock, words)
     healed = Meeting(clock, len(cells), schedule.finish)
-    with record.timed("run_s"), _share(bound, cells), schedule.running():
+    with record.timed("run_s"), _share(resolved, cells), schedule.running():
         together(clock, "load", [partial(cell.run, healed, how.interrupts.stop) for cell in cells])
 
 
-def _share(bound: ResolvedPlan, cells: Sequence[CellRun]) -> AbstractContextManager[object]:
+def _share(resolved: ResolvedPlan, cells: Sequence[CellRun]) -> AbstractContextManager[object]:
     """A larger share of the machine, unless time is simulated or a load runs at full speed."""
-    rates = [cell.bound.plan.workload.rate_per_s for cell in cells]
-    simulated = bound.provider.simulated or not all(rates)
+    rates = [cell.resolved.plan.workload.rate_per_s for cell in cells]
+    simulated = resolved.provider.simulated or not all(rates)
     return nullcontext() if simulated else larger_share(sum(rates))
 
 
 def _end(
-    bound: ResolvedPlan,
+    resolved: ResolvedPlan,
     cells: Sequence[CellRun],
     record: RunMetadata,
     how: RunOptions,
@@ -280,13 +282,13 @@ def _end(
     """What is done over the healed cluster, unless the user wants to stop: the final scripts of a
     workload that has some, and the final read of a model that has one."""
     stop = how.interrupts.stop
-    if isinstance(bound.workload, HasFinal) and not stop.is_set():
+    if isinstance(resolved.workload, HasFinal) and not stop.is_set():
         with record.timed("read_s"):
-            _recover(bound.plan, record, how, observer, clock)
+            _recover(resolved.plan, record, how, observer, clock)
             together(clock, "final", [partial(cell.play_final, stop) for cell in cells])
-    if MODELS[bound.workload.model].final_read and not stop.is_set():
+    if MODELS[resolved.workload.model].final_read and not stop.is_set():
         with record.timed("read_s"):
-            _recover(bound.plan, record, how, observer, clock)
+            _recover(resolved.plan, record, how, observer, clock)
             reads = [partial(cell.read_all, stop) for cell in still_going(cells)]
             together(clock, "read", reads, at_most=_AT_ONCE)
     still_going(cells)
@@ -330,14 +332,14 @@ def _note(
         cell.recorder.note(kind, f=nemesis, key=fault, node=nodes, error=what, time_ns=now_ns)
 
 
-def _keep_logs(bound: ResolvedPlan, cluster: RunCluster, rundir: RunDir) -> list[str]:
+def _keep_logs(resolved: ResolvedPlan, cluster: RunCluster, rundir: RunDir) -> list[str]:
     """Copy every node's logs, and what its process printed, into the run folder; returns sentences
     about what could not be had. No verdict depends on it."""
 
     def keep(node: Node) -> list[str]:
         folder = rundir.node(node.name)
         folder.mkdir(parents=True, exist_ok=True)
-        logs, missing = logs_of(node, bound.target, cluster)
+        logs, missing = logs_of(node, resolved.target, cluster)
         for name, content in logs.items():
             write_atomically(folder / name, content)
         return missing

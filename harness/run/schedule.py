@@ -92,8 +92,8 @@ class Schedule:
             while not self.observer.begun() and self.clock.now_ns() < first_ns:
                 if self._pause():
                     break
-            for bound in self.steps:
-                self._execute(bound)
+            for resolved in self.steps:
+                self._execute(resolved)
             while not self._pause():
                 pass
         except Exception as error:
@@ -103,29 +103,29 @@ class Schedule:
         except Exception as error:
             self._failure = self._failure or error
 
-    def _execute(self, bound: ResolvedStep) -> None:
-        step = bound.step
-        met, why = self._wait(bound)
+    def _execute(self, resolved: ResolvedStep) -> None:
+        step = resolved.step
+        met, why = self._wait(resolved)
         if self.stop.is_set():
             self._skip(step, met, "the workload had ended")
         elif met is False and step.otherwise == "skip":
             self._skip(step, met, why)
-        elif bound.nemesis is None:
+        elif resolved.nemesis is None:
             self._heal_step(step, met, why)
         else:
-            self._inject_step(bound, bound.nemesis, met, why)
+            self._inject_step(resolved, resolved.nemesis, met, why)
 
-    def _wait(self, bound: ResolvedStep) -> tuple[bool | None, str]:
+    def _wait(self, resolved: ResolvedStep) -> tuple[bool | None, str]:
         """Wait until the step is due. Returns whether its condition held (None: it has none) and a
         sentence about it."""
-        step, met, why = bound.step, None, ""
+        step, met, why = resolved.step, None, ""
         if step.at_s is not None:
             self._wait_until(int(step.at_s * 1e9))
-        if bound.condition is not None:
+        if resolved.condition is not None:
             begun_ns = self.clock.now_ns()
-            met = self._wait_for(bound.condition, begun_ns + int(step.within_s * 1e9))
+            met = self._wait_for(resolved.condition, begun_ns + int(step.within_s * 1e9))
             waited_s = (self.clock.now_ns() - begun_ns) / 1e9
-            why = f": {bound.condition.text!r} {'held' if met else 'did not hold'} "
+            why = f": {resolved.condition.text!r} {'held' if met else 'did not hold'} "
             why += f"after {waited_s:.1f} s"
         self._wait_until(self.clock.now_ns() + int(step.after_s * 1e9))
         return met, why
@@ -152,9 +152,9 @@ class Schedule:
         return self.clock.wait(self.stop, max(0.0, min(at_most_s, _TICK_S)))
 
     def _inject_step(
-        self, bound: ResolvedStep, nemesis: Nemesis | ClientNemesis, met: bool | None, why: str
+        self, resolved: ResolvedStep, nemesis: Nemesis | ClientNemesis, met: bool | None, why: str
     ) -> None:
-        step = bound.step
+        step = resolved.step
         draw = random.Random(f"{self.plan.seed}/{step.id}")
         acts: list[Act] = []
         if isinstance(nemesis, ClientNemesis):

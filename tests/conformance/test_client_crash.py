@@ -203,9 +203,9 @@ def test_a_dry_run_says_in_words_what_would_happen() -> None:
 
 
 def test_a_target_whose_clients_cannot_crash_is_refused() -> None:
-    bound, plain = resolve(plan_for({"id": "x"})), VirtualClient()
+    resolved, plain = resolve(plan_for({"id": "x"})), VirtualClient()
     with pytest.raises(EnvironmentFailure, match="the clients of kafka cannot crash one by one"):
-        refuse_without_crashes(bound, plain)
+        refuse_without_crashes(resolved, plain)
     refuse_without_crashes(resolve(plan_for()), plain)
 
 
@@ -414,12 +414,14 @@ def run_load(
     library: Writer, brokers: str, folder: Path, plan: Plan
 ) -> tuple[LoadReport, pd.DataFrame, ResolvedPlan]:
     """Play a plan's workload and faults, without a cluster."""
-    bound, clock, client = resolve(plan), RunClock(), writing(library, brokers, plan)
+    resolved, clock, client = resolve(plan), RunClock(), writing(library, brokers, plan)
     with Recorder(folder, run_id="r") as recorder:
-        schedule = Schedule(plan, bound.steps, {}, faults_of(client, folder, clock), Blind(), clock)
+        schedule = Schedule(
+            plan, resolved.steps, {}, faults_of(client, folder, clock), Blind(), clock
+        )
         with schedule.running():
             report = run_workload(
-                bound.workload,
+                resolved.workload,
                 client,
                 plan=plan,
                 recorder=recorder,
@@ -427,7 +429,7 @@ def run_load(
                 stop=threading.Event(),
                 before_drain=schedule.finish,
             )
-    return report, pq.read_table(sorted(folder.glob("*.parquet"))).to_pandas(), bound
+    return report, pq.read_table(sorted(folder.glob("*.parquet"))).to_pandas(), resolved
 
 
 @pytest.mark.parametrize(

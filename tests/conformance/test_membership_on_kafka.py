@@ -39,18 +39,18 @@ PLAN = {
 
 
 @pytest.fixture(scope="module")
-def bound() -> ResolvedPlan:
+def resolved() -> ResolvedPlan:
     return resolve(parse_plan(PLAN))
 
 
 @pytest.fixture(scope="module")
-def kafka(bound: ResolvedPlan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunCluster]:
+def kafka(resolved: ResolvedPlan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunCluster]:
     run_id = new_run_id()
-    cluster = bound.provider.cluster(bound.order, run_id, lambda _: None)
+    cluster = resolved.provider.cluster(resolved.order, run_id, lambda _: None)
     with state.registered(run_id, tmp_path_factory.mktemp("kafka")):
         try:
             cluster.start()
-            bound.target.bring_up(cluster, bound.plan, timeout_s=90)
+            resolved.target.bring_up(cluster, resolved.plan, timeout_s=90)
             yield cluster
         finally:
             cluster.down()
@@ -58,15 +58,15 @@ def kafka(bound: ResolvedPlan, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture
-def leadership(bound: ResolvedPlan, kafka: RunCluster) -> Leadership:
-    return KraftLeadership(kafka.nodes, bound.plan)
+def leadership(resolved: ResolvedPlan, kafka: RunCluster) -> Leadership:
+    return KraftLeadership(kafka.nodes, resolved.plan)
 
 
 @pytest.fixture
-def faults(bound: ResolvedPlan, kafka: RunCluster, tmp_path: Path) -> Faults:
+def faults(resolved: ResolvedPlan, kafka: RunCluster, tmp_path: Path) -> Faults:
     ticks = count()
     journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
-    return Faults(levers_of(bound, kafka), journal)
+    return Faults(levers_of(resolved, kafka), journal)
 
 
 def acts_on(kafka: RunCluster, names: str, form: str = "move") -> list[Act]:
@@ -140,7 +140,7 @@ def test_a_move_is_proven_on_and_proven_off_and_leaves_nothing(
 
 
 def test_a_move_is_undone_from_its_record_alone(
-    bound: ResolvedPlan, kafka: RunCluster, leadership: Leadership
+    resolved: ResolvedPlan, kafka: RunCluster, leadership: Leadership
 ) -> None:
     lever = LeadershipLever(leadership)
     before = leaders(leadership)
@@ -149,7 +149,7 @@ def test_a_move_is_undone_from_its_record_alone(
     for _ in range(2):
         lever.apply(record)
     assert lever.probe(record, applied=True).proven
-    fresh = LeadershipLever(KraftLeadership(kafka.nodes, bound.plan))
+    fresh = LeadershipLever(KraftLeadership(kafka.nodes, resolved.plan))
     for _ in range(2):
         fresh.undo(from_document(LeadershipRecord, plain(record)))
     proof = fresh.probe(record, applied=False)

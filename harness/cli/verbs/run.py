@@ -293,8 +293,8 @@ def _exit_code(
         return merged_exit_code([str(result["verdict"]) for result in results])
     wrong = [
         sentence
-        for bound, result in zip(plans, results, strict=True)
-        for sentence in unexpected(bound.plan, result)
+        for resolved, result in zip(plans, results, strict=True)
+        for sentence in unexpected(resolved.plan, result)
     ]
     for sentence in wrong:
         out.say(sentence, style="red")

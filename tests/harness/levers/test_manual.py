@@ -128,24 +128,24 @@ PLAN = {"schema": 1, "name": "p", "target": {"version": "4.3.1"}, "faults": [MAN
 
 
 def test_a_plan_with_one_needs_somebody_to_make_it() -> None:
-    bound = resolve(parse_plan(PLAN))
+    resolved = resolve(parse_plan(PLAN))
     with pytest.raises(PlanError, match=r"there is no terminal here.*--signals FOLDER"):
-        with_operator(bound, None, file="p.toml")
+        with_operator(resolved, None, file="p.toml")
     with pytest.raises(PlanError, match="nobody is waited for here"):
-        refuse_manual(bound)
+        refuse_manual(resolved)
     operator = Scripted()
-    assert with_operator(bound, operator).operator is operator
+    assert with_operator(resolved, operator).operator is operator
     assert operator.asked == ["may be asked for: plug"]
-    begin_by_hand(with_operator(bound, operator))  # as each run does, before anything starts
+    begin_by_hand(with_operator(resolved, operator))  # as each run does, before anything starts
     assert len(operator.asked) == 3
     with pytest.raises(PlanError, match="there is no terminal here"):
-        begin_by_hand(bound)
+        begin_by_hand(resolved)
 
 
 def test_a_plan_without_one_needs_nobody() -> None:
-    bound = resolve(parse_plan({**PLAN, "faults": []}))
-    assert with_operator(bound, None) is bound
-    refuse_manual(bound)
+    resolved = resolve(parse_plan({**PLAN, "faults": []}))
+    assert with_operator(resolved, None) is resolved
+    refuse_manual(resolved)
 
 
 def test_a_dry_run_says_what_would_be_asked_for() -> None:

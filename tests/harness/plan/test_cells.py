@@ -32,12 +32,12 @@ ONE: dict[str, Any] = {"name": "one", "topic": {"settings": {"min.insync.replica
 TWO: dict[str, Any] = {"name": "two", "workload": {"producer": {"acks": "1"}}, "expect": "valid"}
 
 
-def bound(*cells: dict[str, Any], **more: Any) -> Any:
+def resolved_cells(*cells: dict[str, Any], **more: Any) -> Any:
     return resolve(parse_plan({**KAFKA, "cells": list(cells), **more}))
 
 
 def test_each_cell_is_the_plan_with_its_own_keys_and_its_share_of_the_load() -> None:
-    one, two, three = bound(ONE, TWO, {"name": "three"}).cells
+    one, two, three = resolved_cells(ONE, TWO, {"name": "three"}).cells
     assert [cell.name for cell in (one, two, three)] == ["one", "two", "three"]
     assert one.plan.topic.settings == {"min.insync.replicas": 2, "retention.ms": -1}
     assert two.plan.topic.settings == {"min.insync.replicas": 1, "retention.ms": -1}
@@ -56,19 +56,19 @@ def test_each_cell_is_the_plan_with_its_own_keys_and_its_share_of_the_load() -> 
 
 
 def test_a_cell_has_no_more_clients_than_processes() -> None:
-    (one, _) = bound(ONE, TWO, workload={"processes": 4, "clients": 3}).cells
+    (one, _) = resolved_cells(ONE, TWO, workload={"processes": 4, "clients": 3}).cells
     assert (one.plan.workload.processes, one.plan.workload.clients) == (2, 2)
 
 
 def test_topics_of_cells_are_their_own_and_first_led_by_the_same_broker() -> None:
-    plans = [cell.plan for cell in bound(ONE, TWO).cells]
+    plans = [cell.plan for cell in resolved_cells(ONE, TWO).cells]
     assert [plan.topic.name for plan in plans] == ["ackloss-one", "ackloss-two"]
     assert [assignment(plan) for plan in plans] == [{0: [1, 2, 3], 1: [1, 2, 3]}] * 2
 
 
 def test_leaders_of_cells_are_spread_where_the_plan_says_so() -> None:
     topic = {"partitions": 1, "leaders": "spread"}
-    cells = bound(ONE, TWO, {"name": "c"}, {"name": "d"}, topic=topic).cells
+    cells = resolved_cells(ONE, TWO, {"name": "c"}, {"name": "d"}, topic=topic).cells
     assert [assignment(cell.plan)[0][0] for cell in cells] == [1, 2, 3, 1]
 
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_a_cell_is_refused_with_its_key(
     cells: list[dict[str, Any]], key: str, words: str
 ) -> None:
     with pytest.raises(PlanError) as refused:
-        bound(*cells)
+        resolved_cells(*cells)
     assert refused.value.key == key
     assert words in str(refused.value)
 
@@ -168,7 +168,7 @@ def test_clients_that_cells_cannot_have_each_for_itself_are_refused(
     more: dict[str, Any], key: str, words: str
 ) -> None:
     with pytest.raises(PlanError) as refused:
-        bound(ONE, TWO, **more)
+        resolved_cells(ONE, TWO, **more)
     assert refused.value.key == key
     assert words in str(refused.value)
     resolve(parse_plan({**KAFKA, **more}))  # without cells it is accepted
@@ -176,7 +176,7 @@ def test_clients_that_cells_cannot_have_each_for_itself_are_refused(
 
 def test_what_a_version_does_not_honour_is_reported_of_the_cell_that_asks_for_it() -> None:
     old = {"version": "0.8.1.1"}
-    found = bound(ONE, TWO, target=old, topic={}).unsupported
+    found = resolved_cells(ONE, TWO, target=old, topic={}).unsupported
     assert [each.key for each in found if "min.insync" in each.key] == [
         'cells.0.topic.settings."min.insync.replicas"'
     ]

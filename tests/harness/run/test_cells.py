@@ -20,7 +20,7 @@ from harness.run.interrupts import Interrupts
 from harness.run.runner import Status
 from targets.memory.plan import MemoryPlan
 from targets.memory.target import Memory
-from tests.fixtures.memory_cells import CELLS, bound, run_of_cells
+from tests.fixtures.memory_cells import CELLS, resolved_cells, run_of_cells
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def _refuse(*_: Any) -> None:
 
 
 def test_a_cell_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:
-    plan = replace(bound({"cells.1.target.defects": []}), target=OneFails())
+    plan = replace(resolved_cells({"cells.1.target.defects": []}), target=OneFails())
     rundir = run_of_cells(tmp_path, plan=plan)
     assert rundir.read_json(rundir.run)["state"] == "done"
     document = judge_run(rundir)
@@ -208,7 +208,7 @@ class AllFail(Memory):
 
 
 def test_a_run_all_of_whose_cells_fail_has_failed(tmp_path: Path) -> None:
-    rundir = run_of_cells(tmp_path, plan=replace(bound(), target=AllFail()))
+    rundir = run_of_cells(tmp_path, plan=replace(resolved_cells(), target=AllFail()))
     metadata = rundir.read_json(rundir.run)
     assert (metadata["state"], metadata["error"]) == ("failed", "this client is broken")
     assert judge_run(rundir)["verdict"] == "unknown"

@@ -148,7 +148,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         time = VirtualTime(ends_s=ends_s)
         journals.append(journal := Journal(path, time.now_ns))
         lever = NotingLever(time, broken)
-        bound = [
+        resolved = [
             ResolvedStep(
                 step=step,
                 condition=conditions.parse(step.when, KAFKA, key="when") if step.when else None,
@@ -163,7 +163,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         faults = Faults({"note": lever}, journal)
         schedule = Schedule(
             plan,
-            bound,
+            resolved,
             nodes,
             faults,
             Cluster(time, leaderless_s, moves_s, begun_s),

@@ -40,9 +40,9 @@ def plan(version: str, *, workload: str = "set", force_sync: bool = True) -> Zoo
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, RunCluster]]:
-    bound, run_id = resolve(plan(request.param)), new_run_id()
+    resolved, run_id = resolve(plan(request.param)), new_run_id()
     with state.registered(run_id, tmp_path_factory.mktemp("run")):
-        made = bound.provider.cluster(bound.order, run_id, print)
+        made = resolved.provider.cluster(resolved.order, run_id, print)
         try:
             made.start()
             TARGET.bring_up(made, plan(request.param), timeout_s=UP_S)
