@@ -99,7 +99,7 @@ from harness.protocols.any_client import COMMAND, EXEC, JSON, HasLibraries, Serv
 from harness.protocols.checkers import LOST_WRITES
 from harness.protocols.clock import Clock, RealClock
 from harness.protocols.crashes import ClientNemesis, ClientState, Crashes, Death, KnowsCrashes
-from harness.protocols.elsewhere import GuestTarget
+from harness.protocols.external import GuestTarget
 from harness.protocols.groups import (
     CONSUMERS_MOST,
     KINDS,

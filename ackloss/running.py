@@ -87,7 +87,7 @@ def _resolved(
     from harness.plan.shipped import PLANS, find
     from harness.run.by_hand import refuse_manual
     from harness.run.client_process import client_command
-    from harness.run.elsewhere import Place, on_cluster
+    from harness.run.external import Place, on_cluster
     from harness.run.resolving import refuse_unsupported, resolve, with_client
 
     document = read_plan(find(PLANS, plan))

@@ -215,7 +215,7 @@ def _is_static(plugin: type[Any], name: str) -> bool:
 
 
 def _wrong_variables(plugin: type[Any]) -> Iterator[str]:
-    """Models that do not exist, and a plan of a target that is none."""
+    """Models that do not exist, and a plan of an unknown target."""
     known = importlib.import_module("harness.models").MODELS
     if hasattr(plugin, "model") and plugin.model not in known:
         yield f"has the model {plugin.model!r}; there are: {', '.join(known)}"

@@ -59,7 +59,7 @@ def _has_user(scheme: str, rest: str) -> bool:
     user, at, _ = authority.rpartition("@")
     if at:
         return ":" in user or scheme in _WITH_ACCESS_KEYS
-    # A password with a slash ends the authority too early, and what looks like a port is none.
+    # A password with a slash ends the authority too early, and what looks like a port is not one.
     return "@" in rest and _PORT.fullmatch(authority) is None
 
 

@@ -208,7 +208,7 @@ def outcome(cell: Cell, seed: int) -> Outcome:
 
 def outcome_among_many(cell: Cell, seed: int) -> Outcome:
     """The same in a process that executes many. Each run collects garbage before its load: what the
-    process has loaded once is none, and looking through it takes a third of the time."""
+    process has loaded once is not, and looking through it takes a third of the time."""
     gc.freeze()
     return outcome(cell, seed)
 

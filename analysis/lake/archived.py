@@ -30,7 +30,7 @@ _DOCUMENTS: Final = (_RUN.run.name, _RUN.result.name)
 @contextmanager
 def archived(archive: Folder, *, ops: bool) -> Iterator[tuple[CampaignDir, Copied]]:
     """The folder while the context lasts, with what copies the rest of runs into it; with `ops`
-    their operations, too. Errors name the URL. Raises HistoryError for what is no archive of a
+    their operations, too. Errors name the URL. Raises HistoryError for what is not an archive of a
     campaign, and what `harness.storage` raises."""
     files = list(archive.files())
     if _OWN[0] not in files:

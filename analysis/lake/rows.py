@@ -225,7 +225,7 @@ def _listed(texts: tuple[str, ...] | None) -> list[str] | None:
 
 
 def _instant(text: str | None) -> datetime | None:
-    """A wall time of run.json; `None` where it is none."""
+    """A wall time of run.json; `None` where it is not one."""
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:

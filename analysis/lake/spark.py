@@ -26,7 +26,7 @@ _CONF: Final = {
 }
 _READING: Final = {
     "parquet.page.verify-checksum.enabled": "true",
-    # A bracket in the name of the lake's folder is no pattern.
+    # A bracket in the name of the lake's folder is not a pattern.
     "__globPaths__": "false",
 }
 _OF_FILES: Final = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "PATH_NOT_FOUND", "CANNOT_LOAD")

@@ -69,7 +69,7 @@ class _Numbers:
                 case ["poll", Mapping() as logs]:
                     yield from self._polled(logs)
                 case _:
-                    raise self._complain(f"{micro!r:.80} is none: {_FORM}", "value")
+                    raise self._complain(f"{micro!r:.80} is not one: {_FORM}", "value")
         for event in op.get("rebalance-log") or ():
             keys = event.get("keys") if isinstance(event, dict) else None
             for key in keys or ():

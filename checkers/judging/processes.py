@@ -102,7 +102,7 @@ def _open_missing() -> None:
 
 
 def _begin() -> None:
-    """What a checker prints is none of our output; an interrupt is for the process that asks; and
+    """What a checker prints is not our output; an interrupt is for the process that asks; and
     when that is gone, nobody waits for an answer."""
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -112,7 +112,7 @@ def numbered(things: Callable[[], Things], extent: Extent | None = None) -> Numb
 
 def _steps(value: Ints, least: int, most: int) -> Ints:
     """How far values are from the least. Raises HistoryError if some are not between the two:
-    these may be what a file states, and a number that is none would be another value's."""
+    these may be what a file states, and a number that is not an offset would be another value's."""
     if len(value) and (int(value.min()) < least or int(value.max()) > most):
         raise _unlike_stated(f"values beyond those that its Parquet states, {least:,} to {most:,}")
     return value - least

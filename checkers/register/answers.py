@@ -75,7 +75,7 @@ def answers(
     initial: int = NULL,
     max_states: int = MAX_STATES,
 ) -> Answers:
-    """Judge every key. Raises ValueError for a consistency that is none."""
+    """Judge every key. Raises ValueError for an unknown consistency."""
     model = consistency_named(consistency)
     of_keys = sources(operations, initial=initial, in_real_time=model.in_real_time)
     searched = of_keys.ambiguous & ~of_keys.unwritten
@@ -91,7 +91,7 @@ def answers(
 
 
 def consistency_named(name: str) -> Consistency:
-    """One of the consistencies. Raises ValueError for a name that is none."""
+    """One of the consistencies. Raises ValueError for an unknown name."""
     if name not in CONSISTENCIES:
         raise ValueError(f"consistency is {name!r}; use one of {', '.join(CONSISTENCIES)}")
     return CONSISTENCIES[name]

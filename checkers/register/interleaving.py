@@ -5,7 +5,7 @@ It stands before the next operation of every process, lets one after the other t
 keeps every configuration that was seen, as `linearization` does. So do its four savings: a read
 takes effect as soon as it is next and the register holds its value; a write whose value nothing
 consumes takes effect before the next write of another process that is not a compare-and-set; its
-value is no state of its own; and an `info` write takes effect only where something that is next
+value is not a separate state; and an `info` write takes effect only where something that is next
 consumes its value. That may be at any time after what its process did before it, or never.
 
 A linearization, which is found sooner where there is one, is such an order too, unless operations

@@ -74,7 +74,7 @@ class Operations:
         for name in ("f", "type"):
             codes = getattr(self, name)
             if ((codes < 0) | (codes > 2)).any():
-                raise ValueError(f"an operation's {name} is none of 0, 1, 2; use the codes")
+                raise ValueError(f"an operation's {name} is not one of 0, 1, 2; use the codes")
         ok = self.type == OK
         if (ok & (self.complete_ns == NEVER)).any():
             raise ValueError("an operation is ok but never completed; such a one is info")

@@ -1,8 +1,8 @@
 """Values that readers were given, and that the log does not hold in the end.
 
-A value counts as seen once any poll has returned it, so what is lost after that is no `lost-write`
-by Jepsen's definition. A run of our own ends with reads of all logs by two readers, and neither is
-to miss a value that had been polled:
+A value counts as seen once any poll has returned it, so by Jepsen's definition what is lost after
+that is not a `lost-write`. Our runs end with reads of all logs by two readers, and neither is to
+miss a value that had been polled:
 
     lost-after-poll  an acknowledged value that a poll returned, and both readers miss
     phantom          the same of a value that was not acknowledged, at either level of isolation;

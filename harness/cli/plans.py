@@ -62,7 +62,7 @@ def resolved_plan(
     `force` also for settings that its version does not support."""
     from harness.plan import parse_plan, read_plan
     from harness.plan.shipped import PLANS, find
-    from harness.run.elsewhere import Place, on_cluster
+    from harness.run.external import Place, on_cluster
     from harness.run.resolving import HOSTS, refuse_unsupported, resolve
 
     document = read_plan(find(PLANS, path), changes)

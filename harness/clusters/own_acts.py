@@ -85,8 +85,8 @@ def undo_own(
     for act in left.acts:
         if act.lever not in own:
             raise HistoryError(
-                f"the fault {act.fault!r} may still be in force: its lever {act.lever!r} is none "
-                "that the run's target has on this cluster",
+                f"the fault {act.fault!r} may still be in force: its lever {act.lever!r} is not "
+                "one that the run's target has on this cluster",
                 file=str(left.rundir.faults),
                 hint=f"use the ackloss and the packages of the run, then {_AGAIN}",
             )

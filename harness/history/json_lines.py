@@ -77,7 +77,7 @@ def _operation(op: Any, form: str, complain: Complain) -> dict[str, Any]:
             f"has schema {op['schema']!r}, this ackloss reads {SCHEMA_VERSION}", "schema"
         )
     if op.get("type") not in TYPES:
-        raise complain(f"{op.get('type')!r} is none of {', '.join(TYPES)}", "type")
+        raise complain(f"{op.get('type')!r} is not one of {', '.join(TYPES)}", "type")
     return op
 
 

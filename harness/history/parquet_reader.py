@@ -4,8 +4,9 @@ A run may hold tens of millions of rows. So a batch holds at most `BATCH_ROWS` r
 columns that the caller names are read, text stays a small integer code, and nothing here walks
 over rows in Python.
 
-A missing number is `NULL`, which is no value, offset, partition or instant; a missing text has the
-code -1. A row without a value in a column that must have one is an error: HistoryError names it.
+A missing number is `NULL`, which is not a value, an offset, a partition or an instant; a missing
+text has the code -1. A row without a value in a column that must have one is an error: HistoryError
+names it.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class ProtocolLever(Lever[ProtocolRecord], PreparesNodes):
         return Proof(blind is None, [evidence, *([blind] if blind else [])], met)
 
     def leftover_state(self, node: Node) -> list[str]:
-        """The rules in the node's proxy; a proxy that forwards everything is none."""
+        """The rules in the node's proxy; one that forwards everything has none."""
         return [f"{node.name}: the proxy's rule of fault {fault}" for fault in _rules(node)]
 
     def _rule(self, record: ProtocolRecord) -> str:

@@ -50,7 +50,7 @@ from harness.protocols.clusters import (
     TakesClusterFile,
     TakesInventory,
 )
-from harness.protocols.elsewhere import Access, Guest, Member, RunsElsewhere, Secret
+from harness.protocols.external import Access, Guest, Member, RunsElsewhere, Secret
 from harness.protocols.faults import (
     BOUNDED_DISK,
     FAKETIME,

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 from harness.plan import Plan
 from harness.protocols.clock import Clock
-from harness.protocols.elsewhere import Access
+from harness.protocols.external import Access
 from harness.protocols.nodes import Cluster, ImageRef, Node
 from harness.protocols.systems import Target
 

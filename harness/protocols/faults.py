@@ -40,7 +40,7 @@ class UndoRecord:
     the lever (`DeclaresRecords`). `node` is where the act is done (several names, joined by
     commas, if one act is for all of them). A nemesis leaves out `fault`, the id of the plan's step,
     and `seed`, the plan's: both are filled in before the record is journalled. `counts`: its lever
-    counts what of the system meets an act (`Proof.met`), so a proof without it is none.
+    counts what of the system meets an act (`Proof.met`), so without it nothing is proven.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)

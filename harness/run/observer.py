@@ -6,7 +6,7 @@ situation is, per partition, the answer with the highest leader epoch; among ans
 epoch that of an authority, where there is one, then the one that most nodes give, then the latest.
 
 A target is a plug-in, and whatever it raises or returns stops neither the observation of a node nor
-the run: a view that is none counts as no answer, and is reported like an exception.
+the run: what is not a view counts as no answer, and is reported like an exception.
 
 In a run with cells each node is queried about the objects of all cells at once.
 """

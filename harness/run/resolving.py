@@ -27,7 +27,7 @@ from harness.protocols import (
 from harness.protocols.any_client import EXEC, HasLibraries, ServesAnyClient
 from harness.run.cells import CellPlan, asked_in_vain, cell_plans, checked_cells
 from harness.run.client_process import ClientCommand
-from harness.run.elsewhere import Place
+from harness.run.external import Place
 from harness.run.resolving_faults import resolved_steps
 from harness.run.schedule import ResolvedStep
 from harness.run.workload import workload_of

@@ -18,7 +18,7 @@ _MEANS: Final = {"0": NOBODY, "1": LEADER, "-1": ALL, "all": ALL}
 
 
 def acks_of(value: object) -> str | None:
-    """`NOBODY`, `LEADER` or `ALL`; null for what is none of `SPELLINGS`, as a whole number or as
+    """`NOBODY`, `LEADER` or `ALL`; null for what is not one of `SPELLINGS`, as a whole number or as
     text."""
     whole = isinstance(value, int | str)  # True and False are, and none of the spellings
     return _MEANS.get(str(value).strip().lower()) if whole else None

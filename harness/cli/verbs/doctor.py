@@ -64,7 +64,7 @@ def _providers(
 ) -> list[Provider]:
     """The requested kinds; without any, those of the files, or else all."""
     from harness import registry
-    from harness.run.elsewhere import cluster_provider
+    from harness.run.external import cluster_provider
     from harness.run.resolving import hosts_provider
 
     yours = [] if inventory is None else [hosts_provider(inventory)]

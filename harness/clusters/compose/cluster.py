@@ -120,7 +120,7 @@ class ComposeCluster(ExternalCluster):
                 time.sleep(_RETRY_S)
 
     def _connect(self, member: Member) -> None:
-        """Raise EnvironmentFailure for a node whose address is none for this machine."""
+        """Raise EnvironmentFailure for a node whose address this machine does not reach."""
         host, _, port = member.address.rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()

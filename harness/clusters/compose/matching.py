@@ -81,7 +81,7 @@ def _service_of(named: Named, containers: Mapping[str, Container], member: Membe
         return free[0]
     if by_address and not free:
         raise _contradiction(named, by_address[0], member, by_address)
-    what = f"is {' or '.join(free)}" if free else "is none of the services"
+    what = f"is {' or '.join(free)}" if free else "is not one of the services"
     number = "" if member.number is None else f"; say `node = {member.number}` where it belongs"
     raise EnvironmentFailure(
         f"which container is {member.name} is not certain: its address, {member.address}, {what}",

@@ -164,7 +164,7 @@ class Docker(Provider, LeavesObjects):
 
 
 def _target(order: Order) -> RunsInContainers[Any]:
-    """The target as one that runs in containers: a plan whose target is none was refused."""
+    """The target as one that runs in containers: a plan whose target is not was refused."""
     target = order.target
     assert isinstance(target, RunsInContainers)
     return target

@@ -162,7 +162,7 @@ def simulated_of(cluster: object) -> MemoryCluster:
 
 
 def _target(order: Order) -> RunsSimulated[Any]:
-    """The target as one that runs simulated: a plan whose target is none was refused."""
+    """The target as one that runs simulated: a plan whose target is not was refused."""
     target = order.target
     assert isinstance(target, RunsSimulated)
     return target

@@ -217,7 +217,7 @@ def _ingredients(order: Order) -> Ingredients:
 
 
 def _target(order: Order) -> RunsOnHosts[Any]:
-    """The target as one that runs on hosts: a plan whose target is none was refused."""
+    """The target as one that runs on hosts: a plan whose target is not was refused."""
     target = order.target
     assert isinstance(target, RunsOnHosts)
     return target

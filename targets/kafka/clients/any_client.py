@@ -93,5 +93,5 @@ class AnyClient:
         return COMMAND
 
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
-        """There is none of Kafka's."""
+        """Raises HarnessFailure: the clients are processes."""
         raise HarnessFailure("the clients of this plan are processes of --client")

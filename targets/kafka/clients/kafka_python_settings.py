@@ -122,7 +122,7 @@ def _wrong(force: Mapping[str, str]) -> list[tuple[str, str]]:
         wrong.append(("max.in.flight.requests.per.connection", "no request may be under way"))
     codec = force.get("compression.type", "none")
     if codec not in _CODECS:
-        wrong.append(("compression.type", f"{codec!r} is none of {', '.join(_CODECS)}"))
+        wrong.append(("compression.type", f"{codec!r} is not one of {', '.join(_CODECS)}"))
     elif not _CODECS[codec]():
         wrong.append(("compression.type", f"kafka-python finds no Python package for {codec}"))
     if force["enable.idempotence"] == "true":

@@ -37,7 +37,7 @@ from harness.protocols import (
     with_role,
 )
 from harness.protocols.any_client import JSON, HasLibraries, ServesAnyClient
-from harness.protocols.elsewhere import GuestTarget
+from harness.protocols.external import GuestTarget
 from targets.kafka import promises, settings
 from targets.kafka.brokers import BROKER, TOPIC, await_none, why_not_whole
 from targets.kafka.clients import any_client, library_of

@@ -142,7 +142,7 @@ def _near(name: str) -> str:
 def _check(values: Mapping[str, str], access: Access) -> None:
     for name, allowed in _ALLOWED.items():
         if name in values and values[name] not in allowed:
-            _refuse(f"is none of {', '.join(allowed)}", access, name)
+            _refuse(f"is not one of {', '.join(allowed)}", access, name)
     protocol = values.get(PROTOCOL, "PLAINTEXT")
     if protocol.startswith("SASL"):
         for name in (MECHANISM, _USER, _PASSWORD):

@@ -174,8 +174,8 @@ def test_null_is_the_same_as_in_other_checkers():
 @pytest.mark.parametrize(
     ("column", "value", "what"),
     [
-        ("f", 3, "an operation's f is none of 0, 1, 2"),
-        ("type", -1, "an operation's type is none of 0, 1, 2"),
+        ("f", 3, "an operation's f is not one of 0, 1, 2"),
+        ("type", -1, "an operation's type is not one of 0, 1, 2"),
         ("complete_ns", 0, "completed before its invocation"),
         ("complete_ns", NEVER, "ok but never completed"),
     ],

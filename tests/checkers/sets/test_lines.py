@@ -35,7 +35,7 @@ BAD: dict[str, tuple[bytes, str, str | None, str]] = {
     "empty": (b"", "", None, "is empty"),
     "cut-off": (lines(*add(1)) + b'{"process": 0, "ty', ":3", None, "is cut off"),
     "no-f": (lines({"type": "ok", "value": 1, "process": 0}), ":1", "f", "has no f"),
-    "unknown-type": (lines({**begin_add(1), "type": "done"}), ":1", "type", "'done' is none of"),
+    "unknown-type": (lines({**begin_add(1), "type": "done"}), ":1", "type", "'done' is not one of"),
     "no-value": (lines(*add(1), {**begin_add(2), "value": None}), ":3", "value", "None is not"),
     "text-process": (lines({**begin_add(1), "process": "a"}), ":1", "process", "'a' is not an"),
     "text-time": (lines({**begin_read(), "time": "now"}), ":1", "time", "'now' is not an"),

@@ -43,7 +43,7 @@ nemesis = "loosen"
 nodes = "all"
 for_s = 100
 """
-ELSEWHERE = {"targets.toy-elsewhere": "tests.fixtures.toy_elsewhere:ToyElsewhere"}
+ELSEWHERE = {"targets.toy-elsewhere": "tests.fixtures.toy_external:ToyElsewhere"}
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         servers.close()
         for name in [name for name in sys.modules if name.startswith("ackloss_toy")]:
             del sys.modules[name]
-        sys.modules.pop("tests.fixtures.toy_elsewhere", None)
+        sys.modules.pop("tests.fixtures.toy_external", None)
         registry._found.cache_clear()
 
 

@@ -157,7 +157,7 @@ def test_operations_are_checked_as_those_of_json_lines(tmp_path: Path) -> None:
     file = tmp_path / "history.edn"
     file.write_text(OP)
     assert list(operations(file)) == [(1, READ)]
-    for text, what in (("[1]", "is not an EDN map"), ("{:type :done}", "'done' is none of")):
+    for text, what in (("[1]", "is not an EDN map"), ("{:type :done}", "'done' is not one of")):
         file.write_text(text)
         with pytest.raises(HistoryError, match=what):
             list(operations(file))

@@ -14,8 +14,8 @@ from tests.fixtures.proxy import compiled
 
 @pytest.fixture(scope="session")
 def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    """Where it listens. Its first producer takes seconds where much else runs: that one is none of
-    a test's."""
+    """Where it listens. Its first producer takes seconds where much else runs, and is not used by a
+    test."""
     with driver(Path(tmp_path_factory.mktemp("driver"))) as address:
         with fake_kafka() as broker:
             java_client(address, broker.address, broker.topic, {}).close(0, {}.__setitem__)

@@ -148,7 +148,7 @@ def _text(name: str, key: str, value: Any) -> str:
     if name in _WORDS:
         if text not in _WORDS[name]:
             known = ", ".join(_WORDS[name])
-            raise PlanError(f"{value!r} is none of {known}", key=_place(key))
+            raise PlanError(f"{value!r} is not one of {known}", key=_place(key))
         return text
     if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,15}", text):
         raise PlanError(f"{value!r} is not an integer", key=_place(key))

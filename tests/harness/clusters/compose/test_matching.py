@@ -119,7 +119,7 @@ def test_further_services_are_nodes_with_the_roles_of_the_file() -> None:
             {"k_1": {}, "k_22": {}},
             [member(1, "lb:9")],
             "services",
-            "which container is b1 is not certain: its address, lb:9, is none of the services",
+            "which container is b1 is not certain: its address, lb:9, is not one of the services",
         ),
         ({"k_1": {}, "k_22": {}}, MEMBERS[:1], "services.k-22", "no node of the system is in"),
         (
