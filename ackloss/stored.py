@@ -96,7 +96,7 @@ class Run:
 
     @property
     def cells(self) -> dict[str, Run]:
-        """The cells of a run that holds several, by name, each a run of its own; else empty."""
+        """The cells of a run that holds several, by name, each a separate run; else empty."""
         return {cell.path.name: Run(cell.path) for cell in self._folder.cell_folders()}
 
     def report(self) -> Path:

@@ -2,7 +2,7 @@
 
 The case of a flat-out minute: 1 partition, 1,000 processes of uneven speed, 15 % of what was
 acknowledged lost, as they are lost: a leader that is cut off acknowledges a stretch of writes while
-its successor is given the same offsets. A fake broker in a process of its own serves what is left;
+its successor is given the same offsets. A fake broker in its own process serves what is left;
 history and acknowledgements are as the recorder leaves them. Measured are the final read with both
 readers, its files, and judging; not the wait until the cluster has recovered, nor the page.
 

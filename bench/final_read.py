@@ -1,7 +1,7 @@
 """Reading a log back: ours beside librdkafka and kafka-python, records a second, as ratios.
 
 One partition as a flat-out run leaves it: 1,000 processes of uneven speed write ten-digit values,
-batches hold up to 8,000 records. A fake broker in a process of its own serves it over loopback, so
+batches hold up to 8,000 records. A fake broker in its own process serves it over loopback, so
 that fetching costs what it costs; the log is kafka-python's encoding. Libraries are given a part of
 it, as they take minutes for the whole. What each reads is compared with what was written.
 
@@ -108,7 +108,7 @@ def serve(host: str, values: Ints, ready: Any) -> None:
 
 @contextmanager
 def served(values: Ints) -> Iterator[str]:
-    """The address of a broker, in a process of its own, that holds these."""
+    """The address of a broker, in its own process, that holds these."""
     host = own_host()
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(

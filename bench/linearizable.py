@@ -155,7 +155,7 @@ def _clocks(rng: np.random.Generator, size: int, processes: int) -> tuple[Ints, 
 
 
 def _stale_read(rows: list[Operation]) -> Operation:
-    """A read in the middle, by a process of its own, of the value of the first write. Where values
+    """A read in the middle, by its own process, of the value of the first write. Where values
     repeat that may be right by chance."""
     begins = sorted(row.invoke_ns for row in rows)
     first = min((row for row in rows if row.f == WRITE and row.type == OK), key=lambda row: row[5])

@@ -1,6 +1,6 @@
 """What pairs do to a comparison: campaigns whose two cells shared every run, with a known truth.
 
-Two cells of 50 shared runs. Every run has an effect of its own (a slow disk, a late election) that
+Two cells of 50 shared runs. Every run has its own effect (a slow disk, a late election) that
 moves both cells: whether a cell is lossy is decided by the run's effect and by the cell's own
 chance, both normal, and the *shared part* is the effect's part of the variance. Where it is below 0
 the effect moves the two cells in opposite directions: what spares the one costs the other. A lossy

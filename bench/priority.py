@@ -1,7 +1,7 @@
 """How late operations begin on a full machine, with a larger share for the load generator and not.
 
-A paced load with a client that does nothing, in a session of its own, beside twelve processes that
-compute, each in a session of its own (Linux shares the processors among sessions first, as it does
+A paced load with a client that does nothing, in its own session, beside twelve processes that
+compute, each in its own session (Linux shares the processors among sessions first, as it does
 among containers). Printed for each side, the rounds in turns: how late operations began, and for
 how long the loop was held up in all. Bar: with the larger share, the median of the rounds' 99th
 percentiles is at most a tenth.
@@ -83,7 +83,7 @@ def load(side: str) -> None:
 
 
 def one_round(side: str) -> tuple[bool, float, float]:
-    """What `load` printed, in a process that leads a session of its own."""
+    """What `load` printed, in a process that leads its own session."""
     argv = [sys.executable, "-m", "bench.priority", "--load", side]
     done = subprocess.run(argv, start_new_session=True, stdout=subprocess.PIPE, check=True)
     larger, late_ms, held_up_s = json.loads(done.stdout)

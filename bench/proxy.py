@@ -59,7 +59,7 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def process(argv: list[str], log: Path) -> Iterator[None]:
-    """A process that is ended in the end, in a session of its own, as brokers are elsewhere."""
+    """A process that is ended in the end, in its own session, as brokers are elsewhere."""
     with log.open("wb") as output:
         begun = subprocess.Popen(
             argv,

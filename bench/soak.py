@@ -4,7 +4,7 @@ Every minute a leader is cut off for four seconds: for a while it acknowledges w
 (2 % of all), some are unknown (0.1 %), and some are sent again and there twice. 1,000 processes of
 uneven speed leave gaps between values; parts are as the recorder writes them, one for 4 s; a second
 library reads what no acknowledgement names. The truth is known from how the run was made. Each side
-is a process of its own; memory is the peak of resident pages of all its processes.
+is its own process; memory is the peak of resident pages of all its processes.
 
     python -m bench.soak [WRITES]          default 20,000,000; a night at 5,000/s is 200,000,000
 """

@@ -98,7 +98,7 @@ def ours(cluster: DockerCluster, plan: Plan) -> float:
 
 
 def plain(cluster: DockerCluster, plan: Plan) -> float:
-    """One container a node; in KRaft mode each formats its own storage with a JVM of its own."""
+    """One container a node; in KRaft mode each formats its own storage with its own JVM."""
     ingredients = replace(TARGET.prepare(plan, lambda _: None), mounts={})
     begun = time.monotonic()
     addresses = cluster.create_network(TARGET.names(plan))

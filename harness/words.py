@@ -1,6 +1,6 @@
 """Words of a run's files that programs beside the harness write too.
 
-Each consumer of a group is a process of its own, and dozens of them start at once: what they need
+Each consumer of a group is its own process, and dozens of them start at once: what they need
 is here, in a module that imports nothing else of the harness and no library.
 """
 

@@ -1,6 +1,6 @@
 """What a check counted, in plain words, for pages and for the command line.
 
-The loss check has a section of its own on the page; what is here serves every other one. A check
+The loss check has a separate section on the page; what is here serves every other one. A check
 that is not known here (a plug-in's) is shown by the names of its counts.
 """
 

@@ -70,7 +70,7 @@ class Kind(IntEnum):
 NICE = {Kind.CLUSTERS: 0, Kind.FAULTS: 0, Kind.PODS: 0, Kind.NONE: 10}
 """The nice values of sessions: what needs no cluster has a small share, not none, as some of its
 tests wait for answers with a timeout. Tests on clusters have no larger one than others: their
-brokers are in sessions of their own, and would wait."""
+brokers are in their own sessions, and would wait."""
 
 NICE_OF_LITTLE = -5
 """Of those that run in real time and need little."""

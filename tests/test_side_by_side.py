@@ -62,7 +62,7 @@ def test_who_waits_to_be_alone_is_next() -> None:
 def test_files_that_are_judged_by_spark_share_one_process() -> None:
     assert group("tests/checkers/loss/test_checker.py") == SPARK
     assert group("tests/analysis/lake/test_query.py") == SPARK
-    assert group("tests/e2e/test_spark_cluster.py") != SPARK  # it has a cluster of its own
+    assert group("tests/e2e/test_spark_cluster.py") != SPARK  # it has its own cluster
     assert about_s(SPARK) > about_s("tests/reports/test_in_a_browser.py")
     assert kind(SPARK) is Kind.NONE
 

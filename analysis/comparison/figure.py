@@ -1,7 +1,7 @@
 """The trend over campaigns as a picture: a small panel for each cell, the share with its interval.
 
 The interval is a band with whiskers, so it is readable in grey. A campaign without a conclusive run
-in a cell leaves a gap with a mark of its own.
+in a cell leaves a gap with its own mark.
 """
 
 from __future__ import annotations

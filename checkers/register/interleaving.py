@@ -9,7 +9,7 @@ value is not a separate state; and an `info` write takes effect only where somet
 consumes its value. That may be at any time after what its process did before it, or never.
 
 A linearization, which is found sooner where there is one, is such an order too, unless operations
-of one process touch. So that is searched first, with a budget of its own.
+of one process touch. So that is searched first, with its own budget.
 """
 
 from __future__ import annotations

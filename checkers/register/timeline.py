@@ -5,7 +5,7 @@ The search of `linearization` stands still at completions only, since an operati
 effect before something has to. Between two, a history changes nothing but which operations are
 open. Each open `ok` operation has a bit; bits are used again once their operation completed, so
 that a set of operations that took effect early is a small number. `info` writes stay open, and have
-bits of their own.
+their own bits.
 
 A write is *mute* when nothing consumes its value that completes at or after its invocation: no
 matter what it stores, nothing that comes after it will ask.

@@ -300,7 +300,7 @@ def _refuse_repeats(history: History, file: str) -> None:
             f"{history.ops.place[again]}",
             file=file,
             key="value",
-            hint="give every send to a key a value of its own",
+            hint="give every send to a key its own value",
         )
 
 

@@ -154,5 +154,5 @@ def refuse_repeated(file: Path, line: int, value: int, *, begins: bool) -> NoRet
         f"the value {value} {what}, or ended before it was added",
         file=f"{file}:{line}",
         key="value",
-        hint="give every add a value of its own",
+        hint="give every add its own value",
     )

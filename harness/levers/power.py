@@ -36,7 +36,7 @@ class PowerLever(Lever[PowerRecord]):
         """If the node has no disk of its own, or no process that can be killed."""
         disk = _disk(node)
         if disk is None:
-            return f"{node.name}: it does not store on a disk of its own that can lose power"
+            return f"{node.name}: it does not store on its own disk, so it cannot lose power"
         if why := disk.why_not():
             return f"{node.name}: {why}"
         return None if node.process().running else f"{node.name}: its process does not run"
@@ -120,5 +120,5 @@ def _disk(node: Node) -> OwnDisk | None:
 def _own(node: Node) -> OwnDisk:
     disk = _disk(node)
     if disk is None:
-        raise HarnessFailure(f"{node.name}: it does not store on a disk of its own")
+        raise HarnessFailure(f"{node.name}: it does not store on its own disk")
     return disk

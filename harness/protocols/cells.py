@@ -24,7 +24,7 @@ class HoldsCells(Protocol[PlanOf]):
 
     @abstractmethod
     def of_cell(self, plan: PlanOf, name: str, number: int) -> Plan:
-        """The plan of the cell with this name, the nth from 0, on an object of its own. Pure.
+        """The plan of the cell with this name, the nth from 0, on a separate object. Pure.
 
         Raises PlanError for what cells cannot share.
         """

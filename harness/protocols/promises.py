@@ -17,7 +17,7 @@ class Promises:
     partitions    how many logs the values are spread over, numbered from 0
     replicas      how many replicas of each are in sync when all are
     clients       how many real clients the processes share
-    readers_are_replicas  each reader of the final read reads a replica of its own: two complete
+    readers_are_replicas  each reader of the final read reads its own replica: two complete
                   ones that differ contradict the system, and not a client library
     """
 

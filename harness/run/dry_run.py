@@ -68,7 +68,7 @@ class DryRunNode:
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:  # noqa: ARG002
         """Record; a rule that is queried (`iptables -C`) is not there, nor a file, a route is,
-        and what it stores lies on a disk of its own."""
+        and what it stores lies on its own disk."""
         if "-C" in argv or argv[0] == "test":
             return Completed(1, "")
         if "route" in argv:

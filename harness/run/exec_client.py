@@ -325,7 +325,7 @@ class ExecClient(Client, Crashes):
     def _bury(
         self, number: int, process: ClientProcess, kind: str | None, what: str, after: str
     ) -> None:
-        """End a process in a thread of its own, which waits for it, and note the incident."""
+        """End a process in its own thread, which waits for it, and note the incident."""
         closing = self._closing
 
         def bury() -> None:

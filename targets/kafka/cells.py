@@ -34,7 +34,7 @@ def of_cell(plan: KafkaPlan, name: str, number: int) -> KafkaPlan:
     all cells would share."""
     if nodes := client_names(plan):
         raise PlanError(
-            f"clients in nodes of their own ({', '.join(nodes)}) would be shared by all cells",
+            f"clients in their own nodes ({', '.join(nodes)}) would be shared by all cells",
             key="workload.client",
             hint="choose another client, or leave out cells",
         )

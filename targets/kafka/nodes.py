@@ -35,7 +35,7 @@ class KafkaNodes(
     UsesPackages,
     HoldsCells[KafkaPlan],
 ):
-    """Runs Kafka in containers and on hosts, together with clients that have nodes of their own."""
+    """Runs Kafka in containers and on hosts, together with clients that have their own nodes."""
 
     default_version: ClassVar[str] = DEFAULT_VERSION
     packages: ClassVar[tuple[str, ...]] = ("confluent-kafka", "kafka-python")
@@ -92,7 +92,7 @@ class KafkaNodes(
         if nodes := self.in_nodes(plan):
             key = "client" if client_names(plan) else "consumer_client"
             raise PlanError(
-                f"clients in nodes of their own ({', '.join(nodes)}) run in containers only",
+                f"clients in their own nodes ({', '.join(nodes)}) run in containers only",
                 key=f"workload.{key}",
                 hint="choose another client",
             )

@@ -170,7 +170,7 @@ class Kafka(
             return "producers of transactions cannot crash one by one"
         if not (nodes := client_names(plan)):
             return None
-        return f"clients in nodes of their own ({', '.join(nodes)}) are killed as nodes are"
+        return f"clients in their own nodes ({', '.join(nodes)}) are killed as nodes are"
 
     def reached_by(self, access: Access) -> KafkaGuest:
         """Kafka that ackloss did not start."""

@@ -101,7 +101,7 @@ def check_settings(settings: Mapping[str, Any], known: Mapping[str, str]) -> Non
             )
         if key in known:
             raise PlanError(
-                "this setting has a key of its own",
+                "this setting has its own key",
                 key=f'target.settings."{key}"',
                 hint=f"set {known[key]}",
             )

@@ -81,7 +81,7 @@ def brokers() -> Iterator[str]:
 
 
 class PolledByAThread:
-    """A client that a thread of its own polls, as the interpreter does."""
+    """A client that its own thread polls, as the interpreter does."""
 
     def __init__(self, client: KafkaClient) -> None:
         self.client = client

@@ -82,7 +82,7 @@ def test_such_a_disk_may_also_be_filled(node: DockerNode) -> None:
 def test_a_node_of_another_plan_has_none(pods: DockerCluster) -> None:
     node = pods.nodes["b1"]
     why = PowerLever(pods.nodes).unavailable(node, record(node))
-    assert "does not store on a disk of its own" in (why or "")
+    assert "does not store on its own disk" in (why or "")
 
 
 DIES = """

@@ -35,7 +35,7 @@ class PlannedCell:
 
     @property
     def name(self) -> str:
-        """The cell in one line; those of a plan that holds several have names of their own."""
+        """The cell in one line; those of a plan that holds several have their own names."""
         return cell_name(self.cell.key)
 
     @property

@@ -156,7 +156,7 @@ def _check_services(
             )
 
 
-_OWN: Final = "give the service a network of its own"
+_OWN: Final = "give the service its own network"
 
 
 def why_no_own_network(mode: str) -> str | None:

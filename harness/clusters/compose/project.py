@@ -98,7 +98,7 @@ class Project:
                 f"{service} {why}",
                 file=str(self.named.file),
                 key=f"services.{service}",
-                hint="give the service a network of its own",
+                hint="give the service its own network",
             )
         return _described(found, service)
 

@@ -145,7 +145,7 @@ class Compose(External):
 
 @dataclass(frozen=True)
 class _Compose(Compose):
-    """The kind `compose` with its file: not a plug-in of its own."""
+    """The kind `compose` with its file: not a separate plug-in."""
 
     what: str
     how: Access

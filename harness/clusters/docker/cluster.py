@@ -80,7 +80,7 @@ class DockerCluster:
 
     @property
     def levers(self) -> Mapping[str, Lever[Any]]:
-        """Every lever of the core: a pod is a Linux host of its own."""
+        """Every lever of the core: a pod is a separate Linux host."""
         return all_levers(self.nodes)
 
     def create_network(self, names: Sequence[str]) -> dict[str, str]:
@@ -201,7 +201,7 @@ class DockerCluster:
     def _volumes(self, name: str, data_mb: int | None, disk: LoopDisk | None) -> list[str]:
         """Create a node's volumes and return where each is mounted: its data folder and, when
         `data_mb` bounds it, what it stores, in memory so that it fills no disk of this machine.
-        With a disk of its own, the data folder is one of this machine that holds its mount."""
+        With its own disk, the data folder is one of this machine that holds its mount."""
         if disk is not None:
             return [f"{disk.shared}:{NODE_DATA}:rw,rslave"]
         self.client.api.create_volume(name, labels=self.labels())

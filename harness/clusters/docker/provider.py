@@ -47,7 +47,7 @@ class Docker(Provider, LeavesObjects):
 
     @property
     def levers(self) -> Sequence[str]:
-        """Every lever of the core: a pod is a Linux host of its own."""
+        """Every lever of the core: a pod is a separate Linux host."""
         return tuple(all_levers({}))
 
     @property

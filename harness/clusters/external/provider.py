@@ -1,7 +1,7 @@
 """`cluster.kind = "external"`: a cluster that ackloss did not start, named by `--cluster FILE`.
 
 Load, observation and final read are as ever. ackloss makes no faults there: it has no rights over
-the nodes, and others use them. What a run makes is an object of its own, which it removes.
+the nodes, and others use them. What a run makes is a separate object, which it removes.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class External(Provider, LeavesObjects, TakesClusterFile):
 
 @dataclass(frozen=True)
 class _External(External):
-    """The kind `external` with its file: not a plug-in of its own."""
+    """The kind `external` with its file: not a separate plug-in."""
 
     what: str
     how: Access

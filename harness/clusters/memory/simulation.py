@@ -1,7 +1,7 @@
 """A deterministic discrete-event simulation: hosts, their timers, and what is due when.
 
 Events lie in one heap, ordered by time, then by the host that caused them, then by that host's own
-count. Every host draws from a random source of its own, seeded by the run's seed and its name. So
+count. Every host draws from its own random source, seeded by the run's seed and its name. So
 what happens does not depend on the order in which several hosts are faulted at one instant.
 
 A host that is paused keeps what comes due, and all of it happens, in order, when it resumes. A host

@@ -109,7 +109,7 @@ class SshCluster:
             raise
 
     def _prepared(self, spec: NodeSpec, host: Host) -> NodeSpec:
-        """The node with what the plan's faults, and a Java of its own, need from its start."""
+        """The node with what the plan's faults, and its own Java, need from its start."""
         if self.installed:
             spec = replace(spec, env={**spec.env, **self.installed.environment})
         if BOUNDED_DISK in self.needs:

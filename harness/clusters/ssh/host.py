@@ -155,7 +155,7 @@ class Host:
     def execute(
         self, command: str, stdin: bytes = b"", *, in_node: bool = False
     ) -> tuple[int, bytes, bytes]:
-        """Run a command line as root on a channel of its own: exit code, output, errors. Raises
+        """Run a command line as root on its own channel: exit code, output, errors. Raises
         HarnessFailure."""
         whole = self._entered(self._holder, command) if in_node else self.as_root(command)
         with self.connection.channel(whole) as channel:

@@ -190,7 +190,7 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
 
 @dataclass(frozen=True)
 class _OnHosts(Ssh):
-    """The kind `ssh` with an inventory: not a plug-in of its own."""
+    """The kind `ssh` with an inventory: not a separate plug-in."""
 
     file: Path
     content: Inventory

@@ -1,6 +1,6 @@
 """Writes to Kafka by kafka-python, in pure Python, for every version of Kafka.
 
-A producer is started by a thread of its own, since its start blocks until a broker has answered;
+A producer is started by its own thread, since its start blocks until a broker has answered;
 it takes writes as soon as it knows the topic. From then on handing over a write blocks only while
 the topic is unknown again, and that is taken for a full queue after `_BLOCKED_MS`. Answers come in
 the producer's own thread and wait in a queue until they are polled for.

@@ -17,7 +17,7 @@ from targets.kafka.versions import ReleaseLine
 
 @runtime_checkable
 class InNodes(Protocol):
-    """A `targets.kafka.clients.library.Library` whose clients run in nodes of their own."""
+    """A `targets.kafka.clients.library.Library` whose clients run in their own nodes."""
 
     def names(self, plan: KafkaPlan) -> list[str]:
         """The nodes' names."""

@@ -2,7 +2,7 @@
 
 Which version it is, how many brokers and controllers there are and how they are set up is the
 cluster's own: a plan's keys for that are left out, but for `target.settings`, which are compared
-with what brokers report, as far as we may read it. The topic has a name of its own in each run.
+with what brokers report, as far as we may read it. The topic has its own name in each run.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ class KafkaGuest(
 
 
 def _refuse_compaction(plan: KafkaPlan, topic: settings.Values) -> None:
-    """A topic that the cluster compacts by a default of its own loses writes as it should."""
+    """A topic that the cluster compacts by its own default loses writes as it should."""
     key = "cleanup.policy"
     if "compact" in str(topic.get(key)) and key not in plan.topic.settings:
         raise PlanError(

@@ -66,7 +66,7 @@ class Session:
                 self._client = self._opened(timeout_s)
 
     def brokers(self) -> Mapping[int, Any]:
-        """Every broker by its id, as kafka-python knows it after a look of its own.
+        """Every broker by its id, as kafka-python knows it after its own look.
 
         Raises EnvironmentFailure."""
         try:

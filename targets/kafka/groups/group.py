@@ -36,7 +36,7 @@ _LEAVE_S: Final = 10.0
 _AWAY_S: Final = 0.5
 """How often a node whose process has ended is checked, until it runs again."""
 _ASK_S: Final = 0.5
-"""How often brokers are queried for the ends of partitions: each time on a connection of its own.
+"""How often brokers are queried for the ends of partitions: each time on its own connection.
 """
 
 

@@ -27,7 +27,7 @@ _ROOT: Final = Path(__file__).parents[3]
 
 
 class ConsumerProcess(Life):
-    """A process that consumes; its lines become rows as they come, in a thread of its own."""
+    """A process that consumes; its lines become rows as they come, in its own thread."""
 
     def __init__(
         self,

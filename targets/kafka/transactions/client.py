@@ -1,5 +1,5 @@
 """Transactions on Kafka as a client of the harness: each process has a producer and a consumer of
-its own, in a thread of its own. They are made when they are needed."""
+its own, in its own thread. They are made when they are needed."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ def test_journals_without_shared_runs_are_read_as_before(tmp_path: Path) -> None
 
 
 def test_cells_of_a_run_that_are_alike_are_not_taken_for_similar_clusters(tmp_path: Path) -> None:
-    """Each run is bad or good for both of its cells, and has a cluster of its own."""
+    """Each run is bad or good for both of its cells, and has its own cluster."""
     rng = np.random.default_rng(5)
     lost, none = result_documents.lossy(), result_documents.run()
     documents = [lost if bad else none for bad in rng.random(60) < 0.5]

@@ -283,7 +283,7 @@ def test_bad_fields_are_named(name: str, tmp_path: Path) -> None:
         convert(file, tmp_path / "out")
     assert caught.value.key == KEYS.get(name)
     repeated = name in ("twice", "ended-twice")
-    assert caught.value.hint == ("give every add a value of its own" if repeated else None)
+    assert caught.value.hint == ("give every add its own value" if repeated else None)
 
 
 def test_lines_follow_their_index_where_they_have_one(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def _sums(places: int, total: int) -> Iterator[tuple[int, ...]]:
 
 
 def overlapping(operations: int, domain: Domain) -> Iterator[History]:
-    """Every history of so many operations, each on a process of its own, once: operations with the
+    """Every history of so many operations, each on its own process, once: operations with the
     same interval are interchangeable."""
     kinds = domain.kinds()
     for used in intervals(operations):

@@ -76,7 +76,7 @@ def test_bad_lines_are_refused_with_file_line_and_key(name: str, tmp_path: Path)
 def test_a_repeated_value_comes_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(HistoryError) as caught:
         history(tmp_path, flat(add(1), add(1)))
-    assert caught.value.hint == "give every add a value of its own"
+    assert caught.value.hint == "give every add its own value"
 
 
 def adds_of(of: SetHistory) -> list[tuple[Any, ...]]:

@@ -259,7 +259,7 @@ def test_a_shared_run_takes_the_time_of_one_and_a_little_for_each_further_cell(
         (3, 2, 2),
         (3, 3, 3),  # the third worker needs one, too
         (20, 1, 8),  # a version has its turn for five rounds
-        (20, 2, 2),  # each has a worker of its own
+        (20, 2, 2),  # each has its own worker
         (100, 1, 20),
     ],
 )
@@ -395,7 +395,7 @@ def test_no_cut_separates_cells_that_must_share(tmp_path: Path) -> None:
             '[axes.acks]\nkey = "workload.producer.acks"\nvalues = ["1", "all"]\n'
             '[axes.client]\nkey = "workload.client"\nvalues = ["java"]\n',
             "axes.acks",
-            "clients in nodes of their own (k1, k2, k3) would be shared",
+            "clients in their own nodes (k1, k2, k3) would be shared",
         ),
         (
             'share = "always"',

@@ -133,7 +133,7 @@ def test_a_killed_run_has_no_manifest_or_a_true_one(moment: str, tmp_path: Path)
         assert run["state"] == "done"
         assert not found
     elif moment == "reading":
-        assert run["state"] == "reading"  # a doubt of its own
+        assert run["state"] == "reading"  # its own doubt
     else:
         assert run["state"] == "done"
         assert "missing: manifest.json" in found.sentences[0]

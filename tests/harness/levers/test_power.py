@@ -125,7 +125,7 @@ def test_a_process_that_still_runs_keeps_its_disk(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("disk", "words"),
     [
-        (None, "does not store on a disk of its own"),
+        (None, "does not store on its own disk"),
         (Disk(refused="/dev/vda is not a loop device over x"), "/dev/vda is not a loop device"),
     ],
 )

@@ -65,7 +65,7 @@ class Writer:
     def write(
         self, client: Client, *values: int, partition: int = 0, key: str | None = None
     ) -> None:
-        """Hand them over at once and wait until each is answered, by a process of its own."""
+        """Hand them over at once and wait until each is answered, by its own process."""
         deadline = time.monotonic() + 15
         for value in values:
             while not client.submit(value, invoke("append", value, partition, key)):

@@ -78,7 +78,7 @@ def numbers(*values: int) -> Records:
 
 
 def one_by_one(magic: int, records: Records, first: int = 0) -> bytes:
-    """Each record in a batch of its own, as unhurried producers write."""
+    """Each record in its own batch, as unhurried producers write."""
     return b"".join(
         record_set(magic, [record], first=place) for place, record in enumerate(records, first)
     )

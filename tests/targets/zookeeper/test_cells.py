@@ -1,4 +1,4 @@
-"""Cells on ZooKeeper: znodes of their own, and clients that read and connect in their own ways."""
+"""Cells on ZooKeeper: their own znodes, and clients that read and connect in their own ways."""
 
 from __future__ import annotations
 

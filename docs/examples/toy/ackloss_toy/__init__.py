@@ -1,1 +1,1 @@
-"""A plug-in of each kind for ackloss, in a package of its own."""
+"""A plug-in of each kind for ackloss, in a separate package."""

@@ -1,4 +1,4 @@
-"""A kind of cluster: processes of this machine, each at a loopback address of its own.
+"""A kind of cluster: processes of this machine, each at its own loopback address.
 
 It has one lever, `process`: enough to kill nodes and to start them again. Its processes die with
 the process of ackloss (PR_SET_PDEATHSIG), and `ackloss clean` removes the folders of a dead one, so
@@ -117,7 +117,7 @@ def addresses_of(order: Order) -> dict[str, str]:
 
 @dataclass(eq=False)
 class LocalCluster(RunCluster):
-    """The processes of one run, each in a folder of its own below a temporary one. One thread
+    """The processes of one run, each in its own folder below a temporary one. One thread
     starts them all, because a process dies with the thread that started it."""
 
     id_of_run: str

@@ -46,7 +46,7 @@ class Connection(BlockingClient):
 
 
 def asked_once(address: str, question: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of a server, over a connection of its own. Raises OSError."""
+    """The answer of a server, over its own connection. Raises OSError."""
     client = Connection([address])
     try:
         return client.ask(address, question)

@@ -114,7 +114,7 @@ def check_count(plan: KafkaPlan) -> None:
     """Refuse more clients than there may be. Raises PlanError."""
     if plan.workload.clients > _MOST:
         raise PlanError(
-            f"{plan.workload.clients} Java clients are too many: each has a node of its own",
+            f"{plan.workload.clients} Java clients are too many: each has its own node",
             key="workload.clients",
             hint=f"at most {_MOST}",
         )

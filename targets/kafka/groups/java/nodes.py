@@ -41,7 +41,7 @@ def check_java(plan: KafkaPlan, group: GroupSettings) -> None:
         )
     if (count := len(numbers(plan, group))) > _MOST:
         raise PlanError(
-            f"{count} Java consumers are too many: each has a node of its own",
+            f"{count} Java consumers are too many: each has its own node",
             key="workload.options.members_count",
             hint=f"at most {_MOST}, with those that join",
         )
