@@ -33,6 +33,7 @@ from harness.plan import parse_plan
 from harness.protocols import FAILED, Provider, Reusable, RunCluster, SingleUse
 from harness.run.availability import prove_unfaulted
 from harness.run.client_process import ClientCommand
+from harness.run.final_read import NOT_FULLY_REPLICATED
 from harness.run.interrupts import Interrupts
 from harness.run.metadata import RunMetadata
 from harness.run.resolving import ResolvedPlan, resolve, with_client
@@ -271,7 +272,10 @@ class _Worker:
             run_on(kept.cluster, plan, record, options)
             self.interrupts.check()
             record.finish()
-        kept.reusable = may_be_kept(plan) and _left_reusable(kept.cluster, plan)
+        # Where replicas did not get back in sync, something may be broken for good: a broker of
+        # Kafka 1.1 whose replica fetcher has died serves all later topics without it.
+        whole = NOT_FULLY_REPLICATED not in record.document["warnings"]
+        kept.reusable = whole and may_be_kept(plan) and _left_reusable(kept.cluster, plan)
         return rundir
 
 

@@ -1,5 +1,9 @@
 """One cluster for many runs: each on its own topic, removed when the run is over.
 
+A cluster on which a replica fetcher has died serves no further run: that broker no longer
+replicates what one of the others leads (Kafka 1.1.1 after an unclean election, `Error processing
+data for partition ... Out of order offsets`; from 2.3 on a thread outlives it, KIP-461).
+
 Some clusters serve one run: those of brokers before 0.11, which report their settings only in the
 log of their start, emptied after a run (and 0.8.0 and 0.8.1 cannot delete topics); those whose plan
 turns deletion off; with KRaft those whose brokers are the controllers, too, as the quorum's leader
@@ -13,9 +17,10 @@ from collections.abc import Sequence
 
 import orjson
 
+from harness.errors import HarnessFailure
 from harness.levers.proxied import proxied
 from harness.models import LOG
-from harness.protocols import NODE_DATA, Cluster
+from harness.protocols import NODE_DATA, Cluster, with_role
 from targets.kafka import promises
 from targets.kafka.configuration import LOGS, text
 from targets.kafka.modes import mode_of
@@ -62,8 +67,10 @@ def forget(cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
     """Delete the topics of a run's cells, or its own, and empty the nodes' log files, which the run
     has kept. Kafka's own topics stay, led by those brokers that led them at first.
 
-    Raises HarnessFailure if a topic remains, TimeoutError if one of Kafka's own stays incomplete.
+    Raises HarnessFailure if a topic remains or a replica fetcher has died, TimeoutError if one of
+    Kafka's own topics stays incomplete.
     """
+    _refuse_dead_fetchers(cluster)
     names = [each.topic.name for plan in plans for each in topic_plans(plan)]
     mode_of(plans[0]).forget(cluster, names)
     if not _is_plain(plans[0]):
@@ -71,3 +78,12 @@ def forget(cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
     for node in cluster.nodes.values():
         folder = f"{NODE_DATA}/{LOGS}"
         node.admin(["find", folder, "-type", "f", "-exec", "truncate", "-s", "0", "{}", "+"])
+
+
+def _refuse_dead_fetchers(cluster: Cluster) -> None:
+    """Raise HarnessFailure if a broker has logged the death of a replica fetcher in this run."""
+    for node in with_role(cluster, "broker"):
+        log = f"{NODE_DATA}/{LOGS}/server.log"
+        died = node.admin(["grep", "-m1", r"ReplicaFetcher.*Error due to", log])
+        if died.exit_code == 0:
+            raise HarnessFailure(f"{node.name} no longer replicates: {died.output.strip():.200}")

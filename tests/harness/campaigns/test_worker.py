@@ -32,6 +32,7 @@ from harness.errors import EnvironmentFailure, HarnessFailure, Interrupted
 from harness.history.run_folder import RunDir
 from harness.machine import state
 from harness.plan import parse_plan
+from harness.run.final_read import NOT_FULLY_REPLICATED
 from harness.run.interrupts import Interrupts
 from harness.run.resolving import ResolvedPlan, resolve
 
@@ -190,6 +191,18 @@ def test_a_cluster_that_a_run_did_not_leave_reusable_is_replaced(world: World) -
     world.execute("two")
     world.reusable = True
     world.execute("three")
+    assert world.clusters == ["cluster-0", "cluster-0", "cluster-1"]
+
+
+def unsettled(record: Any) -> None:
+    record.warn(NOT_FULLY_REPLICATED)
+
+
+def test_a_cluster_whose_replicas_did_not_get_back_in_sync_is_replaced(world: World) -> None:
+    """The run says so itself and is done; what keeps a replica away may last."""
+    world.runs = [nothing, nothing, unsettled]
+    for name in ("one", "two", "three"):
+        assert world.execute(name).verdict == f"judged {name}"
     assert world.clusters == ["cluster-0", "cluster-0", "cluster-1"]
 
 

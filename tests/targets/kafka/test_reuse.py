@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,15 +22,33 @@ BUSY, UNKNOWN = 41, 3
 PLAN = parse_plan({"schema": 1, "name": "x", "cells": [{"name": "a"}, {"name": "b"}]})
 CELLS: Any = [cell.plan for cell in cell_plans(PLAN, Kafka())]
 
+ALIVE = """\
+[2026-11-26 01:37:14,525] INFO [RequestSendThread controllerId=2] Stopped
+[2026-11-26 01:40:32,597] INFO [ReplicaFetcher replicaId=3, leaderId=1, fetcherId=0] Error sending
+[2026-11-25 21:31:02,726] ERROR [ReplicaFetcher replicaId=3, leaderId=1, fetcherId=0] Error for
+[2026-11-25 21:31:19,676] INFO [ReplicaFetcher replicaId=1, leaderId=3, fetcherId=0] Stopped
+"""
+DIED = (
+    "[2026-11-26 01:37:21,569] ERROR [ReplicaFetcher replicaId=1, leaderId=2, fetcherId=0] "
+    "Error due to (kafka.server.ReplicaFetcherThread)\n"
+)
+"""Of logs of Kafka 1.1.1: of fetchers that live on or were stopped, and of one that died."""
+
 
 class Node:
     def __init__(self, name: str) -> None:
         self.name, self.address, self.roles = name, name, frozenset({"broker"})
         self.commands: list[Sequence[str]] = []
+        self.log = ALIVE
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
         self.commands.append(argv)
-        return Completed(0, "")
+        if argv[0] != "grep":
+            return Completed(0, "")
+        *words, path = argv
+        assert path == "/var/lib/ackloss/log/server.log"
+        done = subprocess.run(words, input=self.log, capture_output=True, text=True, check=False)
+        return Completed(done.returncode, done.stdout)
 
 
 class World:
@@ -60,7 +79,8 @@ def test_the_topics_of_all_cells_are_deleted_in_one_request(
     world = World(monkeypatch, {"ackloss-a": 0, "ackloss-b": UNKNOWN})
     reuse.forget(world, CELLS)  # type: ignore[arg-type]
     assert world.asked == [("b1", ["ackloss-a", "ackloss-b"])]
-    assert [len(node.commands) for node in world.nodes.values()] == [1, 1]
+    programs = [[argv[0] for argv in node.commands] for node in world.nodes.values()]
+    assert programs == [["grep", "find"]] * 2
 
 
 def test_only_what_is_left_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,4 +122,14 @@ def test_with_zookeeper_a_cluster_of_groups_serves_one_run(version: str, is_kept
 def test_a_topic_that_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, {"ackloss-a": 0, "ackloss-b": BUSY})
     with pytest.raises(HarnessFailure, match="ackloss-b could not be deleted: NotController"):
+        reuse.forget(world, CELLS)  # type: ignore[arg-type]
+
+
+def test_a_cluster_on_which_a_replica_fetcher_died_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a broker takes part in nothing that the other leads, for as long as it runs."""
+    world = World(monkeypatch, {})
+    world.nodes["b2"].log = ALIVE + DIED
+    with pytest.raises(HarnessFailure, match=r"b2 no longer replicates: .* Error due to"):
         reuse.forget(world, CELLS)  # type: ignore[arg-type]
