@@ -234,13 +234,13 @@ def counted(corpus: Corpus, engines: Iterable[str]) -> tuple[dict[str, Measured]
         runs = sorted(str(path) for path in folder.iterdir())
         say(f"{corpus.name}: {corpus.runs:,} x {corpus.operations:,} operations")
         ours = [sys.executable, "-m", "harness", "check", *runs, "--json"]
-        engines = {"ours": measured(ours, _counts_of_ours)}
-        fair = is_right("ours", engines["ours"], corpus, truth)
+        results = {"ours": measured(ours, _counts_of_ours)}
+        fair = is_right("ours", results["ours"], corpus, truth)
         for name in engines:
             command = [sys.executable, "-m", "bench.check", name, scratch]
-            engines[name] = measured(command, lambda counts: counts)
-            fair = is_right(name, engines[name], corpus, truth) and fair
-    return engines, fair
+            results[name] = measured(command, lambda counts: counts)
+            fair = is_right(name, results[name], corpus, truth) and fair
+    return results, fair
 
 
 def is_right(name: str, engine: Measured, corpus: Corpus, truth: dict[str, Counts]) -> bool:

@@ -53,9 +53,9 @@ def _printed(node: Node, cluster: RunCluster) -> dict[str, bytes]:
 def last_words(nodes: Path) -> str:
     """The last lines that report trouble in `NODE/*.log`: two a log, four in all; frames of Java's
     stack traces do not help a reader."""
-    lines = []
+    found: list[str] = []
     for path in sorted(nodes.glob("*/*.log")):
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         trouble = [line for line in lines if _TROUBLE.search(line) and not _FRAME.match(line)]
-        lines += [f"{path.parent.name}: {line.strip()[:_LONGEST]}" for line in trouble[-2:]]
-    return " | ".join(lines[:4]) or "no error in it"
+        found += [f"{path.parent.name}: {line.strip()[:_LONGEST]}" for line in trouble[-2:]]
+    return " | ".join(found[:4]) or "no error in it"

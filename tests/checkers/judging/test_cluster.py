@@ -16,7 +16,7 @@ from checkers.judging.cluster import (
     unfit,
     wait_for_executor,
 )
-from checkers.judging.spark import reported_clearly
+from checkers.judging.spark import failures_in_words
 from harness.errors import EnvironmentFailure
 
 
@@ -97,7 +97,7 @@ def test_what_an_executor_lacks_is_one_sentence(sentence: str, what: str) -> Non
     error = unfit(sentence)
     assert error is not None
     assert error.what == what
-    with pytest.raises(EnvironmentFailure), reported_clearly():
+    with pytest.raises(EnvironmentFailure), failures_in_words():
         raise Py4JError(sentence)
 
 

@@ -11,8 +11,8 @@ from targets.kafka.clients import producer_settings
 from targets.kafka.clients.java.settings import (
     ALLOWED,
     SAME,
+    checked_settings,
     javas_refusal,
-    reported_settings,
     requested_settings,
 )
 
@@ -80,7 +80,7 @@ def test_names_and_values_become_javas(given: dict[str, Any], asked: dict[str, s
         ({"queue.buffering.max.messages": 5}, "no setting that means it"),
         ({"linger.mss": 5}, "not on the list"),
         ({"acks": 2}, "acks is 0, 1, -1 or all, not 2"),
-        ({"enable.idempotence": 1}, "none of true, false"),
+        ({"enable.idempotence": 1}, "not one of true, false"),
         ({"linger.ms": 1.5}, "not an integer"),
         ({"retries": True}, "not an integer"),
         ({"acks": 1, "request.required.acks": 1}, "set twice"),
@@ -101,7 +101,7 @@ def test_a_setting_that_is_allowed_is_no_dangerous_one() -> None:
 
 
 def test_what_the_producer_tells_is_what_it_has() -> None:
-    assert reported_settings(TOLD, {"acks": "all", "message.timeout.ms": 120_000}, "kafka") == {
+    assert checked_settings(TOLD, {"acks": "all", "message.timeout.ms": 120_000}, "kafka") == {
         "acks": "all",
         "delivery.timeout.ms": "120000",
         "enable.idempotence": "true",
@@ -118,7 +118,7 @@ def test_what_the_producer_tells_is_what_it_has() -> None:
 )
 def test_a_setting_that_did_not_arrive_stops_the_run(asked: dict[str, Any], why: str) -> None:
     with pytest.raises(PlanError, match=why) as refused:
-        reported_settings(TOLD, asked, "kafka-clients 2.8.2")
+        checked_settings(TOLD, asked, "kafka-clients 2.8.2")
     assert refused.value.key == f'workload.producer."{next(iter(asked))}"'
 
 

@@ -12,7 +12,7 @@ from kafka import KafkaProducer, errors
 from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
 from harness.protocols import FAIL, INFO, OK
-from targets.kafka.clients.kafka_python import KafkaPython, _reported
+from targets.kafka.clients.kafka_python import KafkaPython, _named
 from targets.kafka.clients.kafka_python_settings import (
     TAKEN,
     keyword_arguments,
@@ -90,7 +90,7 @@ def test_javas_names_are_taken_too() -> None:
         ({"linger.ms": -1}, "linger.ms", "below 0"),
         ({"max.in.flight": 0}, "max.in.flight", "no request"),
         ({"acks": 2}, "acks", "0, 1, -1 or all"),
-        ({"compression.type": "rar"}, "compression.type", "none of none, gzip"),
+        ({"compression.type": "rar"}, "compression.type", "not one of none, gzip"),
         ({"request.timeout.ms": 8001}, None, "needs at least linger.ms + request.timeout.ms, 8001"),
         ({"message.timeout.ms": 2999}, "message.timeout.ms", "3000 here"),
         ({"delivery.timeout.ms": 2999}, "delivery.timeout.ms", "3000 here"),
@@ -124,7 +124,7 @@ def test_what_it_takes_it_starts_with() -> None:
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
 def test_what_each_error_proves(error: type[errors.KafkaError]) -> None:
-    name, code = _reported(error("x"))
+    name, code = _named(error("x"))
     refused = code in REFUSED
     if code == 0:
         assert outcome(code, REFUSED).type == OK
@@ -136,7 +136,7 @@ def test_what_each_error_proves(error: type[errors.KafkaError]) -> None:
 
 
 def test_the_errors_that_can_prove_are_those_that_brokers_answer() -> None:
-    proving = {error.__name__ for error in ERRORS if _reported(error("x"))[1] in REFUSED}
+    proving = {error.__name__ for error in ERRORS if _named(error("x"))[1] in REFUSED}
     assert proving == {
         "MessageSizeTooLargeError",
         "RecordListTooLargeError",

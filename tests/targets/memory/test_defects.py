@@ -51,7 +51,7 @@ def judged(scenario: str, commit: Commit, *defects: str, min_insync: int = 1) ->
     count: Counter[str] = Counter()
     for seed in SEEDS:
         settings = Settings(commit=commit, min_insync=min_insync, defects=frozenset(defects))
-        run = World(seed, settings, everything).run(SCENARIOS[scenario])
+        run = World(seed, settings, everything).simulate(SCENARIOS[scenario])
         log, registers = bool(wrong_in_log(run)), bool(wrong_in_registers(run))
         count.update(
             {

@@ -79,7 +79,7 @@ class World:
         self._fault_count = self._value_count = 0
         self._last: dict[str | None, int] = {}
 
-    def run(self, faults: Callable[[World], None]) -> Run:
+    def simulate(self, faults: Callable[[World], None]) -> Run:
         """Start, load with faults, heal, settle, read every replica."""
         simulation = self.cluster.simulation
         self.system.start()
