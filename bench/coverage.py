@@ -43,7 +43,8 @@ BEGIN, END = "<!-- bench/coverage.py writes from here -->\n", "<!-- to here -->\
 
 def holds(estimate: Estimate, truth: float) -> bool:
     """Whether an interval covers the truth."""
-    return None not in (estimate.low, estimate.high) and estimate.low <= truth <= estimate.high
+    low, high = estimate.low, estimate.high
+    return low is not None and high is not None and low <= truth <= high
 
 
 @lru_cache(maxsize=1_000)
