@@ -2,7 +2,7 @@
 
 Writers of Parquet store the least and the greatest value of a column and its number of nulls with
 each group of rows (the format's `Statistics`); they need not. A nemesis' rows have a key too, which
-is not one of a value's: a file that holds some is read.
+is not that of a value: a file that holds some is read.
 """
 
 from __future__ import annotations

@@ -18,12 +18,12 @@ from harness.history.parquet_reader import integers, texts
 from harness.history.parts import Part, Parts
 from harness.history.run_folder import RunDir
 from harness.models import APPEND
+from harness.protocols import DONE
 
 Ends = Sequence[Mapping[str, Any]]
 Found = Iterator[tuple[str, str]]
 """Sentences, each with the path, below the run folder, of what it is about."""
 
-_DONE: Final = "done"
 _PART: Final = re.compile(r"part-(\d{5,})\.parquet")
 _NAMED: Final = 3
 """How many files a sentence names; for more, it gives the number."""
@@ -80,7 +80,7 @@ def operations(parts: Parts, run: Mapping[str, Any], *, by_rows: bool) -> Found:
             yield part.name, f"operations are missing or repeated in {part.name}"
         due = max(due, last + 1)
     attempted = (run.get("load") or {}).get("attempted")
-    if type(attempted) is not int or run["state"] != _DONE or not parts.history:
+    if type(attempted) is not int or run["state"] != DONE or not parts.history:
         return
     if by_rows and (begun, ended) != (attempted, attempted):
         yield (
@@ -129,7 +129,7 @@ class _Indices(NamedTuple):
 
 def records(rundir: RunDir, parts: Parts, run: Mapping[str, Any], ends: Ends) -> Found:
     """If a reader passed offsets, there are records from it."""
-    if parts.reads and not rundir.ends.exists() and run["state"] == _DONE:
+    if parts.reads and not rundir.ends.exists() and run["state"] == DONE:
         yield "reads", "missing: reads/ends.parquet"
     passed = {
         (row["reader"], row["partition"]): range(row["log_start_offset"] or 0, row["position"])

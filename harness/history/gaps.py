@@ -35,9 +35,8 @@ from harness.history.gap_rows import (
 from harness.history.manifest import Evidence, digest_of, evidence_files, read_manifest, rows_of
 from harness.history.parts import Parts
 from harness.history.run_folder import RunDir
-from harness.protocols import Gaps
+from harness.protocols import DONE, Gaps
 
-_DONE: Final = "done"
 _MANY_BYTES: Final = 2**27
 
 
@@ -80,10 +79,10 @@ def _by_manifest(rundir: RunDir, run: Mapping[str, Any]) -> Found:
         if manifest.run_id != run["run_id"]:
             yield "manifest.json", f"of another run: manifest.json ({manifest.run_id})"
         yield from _against(rundir, manifest.files)
-    elif run["state"] == _DONE and run.get("manifest"):
+    elif run["state"] == DONE and run.get("manifest"):
         why = "missing: manifest.json (the run was killed, or not all of its folder was copied)"
         yield from (("history", why), ("reads", why))
-    if run["state"] == _DONE:
+    if run["state"] == DONE:
         yield from _journal(rundir)
         yield from _load(run)
 

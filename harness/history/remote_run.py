@@ -16,6 +16,7 @@ from harness.errors import HistoryError
 from harness.history.manifest import is_evidence
 from harness.history.run_folder import CELLS, RunDir
 from harness.machine.scratch import scratch
+from harness.protocols import DONE
 from harness.storage import Folder
 
 _NAMES: Final = RunDir(Path())
@@ -116,7 +117,7 @@ def _is_done(folder: Folder) -> bool:
     with scratch() as parent:
         try:
             rundir = RemoteRun(folder).fetch(Path(parent), documents=True)
-            return bool(rundir.read_json(rundir.run).get("state") == "done")
+            return bool(rundir.read_json(rundir.run).get("state") == DONE)
         except HistoryError:
             return True
 
