@@ -86,7 +86,7 @@ def ran(runs: int, workers: int, folder: Path) -> Ran:
 
 
 def main(runs: int, workers: list[int]) -> int:
-    """Play, print a table, compare; 1 when a bar is missed."""
+    """Run, print a table, compare; 1 when a bar is missed."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for number in workers:

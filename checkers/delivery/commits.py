@@ -63,9 +63,9 @@ class Commits(NamedTuple):
 
     def lost(self, rows: GroupRows) -> tuple[Did, Ints]:
         """Reads of a committed offset that show that a commit was lost, and the offset that was."""
-        requested, final = rows.did[KINDS.committed], rows.did[KINDS.final]
-        requested, final = requested.some(requested.mark == OK), final.some(final.mark == OK)
-        reads = Did(*(np.concatenate(pair) for pair in zip(requested, final, strict=True)))
+        queried, final = rows.did[KINDS.committed], rows.did[KINDS.final]
+        queried, final = queried.some(queried.mark == OK), final.some(final.mark == OK)
+        reads = Did(*(np.concatenate(pair) for pair in zip(queried, final, strict=True)))
         lost = np.full(len(reads.row), NULL)
         for at in range(len(reads.row)):
             lost[at] = self._lost_by(reads.some(np.array([at])))

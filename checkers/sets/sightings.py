@@ -21,7 +21,7 @@ from checkers.sets.columns import ABSENT, SetHistory, SetReads
 from harness.protocols.runs import Bools, Int32s, Ints
 
 NEVER: Final = -1
-"""The row of a read that there is not one of."""
+"""The row of a read that never took place."""
 
 _BLOCK: Final = 2**20
 _TABLE_SPAN: Final = 2**24

@@ -62,12 +62,12 @@ def worst_lag(history: History) -> Lag | None:
     reached = _reached(history)
     spans = _spans(history, reached)
     polls = _last_polls(history, spans)
-    requested = np.flatnonzero(polls != ABSENT)
-    if not len(requested):
+    polled = np.flatnonzero(polls != ABSENT)
+    if not len(polled):
         return None
-    poll, key = polls[requested], spans.key[requested]
+    poll, key = polls[polled], spans.key[polled]
     began_ns = history.ops.begun_ns[poll]
-    gone_ns = _gone_ns(history, reached, key, spans.rank[requested])
+    gone_ns = _gone_ns(history, reached, key, spans.rank[polled])
     known = (gone_ns != NULL) & (began_ns != NULL)
     lag_ns = np.where(known, np.maximum(began_ns - np.where(known, gone_ns, 0), 0), 0)
     at = int(lag_ns.argmax())

@@ -61,8 +61,8 @@ def require_clusters_to_keep(files: Sequence[Path], plans: Sequence[ResolvedPlan
 def unexpected(plan: Plan, result: Mapping[str, Any]) -> Iterator[str]:
     """What a plan expects of its verdict, and of those of its cells, and is otherwise."""
     verdicts = {cell["name"]: cell["verdict"] for cell in result.get("cells", ())}
-    verdicts_of = [(plan.name, plan.expect, result["verdict"])]
-    verdicts_of += [(f"{plan.name}: {c.name}", c.expect, verdicts.get(c.name)) for c in plan.cells]
-    for name, expected, verdict in verdicts_of:
+    expectations = [(plan.name, plan.expect, result["verdict"])]
+    expectations += [(f"{plan.name}: {c.name}", c.expect, verdicts.get(c.name)) for c in plan.cells]
+    for name, expected, verdict in expectations:
         if expected not in (None, verdict):
             yield f"{name}: {verdict}, expected {expected}"

@@ -413,7 +413,7 @@ class Blind:
 def run_load(
     library: Writer, brokers: str, folder: Path, plan: Plan
 ) -> tuple[LoadReport, pd.DataFrame, ResolvedPlan]:
-    """Play a plan's workload and faults, without a cluster."""
+    """Run a plan's workload and faults, without a cluster."""
     resolved, clock, client = resolve(plan), RunClock(), writing(library, brokers, plan)
     with Recorder(folder, run_id="r") as recorder:
         schedule = Schedule(

@@ -137,7 +137,7 @@ def test_a_closed_port_is_no_reset_of_ours(pods: Pods) -> None:
 
 
 def test_available_tells_whether_the_kernel_has_netem(pods: Pods) -> None:
-    """Told from what tc itself says when it is asked for one, on another device."""
+    """Distinguished from what tc itself reports when it is asked for one, on another device."""
     node = pods.nodes["b2"]
     asked = node.admin(["tc", "qdisc", "add", "dev", "eth0", "root", "netem", "delay", "1ms"])
     if asked.exit_code == 0:

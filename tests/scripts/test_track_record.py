@@ -151,7 +151,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def exit_code(monkeypatch: pytest.MonkeyPatch, *words: str, missed: str | None = None) -> int:
-    """Play rows whose runs show what they are to show, but for the row `missed`."""
+    """Run rows whose runs show what they are to show, but for the row `missed`."""
 
     def shows(row: Any, side: Any) -> Any:
         wrong = row.ticket == missed

@@ -32,7 +32,7 @@ LIBRARIES: Final[Mapping[str, Library]] = {
 
 
 def library_of(plan: KafkaPlan) -> Library:
-    """The client library that writes. Raises PlanError when there is not one of that name."""
+    """The client library that writes. Raises PlanError when none has that name."""
     name = plan.workload.client or next(iter(LIBRARIES))
     if name not in LIBRARIES:
         raise PlanError(

@@ -34,7 +34,7 @@ def test_a_process_that_has_judged_tidies_up(
     with Processes(leaving_something, 1) as processes:
         assert processes.judged([[(5, tmp_path)]]) == [(5, {"left": True})]
     assert not (tmp_path / "left").exists()
-    assert capfd.readouterr() == ("", SAID), "what a checker prints is not one of our output"
+    assert capfd.readouterr() == ("", SAID), "what a checker prints is not our output"
 
 
 class Broken(ProcessPoolExecutor):

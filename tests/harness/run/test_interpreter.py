@@ -36,7 +36,7 @@ def plan_for(**workload: Any) -> Plan:
 def run_load(
     folder: Path, client: VirtualClient, *, workload: Any = None, **asked: Any
 ) -> tuple[LoadReport, pd.DataFrame]:
-    """Play in virtual time; the report and the recorded history."""
+    """Run in virtual time; the report and the recorded history."""
     kwargs = {key: asked.pop(key) for key in ("stop", "before_drain") if key in asked}
     kwargs.setdefault("stop", threading.Event())
     with Recorder(folder, run_id="r") as recorder:

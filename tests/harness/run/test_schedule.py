@@ -112,7 +112,7 @@ class Staged:
     path: Path
 
     def run(self) -> list[tuple[float, str, str, str]]:
-        """Play until the workload ends: the pulls of the lever."""
+        """Run until the workload ends: the pulls of the lever."""
         with self.schedule.running():
             assert self.schedule._task is not None
             assert self.schedule._task.thread is not None

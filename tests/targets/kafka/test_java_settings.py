@@ -16,7 +16,7 @@ from targets.kafka.clients.java.settings import (
     requested_settings,
 )
 
-TOLD = {
+REPORTED = {
     "acks": "-1",
     "delivery.timeout.ms": "120000",
     "enable.idempotence": "true",
@@ -101,7 +101,7 @@ def test_a_setting_that_is_allowed_is_no_dangerous_one() -> None:
 
 
 def test_what_the_producer_tells_is_what_it_has() -> None:
-    assert checked_settings(TOLD, {"acks": "all", "message.timeout.ms": 120_000}, "kafka") == {
+    assert checked_settings(REPORTED, {"acks": "all", "message.timeout.ms": 120_000}, "kafka") == {
         "acks": "all",
         "delivery.timeout.ms": "120000",
         "enable.idempotence": "true",
@@ -118,7 +118,7 @@ def test_what_the_producer_tells_is_what_it_has() -> None:
 )
 def test_a_setting_that_did_not_arrive_stops_the_run(asked: dict[str, Any], why: str) -> None:
     with pytest.raises(PlanError, match=why) as refused:
-        checked_settings(TOLD, asked, "kafka-clients 2.8.2")
+        checked_settings(REPORTED, asked, "kafka-clients 2.8.2")
     assert refused.value.key == f'workload.producer."{next(iter(asked))}"'
 
 

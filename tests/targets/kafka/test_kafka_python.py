@@ -113,7 +113,7 @@ def test_wrong_settings_are_reported_at_their_key(
 
 
 def test_what_it_takes_it_starts_with() -> None:
-    """Told what brokers speak it does not ask them: so nobody need be there."""
+    """Configured for what brokers speak it does not ask them, so none needs to run."""
     asked = {"acks": "all", "retries": 3, "linger.ms": 5, "compression.type": "gzip"}
     arguments = keyword_arguments(settings_in_force(plan_for(asked, "0.8.2.2")))
     assert arguments["api_version"] == (0, 8, 2)

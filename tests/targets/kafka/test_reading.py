@@ -268,7 +268,7 @@ def test_where_nobody_answers_nothing_is_complete(reader: str) -> None:
 
 
 def test_a_leader_that_does_not_let_clients_in_is_an_error(reader: str) -> None:
-    """It reports where the log ends, and then its connections are of no use."""
+    """It reports where the log ends, and then its connections answer nothing."""
     with broker(stored={0: record_set(2, numbers(0))}, drop_fetches=1 << 30) as fake:
         values, end = only(fake, reader, timeout_s=2)
     assert (values, end.complete, end.position) == ([], False, 0)

@@ -34,7 +34,7 @@ class Cluster:
 
 
 @dataclass
-class Told:
+class Reported:
     """A setting as DescribeConfigs reports it."""
 
     value: str
@@ -51,7 +51,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, silent: tuple[str, ...], lag: str =
     def configs(node: Any, _plan: Plan, kind: int, _name: str) -> dict[str, Any]:
         if node.name in silent:
             raise NoAnswer(f"{node.name} closed the connection")
-        return {LAG: Told(lag)} if kind == brokers.BROKER else {}
+        return {LAG: Reported(lag)} if kind == brokers.BROKER else {}
 
     monkeypatch.setattr(brokers, "configs", configs)
     monkeypatch.setattr(settings, "node_ids", lambda _: {"b1": 1, "b2": 2, "c1": 101})

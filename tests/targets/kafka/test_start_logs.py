@@ -17,7 +17,7 @@ LOGS = Path(__file__).parent / "start_logs"
 VERSIONS = ["0.8.2.2", "0.10.2.2"]
 
 
-class Told(DryRunNode):
+class Logged(DryRunNode):
     """A node with the start log of a version, and from an earlier start that of other settings."""
 
     def get(self, name: str) -> dict[str, bytes]:
@@ -30,7 +30,7 @@ class Brokers:
 
     def __init__(self, version: str) -> None:
         self.nodes: dict[str, Node] = {
-            "b1": Told("b1", frozenset({"broker"}), version),
+            "b1": Logged("b1", frozenset({"broker"}), version),
             "z1": DryRunNode("z1", frozenset({"zookeeper"}), ""),
         }
 
