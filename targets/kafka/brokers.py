@@ -28,8 +28,7 @@ ASK_S = 2.0
 _POLL_S = 0.1
 _LOOK_S = 2.0
 NO_EPOCH = -1
-"""What stands for the epoch of a leader where brokers do not report it to clients: before 2.1."""
-"""The leader epoch of answers without one: metadata before version 7."""
+"""The leader epoch of answers without one: metadata before version 7, of brokers before 2.1."""
 
 
 def metadata(node: Node, plan: KafkaPlan, *others: KafkaPlan, timeout_s: float) -> Any:
@@ -50,19 +49,28 @@ def partitions(node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float) -> l
     names = names_by_id(plans[0])
     answer = metadata(node, *plans, timeout_s=timeout_s)
     by_name = {topic.name: topic.partitions for topic in answer.topics}
-    return [
-        tuple(
-            PartitionView(
-                partition=p.partition_index,
-                leader=names.get(p.leader_id),
-                leader_epoch=NO_EPOCH if p.leader_epoch is None else p.leader_epoch,
-                members=tuple(sorted(names.get(n, str(n)) for n in p.isr_nodes)),
-                replicas=tuple(names.get(n, str(n)) for n in p.replica_nodes),
-            )
-            for p in sorted(by_name.get(plan.topic.name, ()), key=lambda p: int(p.partition_index))
+
+    def name(broker: int) -> str:
+        return names.get(broker, str(broker))
+
+    return [views(by_name.get(plan.topic.name, ()), leader=names.get, name=name) for plan in plans]
+
+
+def views(
+    answered: Iterable[Any], *, leader: Callable[[int], str | None], name: Callable[[int], str]
+) -> Partitions:
+    """The partitions of one topic in an answer of metadata, with the nodes that brokers are by
+    their ids; `leader` is given -1 where there is none."""
+    return tuple(
+        PartitionView(
+            partition=p.partition_index,
+            leader=leader(p.leader_id),
+            leader_epoch=NO_EPOCH if p.leader_epoch is None else p.leader_epoch,
+            members=tuple(sorted(map(name, p.isr_nodes))),
+            replicas=tuple(map(name, p.replica_nodes)),
         )
-        for plan in plans
-    ]
+        for p in sorted(answered, key=lambda p: int(p.partition_index))
+    )
 
 
 def offset(

@@ -10,9 +10,8 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.faults.own_traffic import NoAnswer
-from harness.protocols import PartitionView
 from targets.kafka import settings
-from targets.kafka.brokers import NO_EPOCH
+from targets.kafka.brokers import Partitions, views
 from targets.kafka.external.session import Session
 from targets.kafka.plan import KafkaPlan
 
@@ -37,7 +36,7 @@ def ask(session: Session, node: str, request: Any, *, timeout_s: float) -> Any:
 
 def partitions(
     session: Session, node: str, plan: KafkaPlan, *, timeout_s: float
-) -> tuple[PartitionView, ...] | None:
+) -> Partitions | None:
     """A broker's own view of the topic; None when it does not answer."""
     topic = MetadataRequest.MetadataRequestTopic(name=plan.topic.name)
     request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
@@ -45,17 +44,8 @@ def partitions(
         answer = session.ask(number(node), request, timeout_s=timeout_s)
     except NoAnswer:
         return None
-    return tuple(
-        PartitionView(
-            partition=p.partition_index,
-            leader=name(p.leader_id) if p.leader_id >= 0 else None,
-            leader_epoch=NO_EPOCH if p.leader_epoch is None else p.leader_epoch,
-            members=tuple(sorted(map(name, p.isr_nodes))),
-            replicas=tuple(map(name, p.replica_nodes)),
-        )
-        for topic in answer.topics
-        for p in sorted(topic.partitions, key=lambda p: int(p.partition_index))
-    )
+    answered = [each for topic in answer.topics for each in topic.partitions]
+    return views(answered, leader=lambda n: name(n) if n >= 0 else None, name=name)
 
 
 def configs(session: Session, node: str, kind: int, resource: str) -> settings.Values | None:
