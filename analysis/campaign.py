@@ -65,7 +65,9 @@ class CampaignCell(CellStatistics, PlannedCell):
 @dataclass(frozen=True, kw_only=True)
 class CampaignDocument:
     """campaign.json. `finding` says what makes a run lossy, `resemblance` is by group (cluster,
-    worker) and by number (lossy, loss_rate), `events` are the journal's messages to the reader."""
+    worker) and by number (lossy, loss_rate), `events` are the journal's messages to the reader.
+    `versions` are those of each component over all runs, `mixed_versions` those of cells whose own
+    runs differ in them."""
 
     id: str
     name: str
@@ -77,6 +79,7 @@ class CampaignDocument:
     planned: int
     runs: int
     versions: Mapping[str, Sequence[str]]
+    mixed_versions: Mapping[str, Sequence[str]]
     simulated: bool = False
     finding: PrimaryFinding
     events: Sequence[str] = ()
@@ -152,6 +155,7 @@ def summarised(
     # A cell that this ackloss calls impossible may have run with an earlier one.
     impossible = {cell.name: cell.impossible for cell in campaign.cells if not by_cell[cell.name]}
     possible = [cell for cell in campaign.cells if not impossible.get(cell.name)]
+    versions = _versions_by_cell(folder, (run for run, _ in results))
     return CampaignDocument(
         id=folder.path.resolve().name,
         name=campaign.plan.name,
@@ -162,7 +166,8 @@ def summarised(
         axes={axis: list(given.by_label()) for axis, given in campaign.plan.axes.items()},
         planned=sum(cell.repetitions for cell in campaign.cells),
         runs=len(results),
-        versions=versions_of(folder, (run for run, _ in results)),
+        versions=_sorted(versions),
+        mixed_versions=_sorted(each for each in versions if len(each[1]) > 1),
         simulated=campaign.simulated,
         finding=of_campaign(campaign),
         events=progress.said,
@@ -257,12 +262,25 @@ def clusters_of(folder: CampaignDir, runs: Iterable[Run]) -> dict[str, str | Non
 
 
 def versions_of(folder: CampaignDir, runs: Iterable[Run]) -> dict[str, list[str]]:
-    """The versions of each component over all runs. Several versions of one deserve a caution."""
-    found: dict[str, set[str]] = {}
+    """The versions of each component over all runs."""
+    return _sorted(_versions_by_cell(folder, runs))
+
+
+def _versions_by_cell(folder: CampaignDir, runs: Iterable[Run]) -> list[tuple[str, set[str]]]:
+    """The name of a component and its versions in the runs of a cell, for each of both."""
+    found: dict[tuple[str, str], set[str]] = {}
     for run in runs:
         for name, version in _metadata(folder, run).versions.items():
             if version is not None:
-                found.setdefault(name, set()).add(version)
+                found.setdefault((run.cell, name), set()).add(version)
+    return [(name, versions) for (_, name), versions in found.items()]
+
+
+def _sorted(versions: Iterable[tuple[str, set[str]]]) -> dict[str, list[str]]:
+    """The versions of each component."""
+    found: dict[str, set[str]] = {}
+    for name, each in versions:
+        found.setdefault(name, set()).update(each)
     return {name: sorted(each) for name, each in sorted(found.items())}
 
 

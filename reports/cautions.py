@@ -2,7 +2,7 @@
 
 Too few runs, runs that do not count and what was found in them, failures of the harness, cells
 without a conclusive run, doubtful differences, similar runs of one cluster, an unfinished campaign,
-differing versions.
+cells whose runs differ in their versions.
 """
 
 from __future__ import annotations
@@ -58,9 +58,8 @@ def cautions(document: CampaignDocument) -> Iterator[str]:
     yield from _spared(cells)
     yield from _doubtful(document.comparisons)
     yield from _similar(document.resemblance, document.finding)
-    for name, versions in document.versions.items():
-        if len(versions) > 1:
-            yield f"Runs differ in their version of {name}: {', '.join(versions)}."
+    for name, versions in document.mixed_versions.items():
+        yield f"Runs of one cell differ in their version of {name}: {', '.join(versions)}."
 
 
 def _others(cells: Cells, finding: PrimaryFinding) -> Iterator[str]:

@@ -10,8 +10,9 @@ import orjson
 import pytest
 
 from analysis.campaign import campaign_document, run_rows
+from harness.campaigns.journal import Journal
 from reports.campaign import write_campaign
-from tests.fixtures.campaign_folder import OFF, ON, build
+from tests.fixtures.campaign_folder import OFF, ON, add, build
 from tests.fixtures.result_documents import FAILED, lossy, run
 
 
@@ -87,3 +88,16 @@ def test_the_load_of_a_cell_is_what_its_conclusive_runs_attempted(tmp_path: Path
         rows = list(csv.DictReader(stream))
     assert [row["attempted_per_s.median"] for row in rows] == ["49", ""]
     assert "attempted writes a second" in folder.report.read_text(encoding="utf-8")
+
+
+def test_versions_are_mixed_where_runs_of_one_cell_differ_in_them(tmp_path: Path) -> None:
+    """A campaign compares versions: that its cells differ in them is no reason to doubt it."""
+    folder = build(tmp_path / "c", {ON: [run()] * 2}, versions={"target": "4.3.1"})
+    journal = Journal(folder.journal)
+    add(folder, journal, OFF, 0, run(), {"target": "0.8.2.2", "commit": "a"})
+    before = campaign_document(folder)
+    assert before.versions == {"commit": ["a"], "target": ["0.8.2.2", "4.3.1"]}
+    assert before.mixed_versions == {}
+    add(folder, journal, OFF, 1, run(), {"target": "0.8.2.2", "commit": "b"})
+    journal.close()
+    assert campaign_document(folder).mixed_versions == {"commit": ["a", "b"]}

@@ -50,6 +50,7 @@ def campaign(*cells: tuple[Key, Sequence[Any]], planned: int | None = None) -> C
         runs=runs,
         planned=runs if planned is None else planned,
         versions={"target": ["4.3.1"]},
+        mixed_versions={},
     )
 
 
@@ -252,8 +253,8 @@ def test_without_a_conclusive_run_nothing_is_concluded(runs: list[Any]) -> None:
 
 def test_failures_vacuous_runs_and_versions_are_cautions() -> None:
     document = campaign((TRUE, [run()] * 40 + [FAILED] * 5 + [VACUOUS] * 5))
-    document = replace(document, versions={"target": ["4.3.0", "4.3.1"]})
+    document = replace(document, mixed_versions={"target": ["4.3.0", "4.3.1"]})
     found = " ".join(conclusions(document).cautions)
     assert "5 of 50 runs failed, more than 5 % of the runs of 1 cell: the harness failed" in found
     assert "5 of 50 runs are vacuous" in found
-    assert "Runs differ in their version of target: 4.3.0, 4.3.1." in found
+    assert "Runs of one cell differ in their version of target: 4.3.0, 4.3.1." in found
