@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,10 +16,10 @@ from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.history.parquet_writer import ParquetWriter
 from harness.plan import Plan, parse_plan
 from harness.protocols import FAIL, INFO, OK, Completion, Invoke, Script, completion, invoke
-from harness.run.interpreter import run_final, run_workload
+from harness.run.interpreter import run_workload
 from harness.run.loop import LoadReport
 from harness.run.recorder import Recorder
-from tests.fixtures.virtual import MS, S, VirtualClient
+from tests.fixtures.virtual import MS, S, VirtualClient, history, invokes
 from tests.fixtures.waiting import wait_until
 from workloads.append import Append
 
@@ -52,14 +51,6 @@ def run_load(
     rows = history(folder)
     assert acknowledged.tolist() == rows[rows.type == "ok"].value.tolist()
     return report, rows
-
-
-def history(folder: Path) -> pd.DataFrame:
-    return pq.read_table(folder).to_pandas().sort_values("index", ignore_index=True)
-
-
-def invokes(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[rows.type == "invoke"].reset_index(drop=True)
 
 
 def test_open_loop_keeps_its_pace(tmp_path: Path) -> None:
@@ -376,85 +367,6 @@ def test_the_same_plan_is_played_the_same_way(tmp_path: Path) -> None:
         )
         runs.append(rows)
     pd.testing.assert_frame_equal(*runs)
-
-
-class Twice:
-    """Ends after two operations of its own; `final` reads until it is answered ok."""
-
-    plugin: ClassVar[str] = "twice"
-    model: ClassVar[str] = "log"
-
-    def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
-        for number in range(2):
-            yield invoke("append", process + number * processes, 0)
-
-    def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
-        while (yield invoke("append", 1_000 + process, 0))[0] != OK:
-            pass
-
-
-def finally_run(
-    folder: Path, client: VirtualClient, *, stop: threading.Event | None = None
-) -> tuple[LoadReport, LoadReport, pd.DataFrame]:
-    """The load, then its final scripts over the same kind of client, three seconds later."""
-    plan = parse_plan(
-        {
-            "schema": 1, "name": "t", "workload": {"processes": 3, "duration_s": 1},
-            "final": {"read_s": 2, "drain_s": 1},
-        },
-        file="t",
-    )  # fmt: skip
-    workload, stop = Twice(), stop or threading.Event()
-    with Recorder(folder, run_id="r") as recorder:
-        how: dict[str, Any] = {"plan": plan, "recorder": recorder, "clock": client, "stop": stop}
-        load = run_workload(workload, client, **how)
-        client.now += 3 * S
-        report = run_final(workload, client, load, **how)
-    return load, report, history(folder)
-
-
-def test_final_scripts_run_once_as_new_processes_and_are_counted(tmp_path: Path) -> None:
-    load, report, rows = finally_run(tmp_path, VirtualClient())
-    assert (load.attempted, load.final_attempted, load.final_from_ns) == (6, 0, None)
-    assert (report.attempted, report.final_attempted) == (9, 3)
-    last = invokes(rows)[6:]
-    assert sorted(last.value) == [1_000, 1_001, 1_002]
-    assert set(last.process) == {3, 4, 5}, "the processes of the load ended with its client"
-    assert report.final_from_ns is not None
-    assert (last.intended_ns >= report.final_from_ns).all()
-    assert load.ended_ns < report.final_from_ns
-    assert report.ended_ns == load.ended_ns, "the load had ended before"
-    assert len(rows) == 2 * report.attempted
-
-
-def test_a_final_operation_without_an_answer_is_info_and_its_process_is_retired(
-    tmp_path: Path,
-) -> None:
-    tries: list[int] = []
-
-    def at_the_second_try(now_ns: int, op: Invoke) -> tuple[int, Completion]:
-        if op[1] == 1_001:
-            tries.append(now_ns)
-        return now_ns + MS, completion(OK if op[1] != 1_001 or len(tries) > 1 else INFO)
-
-    _, report, rows = finally_run(tmp_path, VirtualClient(at_the_second_try))
-    assert report.final_attempted == 4
-    assert sorted(invokes(rows)[6:].process) == [3, 4, 5, 7]
-    assert report.last_process == 7
-
-
-def test_final_scripts_end_after_their_time_with_every_operation_completed(
-    tmp_path: Path,
-) -> None:
-    def never(now_ns: int, op: Invoke) -> tuple[int, Completion]:
-        return now_ns + (60 * S if op[1] >= 1_000 else MS), completion(OK)
-
-    client = VirtualClient(never)
-    _, report, rows = finally_run(tmp_path, client)
-    assert report.final_attempted == 3
-    assert rows[rows.value >= 1_000].type.tolist().count("info") == 3
-    assert client.closed
-    assert client.now < 20 * S
 
 
 def test_a_load_that_a_full_disk_ended_is_not_the_one_of_the_plan(

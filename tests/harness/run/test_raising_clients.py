@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 from harness.errors import HarnessFailure
@@ -19,7 +18,7 @@ from harness.protocols import OK, Completion, Done, Invoke, Script, completion, 
 from harness.run.interpreter import run_workload
 from harness.run.loop import LoadReport
 from harness.run.recorder import Recorder
-from tests.fixtures.virtual import MS, S, VirtualClient, at_once
+from tests.fixtures.virtual import MS, S, VirtualClient, at_once, history, invokes
 from workloads.append import Append
 
 
@@ -38,14 +37,6 @@ def run_load(
             stop=threading.Event(),
         )
     return report, history(folder)
-
-
-def history(folder: Path) -> pd.DataFrame:
-    return pq.read_table(folder).to_pandas().sort_values("index", ignore_index=True)
-
-
-def invokes(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[rows.type == "invoke"].reset_index(drop=True)
 
 
 class LibraryError(Exception):
