@@ -61,6 +61,8 @@ _DELIVERY: Final = {
     "skipped": "skipped",
     "skipped_delivered": "of these, delivered before",
     "pending": "pending, beyond what is committed",
+    "lost": "lost before they were processed",
+    "not_yet_visible": "perhaps beyond what was read",
     "purged_unseen": "deleted before they were processed",
     "reprocessed": "processed again",
     "reprocessed_most": "times that one record was processed, at most",
@@ -130,7 +132,7 @@ _IN_SHORT: Final[Mapping[str, tuple[str, ...]]] = {
     SET.check: ("stable", "lost", "stale", "never_read", "unexpected", "duplicated"),
     GROUP.check: (
         *("skipped", "reprocessed", "phantoms"),
-        *("lost_commits", "partition_gap_s_max", "pending"),
+        *("lost_commits", "partition_gap_s_max", "pending", "lost"),
     ),
     TRANSACTION.check: (
         *("acknowledged", "lost-write", "unseen"),

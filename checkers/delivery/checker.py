@@ -7,7 +7,9 @@ For each partition, from the rows of `deliveries/`, the acknowledged writes and 
                  the partition's last owner stood as it left. Either delivered to a consumer before
                  (a crash between) or not (a reset jumped over it)
     pending      the same, but not below that offset: nobody knows what will become of it
-    purged       acknowledged, deleted from the log since, and processed by nobody
+    purged       acknowledged, deleted from the log since (its place is below the start of the log,
+                 or not known where the log starts above 0), and processed by nobody
+    lost         acknowledged, absent from the log for another reason, and processed by nobody
     reprocessed  each processing of a record (partition, offset, value) but the first. Beyond its
                  bound, if the record stands below what had been committed for sure when the member
                  that repeats it was assigned the partition
@@ -24,10 +26,10 @@ For each partition, from the rows of `deliveries/`, the acknowledged writes and 
     beyond end   what is committed at the end is behind the end of the log
     gap          the longest time in which nothing was processed while writes were acknowledged
 
-Skipped, beyond its bound, phantom, out of order, lost commit, back and zombie are counter-examples.
-A group that did not have every partition assigned before the load, or whose consumers' rows are not
-all there, proves nothing; one that was not drained, or that has pending records, is unknown unless
-a counter-example was found.
+Skipped, lost (where two readers confirm it), beyond its bound, phantom, out of order, lost commit,
+back and zombie are counter-examples. A group that did not have every partition assigned before the
+load, or whose consumers' rows are not all there, proves nothing; one that was not drained, or that
+has pending or purged records, is unknown unless a counter-example was found.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ import pyarrow as pa
 from checkers.delivery.columns import WIDTH, Did, GroupRows, rows_of
 from checkers.delivery.commits import Commits
 from checkers.delivery.gaps import longest_gap_s, longest_partition_gap_s
-from checkers.delivery.records import Records, records_of
+from checkers.delivery.records import Gone, Records, records_of
 from harness.protocols import (
     DOUBTS,
     CheckResult,
@@ -61,6 +63,10 @@ from harness.protocols.runs import NULL, OK, Ints
 
 _BAD: Final = {
     "skipped": ("acknowledged record was skipped", "acknowledged records were skipped"),
+    "lost": (
+        "acknowledged record is lost, and nobody processed it",
+        "acknowledged records are lost, and nobody processed them",
+    ),
     "reprocessed_beyond": (
         "committed record was processed again",
         "committed records were processed again",
@@ -81,6 +87,9 @@ _BAD: Final = {
     ),
 }
 """Counts that are counter-examples, in words for one and for more."""
+
+_ONE: Final = {"record": "record", "it": "it", "is": "is", "its": "its partition"}
+_MORE: Final = {"record": "records", "it": "them", "is": "are", "its": "their partitions"}
 
 _MEASURES: Final = (
     Measure(part="skipped", whole="acknowledged", head="skipped", of="acknowledged records"),
@@ -146,7 +155,8 @@ class Delivery(OneShard[GroupRows], HasPrimaryFinding, HasMeasures):
         judged = judge_rows(gathered)
         counts = counts_of(judged)
         proves = not _untrusted(run.facts, gathered)
-        found = tuple(_counter_examples(counts)) if proves else ()
+        confirmed = {"lost": int(np.count_nonzero(judged.records.gone.confirmed))}
+        found = tuple(_counter_examples({**counts, **confirmed})) if proves else ()
         return CheckResult(
             counts=counts,
             rates=_rates(counts),
@@ -178,7 +188,9 @@ def counts_of(judged: Judged) -> dict[str, Number]:
         "skipped": len(records.skipped),
         "skipped_delivered": int(np.count_nonzero(records.skipped_delivered)),
         "pending": len(records.pending),
-        "purged_unseen": records.purged,
+        "lost": len(records.gone.lost),
+        "not_yet_visible": len(records.gone.beyond),
+        "purged_unseen": len(records.gone.purged),
         "reprocessed": len(records.again.row),
         "reprocessed_most": records.most,
         "reprocessed_beyond": int(np.count_nonzero(records.beyond)),
@@ -234,10 +246,28 @@ def _doubts(facts: Facts, judged: Judged, counts: Mapping[str, Number]) -> Itera
         what = "record is" if pending == 1 else "records are"
         sentence = f"{pending:,} acknowledged {what} pending, beyond what is committed"
         yield Statement(DOUBTS.not_yet_visible, sentence)
+    yield from _doubts_of_the_gone(judged.records.gone)
     if not counts["acknowledged"]:
         yield Statement(DOUBTS.vacuous, "no write was acknowledged")
     elif not counts["processed"]:
         yield Statement(DOUBTS.vacuous, "no record was processed")
+
+
+def _doubts_of_the_gone(gone: Gone) -> Iterator[Statement]:
+    """Why it is not known what became of records that the log lacks, and nobody processed."""
+    for number, doubt, words in (
+        (len(gone.purged), DOUBTS.deleted, "may have been deleted before anybody processed {it}"),
+        (len(gone.beyond), DOUBTS.not_yet_visible, "may stand beyond what was read"),
+        (
+            int(np.count_nonzero(~gone.confirmed)),
+            DOUBTS.readers,
+            "{is} missing: no second library read {its} to the end",
+        ),
+    ):
+        if number:
+            of = _ONE if number == 1 else _MORE
+            sentence = f"{number:,} acknowledged {{record}} {words}".format_map(of)
+            yield Statement(doubt, sentence)
 
 
 def _without_one_answer(rows: GroupRows) -> list[int]:
@@ -272,13 +302,20 @@ def _all_well(counts: Mapping[str, Number]) -> str:
 
 def _findings(run_id: str, judged: Judged) -> pa.Table:
     """One row an anomaly: kind, partition, offset, the value where it is about a record, and the
-    instant where it is about what a consumer did; of a lost commit the offset that was lost."""
+    instant where it is about what a consumer did, or of the acknowledgement that was lost; of a
+    lost commit the offset that was lost."""
     rows, records = judged.rows, judged.records
     log = rows.log
     at = np.concatenate([records.skipped, records.pending])
     kinds = ["skipped"] * len(records.skipped) + ["pending"] * len(records.pending)
     nobody = np.full(len(at), NULL)
     columns = [[log.place[at] // WIDTH], [log.place[at] % WIDTH], [log.value[at]], [nobody]]
+    lost, written = records.gone.lost, rows.written
+    kinds += ["lost"] * len(lost)
+    for column, part in zip(
+        columns, (written.partition, written.offset, written.value, written.time_ns), strict=True
+    ):
+        column.append(part[lost])
     for kind, did in {
         "reprocessed_beyond": records.again.some(records.beyond),
         "phantoms": records.phantoms,
@@ -298,7 +335,7 @@ def _findings(run_id: str, judged: Judged) -> pa.Table:
             "run_id": pa.array([run_id] * len(kinds), pa.string()),
             "kind": pa.array(kinds, pa.string()),
             "partition": pa.array(partition, pa.int64()),
-            "offset": pa.array(offset, pa.int64()),
+            "offset": pa.array(offset, pa.int64(), mask=offset == NULL),
             "value": pa.array(value, pa.int64(), mask=value == NULL),
             "time_ns": pa.array(time_ns, pa.int64(), mask=time_ns == NULL),
         }

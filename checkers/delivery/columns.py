@@ -24,8 +24,8 @@ def place(partition: Ints, offset: Ints) -> Ints:
 
 
 class Written(NamedTuple):
-    """The writes: how many began, and of those that were acknowledged the value, the partition, the
-    offset (NULL: unknown) and the instant."""
+    """The writes: how many began, and of those that were acknowledged (none, if producers do not
+    request it) the value, the partition, the offset (NULL: unknown) and the instant."""
 
     attempted: int
     value: Ints
@@ -35,14 +35,17 @@ class Written(NamedTuple):
 
 
 class Log(NamedTuple):
-    """The records of the final log, sorted by place; of each partition its first offset and the one
-    after the last. `complete`: every partition was read to its end; `agreed`: and by readers that
-    met the same."""
+    """The records of the final log, sorted by place; of each partition its first offset, the one
+    after the last, whether every replica was in sync as it was read, and whether what is missing
+    in it is confirmed, by two complete readers. `complete`: every partition was read to its end;
+    `agreed`: and by readers that met the same."""
 
     place: Ints
     value: Ints
     start: Ints
     end: Ints
+    whole: Bools
+    confirmed: Bools
     complete: bool
     agreed: bool
 
@@ -98,7 +101,7 @@ def rows_of(run: Run) -> GroupRows:
     """The rows of a run. Raises HistoryError."""
     did, generations, errors = _did(run.deliveries())
     return GroupRows(
-        written=_written(run.writes()),
+        written=_written(run.writes(), acknowledges=run.facts.promises.acknowledges),
         log=_log(run.facts, run.reads()),
         did=did,
         generations=generations,
@@ -107,11 +110,11 @@ def rows_of(run: Run) -> GroupRows:
     )
 
 
-def _written(parts: Iterable[Writes]) -> Written:
+def _written(parts: Iterable[Writes], *, acknowledges: bool) -> Written:
     attempted, kept = 0, []
     for part in parts:
         attempted += int(np.count_nonzero(part.mark == INVOKED))
-        ok = part.mark == OK
+        ok = (part.mark == OK) & acknowledges
         columns = (part.value, part.partition, part.offset, part.time_ns)
         kept.append([column[ok] for column in columns])
     return Written(attempted, *_joined(kept, 4))
@@ -122,11 +125,14 @@ def _log(facts: Facts, parts: Iterable[Reads]) -> Log:
     then both count."""
     partitions = facts.promises.partitions
     start, end = np.zeros(partitions, np.int64), np.zeros(partitions, np.int64)
+    whole, confirmed = np.zeros(partitions, np.bool_), np.zeros(partitions, np.bool_)
     believed: list[tuple[str, ...]] = [()] * partitions
     for each in facts.ends:
         if 0 <= each.partition < partitions:
             start[each.partition] = each.log_start or 0
             end[each.partition] = each.read_to or 0
+            whole[each.partition] = each.whole
+            confirmed[each.partition] = facts.one_reader or len(each.readers) > 1
             believed[each.partition] = each.readers
     kept, names = [], list[str]()
     for part in parts:
@@ -144,7 +150,7 @@ def _log(facts: Facts, parts: Iterable[Reads]) -> Log:
     met = np.bincount(inverse.ravel(), minlength=records.shape[1])
     one_value = len(np.unique(records[0])) == records.shape[1]
     return Log(
-        *(records[0], records[1], start, end),
+        *(records[0], records[1], start, end, whole, confirmed),
         complete=facts.read_whole,
         agreed=bool((met == times[first]).all()) and one_value,
     )

@@ -1,4 +1,4 @@
-"""The outcome of records: skipped, pending, purged unseen, processed twice, phantoms, out of order.
+"""The outcome of records: skipped, pending, gone, processed twice, phantoms, out of order.
 
 Everything is counted by partition, offset and value, never by value alone: a value may be stored
 twice, by a retry, and then looks processed twice. The definitions are those of docs/consumers.md.
@@ -7,6 +7,7 @@ twice, by a retry, and then looks processed twice. The definitions are those of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,12 +17,23 @@ from harness.protocols.groups import KINDS
 from harness.protocols.runs import NULL, Bools, Ints
 
 
+class Gone(NamedTuple):
+    """Rows of the acknowledged writes: `purged` are below the start of the log (or it begins above
+    0, and their offset is not known), `beyond` may be beyond what was read of a partition whose
+    replicas were not in sync, all others are `lost`, and two readers confirm which of them."""
+
+    lost: Ints
+    confirmed: Bools
+    purged: Ints
+    beyond: Ints
+
+
 @dataclass(frozen=True, kw_only=True)
 class Records:
     """What was found: rows of the log (`skipped`, `pending`) or of what consumers did.
 
     skipped_delivered  which of the skipped were handed to a consumer
-    purged             how many acknowledged records were deleted before they were processed
+    gone               the acknowledged writes whose records nobody processed, and the log lacks
     processed          how many records were processed
     again              rows of `process` that processed a record once more
     most               how often one record was processed, at most
@@ -32,7 +44,7 @@ class Records:
     skipped: Ints
     skipped_delivered: Bools
     pending: Ints
-    purged: int
+    gone: Gone
     processed: int
     again: Did
     most: int
@@ -58,7 +70,7 @@ def records_of(rows: GroupRows, commits: Commits) -> Records:
         skipped=skipped,
         skipped_delivered=handed[skipped],
         pending=np.flatnonzero(unprocessed & ~done & ~passed),
-        purged=_purged(rows, processed),
+        gone=_gone(rows, processed),
         processed=_distinct(processed),
         again=again,
         most=most,
@@ -118,10 +130,15 @@ def _bound(rows: GroupRows) -> Ints:
     return bound
 
 
-def _purged(rows: GroupRows, processed: Did) -> int:
-    written, start = rows.written, rows.log.start
-    gone = (written.offset != NULL) & (written.offset < start[written.partition])
-    return int(np.count_nonzero(gone & ~np.isin(written.value, processed.value)))
+def _gone(rows: GroupRows, processed: Did) -> Gone:
+    written, log = rows.written, rows.log
+    here, unknown = written.partition, written.offset == NULL
+    absent = ~np.isin(written.value, log.value) & ~np.isin(written.value, processed.value)
+    purged = absent & (log.start[here] > 0) & (unknown | (written.offset < log.start[here]))
+    after = unknown | (written.offset >= log.end[here])
+    beyond = absent & ~purged & ~log.whole[here] & after
+    lost = np.flatnonzero(absent & ~purged & ~beyond)
+    return Gone(lost, log.confirmed[here[lost]], np.flatnonzero(purged), np.flatnonzero(beyond))
 
 
 def _triples(did: Did) -> Ints:

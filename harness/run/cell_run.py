@@ -15,6 +15,7 @@ from functools import partial
 from harness.errors import Interrupted
 from harness.history import OBSERVATIONS
 from harness.history.parquet_writer import ParquetWriter
+from harness.models import LOG
 from harness.protocols import Client, HasFinal, RunCluster
 from harness.protocols.clock import RunClock
 from harness.protocols.groups import GroupSettings
@@ -143,6 +144,7 @@ class CellRun:
                 self.recorder,
                 self.record.rundir,
                 stop,
+                in_parts=self.resolved.workload.model == LOG.name,
             )
 
     @contextmanager

@@ -76,8 +76,11 @@ def read_everything(
     recorder: Recorder,
     rundir: RunDir,
     stop: threading.Event,
+    *,
+    in_parts: bool = True,
 ) -> None:
-    """The final reads, into `reads/`; ended between two readers when `stop` is set."""
+    """The final reads, into `reads/`; ended between two readers when `stop` is set. `in_parts`:
+    the second reader may read no more than what a counter-example rests on."""
     if stop.is_set():
         return
     first, second = readers_of(target, plan)
@@ -93,7 +96,7 @@ def read_everything(
         keep(first, table, of_first)
         complete = all(end.complete for end in of_first)
         if not (complete and as_promised(table, written)) and not stop.is_set():
-            wanted = ranges_of(table, of_first, written) if complete else None
+            wanted = ranges_of(table, of_first, written) if complete and in_parts else None
             found = read_again(target, cluster, plan, second, table, of_first, wanted)
             keep(second, *found)
     buffer = io.BytesIO()

@@ -13,7 +13,7 @@ from harness.protocols.groups import KINDS, Delivery
 from harness.protocols.runs import FAIL, INFO, INVOKED, NULL, OK, Ints, Operations
 
 MARKS = {"invoke": INVOKED, "ok": OK, "fail": FAIL, "info": INFO}
-READER = "reader"
+READERS = ("first", "second")
 
 
 class Write(NamedTuple):
@@ -37,7 +37,8 @@ class Record(NamedTuple):
 @dataclass
 class Made:
     """A run of one group over `partitions`: what was written, what the log holds (with the offset
-    at which each partition begins and the one behind its last), what consumers did."""
+    at which each partition begins and the one behind its last), what consumers did. `whole`: every
+    replica was in sync; `readers`: who read the log to its end."""
 
     partitions: int = 1
     writes_: list[Write] = field(default_factory=list)
@@ -47,6 +48,9 @@ class Made:
     did: list[Delivery] = field(default_factory=list)
     gaps: Gaps = field(default_factory=Gaps)
     complete: bool = True
+    whole: bool = True
+    readers: tuple[str, ...] = READERS
+    acknowledges: bool = True
 
     @property
     def facts(self) -> Facts:
@@ -61,12 +65,14 @@ class Made:
                     log_start=self.starts.get(p, 0),
                     read_to=self.end(p),
                     complete=self.complete,
-                    whole=True,
-                    readers=(READER,) if self.complete else (),
+                    whole=self.whole,
+                    readers=self.readers if self.complete else (),
                 )
                 for p in range(self.partitions)
             ),
-            promises=Promises(model="group", partitions=self.partitions),
+            promises=Promises(
+                model="group", partitions=self.partitions, acknowledges=self.acknowledges
+            ),
             gaps=self.gaps,
         )
 
@@ -99,14 +105,15 @@ class Made:
         )
 
     def reads(self) -> Iterator[Reads]:
-        """What the reader met."""
-        yield Reads(
-            reader=texts([READER] * len(self.log)),
-            key=texts([None] * len(self.log)),
-            value=ints([record.value for record in self.log]),
-            partition=ints([record.partition for record in self.log]),
-            offset=ints([record.offset for record in self.log]),
-        )
+        """What each reader met."""
+        for reader in self.readers:
+            yield Reads(
+                reader=texts([reader] * len(self.log)),
+                key=texts([None] * len(self.log)),
+                value=ints([record.value for record in self.log]),
+                partition=ints([record.partition for record in self.log]),
+                offset=ints([record.offset for record in self.log]),
+            )
 
     def deliveries(self) -> Iterator[Deliveries]:
         """In two parts, since no part is all there is."""

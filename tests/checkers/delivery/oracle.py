@@ -6,7 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from harness.protocols.groups import KINDS, Delivery
-from tests.checkers.delivery.hand_made import Made
+from tests.checkers.delivery.hand_made import Made, Write
 
 Who = tuple[str | None, int | None]
 Key = tuple[int, int, int]
@@ -36,6 +36,7 @@ def truth(made: Made) -> dict[str, int]:
     phantoms = {
         each for each in delivered if each not in log and each[1] >= made.starts.get(each[0], 0)
     }
+    gone = absent(made, done | stored)
     times = Counter(processed)
     truncated = {partition for partition, _, _ in phantoms}
     return {
@@ -45,12 +46,9 @@ def truth(made: Made) -> dict[str, int]:
         "skipped": len(skipped),
         "skipped_delivered": sum(each in delivered for each in skipped),
         "pending": len(missing) - len(skipped),
-        "purged_unseen": sum(
-            write.offset is not None
-            and write.offset < made.starts.get(write.partition, 0)
-            and write.value not in done
-            for write in acknowledged
-        ),
+        "purged_unseen": len(gone["purged"]),
+        "not_yet_visible": len(gone["beyond"]),
+        "lost": len(gone["lost"]),
         "reprocessed": sum(times.values()) - len(times),
         "reprocessed_most": max(times.values(), default=0),
         "reprocessed_beyond": beyond(made),
@@ -75,6 +73,22 @@ def truth(made: Made) -> dict[str, int]:
             }
         ),
     }
+
+
+def absent(made: Made, there: set[int]) -> dict[str, list[Write]]:
+    """Acknowledged writes whose values are nowhere, by what may have become of them."""
+    found: dict[str, list[Write]] = {"purged": [], "beyond": [], "lost": []}
+    for write in made.writes_:
+        if not write.acknowledged or write.value in there:
+            continue
+        start, at = made.starts.get(write.partition, 0), write.offset
+        if start > 0 and (at is None or at < start):
+            found["purged"].append(write)
+        elif not made.whole and (at is None or at >= made.end(write.partition)):
+            found["beyond"].append(write)
+        else:
+            found["lost"].append(write)
+    return found
 
 
 def of_kind(made: Made, kind: str) -> list[Delivery]:

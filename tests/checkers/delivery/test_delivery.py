@@ -91,7 +91,45 @@ def test_a_record_that_was_deleted_before_anybody_processed_it_is_not_skipped() 
     made = replace(group(*everything()[3:]), starts={0: 1})
     made.log = made.log[1:]
     assert found(made) == {}
-    assert judged(made).counts["purged_unseen"] == 1
+    result = judged(made)
+    assert result.counts["purged_unseen"] == 1
+    assert result.doubts == (
+        ("deleted", "1 acknowledged record may have been deleted before anybody processed it"),
+    )
+
+
+def test_an_acknowledged_record_that_is_gone_and_that_nobody_processed_is_lost() -> None:
+    made = group(*everything())
+    made.writes_ += [
+        Write(1_000, 0, offset=2),
+        Write(1_001, 0),
+        Write(1_002, 0, acknowledged=False),
+    ]
+    assert found(made) == {"lost": 2}
+    (finding, _) = judged(made).findings.to_pylist()
+    assert finding == {
+        "run_id": "made", "kind": "lost", "partition": 0, "offset": 2, "value": 1_000, "time_ns": 0
+    }  # fmt: skip
+    made.readers = ("first",)
+    assert found(made) == {}
+    assert judged(made).counts["lost"] == 2
+    assert [name for name, _ in judged(made).doubts] == ["readers"]
+
+
+def test_a_missing_record_may_be_beyond_what_was_read_of_replicas_that_are_behind() -> None:
+    made = group(*everything(), whole=False)
+    made.writes_ += [Write(1_000, 0, offset=4), Write(1_001, 0)]
+    assert found(made) == {}
+    assert judged(made).counts["not_yet_visible"] == 2
+    assert [name for name, _ in judged(made).doubts] == ["not_yet_visible"]
+    made.writes_.append(Write(1_002, 0, offset=3))
+    assert found(made) == {"lost": 1}
+
+
+def test_nothing_is_acknowledged_where_no_acknowledgement_was_requested() -> None:
+    result = judged(group(*everything(), acknowledges=False))
+    assert result.counts["acknowledged"] == 0
+    assert [name for name, _ in result.doubts] == ["vacuous"]
 
 
 def test_a_repeated_record_above_the_last_commit_is_within_its_bound() -> None:

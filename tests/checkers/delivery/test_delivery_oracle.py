@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def groups(draw: st.DrawFn) -> Made:
         log=[Record(p, o, draw(SMALL)) for p, o in places],
         starts={p: draw(st.sampled_from([0, 0, 0, 1, 3])) for p in range(partitions)},
         did=whole_group(),
+        whole=draw(st.booleans()),
     )
     time_ns = 0
     kinds = (KINDS.assign, KINDS.deliver, KINDS.deliver, KINDS.process, KINDS.process)
@@ -71,3 +73,19 @@ def test_every_count_is_that_of_the_definitions(made: Made) -> None:
     found = counts_of(judge_rows(rows_of(made)))
     expected = truth(made)
     assert {name: found[name] for name in expected} == expected
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(groups())
+def test_every_acknowledged_value_is_processed_or_in_one_count(made: Made) -> None:
+    judged = judge_rows(rows_of(made))
+    written, records, log = judged.rows.written, judged.records, judged.rows.log
+    processed = judged.rows.did[KINDS.process].value
+    gone = records.gone
+    assert sorted(
+        [
+            *set(written.value.tolist()) & set(processed.tolist()),
+            *{*log.value[records.skipped].tolist(), *log.value[records.pending].tolist()},
+            *written.value[np.concatenate([gone.lost, gone.purged, gone.beyond])].tolist(),
+        ]
+    ) == sorted(written.value.tolist())
