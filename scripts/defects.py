@@ -280,11 +280,11 @@ def notes() -> str:
         "the register check does not find truncate-without-epochs. The check is exact: if it finds "
         "nothing, a correct register could have produced this history. "
         f"To get a finding in each run, {_longer()}. `replicas_differ`: the final read reads the "
-        "leader and another replica, each to its end, and they hold different records. `delivery` "
-        "judges deliveries and commits, not lost writes: a run in which the defect hits neither is "
-        "`valid`. In the runs of truncate-without-epochs that are `unknown`, the log of one "
-        "replica lacks the end of a transaction, or readers differ, so the check `kafka` has not "
-        "read everything."
+        "leader and another replica, each to its end, and they hold different records. To "
+        "`delivery` a record that is gone is `lost` if nobody processed it, and one of the "
+        "`phantoms` if a consumer has read it. In the runs of truncate-without-epochs that are "
+        "`unknown`, the log of one replica lacks the end of a transaction, or readers differ, so "
+        "the check `kafka` has not read everything."
     )
 
 
