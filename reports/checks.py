@@ -58,6 +58,7 @@ _DELIVERY: Final = {
     "attempted": "writes attempted",
     "acknowledged": "acknowledged",
     "processed": "records processed",
+    "processed_copies": "of these, copies that a retry stored",
     "skipped": "skipped",
     "skipped_delivered": "of these, delivered before",
     "pending": "pending, beyond what is committed",

@@ -10,6 +10,7 @@ For each partition, from the rows of `deliveries/`, the acknowledged writes and 
     purged       acknowledged, deleted from the log since (its place is below the start of the log,
                  or not known where the log starts above 0), and processed by nobody
     lost         acknowledged, absent from the log for another reason, and processed by nobody
+    copies       records that were processed beyond the first with their value: a retry stored them
     reprocessed  each processing of a record (partition, offset, value) but the first. Beyond its
                  bound, if the record stands below what had been committed for sure when the member
                  that repeats it was assigned the partition
@@ -185,6 +186,7 @@ def counts_of(judged: Judged) -> dict[str, Number]:
         "attempted": rows.written.attempted,
         "acknowledged": len(rows.written.value),
         "processed": records.processed,
+        "processed_copies": records.copies,
         "skipped": len(records.skipped),
         "skipped_delivered": int(np.count_nonzero(records.skipped_delivered)),
         "pending": len(records.pending),
@@ -295,9 +297,16 @@ def _rates(counts: Mapping[str, Number]) -> dict[str, float | None]:
 
 def _all_well(counts: Mapping[str, Number]) -> str:
     number, again = int(counts["acknowledged"] or 0), int(counts["reprocessed"] or 0)
-    records = f"all {number:,} acknowledged records" if number != 1 else "the acknowledged record"
+    records = (
+        f"all {number:,} acknowledged records were"
+        if number != 1
+        else "the acknowledged record was"
+    )
     repeated = f", {again:,} of them again within the bound" if again else ", none twice"
-    return f"{records} were processed{repeated}, and no commit was lost"
+    if copies := int(counts["processed_copies"] or 0):
+        stored = "copy" if copies == 1 else "copies"
+        repeated += f" (and {copies:,} {stored} that a retry stored)"
+    return f"{records} processed{repeated}, and no commit was lost"
 
 
 def _findings(run_id: str, judged: Judged) -> pa.Table:

@@ -35,6 +35,7 @@ class Records:
     skipped_delivered  which of the skipped were handed to a consumer
     gone               the acknowledged writes whose records nobody processed, and the log lacks
     processed          how many records were processed
+    copies             how many of them have a value of which another record was processed, too
     again              rows of `process` that processed a record once more
     most               how often one record was processed, at most
     beyond             which of `again` stand below what had been committed when their reader began
@@ -46,6 +47,7 @@ class Records:
     pending: Ints
     gone: Gone
     processed: int
+    copies: int
     again: Did
     most: int
     beyond: Bools
@@ -71,7 +73,8 @@ def records_of(rows: GroupRows, commits: Commits) -> Records:
         skipped_delivered=handed[skipped],
         pending=np.flatnonzero(unprocessed & ~done & ~passed),
         gone=_gone(rows, processed),
-        processed=_distinct(processed),
+        processed=(records := _distinct(processed)),
+        copies=records - len(np.unique(processed.value)),
         again=again,
         most=most,
         beyond=beyond,

@@ -43,6 +43,7 @@ def truth(made: Made) -> dict[str, int]:
         "attempted": len(made.writes_),
         "acknowledged": len(acknowledged),
         "processed": len(times),
+        "processed_copies": len(times) - len({value for _, _, value in times}),
         "skipped": len(skipped),
         "skipped_delivered": sum(each in delivered for each in skipped),
         "pending": len(missing) - len(skipped),

@@ -66,6 +66,17 @@ def test_a_group_that_processes_and_commits_everything_is_valid() -> None:
     assert "none twice" in result.all_well
 
 
+def test_a_value_that_the_log_holds_twice_is_processed_as_a_copy() -> None:
+    copied = group(*everything(), *handled(30, 4, value=0), committed=5)
+    copied.log.append(Record(0, 4, 0))
+    result = judged(copied)
+    assert result.counts["processed_copies"] == 1
+    assert result.all_well == (
+        "all 4 acknowledged records were processed, none twice (and 1 copy that a retry stored), "
+        "and no commit was lost"
+    )
+
+
 def test_a_record_below_the_committed_offset_that_nobody_processed_is_skipped() -> None:
     rows = [each for each in everything() if (each.f, each.offset) != (KINDS.process, 2)]
     result = judged(group(*rows))
