@@ -12,6 +12,9 @@ from harness.history.json_lines import TYPES, Complain, integer
 from harness.protocols import NULL, Ints
 
 _NUMBERS: Final = ("process", "value", "expected", "result", "time", "index")
+_NO_TIME_NS: Final = 2**62
+"""146 years."""
+
 _OTHERS: Final = 2**30
 """Processes that are not numbers are numbered from here on."""
 
@@ -40,7 +43,7 @@ class Rows:
         self._now = dict.fromkeys(_NUMBERS, NULL)
         self._now["process"] = self._process(op.get("process"))
         if "time" in op:
-            self._now["time"] = integer(op["time"], "time", complain)
+            self._now["time"] = _time(op["time"], complain)
         if op.get("index", -1) not in (None, -1):
             self._now["index"] = integer(op["index"], "index", complain)
         self.types.append(TYPES.index(op["type"]))
@@ -106,6 +109,14 @@ class Rows:
                 **{name: pa.array(column, mask=column == NULL) for name, column in numbers.items()},
             }
         )
+
+
+def _time(value: Any, complain: Complain) -> int:
+    """A time that can be counted with. Raises HistoryError for another one."""
+    time_ns = integer(value, "time", complain)
+    if abs(time_ns) >= _NO_TIME_NS:
+        raise complain(f"{time_ns} is not a time: nanoseconds, below 2^62", "time")
+    return time_ns
 
 
 def _numbered(index: Ints) -> bool:

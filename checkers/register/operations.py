@@ -12,8 +12,8 @@ its type:
 
 An operation precedes another in real time when it completes *before* the other is invoked. Two that
 touch (one completes at the instant at which the other is invoked) are concurrent: intervals are
-closed, as in Porcupine (anishathalye/porcupine, `model.go`), and clocks too coarse to distinguish
-two instants never cause an anomaly.
+closed, as in Porcupine (anishathalye/porcupine, `model.go`). Those of a recorded history never
+touch: the order of its rows distinguishes what a clock may not (`pairing`).
 """
 
 from __future__ import annotations

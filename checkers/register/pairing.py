@@ -2,6 +2,11 @@
 
 A process has at most one operation in progress, so a completion belongs to the invocation before it
 of the same process. An operation that never completed is `info`.
+
+What came before what is shown by the place of a row in the history, as in Knossos, since rows are
+recorded one after the other, and clocks may be coarse or go back. So a time that is not above the
+one of the row before becomes the next nanosecond: no two are equal, and ages are off by no more
+than clocks were.
 """
 
 from __future__ import annotations
@@ -58,7 +63,9 @@ def paired(parts: Iterable[Rows], *, file: str) -> Paired:
         np.concatenate([np.empty(0, np.int64), *columns])
         for columns in _by_column([_columns(part, keys) for part in parts])
     )
-    rows = _Columns._make(column[np.lexsort((rows.place, rows.process))] for column in rows)
+    rows = _sorted(rows, np.argsort(rows.place, kind="stable"))
+    rows = rows._replace(time_ns=_increasing(rows.time_ns))
+    rows = _sorted(rows, np.argsort(rows.process, kind="stable"))
     begins = rows.mark == runs.INVOKED
     same = np.diff(rows.process, append=-1) == 0
     answered = begins & same & ~np.append(begins[1:], True)
@@ -84,6 +91,17 @@ def paired(parts: Iterable[Rows], *, file: str) -> Paired:
 
 def _by_column(parts: list[_Columns]) -> Iterable[tuple[Ints, ...]]:
     return zip(*parts, strict=True) if parts else ((),) * len(_Columns._fields)
+
+
+def _sorted(rows: _Columns, order: Ints) -> _Columns:
+    return _Columns._make(column[order] for column in rows)
+
+
+def _increasing(time_ns: Ints) -> Ints:
+    """Each time, or the nanosecond after the one before, whichever is later."""
+    row = np.arange(len(time_ns))
+    later: Ints = np.maximum.accumulate(time_ns - row) + row
+    return later
 
 
 def _columns(part: Rows, keys: dict[str | None, int]) -> _Columns:

@@ -37,9 +37,9 @@ def judged(folder: Path, *ops: list[Op], **options: Any) -> dict[str, Any]:
 
 
 def written(folder: Path, *ops: list[Op]) -> Path:
-    """The operations as JSON lines, a millisecond apart."""
+    """The operations as JSON lines, a millisecond apart where they do not have a time."""
     lines = [
-        {**each, "index": n, "time": n * 1_000_000}
+        {"index": n, "time": n * 1_000_000, **each}
         for n, each in enumerate(o for op in ops for o in op)
     ]
     file = folder / "h.jsonl"
@@ -59,6 +59,35 @@ def test_a_stale_read_is_not_linearizable_and_its_age_is_known(tmp_path: Path) -
     last = example["operations"][-1]
     assert (last["row"], last["process"], last["f"], last["type"]) == (2, 1, "read", "ok")
     assert (last["value"], last["invoke_ns"], last["complete_ns"]) == (1, 4_000_000, 5_000_000)
+
+
+@pytest.mark.parametrize(
+    ("times", "age_ns"),
+    [
+        ([0] * 6, 1),
+        ([0, 0, 1, 1, 2, 2], 1),
+        ([10**9] * 4 + [2 * 10**9] * 2, 10**9 - 3),
+        ([100, 99, 98, 97, 96, 95], 1),
+        ([10, 20, 30, 29, 40, 50], 9),
+    ],
+    ids=["all equal", "two a tick", "a coarse clock", "backwards", "an end before its begin"],
+)
+def test_the_order_of_lines_counts_whatever_the_times_are(
+    times: list[int], age_ns: int, tmp_path: Path
+) -> None:
+    ops = done(0, "write", 1) + done(0, "write", 2) + done(1, "read", None, 1)
+    timed = [{**each, "time": time} for each, time in zip(ops, times, strict=True)]
+    document = judged(tmp_path, timed)
+    assert (document["verdict"], document["doubts"]) == ("invalid", [])
+    assert document["counts"]["stale_s_max"] == pytest.approx(age_ns / 1e9)
+
+
+@pytest.mark.parametrize("time", [2**62, -(2**62), -(2**63), 2**63 - 1])
+def test_a_time_that_no_clock_shows_is_refused(time: int, tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="is not a time") as refused:
+        judged(tmp_path, done(0, "write", 1, time=time))
+    assert refused.value.exit_code == 4
+    assert str(refused.value.file).endswith("h.jsonl:1")
 
 
 def test_findings_name_the_keys_that_are_wrong_or_undecided(tmp_path: Path) -> None:
