@@ -14,7 +14,7 @@ import pyarrow as pa
 from checkers.register.counterexample import CounterExample, Placed
 from checkers.register.judging import Counts, Judgement, Options, judge
 from checkers.register.linearization import MAX_STATES
-from checkers.register.operations import FAIL, INFO, NEVER, NULL, OK, READ, Operations
+from checkers.register.operations import FAIL, INFO, NEVER, NULL, OK, READ, WRITE, Operations
 from checkers.register.pairing import paired
 from checkers.register.staleness import Staleness, quantile
 from harness.protocols import (
@@ -44,11 +44,13 @@ class Slice(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What one shard says: the judgement, the names of its keys, and how its operations ended."""
+    """What one shard says: the judgement, the names of its keys, how its operations ended, and
+    whether any of its keys was `tested`."""
 
     judgement: Judgement
     names: dict[int, str | None]
     ended: dict[str, int]
+    tested: bool
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Register(Checker[Slice, Part], HasPrimaryFinding):
         operations = operations.take(operations.key % shard.of == shard.number)
         options = Options(consistency=self.consistency, max_states=self.states_count)
         names = {int(code): keys[code] for code in np.unique(operations.key).tolist()}
-        return Part(judge(operations, options), names, _ended(operations))
+        return Part(judge(operations, options), names, _ended(operations), _tested(operations))
 
     def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:
         """The counts, findings and statements of all shards together."""
@@ -110,6 +112,7 @@ class Register(Checker[Slice, Part], HasPrimaryFinding):
             name: sum(part.ended[name] for part in parts)
             for name in ("attempted", "acknowledged", "failed", "unknown")
         }
+        tested = any(part.tested for part in parts)
         wrong = f"not_{self.consistency}"
         rows = [(wrong, code) for code in whole.invalid]
         rows += [(DOUBTS.undecided, code) for code in whole.undecided]
@@ -123,7 +126,7 @@ class Register(Checker[Slice, Part], HasPrimaryFinding):
                 schema=FINDINGS,
             ),
             counter_examples=tuple(self._wrong(whole, names)),
-            doubts=tuple(_doubts(whole, ended)),
+            doubts=tuple(_doubts(whole, ended, tested=tested)),
             all_well=self._all_well(whole),
             details={"examples": [_example(each, names) for each in whole.examples]},
         )
@@ -147,18 +150,33 @@ class Register(Checker[Slice, Part], HasPrimaryFinding):
 _ADJECTIVE = {"linearizable": "linearizable", "sequential": "sequentially consistent"}
 
 
-def _doubts(whole: Judgement, ended: dict[str, int]) -> Iterator[Statement]:
+def _doubts(whole: Judgement, ended: dict[str, int], *, tested: bool) -> Iterator[Statement]:
     if not whole.counts.operations:
         yield Statement(DOUBTS.vacuous, "nothing was attempted")
     elif not ended["acknowledged"] and not whole.staleness.reads:
         yield Statement(DOUBTS.vacuous, f"none of {whole.counts.operations:,} operations was ok")
+    elif not ended["acknowledged"]:
+        yield Statement(DOUBTS.vacuous, "no write was acknowledged")
     elif not whole.staleness.reads:
         yield Statement(DOUBTS.vacuous, "nothing was read")
+    elif not tested:
+        yield Statement(DOUBTS.vacuous, "no key was read after a write of it had been acknowledged")
     if whole.undecided:
         yield Statement(
             DOUBTS.undecided,
             f"the search gave up on {len(whole.undecided):,} of {_keys(whole.counts.keys)}",
         )
+
+
+def _tested(operations: Operations) -> bool:
+    """Whether an `ok` read or compare-and-set began after a write of its key had been acknowledged:
+    only such a one must show something."""
+    ok = operations.type == OK
+    writes, observes = ok & (operations.f != READ), ok & (operations.f != WRITE)
+    first_ns = np.full(operations.key.max(initial=-1) + 1, NEVER)
+    np.minimum.at(first_ns, operations.key[writes], operations.complete_ns[writes])
+    after = operations.invoke_ns > first_ns[operations.key]
+    return bool((observes & after).any())
 
 
 def _ended(operations: Operations) -> dict[str, int]:

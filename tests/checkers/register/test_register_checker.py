@@ -16,6 +16,8 @@ from harness.protocols.runs import Facts
 
 Op = dict[str, Any]
 
+UNTESTED = "no key was read after a write of it had been acknowledged"
+
 
 def op(process: int, type_: str, f: str, value: Any = None, **more: Any) -> Op:
     return {"process": process, "type": type_, "f": f, "value": value, **more}
@@ -127,17 +129,18 @@ def test_keys_are_judged_by_themselves(tmp_path: Path) -> None:
 
 
 def test_a_write_without_an_answer_may_have_happened_or_not(tmp_path: Path) -> None:
+    kept = done(0, "write", 0), done(1, "read", None, 0)
     lost = done(0, "write", 1, end="info")
-    assert judged(tmp_path, lost, done(1, "read", None, 1))["verdict"] == "valid"
-    assert judged(tmp_path, lost, done(1, "read", None, None))["verdict"] == "valid"
-    both = lost, done(1, "read", None, 1), done(1, "read", None, None)
+    assert judged(tmp_path, *kept, lost, done(1, "read", None, 1))["verdict"] == "valid"
+    assert judged(tmp_path, *kept, lost, done(1, "read", None, 0))["verdict"] == "valid"
+    both = *kept, lost, done(1, "read", None, 1), done(1, "read", None, 0)
     assert judged(tmp_path, *both)["verdict"] == "invalid"
 
 
 def test_an_invocation_that_is_never_answered_is_unknown(tmp_path: Path) -> None:
     open_ = [op(0, "invoke", "write", 1)]
     document = judged(tmp_path, open_, done(1, "read", None, 1))
-    assert (document["verdict"], document["counts"]["unknown"]) == ("valid", 1)
+    assert (document["counter_examples"], document["counts"]["unknown"]) == ([], 1)
     again = judged(tmp_path, open_, done(0, "write", 2), done(1, "read", None, 1))
     assert again["verdict"] == "valid"
 
@@ -157,6 +160,42 @@ def test_what_was_never_attempted_proves_nothing(tmp_path: Path) -> None:
     document = judged(tmp_path, done(0, "write", 1, end="fail"))
     assert (document["verdict"], document["doubts"]) == ("unknown", ["vacuous"])
     assert document["reason"] == "none of 1 operations was ok"
+
+
+@pytest.mark.parametrize("end", ["fail", "info"])
+def test_reads_alone_prove_nothing(end: str, tmp_path: Path) -> None:
+    writes = done(0, "write", 1, end=end) + done(2, "write", 2, end=end)
+    document = judged(tmp_path, writes, done(1, "read", None, None))
+    assert (document["verdict"], document["doubts"]) == ("unknown", ["vacuous"])
+    assert document["reason"] == "no write was acknowledged"
+
+
+def test_a_read_of_another_key_proves_nothing(tmp_path: Path) -> None:
+    document = judged(tmp_path, done(0, "write", ["a", 1]), done(1, "read", None, ["b", None]))
+    assert (document["verdict"], document["doubts"]) == ("unknown", ["vacuous"])
+    assert document["reason"] == UNTESTED
+    also = (
+        done(0, "write", ["a", 1]),
+        done(1, "read", None, ["a", 1]),
+        done(1, "read", None, ["b", None]),
+    )
+    assert judged(tmp_path, *also)["verdict"] == "valid"
+
+
+def test_a_read_that_began_before_every_acknowledgement_proves_nothing(tmp_path: Path) -> None:
+    early = done(1, "read", None, None), done(0, "write", 1)
+    assert judged(tmp_path, *early)["reason"] == UNTESTED
+    during = [op(0, "invoke", "write", 1), op(1, "invoke", "read")]
+    ended = [op(0, "ok", "write", 1), op(1, "ok", "read", 1)]
+    assert judged(tmp_path, during, ended)["reason"] == UNTESTED
+    unanswered = done(1, "read", None, None, end="info"), done(2, "read", None, None, end="fail")
+    assert judged(tmp_path, *early, *unanswered)["reason"] == UNTESTED
+    assert judged(tmp_path, *early, done(1, "read", None, 1))["verdict"] == "valid"
+
+
+def test_a_compare_and_set_is_acknowledged_too(tmp_path: Path) -> None:
+    swap = [op(0, "invoke", "cas", [None, 1]), op(0, "ok", "cas", [None, 1])]
+    assert judged(tmp_path, swap, done(1, "read", None, 1))["verdict"] == "valid"
 
 
 def test_a_run_without_operations_proves_nothing() -> None:
