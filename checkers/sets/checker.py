@@ -62,7 +62,12 @@ class Set(Checker[Slice, Tally], HasPrimaryFinding):
 
     def check(self, run: Run, shard: Slice) -> Tally:
         """The outcome of the elements of one shard."""
-        history = paired(run.operations(), timed=run.facts.timed, file=run.facts.source)
+        history = paired(
+            run.operations(),
+            timed=run.facts.timed,
+            end_ns=run.facts.final_from_ns,
+            file=run.facts.source,
+        )
         return tally(history if shard.of == 1 else shard_of(history, shard.number, of=shard.of))
 
     def merge(self, run: Run, parts: Sequence[Tally]) -> CheckResult:

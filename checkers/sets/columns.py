@@ -64,17 +64,22 @@ class SetHistory:
     """Adds, and `ok` reads in the order in which they began; made by `history_of`.
 
     `final`: the row of the last read, `None` if there is none; `is_final`: it began after every
-    add had completed, so every acknowledged element should be in it.
+    add had completed, so every acknowledged element should be in it. `unanswered`: how many reads
+    there were at the end, if none of them was `ok`; else 0.
     """
 
     adds: Adds
     reads: SetReads
     final: int | None
     is_final: bool
+    unanswered: int
 
 
-def history_of(adds: Adds, reads: SetReads, *, file: str | None = None) -> SetHistory:
-    """A history to judge; reads that are not `ok` say nothing and are left out.
+def history_of(
+    adds: Adds, reads: SetReads, *, end_ns: int | None = None, file: str | None = None
+) -> SetHistory:
+    """A history to judge; reads that are not `ok` say nothing and are left out. At the end are
+    reads that began at `end_ns` or later; if that is None, after every add had completed.
 
     Raises HistoryError for a value that is added twice, and for an `ok` operation whose completion
     has no index.
@@ -83,11 +88,12 @@ def history_of(adds: Adds, reads: SetReads, *, file: str | None = None) -> SetHi
     for rows in (adds, reads):
         unplaced = (rows.mark == OK) & (rows.complete_index == ABSENT)
         refuse(unplaced, "an ok operation has no completion", "index", file)
+    unanswered = _unanswered(adds, reads, end_ns)
     ok = np.flatnonzero(reads.mark == OK)
     order = ok[np.lexsort((reads.complete_index[ok], reads.invoke_index[ok]))]
     reads = _rows(reads, order)
     final, is_final = _final(adds, reads)
-    return SetHistory(adds=adds, reads=reads, final=final, is_final=is_final)
+    return SetHistory(adds=adds, reads=reads, final=final, is_final=is_final, unanswered=unanswered)
 
 
 def refuse(wrong: Bools, what: str, key: str, file: str | None) -> None:
@@ -101,14 +107,25 @@ def _rows(reads: SetReads, rows: Ints) -> SetReads:
     return SetReads._make([*(column[rows] for column in reads[:-1]), reads.elements])
 
 
+def _unanswered(adds: Adds, reads: SetReads, end_ns: int | None) -> int:
+    """How many reads began at the end, if none of them was `ok`."""
+    at_end = _after_adds(adds, reads) if end_ns is None else reads.invoke_ns >= end_ns
+    return 0 if (at_end & (reads.mark == OK)).any() else int(at_end.sum())
+
+
+def _after_adds(adds: Adds, reads: SetReads) -> Bools:
+    """Whether each read began after every add had completed. An add that never completes is not an
+    obstacle."""
+    after: Bools = reads.invoke_index > adds.complete_index.max(initial=ABSENT)
+    return after
+
+
 def _final(adds: Adds, reads: SetReads) -> tuple[int | None, bool]:
     """The read that completed last, of those that began after every add had completed where there
-    are such reads; and whether it is one of those. An add that never completes is not an obstacle.
-    """
+    are such reads; and whether it is one of those."""
     if not len(reads.mark):
         return None, False
-    added = adds.complete_index.max(initial=ABSENT)
-    after = np.flatnonzero(reads.invoke_index > added)
+    after = np.flatnonzero(_after_adds(adds, reads))
     rows = after if len(after) else np.arange(len(reads.mark))
     return int(rows[reads.complete_index[rows].argmax()]), bool(len(after))
 
@@ -131,6 +148,7 @@ def shard(history: SetHistory, number: int, *, of: int) -> SetHistory:
         ),
         final=history.final,
         is_final=history.is_final,
+        unanswered=history.unanswered,
     )
 
 

@@ -35,11 +35,12 @@ _STALE: Final = "known elements that are missing from a later read: {n}"
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tally:
     """What a shard says, or several merged. `read` and `final` are null where nothing was read;
-    `findings` have the schema FINDINGS."""
+    `unanswered`: see `SetHistory`; `findings` have the schema FINDINGS."""
 
     counts: SetCounts
     read: LastRead | None
     final: FinalCounts | None
+    unanswered: int
     stable_latencies: Latencies
     lost_latencies: Latencies
     findings: pa.Table
@@ -98,6 +99,7 @@ def tally(history: SetHistory) -> Tally:
         counts=counts(seen, became),
         read=last_read(history),
         final=final_counts(history, seen, became),
+        unanswered=history.unanswered,
         stable_latencies=Latencies.of(became.stable_latency_ns),
         lost_latencies=Latencies.of(became.lost_latency_ns),
         findings=findings(history, seen, became),
@@ -111,6 +113,7 @@ def merge(tallies: Sequence[Tally]) -> Tally:
         counts=reduce(add, (each.counts for each in tallies)),
         read=tallies[0].read,
         final=reduce(add, finals) if finals else None,
+        unanswered=tallies[0].unanswered,
         stable_latencies=merged(each.stable_latencies for each in tallies),
         lost_latencies=merged(each.lost_latencies for each in tallies),
         findings=ordered(each.findings for each in tallies),
@@ -145,4 +148,10 @@ def _doubts(tally: Tally) -> Iterator[Statement]:
             DOUBTS.not_yet_visible,
             f"no read decides about {unread:,} acknowledged elements: none began after all adds "
             "had completed",
+        )
+    if tally.read is not None and tally.unanswered:
+        reads = f"{tally.unanswered:,} read{'' if tally.unanswered == 1 else 's'}"
+        yield Statement(
+            DOUBTS.incomplete,
+            f"none of {reads} at the end was ok: what was lost after the last ok read is not known",
         )

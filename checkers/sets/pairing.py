@@ -20,9 +20,14 @@ _ADD: Final = "add"
 
 
 def paired(
-    parts: Iterable[Operations], *, timed: bool = True, file: str | None = None
+    parts: Iterable[Operations],
+    *,
+    timed: bool = True,
+    end_ns: int | None = None,
+    file: str | None = None,
 ) -> SetHistory:
-    """The adds and reads of a history; without latencies where its rows have no times.
+    """The adds and reads of a history; without latencies where its rows have no times. `end_ns`:
+    see `history_of`.
 
     Raises HistoryError for a value that is added twice.
     """
@@ -34,7 +39,7 @@ def paired(
         is_add = _named(part.f, _ADD)
         adds.append(_events(part, is_add))
         reads.take(part, np.flatnonzero(~is_add))
-    return history_of(_adds(adds, file), reads.columns(), file=file)
+    return history_of(_adds(adds, file), reads.columns(), end_ns=end_ns, file=file)
 
 
 def _named(f: Texts, name: str) -> Bools:
@@ -79,7 +84,7 @@ def _adds(parts: list[_Events], file: str | None) -> Adds:
 
 
 class _Reads:
-    """The completions of reads, as they come by."""
+    """Reads, as they come by."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, ...]] = []
@@ -102,12 +107,18 @@ class _Reads:
             self._elements.append(_list(part.elements, row))
 
     def columns(self) -> SetReads:
-        """One row a completed read."""
-        table = np.array(self._rows, np.int64).reshape(-1, 6).T
+        """One row a read; one that never completed is `info`."""
+        open_ = [
+            (process, INFO, began, ABSENT, began_ns, NULL)
+            for process, reads in self._open.items()
+            for began, began_ns in reads
+        ]
+        table = np.array(self._rows + open_, np.int64).reshape(-1, 6).T
         process, mark, began, ended, began_ns, ended_ns = table
         if not self._invoked:
             began, began_ns = ended, ended_ns
-        stops = np.cumsum([len(each) for each in self._elements], dtype=np.int64)
+        sizes = [*map(len, self._elements), *(0 for _ in open_)]
+        stops = np.cumsum(sizes, dtype=np.int64)
         starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]
         elements = np.concatenate([np.empty(0, np.int64), *self._elements])
         marks = mark.astype(np.uint8)

@@ -40,11 +40,12 @@ class Truth:
     stable_ns: list[int] = field(default_factory=list)
     lost_ns: list[int] = field(default_factory=list)
     last: tuple[int, bool] | None = None
+    unanswered: int = 0
 
 
 def truth_of(ops: list[Op]) -> Truth:
     """Judge operations whose processes have one operation open at a time; positions are indices."""
-    adds, reads = _paired(ops)
+    adds, reads, without = _paired(ops)
     truth = Truth()
     for add in adds.values():
         _judge(add, reads, ops, truth)
@@ -60,12 +61,22 @@ def truth_of(ops: list[Op]) -> Truth:
             (ended,) = (read.ended for read in having if read.began == first)
             truth.findings.add(("duplicated", value, ended))
     _final(adds, reads, truth)
+    late = [began for began in without if began > _added(adds)]
+    if not any(read.began > _added(adds) for read in reads):
+        truth.unanswered = len(late)
     return truth
 
 
-def _paired(ops: list[Op]) -> tuple[dict[int, Add], list[Read]]:
+def _added(adds: dict[int, Add]) -> int:
+    """Where every add had completed that ever did."""
+    return max((add.ended for add in adds.values() if add.ended is not None), default=-1)
+
+
+def _paired(ops: list[Op]) -> tuple[dict[int, Add], list[Read], list[int]]:
+    """The adds, the `ok` reads, and where the others began."""
     adds: dict[int, Add] = {}
     reads: list[Read] = []
+    without: list[int] = []
     open_reads: dict[int, int] = {}
     for place, op in enumerate(ops):
         if op["f"] == "add":
@@ -80,7 +91,9 @@ def _paired(ops: list[Op]) -> tuple[dict[int, Add], list[Read]]:
             began = open_reads.pop(op["process"])
             if op["type"] == "ok":
                 reads.append(Read(began, place, op["value"]))
-    return adds, reads
+            else:
+                without.append(began)
+    return adds, reads, without + list(open_reads.values())
 
 
 def _judge(add: Add, reads: list[Read], ops: list[Op], truth: Truth) -> None:
@@ -136,8 +149,7 @@ def _waited_ns(ops: list[Op], known: int, until: Read | None) -> int:
 def _final(adds: dict[int, Add], reads: list[Read], truth: Truth) -> None:
     if not reads:
         return
-    ends = [add.ended for add in adds.values() if add.ended is not None]
-    after = [read for read in reads if read.began > max(ends, default=-1)]
+    after = [read for read in reads if read.began > _added(adds)]
     last = max(after or reads, key=lambda read: read.ended)
     truth.last = (last.ended, bool(after))
     elements = set(last.elements)

@@ -112,7 +112,7 @@ def verdict(truth: Truth, linearizable: bool) -> str:
     if any(counts[name] for name in wrong) or (linearizable and counts["stale"]):
         return "invalid"
     decided = counts["acknowledged"] and not counts["never_read_acknowledged"]
-    return "valid" if decided and truth.last else "unknown"
+    return "valid" if decided and truth.last and not truth.unanswered else "unknown"
 
 
 def quantiles(latencies_ns: list[int]) -> dict[str, int]:

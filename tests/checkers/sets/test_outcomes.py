@@ -7,16 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from checkers.judging.json_models import convert_operations
+from checkers.judging.one_run import checker_of, examine
 from checkers.sets.outcomes import SetCounts
 from tests.checkers.sets.ops import (
+    MS,
     Op,
     add,
     begin_add,
     begin_read,
     end_add,
     end_read,
+    history,
     read,
     said,
+    timed,
 )
 
 OUTCOMES = ("stable", "lost", "never_read")
@@ -238,6 +243,39 @@ def test_a_set_that_was_never_read_is_unknown(tmp_path: Path) -> None:
         answer = said(tmp_path, add(1), more)
         assert (answer.judged.verdict, answer.doubts) == ("unknown", ["incomplete"])
         assert answer.judged.document()["final_read"] is None
+
+
+UNANSWERED: dict[str, list[Op | list[Op]]] = {
+    "info": [read(end="info"), read(end="info", process=8)],
+    "fail": [read(end="fail"), read(end="fail", process=8)],
+    "never completed": [begin_read(), begin_read(8)],
+}
+
+
+@pytest.mark.parametrize("linearizable", [False, True])
+@pytest.mark.parametrize("reads", UNANSWERED.values(), ids=UNANSWERED)
+def test_where_no_read_at_the_end_was_ok_the_set_is_unknown(
+    reads: list[Op | list[Op]], linearizable: bool, tmp_path: Path
+) -> None:
+    before = add(1), read(1), add(2, "fail")
+    answer = said(tmp_path, *before, *reads, linearizable=linearizable)
+    assert (answer.judged.verdict, answer.doubts) == ("unknown", ["incomplete"])
+    assert answer.judged.doubts[0].sentence == (
+        "none of 2 reads at the end was ok: what was lost after the last ok read is not known"
+    )
+    assert said(tmp_path, *before, *reads, read(1, process=7)).judged.verdict == "valid"
+    assert said(tmp_path, *before[:2], *reads).judged.verdict == "valid"
+
+
+@pytest.mark.parametrize(("from_ns", "doubts"), [(4 * MS, ["incomplete"]), (2 * MS, [])])
+def test_the_reads_at_the_end_of_a_run_are_those_of_its_final_scripts(
+    from_ns: int, doubts: list[str], tmp_path: Path
+) -> None:
+    history(tmp_path, timed(add(1), read(1), read(end="fail")))
+    facts = convert_operations(tmp_path / "history.jsonl", tmp_path / "again", "set")
+    facts = replace(facts, final_from_ns=from_ns)
+    result = examine(facts, {"set": checker_of("set", {})}).results["set"]
+    assert [each.name for each in result.doubts] == doubts
 
 
 def test_a_counter_example_outweighs_a_doubt(tmp_path: Path) -> None:
