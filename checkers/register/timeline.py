@@ -23,8 +23,9 @@ from checkers.register.operations import CAS, NEVER, NULL, OK, READ, WRITE, Oper
 @dataclass(frozen=True)
 class Moment:
     """What is open when an operation completes, that operation included: `reads` and `writes` (and
-    compare-and-sets) that are `ok`, the earliest completion first; the reads of each value as bits;
-    the mute writes (not compare-and-sets) as bits; how many `info` writes were invoked."""
+    compare-and-sets) that are `ok`, the earliest completion first; the reads of each value that has
+    any, as bits; the mute writes (not compare-and-sets) as bits; how many `info` writes were
+    invoked."""
 
     completes: int
     reads: tuple[int, ...]
@@ -132,7 +133,8 @@ def _moments(
             moments.append(Moment(at, tuple(reads), tuple(writes), reads_of, quiet, invoked))
             present.remove(at)
         if one.f == READ:
-            reads_of = reads_of | {one.value: reads_of.get(one.value, 0) ^ bit[at]}
+            changed = reads_of | {one.value: reads_of.get(one.value, 0) ^ bit[at]}
+            reads_of = {value: bits for value, bits in changed.items() if bits}
         elif one.f == WRITE and mute[at]:
             quiet ^= bit[at]
     return moments
