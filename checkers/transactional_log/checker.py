@@ -39,7 +39,7 @@ _SENTENCES: Final = {
     "duplicate": "values that are at several offsets: {n}",
     "torn-transaction": "transactions of which a part was polled and a part is lost: {n}",
     "zombie-commit": "acknowledged commits of producers that had been fenced before: {n}",
-    "offsets-without-output": "inputs that were consumed but whose output never came: {n}",
+    "offsets-without-output": "inputs that a group went past without processing them: {n}",
     "output-without-offsets": "inputs that were consumed again after their output: {n}",
     "precommitted-read": "operations that polled values that they had sent: {n}",
     "unseen": "acknowledged values that no ok poll returned by the end, lost or late: {n}",
@@ -95,7 +95,8 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
                   is wrong but that acknowledged values were not polled by the end
     exactly_once  inputs of subscribed transactions are consumed once: offsets-without-output and
                   output-without-offsets are errors (clients go back to what is committed when a
-                  transaction fails), and not only reported
+                  transaction fails), and not only reported; a run in which no such transaction
+                  consumed anything and committed is unknown
     """
 
     plugin: ClassVar[str] = "kafka"
@@ -179,6 +180,9 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
             yield Statement(DOUBTS.vacuous, "no ok poll returned anything")
         if judged.uncommitted and not judged.counts.polled_uncommitted:
             yield Statement(DOUBTS.vacuous, "no poll of read_uncommitted returned anything")
+        if self.exactly_once and not judged.counts.consumed:
+            sentence = "no transaction of a process that had subscribed consumed anything"
+            yield Statement(DOUBTS.vacuous, f"{sentence} and committed")
         if self.unseen == "doubt" and (number := judged.number("unseen")):
             sentence = _SENTENCES["unseen"].format(n=f"{number:,}")
             yield Statement(DOUBTS.not_yet_visible, sentence)

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.transactional_log import exactly_once, positions, taken_back, uncommitted, values
-from checkers.transactional_log.columns import SUBSCRIBE, History, Ops, shard
+from checkers.transactional_log.columns import SUBSCRIBE, History, MicroOps, Ops, shard
 from checkers.transactional_log.cycles import Cycles, cycles_of
 from checkers.transactional_log.edges import Edges, edges_of, joined
 from checkers.transactional_log.found import Found
@@ -37,7 +37,8 @@ POSITIONS: Final = frozenset({"poll-skip", "nonmonotonic-poll"})
 
 class Counts(NamedTuple):
     """Values that were sent, by how their operations ended; records that were polled, by ok
-    operations, and by readers of read_uncommitted."""
+    operations, by readers of read_uncommitted, and as inputs by a group's operations that
+    committed."""
 
     attempted: int
     acknowledged: int
@@ -46,6 +47,7 @@ class Counts(NamedTuple):
     polled: int
     polled_ok: int
     polled_uncommitted: int
+    consumed: int
 
 
 class Tally(NamedTuple):
@@ -101,7 +103,7 @@ def tally(
     by two readers. `reassigned`: the logs of a process that subscribes may be distributed again
     between its polls."""
     shown = shown_of(history)
-    consuming = exactly_once.consumers(history)
+    group = exactly_once.group_of(history, shown, ours=ours)
     part = shard(history, number, of=of)
     versions = versions_of(part, shown.committed)
     became = values.values_of(part)
@@ -109,7 +111,7 @@ def tally(
     found = [
         *values.anomalies(part, became, versions, shown, confirmed(part, states, ours=ours)),
         *positions.anomalies(part, versions),
-        *exactly_once.anomalies(part, versions, shown, consuming),
+        *exactly_once.anomalies(part, versions, became, shown, group),
         *taken_back.anomalies(part, became, states),
     ]
     edges = edges_of(part, became, versions)
@@ -120,7 +122,7 @@ def tally(
     if reassigned:
         found = [_excused(each, history.ops, everybody=not ours) for each in found]
     return Tally(
-        _counts(part),
+        _counts(part, exactly_once.consumed(part, shown, group)),
         tuple(found),
         edges,
         worst_lag(part),
@@ -172,7 +174,7 @@ def _once(found: Found) -> Found:
     return found.take(np.unique(found.op, return_index=True)[1])
 
 
-def _counts(history: History) -> Counts:
+def _counts(history: History, consumed: MicroOps) -> Counts:
     ops, micro = history.ops, history.micro
     marks = np.take(ops.mark, np.compress(micro.kind == SEND, micro.op))
     polls = np.take(ops.mark, np.compress(micro.kind == POLL, micro.op))
@@ -185,4 +187,5 @@ def _counts(history: History) -> Counts:
         polled=len(polls),
         polled_ok=int(np.count_nonzero(polls == OK)),
         polled_uncommitted=int(np.count_nonzero(micro.kind == UNCOMMITTED)),
+        consumed=len(consumed.op),
     )

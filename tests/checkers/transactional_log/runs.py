@@ -69,10 +69,8 @@ ABORTED: list[Row] = [
 ]
 
 
-def judged(
-    folder: Path, rows: list[Row], *, stored: bool = False, sub_via: str = "assign"
-) -> CheckResult:
-    """`stored`: in a run folder."""
+def judged(folder: Path, rows: list[Row], *, stored: bool = False, **options: str) -> CheckResult:
+    """`stored`: in a run folder; `options` of the checker."""
     history = folder / "history"
     history.mkdir()
     process, kind, f, elements = zip(*rows, strict=True)
@@ -96,6 +94,6 @@ def judged(
         ends=(),
         promises=Promises(model="transaction"),
     )
-    checks = {"kafka": checker_of("kafka", {"sub_via": sub_via})}
+    checks = {"kafka": checker_of("kafka", options)}
     result: CheckResult = examine(facts, checks).results["kafka"]
     return result
