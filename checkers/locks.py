@@ -6,7 +6,9 @@ confirmation began. Where such spans of two processes overlap, both had reason t
 
 What is not known makes no process a holder: an `acquire` without an answer, and the time after the
 last confirmation. So a lock that passes to another when its holder's session ends is not an
-overlap.
+overlap. Nor is an `acquire` that was never confirmed, whose session may have ended before its
+answer came, unless all of it lies in the span of another process: wherever in it the lock was
+granted, that process held it.
 """
 
 from __future__ import annotations
@@ -40,15 +42,18 @@ FINDINGS: Final = pa.schema(
     ]
 )
 """`kind` is `held_twice`; spans are indices of the history: from the answer to the acquire to the
-beginning of the last confirmation."""
+beginning of the last confirmation; of an acquire that was never confirmed, from its beginning to
+its answer."""
 
 
 class Span(NamedTuple):
-    """A process certainly held a lock from one place of the history to another."""
+    """A process certainly held a lock from one place of the history to another; not `confirmed`: it
+    was granted the lock somewhere between them."""
 
     begin: int
     end: int
     process: int
+    confirmed: bool = True
 
 
 @dataclass
@@ -63,7 +68,8 @@ class Held:
 
 @dataclass(frozen=True)
 class Locks(OneShard[Held], HasPrimaryFinding):
-    """Locks that two processes held at the same time, each confirmed."""
+    """Locks that two processes held at the same time, each confirmed, or that one process was
+    granted while another held them."""
 
     plugin: ClassVar[str] = "locks"
     models: ClassVar[frozenset[str]] = frozenset({"lock"})
@@ -90,8 +96,8 @@ class Locks(OneShard[Held], HasPrimaryFinding):
         spans = _Open(Held())
         for part in run.operations():
             spans.take(part)
-        for process in list(spans.holds):
-            spans.end(process)
+        for process, key in list(spans.holds):
+            spans.end(process, key)
         return spans.held
 
     def judge(self, run: Run, held: Held) -> CheckResult:
@@ -128,23 +134,25 @@ class Locks(OneShard[Held], HasPrimaryFinding):
 
 
 def twice(spans: Sequence[Span]) -> Iterator[tuple[Span, Span]]:
-    """Pairs of spans of two processes that overlap: each with the one before that ends last."""
+    """Pairs of spans of two processes that overlap: each with the confirmed one before that ends
+    last. One that is not confirmed must lie in that one."""
     last: Span | None = None
     for span in sorted(spans):
-        if last is not None and span.begin < last.end and span.process != last.process:
+        by = span.begin if span.confirmed else span.end
+        if last is not None and by < last.end and span.process != last.process:
             yield last, span
-        if last is None or span.end > last.end:
+        if span.confirmed and (last is None or span.end > last.end):
             last = span
 
 
 @dataclass
 class _Open:
-    """What is in progress, row after row: by process, where its operation began, and the span of
-    the lock that it holds."""
+    """What is in progress, row after row: by process, where its operation began; by process and
+    lock, the span for which it holds it."""
 
     held: Held
     begun: dict[int, int] = field(default_factory=dict)
-    holds: dict[int, tuple[str, Span]] = field(default_factory=dict)
+    holds: dict[tuple[int, str], Span] = field(default_factory=dict)
 
     def take(self, part: Operations) -> None:
         """Take the rows of a part."""
@@ -155,26 +163,26 @@ class _Open:
                 self.begun[process] = place
                 self.held.attempted += f[row] == "acquire"
                 if f[row] == "release":
-                    self.end(process)
+                    self.end(process, keys[row])
                 continue
             began, ok = self.begun.pop(process, place), part.mark[row] == OK
             if f[row] == "acquire" and ok:
                 self.held.acknowledged += 1
-                self.holds[process] = (keys[row], Span(place, place, process))
+                self.end(process, keys[row])
+                self.holds[process, keys[row]] = Span(began, place, process, confirmed=False)
             elif f[row] == "confirm" and ok and part.result[row] == 1:
-                self._confirm(process, began)
+                self._confirm(process, keys[row], began)
             elif f[row] == "confirm":
-                self.end(process)
+                self.end(process, keys[row])
 
-    def end(self, process: int) -> None:
+    def end(self, process: int, key: str) -> None:
         """It is no longer certain that the process holds a lock."""
-        if process in self.holds:
-            key, span = self.holds.pop(process)
+        if span := self.holds.pop((process, key), None):
             self.held.spans.setdefault(key, []).append(span)
 
-    def _confirm(self, process: int, began: int) -> None:
+    def _confirm(self, process: int, key: str, began: int) -> None:
         """It held the lock when this confirmation began."""
-        if process in self.holds:
+        if span := self.holds.get((process, key)):
             self.held.confirmed += 1
-            key, span = self.holds[process]
-            self.holds[process] = (key, span._replace(end=max(span.end, began)))
+            begin = span.begin if span.confirmed else span.end
+            self.holds[process, key] = Span(begin, began, process)
