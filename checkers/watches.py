@@ -7,13 +7,20 @@ and their place in it is known of each that was acknowledged or read. So the sec
     unnotified  it read a later write, but no notification had come: a client must see the event
                 before it sees the change
     too_early   a notification had come, but it read no later write
-    backwards   it read an earlier write
+    backwards   it read an earlier write, or one before the last write of the key that had been
+                acknowledged to the process itself
     merged      it read a later write, and more than one lie between: one notification stands for
                 several changes, as watches are triggered once. Counted, and no fault
 
-and any watch may show a write at another place than another client or the writer (`disagreed`).
-A notification that is lost with its connection is not a missed one: the client says
-so, and the watch no longer counts.
+and any watch may show
+
+    disagreed     a write at another place than another client or its writer has it, or another
+                  write at that place; so may a writer
+    unexpected    a value that nobody had begun to write to the key by then
+    failed_found  a value whose write failed
+
+A write of unknown outcome may have any place. A notification that is lost with its connection is
+not a missed one: the client says so, and the watch no longer counts.
 """
 
 from __future__ import annotations
@@ -34,13 +41,15 @@ from harness.protocols import (
     Run,
     Statement,
 )
-from harness.protocols.runs import INVOKED, NULL, OK, Operations
+from harness.protocols.runs import FAIL, INVOKED, NULL, OK, Operations
 
 _SENTENCES: Final = {
     "unnotified": "changes that a client read although no notification had come: {n}",
     "too_early": "notifications after which a client read no change: {n}",
     "backwards": "reads of a client that went back to an earlier write: {n}",
-    "disagreed": "writes that stand at different places for different clients: {n}",
+    "disagreed": "answers that disagree with another one about the place of a write: {n}",
+    "unexpected": "reads of values that nobody had written to the key: {n}",
+    "failed_found": "reads of values whose write had failed: {n}",
 }
 FINDINGS: Final = pa.schema(
     [
@@ -51,36 +60,42 @@ FINDINGS: Final = pa.schema(
         *(pa.field(name, pa.int64()) for name in ("index", "value", "place", "place_before")),
     ]
 )
-"""`kind` is a count above; `index` the row of the watch in the history, `value` and `place` the
-write that it read, `place_before` that of the watch before, or of the other client's answer."""
+"""`kind` is a count above; `index` the row of the watch in the history (or of the write that
+disagrees with another write), `value` and `place` the write that it read, `place_before` that of
+the watch or write before, or of the other client's answer."""
 
 
-class Watch(NamedTuple):
-    """A watch that was answered."""
+class Answer(NamedTuple):
+    """A watch that was answered, or a write that was acknowledged with its place. `wrote`: the
+    place of the last write of the key that the process had been acknowledged, NULL for none."""
 
     row: int
     process: int
     key: str
     value: int
-    notified: int
     place: int
+    notified: int = NULL
+    wrote: int = NULL
 
 
 @dataclass
 class Seen:
-    """The operations of a history: its watches in their order, the places of its writes by key and
-    value, and how many there were."""
+    """The operations of a history: its watches and the writes whose places are known, in their
+    order; by key and value, the row at which each write began, and those that failed."""
 
     attempted: int = 0
     acknowledged: int = 0
-    places: dict[tuple[str, int], int] = field(default_factory=dict)
-    watches: list[Watch] = field(default_factory=list)
+    begun: dict[tuple[str, int], int] = field(default_factory=dict)
+    failed: set[tuple[str, int]] = field(default_factory=set)
+    writes: list[Answer] = field(default_factory=list)
+    watches: list[Answer] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Watches(OneShard[Seen], HasPrimaryFinding):
-    """Changes of which a watching client was not notified, or too early, and clients that go back
-    or disagree; notifications that stand for several changes are counted."""
+    """Changes of which a watching client was not notified, or too early, clients that go back or
+    disagree, and reads of what was not written; notifications that stand for several changes are
+    counted."""
 
     plugin: ClassVar[str] = "watches"
     models: ClassVar[frozenset[str]] = frozenset({"watch"})
@@ -104,14 +119,14 @@ class Watches(OneShard[Seen], HasPrimaryFinding):
 
     def gather(self, run: Run) -> Seen:
         """Gather what was written and watched."""
-        seen = Seen()
+        seen, wrote = Seen(), dict[tuple[int, str], int]()
         for part in run.operations():
-            _take(seen, part)
+            _take(seen, wrote, part)
         return seen
 
     def judge(self, run: Run, seen: Seen) -> CheckResult:
         """Compare successive watches."""
-        found = [*_disagreements(seen), *_anomalies(seen.watches)]
+        found = [*_disagreements(seen), *_strange(seen), *_anomalies(seen.watches)]
         kinds = [kind for kind, _, _ in found]
         counts = {
             "attempted": seen.attempted,
@@ -129,7 +144,7 @@ class Watches(OneShard[Seen], HasPrimaryFinding):
                 "key": watch.key,
                 "index": watch.row,
                 "value": None if watch.value == NULL else watch.value,
-                "place": watch.place,
+                "place": None if watch.place == NULL else watch.place,
                 "place_before": before,
             }
             for kind, watch, before in found
@@ -147,42 +162,48 @@ class Watches(OneShard[Seen], HasPrimaryFinding):
         )
 
 
-def _take(seen: Seen, part: Operations) -> None:
-    """Take the operations of one part that completed."""
+def _take(seen: Seen, wrote: dict[tuple[int, str], int], part: Operations) -> None:
+    """Take the operations of one part. `wrote`: the place of the last write of each process and
+    key that was acknowledged."""
     f, keys, lists = part.f.objects(), part.key.objects(), part.elements
-    seen.attempted += int(np.count_nonzero((f == "write") & (part.mark == INVOKED)))
-    for row in np.flatnonzero(part.mark == OK).tolist():
-        place = int(part.offset[row])
+    for row in range(len(part.place)):
+        index, process, key = int(part.place[row]), int(part.process[row]), keys[row]
+        mark, place = part.mark[row], int(part.offset[row])
         if f[row] == "write":
-            seen.acknowledged += 1
-            if place != NULL:
-                seen.places[keys[row], int(part.value[row])] = place
-        elif lists.present[row]:
+            value = int(part.value[row])
+            seen.attempted += int(mark == INVOKED)
+            seen.acknowledged += int(mark == OK)
+            seen.begun.setdefault((key, value), index)
+            if mark == FAIL:
+                seen.failed.add((key, value))
+            if mark == OK and place != NULL:
+                wrote[process, key] = place
+                seen.writes.append(Answer(index, process, key, value, place))
+        elif mark == OK and lists.present[row]:
             value, notified = lists.values[lists.starts[row] : lists.starts[row + 1]].tolist()
-            watch = Watch(
-                int(part.place[row]), int(part.process[row]), keys[row], value, notified, place
-            )
-            seen.watches.append(watch)
+            own = wrote.get((process, key), NULL)
+            seen.watches.append(Answer(index, process, key, value, place, notified, own))
 
 
-Anomaly = tuple[str, Watch, int]
-"""Its kind, the watch that shows it, and the place that contradicts it."""
+Anomaly = tuple[str, Answer, int | None]
+"""Its kind, the answer that shows it, and the place that contradicts it."""
 
 
-def _pairs(watches: Sequence[Watch]) -> Iterator[tuple[Watch, Watch]]:
-    """Each watch whose process had watched the same key before, with that one."""
-    last: dict[tuple[int, str], Watch] = {}
+def _pairs(watches: Sequence[Answer]) -> Iterator[tuple[Answer | None, Answer]]:
+    """Each watch with the one before it of the same process and key, `None` for the first."""
+    last: dict[tuple[int, str], Answer] = {}
     for watch in watches:
-        before = last.get((watch.process, watch.key))
-        if before is not None:
-            yield before, watch
+        yield last.get((watch.process, watch.key)), watch
         last[watch.process, watch.key] = watch
 
 
-def _anomalies(watches: Sequence[Watch]) -> Iterator[Anomaly]:
+def _anomalies(watches: Sequence[Answer]) -> Iterator[Anomaly]:
     for before, watch in _pairs(watches):
-        if watch.place < before.place:
-            yield "backwards", watch, before.place
+        bound = watch.wrote if before is None else max(watch.wrote, before.place)
+        if watch.place < bound:
+            yield "backwards", watch, bound
+        elif before is None:
+            continue
         elif watch.place > before.place and watch.notified == 0:
             yield "unnotified", watch, before.place
         elif watch.place == before.place and watch.notified == 1:
@@ -190,23 +211,40 @@ def _anomalies(watches: Sequence[Watch]) -> Iterator[Anomaly]:
 
 
 def _disagreements(seen: Seen) -> Iterator[Anomaly]:
-    """Watches that read a write at another place than its writer, or the first that read it."""
-    places = dict(seen.places)
+    """Answers that have a write at another place than its writer, or the first that read it; or
+    another write at a place. There is one order of the writes of all keys."""
+    place_of: dict[tuple[str, int], int] = {}
+    write_at: dict[int, tuple[str, int]] = {}
+    for answer in (*seen.writes, *seen.watches):
+        if NULL in (answer.value, answer.place):
+            continue
+        write = answer.key, answer.value
+        place = place_of.setdefault(write, answer.place)
+        if place != answer.place or write_at.setdefault(place, write) != write:
+            yield "disagreed", answer, place
+
+
+def _strange(seen: Seen) -> Iterator[Anomaly]:
+    """Watches that read what had not been written, or whose write failed."""
     for watch in seen.watches:
-        place = places.setdefault((watch.key, watch.value), watch.place)
-        if place != watch.place:
-            yield "disagreed", watch, place
+        write = watch.key, watch.value
+        if watch.value == NULL:
+            continue
+        if seen.begun.get(write, watch.row) >= watch.row:
+            yield "unexpected", watch, None
+        elif write in seen.failed:
+            yield "failed_found", watch, None
 
 
 def _merged(seen: Seen) -> int:
     """How many notifications stand for more than one change that is known."""
     by_key: dict[str, list[int]] = {}
-    for (key, _), place in seen.places.items():
-        by_key.setdefault(key, []).append(place)
-    ordered = {key: np.sort(np.array(places)) for key, places in by_key.items()}
+    for write in seen.writes:
+        by_key.setdefault(write.key, []).append(write.place)
+    ordered = {key: np.unique(np.array(places)) for key, places in by_key.items()}
     merged = 0
     for before, watch in _pairs(seen.watches):
-        if watch.notified == 1 and watch.key in ordered:
+        if before is not None and watch.notified == 1 and watch.key in ordered:
             first, last = np.searchsorted(
                 ordered[watch.key], [before.place, watch.place], side="right"
             )

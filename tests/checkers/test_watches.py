@@ -10,13 +10,16 @@ from harness.protocols.runs import NULL
 from tests.fixtures.operation_rows import Row, checked
 
 
-def write(value: int, at: int | None, how: str = "ok", key: str = "k") -> list[Row]:
-    written = Row(f="write", key=key, value=value)
-    return [written, Row(f="write", type=how, key=key, value=value, offset=at)]
+def write(
+    value: int, at: int | None, how: str = "ok", key: str = "k", process: int = 0
+) -> list[Row]:
+    written = Row(f="write", process=process, key=key, value=value)
+    ended = Row(f="write", process=process, type=how, key=key, value=value, offset=at)
+    return [written, ended]
 
 
 def watch(
-    value: int, at: int, notified: int, process: int = 5, key: str = "k", how: str = "ok"
+    value: int, at: int | None, notified: int, process: int = 5, key: str = "k", how: str = "ok"
 ) -> list[Row]:
     begun = Row(f="watch", process=process, key=key)
     answer = {"elements": (value, notified), "offset": at} if how == "ok" else {}
@@ -61,6 +64,8 @@ def test_notifications_that_come_before_their_changes_are_well(size: int) -> Non
         "too_early": 0,
         "backwards": 0,
         "disagreed": 0,
+        "unexpected": 0,
+        "failed_found": 0,
     }
     assert result.all_well == "all 2 notifications came before the changes were read"
 
@@ -89,7 +94,7 @@ def test_each_anomaly_is_found(kind: str, last: list[Row], size: int) -> None:
     [
         watch(5, 14, NULL),  # its connection was lost meanwhile
         watch(5, 14, 0, process=6),  # another process had left no watch
-        watch(5, 14, 0, key="other"),
+        [*write(6, 15, key="other"), *watch(6, 15, 0, key="other")],
         watch(5, 14, 0, how="info"),
         watch(5, 14, 0, how="fail"),
     ],
@@ -104,6 +109,52 @@ def test_readers_agree_about_a_write_whose_place_its_writer_never_learnt() -> No
     assert found(said(*WELL, unknown, watch(5, 14, 1), watch(5, 15, NULL, process=6))) == [
         "disagreed"
     ]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "last"),
+    [
+        (["unexpected"], [watch(99, 14, 1)]),
+        (["unexpected"], [watch(1, 15, NULL, process=6, key="other")]),
+        (["disagreed", "unexpected"], [watch(77, 13, 0)]),
+        (["unexpected"], [watch(5, 14, 1), write(5, None, how="info")]),
+        (["failed_found"], [write(5, None, how="fail"), watch(5, 14, 1)]),
+        (["failed_found"], [write(5, None)[:1], watch(5, 14, 1), write(5, None, how="fail")[1:]]),
+        ([], [write(5, None)[:1], watch(5, 14, 1)]),
+        ([], [write(5, None, how="info"), watch(5, 14, 1)]),
+    ],
+    ids=[
+        *("never written", "written to another key", "at the place of another", "written later"),
+        *("failed", "failed later", "still open", "of unknown outcome"),
+    ],
+)
+def test_only_what_was_written_is_read(kinds: list[str], last: list[list[Row]]) -> None:
+    assert found(said(*WELL, *last)) == kinds
+
+
+def test_two_writes_have_two_places() -> None:
+    """Whatever their keys are: all writes have one order."""
+    unknown = write(5, None, how="info")
+    for key in ("k", "other"):
+        both = (write(6, 14, key=key), unknown, watch(5, 14, 1))
+        assert found(said(*WELL, *both)) == ["disagreed"]
+        assert found(said(*WELL, write(5, 14), write(6, 14, key=key))) == ["disagreed"]
+
+
+def test_what_a_process_wrote_it_reads() -> None:
+    for process, kinds in ((5, ["backwards"]), (6, [])):
+        own = write(5, 14, process=process)
+        assert found(said(*WELL, own, watch(4, 13, 0))) == kinds
+    assert found(said(*WELL, write(5, 14, process=6), watch(4, 13, NULL, process=6))) == [
+        "backwards"
+    ]
+    unknown = write(5, None, how="info", process=5)
+    assert found(said(*WELL, unknown, watch(4, 13, 0))) == []
+
+
+def test_what_was_never_written_has_no_value_and_no_place() -> None:
+    nothing = watch(NULL, None, NULL, process=6)
+    assert found(said(*WELL, nothing, nothing)) == []
 
 
 def test_nothing_acknowledged_or_notified_is_vacuous() -> None:
