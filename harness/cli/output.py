@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import math
 import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn, ParamSpec
+from typing import IO, Any, ParamSpec, cast
 
 import orjson
 import rich_click as click
@@ -37,19 +39,67 @@ def about(seconds: float) -> str:
     return f"about {seconds / 3600:.1f} h"
 
 
+class _Stream:
+    """A standard stream whose loss does not stop the work: from the first write that fails (a
+    closed pipe, a full disk) what is written is dropped, and `lost` is the reason."""
+
+    def __init__(self, file: IO[str] | None) -> None:
+        self._file = file
+        self.lost: OSError | None = None
+
+    def write(self, text: str) -> int:
+        self._attempt(lambda file: file.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._attempt(lambda file: file.flush())
+
+    def isatty(self) -> bool:
+        return self._file is not None and self._file.isatty()
+
+    @property
+    def encoding(self) -> str:
+        return "utf-8" if self._file is None else self._file.encoding
+
+    def _attempt(self, act: Callable[[IO[str]], object]) -> None:
+        if self.lost is not None:
+            return
+        if self._file is None:  # it was closed before this process began
+            self.lost = OSError(errno.EBADF, os.strerror(errno.EBADF))
+            return
+        try:
+            act(self._file)
+        except OSError as error:
+            self.lost = error
+            with suppress(OSError):  # what it has buffered must not be written at exit
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self._file.fileno())
+
+
 @dataclass(frozen=True)
 class Output:
-    """The output of a command: with `json`, stdout holds one document and nothing else."""
+    """The output of a command: with `json`, stdout holds one document and nothing else. Nothing
+    here raises if the output cannot be written; the command's exit code shows it."""
 
     json: bool = False
     no_color: bool = False
     quiet: bool = False
 
     @functools.cached_property
+    def stdout(self) -> _Stream:
+        return _Stream(sys.stdout)
+
+    @functools.cached_property
+    def stderr(self) -> _Stream:
+        return _Stream(sys.stderr)
+
+    @functools.cached_property
     def console(self) -> Console:
-        return Console(
-            stderr=self.json, no_color=self.no_color or None, highlight=False, soft_wrap=True
-        )
+        """For the user: on stderr if stdout holds the document."""
+        return self._console(self.stderr if self.json else self.stdout)
+
+    def _console(self, stream: _Stream) -> Console:
+        file = cast("IO[str]", stream)
+        return Console(file=file, no_color=self.no_color or None, highlight=False, soft_wrap=True)
 
     def say(self, text: object = "", *, style: str = "") -> None:
         """Print one line for the user."""
@@ -64,17 +114,31 @@ class Output:
         """Print the command's result, a dataclass or JSON data, when JSON is requested."""
         if self.json:
             body = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
-            sys.stdout.write(body.decode() + "\n")
-            sys.stdout.flush()
+            self.write(body.decode() + "\n")
 
-    def fail(self, error: AcklossError) -> NoReturn:
-        """Print an error as one sentence or a JSON document, and exit with its exit code."""
+    def write(self, text: str) -> None:
+        """Write data, such as a document, to stdout as it is."""
+        self.stdout.write(text)
+        self.stdout.flush()
+
+    def fail(self, error: AcklossError) -> int:
+        """Print an error as one sentence or a JSON document; returns its exit code."""
         if self.json:
             self.document(error.document())
-        console = Console(stderr=True, no_color=self.no_color or None, highlight=False)
         style = "yellow" if isinstance(error, Interrupted) else "red"
-        console.print(Text("ackloss: ", style=style) + Text(plain(error)), soft_wrap=True)
-        sys.exit(error.exit_code)
+        sentence = Text("ackloss: ", style=style) + Text(plain(error))
+        self._console(self.stderr).print(sentence)
+        return error.exit_code
+
+    def unless_lost(self, code: int) -> int:
+        """The exit code of a command that ended with `code`. A result that was not received is not
+        a result: then it is the environment's instead of a verdict's."""
+        lost = self.stdout.lost
+        if lost is None or code not in EXIT_BY_VERDICT.values():
+            return code
+        if lost.errno == errno.EPIPE:  # its reader has left, and knows
+            return EnvironmentFailure.exit_code
+        return self.fail(EnvironmentFailure(f"cannot be written: {lost.strerror}", file="stdout"))
 
 
 def with_output(command: Callable[P, None]) -> Callable[..., None]:
@@ -89,24 +153,32 @@ def with_output(command: Callable[P, None]) -> Callable[..., None]:
         *args: Any, as_json: bool, no_color: bool, quiet: bool, verbose: bool, **kwargs: Any
     ) -> None:
         out = Output(as_json, no_color or bool(os.environ.get("NO_COLOR")), quiet)
+        code = 0
         try:
             command(out, *args, **kwargs)  # type: ignore[arg-type]
         except (click.ClickException, Exit, click.Abort):
             raise  # click's own, with its own exit code
+        except SystemExit as ended:
+            code = cast("int", ended.code)
         except AcklossError as error:
-            out.fail(error)
+            code = out.fail(error)
         except KeyboardInterrupt:
-            out.fail(Interrupted("interrupted"))
-        except BrokenPipeError:
-            # The reader of stdout is gone: the result was not received, so this is not a success.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(EnvironmentFailure.exit_code)
+            code = out.fail(Interrupted("interrupted"))
         except Exception as error:
             if verbose:
                 traceback.print_exc()
-            out.fail(HarnessFailure(failures.sentence(error), hint="-v shows the traceback"))
+            code = out.fail(_unexpected(error))
+        sys.exit(out.unless_lost(code))
 
     return wrapped
+
+
+def _unexpected(error: Exception) -> AcklossError:
+    """An exception that no code expected: the environment's if a disk is full, else ackloss' own or
+    a plug-in's."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return EnvironmentFailure(os.strerror(error.errno), file=error.filename)
+    return HarnessFailure(failures.sentence(error), hint="-v shows the traceback")
 
 
 plan_options = [

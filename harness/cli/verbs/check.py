@@ -71,7 +71,7 @@ def check(
         given = dict(key_and_value("--option", text) for text in options)
         results = _check_histories(histories, checker, given, spark, errors)
     if not results and len(errors) == 1:
-        out.fail(errors[0])
+        raise errors[0]
     for error in errors:
         click.echo(f"ackloss: {error}", err=True)
     for result in results:

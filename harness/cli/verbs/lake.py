@@ -65,7 +65,7 @@ def build(out: Output, campaigns: tuple[str, ...], address: str, ops: bool) -> N
         if done.absent:
             out.say(f"{done.campaign}: {done.absent:,} more are not in its archive yet")
     if not built and len(errors) == 1:
-        out.fail(errors[0])
+        raise errors[0]
     for bad in errors:
         click.echo(f"ackloss: {bad}", err=True)
     out.document({"schema": 1, "lake": place.shown, "campaigns": built})
@@ -134,7 +134,7 @@ def query(
     if asked.simulated and not out.quiet:
         click.echo(SIMULATED, err=True)
     if as_csv:
-        sys.stdout.write(asking.as_csv(answer).decode())
+        out.write(asking.as_csv(answer).decode())
         return
     names, rows = answer.column_names, asking.rows(answer)
     found = {"columns": names, "rows": [dict(zip(names, row, strict=True)) for row in rows]}
