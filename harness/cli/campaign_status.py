@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from harness.cli.output import Output, about, plain, with_output
+from harness.cli.output import Output, about, with_output
 from harness.cli.plans import FileOrName
 
 if TYPE_CHECKING:
@@ -147,8 +147,6 @@ def _print_sharing(out: Output, by_axis: Mapping[str, Along]) -> None:
 
 def print_progress(out: Output, where: CampaignDir, campaign: Campaign, progress: Progress) -> None:
     """Print the runs of each cell, by verdict, and whether the campaign is running."""
-    from rich.table import Table
-
     cells = [_status(cell.name, cell.repetitions, progress) for cell in campaign.possible]
     current = CampaignStatus(
         name=campaign.plan.name,
@@ -160,10 +158,8 @@ def print_progress(out: Output, where: CampaignDir, campaign: Campaign, progress
     out.document(current)
     if out.json:
         return
-    table = Table("cell", "runs", *_VERDICTS, "failed", "left", box=None)
-    for cell in cells:
-        table.add_row(*(plain(value) for value in vars(cell).values()))
-    out.console.print(table)
+    names = ("cell", "runs", *_VERDICTS, "failed", "left")
+    out.table(names, (vars(cell).values() for cell in cells))
     left = sum(cell.left for cell in cells)
     state = "is running" if current.alive else "is not running"
     out.say(f"{left:,} runs are left; the campaign {state}")

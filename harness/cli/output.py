@@ -8,7 +8,7 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any, ParamSpec, cast
@@ -17,6 +17,7 @@ import orjson
 import rich_click as click
 from click.exceptions import Exit
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from harness import failures
@@ -24,6 +25,7 @@ from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, Int
 
 P = ParamSpec("P")
 
+_WIDEST = 100_000
 EXIT_BY_VERDICT = {"valid": 0, "invalid": 1, "unknown": 3}
 
 
@@ -98,13 +100,29 @@ class Output:
         return self._console(self.stderr if self.json else self.stdout)
 
     def _console(self, stream: _Stream) -> Console:
-        file = cast("IO[str]", stream)
-        return Console(file=file, no_color=self.no_color or None, highlight=False, soft_wrap=True)
+        return Console(
+            file=cast("IO[str]", stream),
+            no_color=self.no_color or None,
+            markup=False,  # brackets and colons in names are no markup
+            emoji=False,
+            highlight=False,
+            soft_wrap=True,
+        )
 
     def say(self, text: object = "", *, style: str = "") -> None:
         """Print one line for the user."""
         if not self.quiet:
             self.console.print(Text(plain(text), style=style))
+
+    def table(self, names: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+        """Print all of a table: a value that is cut off is not an answer. `None` is an empty
+        cell."""
+        table = Table(*map(plain, names), box=None)
+        for row in rows:
+            table.add_row(*("" if value is None else plain(value) for value in row))
+        wide = self.console.options.update(width=_WIDEST)
+        width = self.console.measure(table, options=wide).maximum
+        self.console.print(table, width=width, crop=False)
 
     def ask(self, text: str) -> None:
         """Print one line for a user whose action is awaited, even if the command is quiet."""

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rich_click as click
-from rich.table import Column, Table
-from rich.text import Text
 
 from harness.cli.options import PathOrUrl, key_and_value
-from harness.cli.output import Output, plain, with_output
+from harness.cli.output import Output, with_output
 from harness.cli.results import merged_exit_code
 from harness.urls import is_url
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from analysis.lake.query import Engine
     from harness.errors import AcklossError
 
-_WIDEST = 100_000
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -140,7 +137,7 @@ def query(
     found = {"columns": names, "rows": [dict(zip(names, row, strict=True)) for row in rows]}
     out.document({"schema": 1, "simulated": asked.simulated, **found})
     if not out.json:
-        _print_table(out, names, [[asking.text(value) for value in row] for row in rows])
+        out.table(names, ([asking.text(value) for value in row] for row in rows))
 
 
 @lake.command()
@@ -190,13 +187,3 @@ def _print_overview(out: Output, overview: Overview) -> None:
         out.say(head, style="bold")
         for line in lines:
             out.say(f"  {line}")
-
-
-def _print_table(out: Output, names: list[str], rows: list[list[str]]) -> None:
-    """Print all of it: a value that is cut off is not an answer."""
-    table = Table(*(Column(Text(plain(name))) for name in names), box=None)
-    for row in rows:
-        table.add_row(*(Text(plain(value)) for value in row))
-    wide = out.console.options.update(width=_WIDEST)
-    width = out.console.measure(table, options=wide).maximum
-    out.console.print(table, width=width, crop=False)

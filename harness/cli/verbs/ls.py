@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rich_click as click
-from rich.table import Table
 
-from harness.cli.output import Output, plain, with_output
+from harness.cli.output import Output, with_output
 
 if TYPE_CHECKING:
     from harness.history.run_folder import RunDir
@@ -39,11 +38,12 @@ def ls(out: Output, folder: Path) -> None:
     out.document({"schema": 1, "runs": runs})
     if out.json:
         return
-    table = Table("run", "plan", "state", "verdict", "lost", "acknowledged", "", box=None)
-    for run in runs:
-        row = {**vars(run), "simulated": "simulated" if run.simulated else None}
-        table.add_row(*(plain("" if value is None else value) for value in row.values()))
-    out.console.print(table if runs else f"no runs in {folder}")
+    if not runs:
+        out.say(f"no runs in {folder}")
+        return
+    names = ("run", "plan", "state", "verdict", "lost", "acknowledged", "")
+    marked = ({**vars(run), "simulated": "simulated" if run.simulated else None} for run in runs)
+    out.table(names, (row.values() for row in marked))
 
 
 def _summary(rundir: RunDir) -> RunSummary:
