@@ -52,7 +52,8 @@ class _View:
     def table(self) -> Table:
         """The live table: phase, load, faults, leaders."""
         grid = Table.grid(padding=(0, 2))
-        grid.add_row(Text("phase", style="dim"), f"{self.status.phase}  {self.elapsed_s():.0f} s")
+        phase = f"{self.status.phase}  {self.elapsed_s():.0f} s"
+        grid.add_row(Text("phase", style="dim"), Text(plain(phase)))
         if (load := self._load()) is not None:
             grid.add_row(Text(self.operations, style="dim"), load)
             grid.add_row(Text("fault", style="dim"), Text(plain(self._faults()), style="bold red"))

@@ -30,8 +30,9 @@ EXIT_BY_VERDICT = {"valid": 0, "invalid": 1, "unknown": 3}
 
 
 def plain(text: object) -> str:
-    """Text from any source, safe for a terminal: control characters are shown, not sent."""
-    return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in str(text))
+    """Text from any source as one line, safe for a terminal: control characters and line ends are
+    shown, not sent."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
 def about(seconds: float) -> str:
@@ -128,11 +129,21 @@ class Output:
         """Print one line for a user whose action is awaited, even if the command is quiet."""
         self.console.print(Text(plain(text), style="bold yellow"))
 
+    def note(self, text: str) -> None:
+        """Print one line beside the result, on stderr."""
+        if not self.quiet:
+            self._console(self.stderr).print(Text(plain(text)))
+
     def document(self, document: object) -> None:
         """Print the command's result, a dataclass or JSON data, when JSON is requested."""
         if self.json:
-            body = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
-            self.write(body.decode() + "\n")
+            self.write(_as_json(document) + "\n")
+
+    def show(self, document: object) -> None:
+        """Print a document also to the user who does not request JSON."""
+        self.document(document)
+        for line in _as_json(document).split("\n") if not self.json else ():
+            self.say(line)
 
     def write(self, text: str) -> None:
         """Write data, such as a document, to stdout as it is."""
@@ -141,12 +152,15 @@ class Output:
 
     def fail(self, error: AcklossError) -> int:
         """Print an error as one sentence or a JSON document; returns its exit code."""
-        if self.json:
-            self.document(error.document())
+        self.document(error.document())
+        self.error(error)
+        return error.exit_code
+
+    def error(self, error: AcklossError) -> None:
+        """Print an error as one sentence on stderr."""
         style = "yellow" if isinstance(error, Interrupted) else "red"
         sentence = Text("ackloss: ", style=style) + Text(plain(error))
         self._console(self.stderr).print(sentence)
-        return error.exit_code
 
     def unless_lost(self, code: int) -> int:
         """The exit code of a command that ended with `code`. A result that was not received is not
@@ -157,6 +171,10 @@ class Output:
         if lost.errno == errno.EPIPE:  # its reader has left, and knows
             return EnvironmentFailure.exit_code
         return self.fail(EnvironmentFailure(f"cannot be written: {lost.strerror}", file="stdout"))
+
+
+def _as_json(document: object) -> str:
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
 
 
 def with_output(command: Callable[P, None]) -> Callable[..., None]:

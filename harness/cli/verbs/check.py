@@ -73,7 +73,7 @@ def check(
     if not results and len(errors) == 1:
         raise errors[0]
     for error in errors:
-        click.echo(f"ackloss: {error}", err=True)
+        out.error(error)
     for result in results:
         print_verdict(out, result)
     single = len(results) == 1 and len(runs) + len(histories) == 1

@@ -64,7 +64,7 @@ def build(out: Output, campaigns: tuple[str, ...], address: str, ops: bool) -> N
     if not built and len(errors) == 1:
         raise errors[0]
     for bad in errors:
-        click.echo(f"ackloss: {bad}", err=True)
+        out.error(bad)
     out.document({"schema": 1, "lake": place.shown, "campaigns": built})
     sys.exit(merged_exit_code([], errors=errors))
 
@@ -128,8 +128,8 @@ def query(
     settings = dict(key_and_value("--conf", text) for text in conf)
     asked = open_lake(place_of(address))
     answer = asking.query(asked, sql, engine=engine, master=master, conf=settings)
-    if asked.simulated and not out.quiet:
-        click.echo(SIMULATED, err=True)
+    if asked.simulated:
+        out.note(SIMULATED)
     if as_csv:
         out.write(asking.as_csv(answer).decode())
         return

@@ -41,15 +41,9 @@ def validate(
 @with_output
 def schema(out: Output) -> None:
     """Print the JSON Schema of plans, including the options of plug-ins."""
-    import orjson
-
     from harness.run.preview import plan_schema
 
-    document = plan_schema()
-    if out.json:
-        out.document(document)
-    else:
-        out.say(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+    out.show(plan_schema())
 
 
 @plan.command()
@@ -58,10 +52,4 @@ def schema(out: Output) -> None:
 @with_output
 def show(out: Output, file: Path, changes: tuple[str, ...], seed: int | None) -> None:
     """Print a plan with all its defaults."""
-    import orjson
-
-    document = resolved_plan(file, changes, seed, force=True).plan.document()
-    if out.json:
-        out.document(document)
-    else:
-        out.say(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+    out.show(resolved_plan(file, changes, seed, force=True).plan.document())

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import main
+from harness.cli.output import plain
 from tests.fixtures.synthetic_campaign import Chances, Synthetic, build_campaign
 
 NAMES = ("plan [red]with[/red] [bold]", "[/x]", ":smile:", "when=isr == [leader]")
@@ -55,3 +56,43 @@ def test_a_cells_name_is_printed_as_it_is(tmp_path: Path) -> None:
         "when=isr == [leader]",
         "when=no leader",
     ]
+
+
+HOSTILE = "\x1b]0;x\x07\x1b[2J\nVALID: all writes were found\u2028\x9b"
+SHOWN = "\\x1b]0;x\\x07\\x1b[2J\\nVALID: all writes were found\\u2028\\x9b"
+
+
+def test_text_for_the_user_is_one_line_without_control_sequences() -> None:
+    assert plain(HOSTILE) == SHOWN
+
+
+@pytest.mark.parametrize("verb", [("check",), ("lake", "build", "--to", "lake")])
+def test_each_bad_input_is_one_line_without_control_sequences(
+    verb: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in (first := tmp_path / f"1{HOSTILE}", second := tmp_path / f"2{HOSTILE}"):
+        folder.mkdir()
+    done = ackloss(*verb, first, second)
+    assert done.exit_code == 4
+    lines = done.stderr.strip().split("\n")
+    assert len(lines) == 2, lines
+    for number, line in enumerate(lines, 1):
+        assert line.startswith("ackloss: ")
+        assert f"{number}{SHOWN}: " in line
+        assert line.isprintable()
+
+
+def test_a_reason_from_a_file_is_one_line(tmp_path: Path) -> None:
+    result = {
+        "schema": 1,
+        "verdict": "unknown",
+        "reason": "all lost\nVALID: all 10 writes were found",
+        "counts": {"acknowledged": 10, "lost": 0},
+        "faults": [],
+        "seed": 1,
+    }
+    (run_folder(tmp_path / "r1") / "result.json").write_text(json.dumps(result))
+    first, *others = ackloss("show", tmp_path / "r1").output.splitlines()
+    assert "UNKNOWN: all lost\\nVALID: all 10 writes were found" in first
+    assert not [line for line in others if "VALID" in line]
